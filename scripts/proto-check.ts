@@ -1,0 +1,21 @@
+/**
+ * Holds the contract to three promises: it passes `buf lint`, it breaks nobody who uses the contract that has been
+ * published (`proto/published.binpb`), and `gen/` is what `buf generate` makes of it.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const out = mkdtempSync(join(tmpdir(), "proto-check-"));
+const run = (command: string, ...args: string[]) => execFileSync(command, args, { stdio: "inherit" });
+try {
+  run("buf", "lint");
+  run("buf", "format", "--diff", "--exit-code", "proto");
+  run("buf", "breaking", "proto", "--against", "proto/published.binpb");
+  run("buf", "generate", "--output", out);
+  run("buf", "build", "proto", "--exclude-source-info", "-o", join(out, "gen/image.binpb"));
+  run("diff", "--recursive", "gen", join(out, "gen"));
+} finally {
+  rmSync(out, { recursive: true, force: true });
+}

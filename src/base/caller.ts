@@ -1,0 +1,15 @@
+import type { PrincipalId, TenantId } from "./ids.ts";
+
+/** Where an identity comes from. */
+export type AuthSource = "bearer_token" | "trusted_headers" | "session_token";
+
+/** The authenticated caller. Every member comes from its credentials, none from a request body. */
+export interface Caller {
+  readonly tenantId: TenantId;
+  readonly principalId: PrincipalId;
+  /** Subject of the credentials: 1 to 256 characters. */
+  readonly subject: string;
+  readonly authSource: AuthSource;
+  /** Scopes carried by the credentials, in their order, without duplicates. */
+  readonly scopes: readonly string[];
+}

@@ -1,0 +1,84 @@
+/**
+ * Every refusal that leaves the service, as one closed list. A reason names its error code (a Connect code in
+ * snake_case) and its HTTP status on the JSON routes; gRPC and Connect derive theirs from the code.
+ */
+const table = {
+  missing_token: { code: "unauthenticated", httpStatus: 401 },
+  invalid_token: { code: "unauthenticated", httpStatus: 401 },
+  expired_token: { code: "unauthenticated", httpStatus: 401 },
+  proof_of_possession_failed: { code: "unauthenticated", httpStatus: 401 },
+  invalid_client: { code: "unauthenticated", httpStatus: 401 },
+  tenant_mismatch: { code: "permission_denied", httpStatus: 403 },
+  missing_scope: { code: "permission_denied", httpStatus: 403 },
+  invalid_request: { code: "invalid_argument", httpStatus: 400 },
+  idempotency_conflict: { code: "already_exists", httpStatus: 409 },
+  body_too_large: { code: "resource_exhausted", httpStatus: 413 },
+  unsupported_media_type: { code: "invalid_argument", httpStatus: 415 },
+  unsupported_encoding: { code: "unimplemented", httpStatus: 415 },
+  no_route: { code: "not_found", httpStatus: 404 },
+  method_not_allowed: { code: "unimplemented", httpStatus: 405 },
+  request_timeout: { code: "deadline_exceeded", httpStatus: 408 },
+  deadline_exceeded: { code: "deadline_exceeded", httpStatus: 504 },
+  canceled: { code: "canceled", httpStatus: 499 },
+  rate_limited: { code: "resource_exhausted", httpStatus: 429 },
+  store_unavailable: { code: "unavailable", httpStatus: 503 },
+  policy_unavailable: { code: "unavailable", httpStatus: 503 },
+  issuer_unavailable: { code: "unavailable", httpStatus: 503 },
+  internal: { code: "internal", httpStatus: 500 },
+} as const;
+
+/** Why a call was refused. */
+export type Reason = keyof typeof table;
+/** Code of a refusal: a Connect code in snake_case. */
+export type ErrorCode = (typeof table)[Reason]["code"];
+
+export const reasons: Readonly<Record<Reason, { readonly code: ErrorCode; readonly httpStatus: number }>> = table;
+
+/** One broken rule of a request. Never carries the offending value. */
+export interface Violation {
+  /** Path of the member, such as `workload.application` or `attributes[3].value`; empty for the whole body. */
+  readonly field: string;
+  /** Name of the rule, such as `string.min_len` or `json.unknown_field`. */
+  readonly rule: string;
+  /** What is wrong, for a person. */
+  readonly message: string;
+}
+
+/** What a refusal carries besides its reason and message. */
+export interface RefusalDetails {
+  readonly violations?: readonly Violation[];
+  readonly requiredScopes?: readonly string[];
+  readonly missingScopes?: readonly string[];
+  /** Whole seconds, at least 1. */
+  readonly retryAfterSeconds?: number;
+  /** Value of `WWW-Authenticate` (RFC 6750 §3, RFC 9449 §7.1). */
+  readonly challenge?: string;
+  /** Kept for the log, never sent. */
+  readonly cause?: unknown;
+}
+
+/** A refusal. Its message is sent to the caller and never repeats a token, secret, header value, label or attribute. */
+export class ServiceError extends Error {
+  override readonly name = "ServiceError";
+  readonly reason: Reason;
+  readonly details: RefusalDetails;
+
+  constructor(reason: Reason, message: string, details: RefusalDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.reason = reason;
+    this.details = details;
+  }
+
+  get code(): ErrorCode {
+    return reasons[this.reason].code;
+  }
+
+  get httpStatus(): number {
+    return reasons[this.reason].httpStatus;
+  }
+}
+
+/** A 400 for the one named member. */
+export function invalidRequest(field: string, rule: string, message: string): ServiceError {
+  return new ServiceError("invalid_request", message, { violations: [{ field, rule, message }] });
+}

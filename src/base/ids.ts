@@ -1,0 +1,57 @@
+/** Identifiers as branded types, so that a tenant id cannot be passed where a principal id goes. */
+import { v7 } from "uuid";
+import type { Clock } from "./clock.ts";
+
+declare const brand: unique symbol;
+type Branded<Name extends string> = string & { readonly [brand]: Name };
+
+/** 1 to 128 of `[A-Za-z0-9._:-]`, starting with a letter or digit; compared byte for byte; never used as a path. */
+export type TenantId = Branded<"TenantId">;
+/** Principal within a tenant: 1 to 256 characters. */
+export type PrincipalId = Branded<"PrincipalId">;
+/** UUIDv7 of a record in the ledger. The `decision_id` of a decision is the id of its record. */
+export type RecordId = Branded<"RecordId">;
+/** 1 to 128 of `[A-Za-z0-9._-]`; the caller's own where it sent a good one. */
+export type RequestId = Branded<"RequestId">;
+
+const tenantIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+const requestIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
+const recordIdPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Returns the tenant id, or undefined where the text is none. */
+export function parseTenantId(text: string): TenantId | undefined {
+  return tenantIdPattern.test(text) ? (text as TenantId) : undefined;
+}
+
+/** Returns the principal id, or undefined where the text is none. */
+export function parsePrincipalId(text: string): PrincipalId | undefined {
+  return text.length >= 1 && text.length <= 256 && isCleanText(text) ? (text as PrincipalId) : undefined;
+}
+
+/** Returns the request id, or undefined where the text is none. */
+export function parseRequestId(text: string): RequestId | undefined {
+  return requestIdPattern.test(text) ? (text as RequestId) : undefined;
+}
+
+/** Returns the record id, or undefined where the text is no canonical UUIDv7 (RFC 9562 §5.7). */
+export function parseRecordId(text: string): RecordId | undefined {
+  return recordIdPattern.test(text) ? (text as RecordId) : undefined;
+}
+
+/** Fills the array with random bytes and returns it. */
+export type RandomFill = (bytes: Uint8Array) => Uint8Array;
+
+/** Makes a UUIDv7 from the given clock and randomness. */
+export function newRecordId(clock: Clock, random: RandomFill): RecordId {
+  return v7({ msecs: clock.now(), random: random(new Uint8Array(16)) }) as RecordId;
+}
+
+/** Makes a request id from the given clock and randomness. */
+export function newRequestId(clock: Clock, random: RandomFill): RequestId {
+  return newRecordId(clock, random) as string as RequestId;
+}
+
+/** Whether the text is well-formed UTF-16 without U+0000: what every store and RFC 8785 can hold. */
+export function isCleanText(text: string): boolean {
+  return text.isWellFormed() && !text.includes("\0");
+}

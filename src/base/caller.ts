@@ -1,7 +1,8 @@
 import type { PrincipalId, TenantId } from "./ids.ts";
 
+export const authSources = ["bearer_token", "trusted_headers", "session_token"] as const;
 /** Where an identity comes from. */
-export type AuthSource = "bearer_token" | "trusted_headers" | "session_token";
+export type AuthSource = (typeof authSources)[number];
 
 /** The authenticated caller. Every member comes from its credentials, none from a request body. */
 export interface Caller {

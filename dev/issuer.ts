@@ -1,0 +1,202 @@
+/**
+ * A real OpenID Connect issuer on loopback, for development and tests: client-credentials grant, JWT access tokens
+ * (RFC 9068) for one audience, tenant-scoped confidential clients, keys that can be rotated while it runs, and
+ * certificate-bound tokens (RFC 8705).
+ */
+import { randomBytes, type X509Certificate } from "node:crypto";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { TLSSocket } from "node:tls";
+import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from "jose";
+import type { Adapter, ClientMetadata, Configuration, ResourceServer } from "oidc-provider";
+// The package's index prints a warning on every Node release that is not LTS; this is what it re-exports.
+import { Provider } from "oidc-provider/lib/provider.js";
+
+/** What the issuer signs with. */
+export type IssuerAlgorithm = "RS256" | "PS256" | "ES256" | "EdDSA";
+
+/** A confidential client of one tenant. */
+export interface IssuerClient {
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly tenantId: string;
+  readonly principalId: string;
+  /** What it may ask for; a token carries what was asked for of these. */
+  readonly scopes: readonly string[];
+  /** Whether its tokens are bound to the TLS client certificate of the token request. Default false. */
+  readonly certificateBound?: boolean;
+}
+
+export interface IssuerOptions {
+  /** Default: any free port. */
+  readonly port?: number;
+  /** Default `api://svc-platform-api`. */
+  readonly audience?: string;
+  /** Default: one, `payroll-service` of `tenant-a` with every default scope and a secret made at random. */
+  readonly clients?: readonly IssuerClient[];
+  /** Algorithm of the first key. Default RS256. */
+  readonly algorithm?: IssuerAlgorithm;
+  /** Seconds that an access token lives. Default 300. */
+  readonly tokenLifetimeSeconds?: number;
+  /** PEM key and certificate: serve https and ask for, without demanding or judging, a client certificate. */
+  readonly tls?: { readonly key: string; readonly cert: string };
+  /** Where the client certificate of a token request comes from. Default: its TLS session. */
+  readonly certificateOf?: (request: IncomingMessage) => X509Certificate | undefined;
+}
+
+export interface Issuer {
+  /** Issuer identifier, such as `http://127.0.0.1:4000`. */
+  readonly url: string;
+  readonly tokenEndpoint: string;
+  readonly audience: string;
+  readonly clients: readonly IssuerClient[];
+  /** Publishes a new key and signs with it from now on; the older ones stay published. Returns its `kid`. */
+  addKey(algorithm: IssuerAlgorithm): Promise<string>;
+  /** Stops publishing a key. The newest one left signs; the last one cannot be withdrawn. */
+  withdrawKey(kid: string): void;
+  /** Ids of the published keys, oldest first. */
+  keyIds(): readonly string[];
+  /** Closes every connection and frees the port. */
+  stop(): Promise<void>;
+}
+
+const defaultScopes = ["platform-api.access", "policy.read", "keys.use", "artifacts.write", "evidence.write"];
+
+type SigningKey = JWK & { readonly kid: string; readonly alg: IssuerAlgorithm };
+
+/** Starts the issuer on 127.0.0.1. Rejects where the port is taken. */
+export async function startIssuer(options: IssuerOptions = {}): Promise<Issuer> {
+  const clients = options.clients ?? [defaultClient()];
+  const audience = options.audience ?? "api://svc-platform-api";
+  const keys: SigningKey[] = [await newKey(options.algorithm ?? "RS256")];
+  let handle: RequestListener = (_request, response) => response.writeHead(503).end();
+  const listener: RequestListener = (request, response) => handle(request, response);
+  const server =
+    options.tls === undefined
+      ? createServer(listener)
+      : createTlsServer({ ...options.tls, requestCert: true, rejectUnauthorized: false }, listener);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(options.port ?? 0, "127.0.0.1", resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  const url = `${options.tls === undefined ? "http" : "https"}://127.0.0.1:${port}`;
+  // A provider's keys are fixed when it is made, and it keeps nothing that these grants need: rotation is a new one.
+  const publish = () => {
+    handle = new Provider(url, configure(options, audience, clients, keys)).callback();
+  };
+  publish();
+  return {
+    url,
+    tokenEndpoint: `${url}/token`,
+    audience,
+    clients,
+    async addKey(algorithm) {
+      const key = await newKey(algorithm);
+      keys.push(key);
+      publish();
+      return key.kid;
+    },
+    withdrawKey(kid) {
+      const index = keys.findIndex((key) => key.kid === kid);
+      if (index === -1) throw new Error("the issuer has no such key");
+      if (keys.length === 1) throw new Error("the issuer cannot do without its last key");
+      keys.splice(index, 1);
+      publish();
+    },
+    keyIds: () => keys.map((key) => key.kid),
+    stop() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      return closed;
+    },
+  };
+}
+
+function configure(
+  options: IssuerOptions,
+  audience: string,
+  clients: readonly IssuerClient[],
+  keys: readonly SigningKey[],
+): Configuration {
+  const signingKey = keys.at(-1) as SigningKey;
+  const allScopes = [...new Set(clients.flatMap((client) => client.scopes))];
+  const resourceServer: ResourceServer = {
+    audience,
+    scope: allScopes.join(" "),
+    accessTokenFormat: "jwt",
+    accessTokenTTL: options.tokenLifetimeSeconds ?? 300,
+    jwt: { sign: { alg: signingKey.alg, kid: signingKey.kid } },
+  };
+  return {
+    adapter: NothingStored,
+    jwks: { keys: [...keys] },
+    clients: clients.map((client) => clientMetadata(client, signingKey.alg)),
+    scopes: allScopes,
+    enabledJWA: { idTokenSigningAlgValues: ["RS256", "PS256", "ES256", "EdDSA"] },
+    ttl: { ClientCredentials: (_context, token) => token.resourceServer?.accessTokenTTL ?? 300 },
+    extraTokenClaims(_context, token) {
+      const client = clients.find(({ clientId }) => clientId === token.clientId);
+      return client === undefined ? {} : { tenant_id: client.tenantId, principal_id: client.principalId };
+    },
+    features: {
+      devInteractions: { enabled: false },
+      clientCredentials: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => audience,
+        getResourceServerInfo: () => resourceServer,
+      },
+      mTLS: {
+        enabled: true,
+        certificateBoundAccessTokens: true,
+        getCertificate: ({ req }) => (options.certificateOf ?? certificateOfSession)(req),
+      },
+    },
+  };
+}
+
+function clientMetadata(client: IssuerClient, algorithm: IssuerAlgorithm): ClientMetadata {
+  return {
+    client_id: client.clientId,
+    client_secret: client.clientSecret,
+    grant_types: ["client_credentials"],
+    redirect_uris: [],
+    response_types: [],
+    token_endpoint_auth_method: "client_secret_basic",
+    id_token_signed_response_alg: algorithm,
+    scope: client.scopes.join(" "),
+    tls_client_certificate_bound_access_tokens: client.certificateBound ?? false,
+  };
+}
+
+function certificateOfSession({ socket }: IncomingMessage): X509Certificate | undefined {
+  return socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined;
+}
+
+async function newKey(algorithm: IssuerAlgorithm): Promise<SigningKey> {
+  const { privateKey } = await generateKeyPair(algorithm, { extractable: true });
+  const jwk = await exportJWK(privateKey);
+  return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: algorithm, use: "sig" };
+}
+
+function defaultClient(): IssuerClient {
+  return {
+    clientId: "payroll-service",
+    clientSecret: randomBytes(24).toString("base64url"),
+    tenantId: "tenant-a",
+    principalId: "payroll-service",
+    scopes: defaultScopes,
+  };
+}
+
+/** Clients come from the configuration and tokens are self-contained: there is nothing to store, nothing to find. */
+class NothingStored implements Adapter {
+  async upsert(): Promise<undefined> {}
+  async find(): Promise<undefined> {}
+  async findByUserCode(): Promise<undefined> {}
+  async findByUid(): Promise<undefined> {}
+  async consume(): Promise<undefined> {}
+  async destroy(): Promise<undefined> {}
+  async revokeByGrantId(): Promise<undefined> {}
+}

@@ -1,0 +1,60 @@
+/** From the claims of a verified access token to the caller. */
+import type { JWTPayload } from "jose";
+import type { AuthSource, Caller } from "../base/caller.ts";
+import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import { refusedToken } from "./challenge.ts";
+
+/** Names of the claims that carry the caller's identity: one each, no fallbacks. Top-level members of the token. */
+export interface ClaimNames {
+  readonly tenant: string;
+  readonly principal: string;
+  readonly subject: string;
+  readonly scope: string;
+}
+
+/** scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) (RFC 6749 §3.3) */
+const scopeToken = /^[\x21\x23-\x5B\x5D-\x7E]+$/;
+
+/**
+ * Derives the caller. Everything must be there and well formed: a token that says half of who is calling says nothing.
+ * @throws ServiceError `invalid_token`
+ */
+export function callerFromClaims(payload: JWTPayload, names: ClaimNames, authSource: AuthSource): Caller {
+  const tenantId = parseTenantId(textClaim(payload, names.tenant) ?? "");
+  if (tenantId === undefined) throw refusedToken("invalid_token", "the access token carries no valid tenant claim");
+  const principalId = parsePrincipalId(textClaim(payload, names.principal) ?? "");
+  if (principalId === undefined) {
+    throw refusedToken("invalid_token", "the access token carries no valid principal claim");
+  }
+  // A subject obeys the same rule as a principal: 1 to 256 characters of clean text.
+  const subject = parsePrincipalId(textClaim(payload, names.subject) ?? "");
+  if (subject === undefined) throw refusedToken("invalid_token", "the access token carries no valid subject claim");
+  const scopes = parseScopes(ownClaim(payload, names.scope));
+  if (scopes === undefined) throw refusedToken("invalid_token", "the access token carries no valid scope claim");
+  return { tenantId, principalId, subject, authSource, scopes };
+}
+
+/**
+ * Scopes from a space-separated string (RFC 6749 §3.3) or an array of strings, in their order, without duplicates;
+ * the empty string and the empty array are no scopes. Undefined where the value is neither.
+ */
+function parseScopes(value: unknown): readonly string[] | undefined {
+  if (value === "") return [];
+  const tokens: unknown = typeof value === "string" ? value.split(" ") : value;
+  if (!Array.isArray(tokens)) return undefined;
+  const scopes = new Set<string>();
+  for (const token of tokens as unknown[]) {
+    if (typeof token !== "string" || !scopeToken.test(token)) return undefined;
+    scopes.add(token);
+  }
+  return [...scopes];
+}
+
+function textClaim(payload: JWTPayload, name: string): string | undefined {
+  const value = ownClaim(payload, name);
+  return typeof value === "string" ? value : undefined;
+}
+
+function ownClaim(payload: JWTPayload, name: string): unknown {
+  return Object.hasOwn(payload, name) ? payload[name] : undefined;
+}

@@ -1,0 +1,15 @@
+/** What a transport hands over about a call: enough to say who is calling, before a byte of the body is read. */
+export interface EdgeRequest {
+  /**
+   * Every value of the header as it came, in order, never joined; empty where there is none. Taken from the raw
+   * headers, because HTTP/1 parsers keep the first of two `Authorization` headers in silence. The name is lowercase.
+   */
+  headerValues(name: string): readonly string[];
+  /** Address of the socket's peer, never one that a header claims; empty where there is none. */
+  readonly remoteAddress: string;
+  /** DER of the client certificate of this connection's own TLS session; undefined where there is none. */
+  readonly clientCertificate?: () => Uint8Array | undefined;
+  readonly method: string;
+  /** Path and query as they were sent. */
+  readonly url: string;
+}

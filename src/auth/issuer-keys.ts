@@ -1,0 +1,182 @@
+/** The keys of the token issuer: found by discovery, kept fresh in the background, never fetched per call. */
+import { createLocalJWKSet, errors, type FlattenedJWSInput, type JWSHeaderParameters } from "jose";
+import type { Clock } from "../base/clock.ts";
+import { issuerUnavailable, refusedToken } from "./challenge.ts";
+import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
+import { createRefetchBudget } from "./refetch-budget.ts";
+
+/** A withdrawn key stops verifying, and a new `jwks_uri` is followed, within this time. */
+const refreshIntervalMs = 5 * 60_000;
+/**
+ * How long keys outlive the last successful fetch. An issuer that is down mints no tokens either, so this covers an
+ * outage or a partition; beyond it a key might have been withdrawn without our knowing for too long.
+ */
+const maximumKeyAgeMs = 60 * 60_000;
+/** First pause after a failed fetch; each further one doubles it, up to the limits below. */
+const firstRetryMs = 250;
+/** Longest pause while there are usable keys. */
+const retryLimitMs = 30_000;
+/** Longest pause while there are none: readiness must follow the issuer's return within two seconds. */
+const retryLimitWithoutKeysMs = 1_500;
+const refetchBudgetSize = 2;
+const refetchBudgetRefillMs = 30_000;
+/** Told to callers that are refused while there are no keys. */
+const retryAfterSeconds = 1;
+
+type KeySet = ReturnType<typeof createLocalJWKSet>;
+type PublicKey = Awaited<ReturnType<KeySet>>;
+
+export interface IssuerStatus {
+  /** The verifier holds keys of the issuer that are not too old. */
+  readonly issuerReady: boolean;
+  /** For operators; names no secret. */
+  readonly detail: string;
+}
+
+export interface IssuerKeys {
+  /** Begins discovery in the background; the first fetch is under way when this returns. Call once. */
+  start(): void;
+  /**
+   * Finds the key that a token names by `kid` and `alg`. Waits for a fetch that is under way. A `kid` that is not in
+   * the set makes one fetch at once, shared by all who wait, out of a budget of two in 30 seconds.
+   * @throws ServiceError `issuer_unavailable` while there are no keys, when the signal aborts the wait, or for an
+   *   unknown `kid` while the issuer does not answer; `invalid_token` for a `kid` that the issuer does not publish;
+   *   jose's JWKSMultipleMatchingKeys for a token without `kid` that several keys fit
+   */
+  find(header: JWSHeaderParameters, jws: FlattenedJWSInput, signal: AbortSignal): Promise<PublicKey>;
+  /** Truthful at the moment of the call. */
+  status(): IssuerStatus;
+  /** Stops fetching; idempotent. */
+  close(): void;
+}
+
+export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
+  readonly clock: Clock;
+  /** Uniform in [0, 1): spreads the fetches of replicas. */
+  readonly random: () => number;
+  /** Told after every fetch how it went. */
+  readonly onFetched?: (status: IssuerStatus) => void;
+}
+
+/** @throws Error where the issuer identifier is none, or is http off loopback */
+export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDependencies): IssuerKeys {
+  parseIssuer(issuer);
+  const { clock, timers, random } = dependencies;
+  const closing = new AbortController();
+  const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock);
+  let held: { readonly keys: KeySet; readonly count: number; readonly fetchedAtMs: number } | undefined;
+  let fetching: Promise<void> | undefined;
+  let failure: string | undefined;
+  let failuresInARow = 0;
+  let cancelNext = () => {};
+
+  const usable = () => held !== undefined && clock.now() - held.fetchedAtMs < maximumKeyAgeMs;
+
+  async function load(): Promise<void> {
+    const context = { ...dependencies, signal: closing.signal };
+    const keySet = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
+    if (keySet.keys.length === 0) {
+      // All keys withdrawn is the issuer's word, not an outage: the old ones must not outlive it.
+      held = undefined;
+      throw new Error("the issuer publishes no signature keys");
+    }
+    held = { keys: createLocalJWKSet(keySet), count: keySet.keys.length, fetchedAtMs: clock.now() };
+  }
+
+  /** Joins the fetch that is under way or begins one. Never rejects. */
+  function refresh(): Promise<void> {
+    fetching ??= attempt().finally(() => {
+      fetching = undefined;
+    });
+    return fetching;
+  }
+
+  async function attempt(): Promise<void> {
+    cancelNext();
+    try {
+      await load();
+      failure = undefined;
+      failuresInARow = 0;
+    } catch (error) {
+      failure = error instanceof Error ? error.message : "unknown error";
+      failuresInARow += 1;
+    }
+    if (closing.signal.aborted) return;
+    cancelNext = timers.after(nextDelayMs(), () => void refresh());
+    dependencies.onFetched?.(status());
+  }
+
+  function nextDelayMs(): number {
+    if (failure === undefined) return refreshIntervalMs * (0.9 + random() * 0.1);
+    const limitMs = usable() ? retryLimitMs : retryLimitWithoutKeysMs;
+    return Math.min(limitMs, firstRetryMs * 2 ** (failuresInARow - 1)) * (0.5 + random() * 0.5);
+  }
+
+  async function current(signal: AbortSignal): Promise<KeySet> {
+    // Keys too old without a failure: the machine slept through its refresh.
+    if (held !== undefined && !usable() && failure === undefined) void refresh();
+    if (!usable() && fetching !== undefined) await settled(fetching, signal);
+    if (held === undefined || !usable()) throw issuerUnavailable(retryAfterSeconds, failure ?? "not started");
+    return held.keys;
+  }
+
+  function status(): IssuerStatus {
+    const ready = usable();
+    if (failure !== undefined) return { issuerReady: ready, detail: failure };
+    if (held === undefined) return { issuerReady: false, detail: "the issuer's keys are not fetched yet" };
+    return { issuerReady: ready, detail: ready ? `${held.count} keys` : "the issuer's keys are too old" };
+  }
+
+  return {
+    status,
+    start() {
+      void refresh();
+    },
+    async find(header, jws, signal) {
+      const lookUp = async () => matching(await current(signal), header, jws);
+      let key = await lookUp();
+      if (key === undefined && fetching !== undefined) {
+        await settled(fetching, signal);
+        key = await lookUp();
+      }
+      // The fetch just waited for may have read the set before the key was in it, so it does not count as ours.
+      if (key === undefined && (fetching !== undefined || budget.take())) {
+        await settled(refresh(), signal);
+        key = await lookUp();
+      }
+      if (key !== undefined) return key;
+      if (failure !== undefined) throw issuerUnavailable(retryAfterSeconds, failure);
+      throw refusedToken("invalid_token", "the access token is signed by an unknown key");
+    },
+    close() {
+      closing.abort();
+      cancelNext();
+    },
+  };
+}
+
+async function matching(
+  keys: KeySet,
+  header: JWSHeaderParameters,
+  jws: FlattenedJWSInput,
+): Promise<PublicKey | undefined> {
+  try {
+    return await keys(header, jws);
+  } catch (error) {
+    if (error instanceof errors.JWKSNoMatchingKey) return undefined;
+    throw error;
+  }
+}
+
+/** Resolves when the fetch has ended either way; rejects when the caller's deadline comes first. */
+function settled(fetching: Promise<void>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(issuerUnavailable(retryAfterSeconds, "the caller's deadline came first"));
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    void fetching.then(() => {
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,48 @@
+/** The policy directory that a command is about: from the command line, else from the settings. */
+import * as fileSystem from "node:fs/promises";
+import { loadPolicyDirectory, loadPolicyTests } from "../policy/directory.ts";
+import { type CompiledEngine, compilePolicyBundle } from "../policy/engine.ts";
+import type { PolicyTest } from "../policy/policy-test-file.ts";
+import { describeProblem, type PolicyProblem } from "../policy/problem.ts";
+import { type CommonOptions, loadOrReport } from "./options.ts";
+import type { Output } from "./output.ts";
+
+/** Loads and compiles the directory; where it is not good, reports why and returns undefined. */
+export async function compileOrReport(
+  argument: string | undefined,
+  options: CommonOptions,
+  output: Output,
+): Promise<{ readonly directory: string; readonly engine: CompiledEngine } | undefined> {
+  const settings = loadOrReport("policy", options, output);
+  if (settings === undefined) return undefined;
+  const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
+  if (directory === undefined) return undefined;
+  const loaded = await readable(directory, output, () => loadPolicyDirectory(directory, fileSystem, settings));
+  if (loaded === undefined) return undefined;
+  if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
+  const compiled = compilePolicyBundle(loaded.bundle);
+  return compiled.problems === undefined
+    ? { directory, engine: compiled.engine }
+    : reportProblems(compiled.problems, output);
+}
+
+/** Reads the directory's expected decisions; where they are not good, reports why and returns undefined. */
+export async function readTestsOrReport(directory: string, output: Output): Promise<readonly PolicyTest[] | undefined> {
+  const read = await readable(directory, output, () => loadPolicyTests(directory, fileSystem));
+  if (read === undefined) return undefined;
+  return read.problems.length > 0 ? reportProblems(read.problems, output) : read.tests;
+}
+
+async function readable<T>(directory: string, output: Output, read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error)) throw error;
+    output.fail([`${directory}: cannot be read (${String(error.code)})`]);
+    return undefined;
+  }
+}
+
+function reportProblems(problems: readonly PolicyProblem[], output: Output): undefined {
+  output.fail(problems.map(describeProblem), { policy_problems: problems });
+}

@@ -1,0 +1,36 @@
+/** The commands, and how a command line becomes one of them. */
+import { Command, CommanderError } from "commander";
+import { addMigrateCommand } from "./migrate-command.ts";
+import { addPolicyCommands } from "./policy-commands.ts";
+import { addServeCommand } from "./serve-command.ts";
+import type { Terminal } from "./terminal.ts";
+
+/**
+ * Runs the command that the arguments name, without program and script. Resolves when it is done; the terminal knows
+ * how it went. Never rejects.
+ */
+export async function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
+  const program = new Command("svc-platform-api")
+    .description("Metadata-only control plane for data protection that is enforced locally")
+    .exitOverride()
+    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .showHelpAfterError("(--help says more)");
+  addServeCommand(program, terminal);
+  addPolicyCommands(program, terminal);
+  addMigrateCommand(program, terminal);
+  try {
+    await program.parseAsync([...commandLine], { from: "user" });
+  } catch (error) {
+    // Commander has said what was wrong; asking for help is no failure.
+    if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
+    terminal.exitCode(1);
+    reportFailure(commandLine, terminal, error);
+  }
+}
+
+/** A failure that no command foresaw: its message for a person, in the form that was asked for. */
+function reportFailure(commandLine: readonly string[], terminal: Terminal, error: unknown): void {
+  const message = error instanceof Error ? error.message : String(error);
+  if (commandLine.includes("--json")) terminal.out(`${JSON.stringify({ ok: false, problems: [message] })}\n`);
+  else terminal.err(`${message}\n`);
+}

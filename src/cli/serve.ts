@@ -1,0 +1,36 @@
+/** Runs the service in this process until it is told to stop. */
+import { build } from "../app.ts";
+import type { ConfigFor } from "../config/uses.ts";
+
+export interface ServeOptions {
+  readonly config: ConfigFor<"serve">;
+}
+
+/**
+ * Listens, and resolves when SIGTERM or SIGINT has stopped the service. The exit code is 0 where everything in flight
+ * finished within the grace period, 1 where something had to be cut off. A second signal ends the process at once.
+ * Rejects where the service cannot start.
+ */
+export async function serve({ config }: ServeOptions): Promise<void> {
+  const stop = Promise.withResolvers<NodeJS.Signals>();
+  const signals = ["SIGTERM", "SIGINT"] as const;
+  for (const signal of signals) process.once(signal, stop.resolve);
+  const app = await build(config);
+  // A defect must not take the service down in silence, nor leave it half alive: the state is unknown, so it ends.
+  const onDefect = (error: unknown) => {
+    app.logger.fatal({ err: error }, "unexpected error: stopping");
+    process.exitCode = 1;
+    stop.resolve("SIGTERM");
+  };
+  process.once("uncaughtException", onDefect);
+  const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {
+    await app.close();
+    throw error;
+  });
+  app.logger.info({ url, ops_url: opsUrl, pid: process.pid }, "listening");
+  const signal = await stop.promise;
+  app.logger.info({ signal }, "stopping");
+  const clean = await app.close();
+  process.off("uncaughtException", onDefect);
+  if (!clean) process.exitCode = 1;
+}

@@ -1,0 +1,111 @@
+/** Turns the environment and the optional file into a frozen, typed configuration, or into every reason why not. */
+import { type Files, fileProblems } from "./files.ts";
+import { unknownKeys, unknownVariables } from "./names.ts";
+import { type Raw, ValueProblem } from "./raw.ts";
+import { type Config, type Key, type Setting, settings } from "./settings.ts";
+import { parseSettingsFile, type SettingsFile } from "./settings-file.ts";
+import { unavailable } from "./unavailable.ts";
+import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";
+import { weaknesses } from "./weaknesses.ts";
+
+/** Environment variables. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ReadOptions<U extends Use> {
+  /** What the configuration is for: only the settings that this uses are validated. */
+  readonly uses: U;
+  /** Where the files that settings name are looked up. */
+  readonly files: Files;
+}
+
+/** The configuration, or every problem at once, each as "NAME: what is wrong". Problems do not repeat values. */
+export type ReadResult<U extends Use> =
+  | { readonly config: ConfigFor<U> }
+  | { readonly problems: readonly [string, ...string[]] };
+
+/**
+ * Reads the settings of the environment and of the file's text (YAML); the environment wins. Unknown names are
+ * refused whatever the use is: a misspelt name might be any setting. Pure but for what `files` does.
+ */
+export function readConfig<U extends Use>(
+  env: Environment,
+  fileText: string | undefined,
+  { uses, files }: ReadOptions<U>,
+): ReadResult<U> {
+  const file = parseSettingsFile(fileText ?? "");
+  const read = readValues(env, file, uses);
+  const config = read.values as Config;
+  const has = (key: Key): boolean => read.understood.has(key);
+  const problems = [
+    ...file.problems,
+    ...unknownKeys([...file.values.keys()]),
+    ...unknownVariables(env),
+    ...read.problems,
+    ...requiredKeysOf(uses)
+      .filter((key) => has(key) && config[key] === undefined)
+      .map((key) => `${nameOf(key)}: is required`),
+    ...unavailable
+      .filter(({ key, asks }) => read.set.has(key) && asks(config[key]))
+      .map(({ key, feature }) => `${nameOf(key)}: this build has no ${feature}`),
+    ...weaknesses.flatMap(({ keys, problem }) => {
+      const found = keys.every(has) ? problem(config) : undefined;
+      return found === undefined ? [] : [`${nameOf(keys[0])}: ${found}`];
+    }),
+    ...fileProblems(config, files, has, nameOf),
+  ];
+  const [first, ...rest] = problems;
+  if (first !== undefined) return { problems: [first, ...rest] };
+  return { config: Object.freeze(read.values) as ConfigFor<U> };
+}
+
+interface ReadValues {
+  readonly values: Partial<Config>;
+  /** Keys whose value, default or absence is known. */
+  readonly understood: ReadonlySet<Key>;
+  /** Those of them that somebody set. */
+  readonly set: ReadonlySet<Key>;
+  readonly problems: readonly string[];
+}
+
+function readValues(env: Environment, file: SettingsFile, use: Use): ReadValues {
+  const values: Partial<Record<Key, unknown>> = {};
+  const understood = new Set<Key>();
+  const set = new Set<Key>();
+  const problems: string[] = [];
+  for (const key of keysOf(use)) {
+    const setting: Setting<unknown> = settings[key];
+    const raw = env[setting.name] ?? file.values.get(setting.name);
+    const parsed = parse(setting, raw ?? setting.default);
+    if ("problem" in parsed) {
+      problems.push(`${setting.name}: ${parsed.problem}`);
+      continue;
+    }
+    values[key] = deepFreeze(parsed.value);
+    understood.add(key);
+    if (raw !== undefined) set.add(key);
+  }
+  return { values: values as Partial<Config>, understood, set, problems };
+}
+
+function parse(setting: Setting<unknown>, raw: Raw | undefined): { value: unknown } | { problem: string } {
+  if (raw === undefined) return { value: setting.absentValue };
+  try {
+    return { value: setting.parse(raw) };
+  } catch (error) {
+    if (error instanceof ValueProblem) return { problem: error.message };
+    throw error;
+  }
+}
+
+function nameOf(key: Key): string {
+  return settings[key].name;
+}
+
+/** Freezes plain data. Objects of classes, such as addresses, are left to their classes. */
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== "object" || value === null) return value;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== Array.prototype) return value;
+  for (const member of Object.values(value)) deepFreeze(member);
+  return Object.freeze(value);
+}

@@ -1,0 +1,103 @@
+/** The files and directories that settings name: whether they are there, and hold what they should. */
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import type { Config, Key } from "./settings.ts";
+
+/** What the configuration asks of the file system. Both throw an `Error` with a `code` where the path is not readable. */
+export interface Files {
+  /** Content of the file, as UTF-8. */
+  readText(path: string): string;
+  /** Whether the path is a directory. */
+  isDirectory(path: string): boolean;
+}
+
+interface FileRule {
+  readonly key: Key;
+  /** Completes "NAME: …" where the path does not hold what it should. May throw: then it cannot be read. */
+  readonly problem: (path: string, config: Config, files: Files) => string | undefined;
+}
+
+const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+const rules: readonly FileRule[] = [
+  {
+    key: "policyDir",
+    problem: (path, _config, files) => (files.isDirectory(path) ? undefined : "is not a directory"),
+  },
+  {
+    key: "tlsCert",
+    problem: (path, _config, files) => certificatesProblem(files.readText(path)),
+  },
+  {
+    key: "tlsKey",
+    problem: (path, config, files) => {
+      const key = parseKey(files.readText(path));
+      if (key === undefined) return "is not a private key in PEM, without a passphrase";
+      const certificate = config.tlsCert === undefined ? undefined : readCertificate(config.tlsCert, files);
+      return certificate?.checkPrivateKey(key) === false ? "is not the key of SVC_TLS_CERT" : undefined;
+    },
+  },
+  {
+    key: "tlsClientCa",
+    problem: (path, _config, files) => certificatesProblem(files.readText(path)),
+  },
+];
+
+/** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */
+export function fileProblems(
+  config: Config,
+  files: Files,
+  has: (key: Key) => boolean,
+  nameOf: (key: Key) => string,
+): readonly string[] {
+  return rules.flatMap(({ key, problem }) => {
+    const path = has(key) ? config[key] : undefined;
+    if (typeof path !== "string") return [];
+    const found = attempt(() => problem(path, config, files));
+    return found === undefined ? [] : [`${nameOf(key)}: ${found}`];
+  });
+}
+
+function attempt(problem: () => string | undefined): string | undefined {
+  try {
+    return problem();
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    return `cannot be read${code}`;
+  }
+}
+
+function certificatesProblem(pem: string): string | undefined {
+  const certificates = pem.match(pemCertificate) ?? [];
+  if (certificates.length === 0) return "holds no certificate in PEM";
+  return certificates.every((certificate) => parseCertificate(certificate) !== undefined)
+    ? undefined
+    : "holds a certificate that does not parse";
+}
+
+/** The first certificate of the file; undefined where there is none, which its own rule reports. */
+function readCertificate(path: string, files: Files): X509Certificate | undefined {
+  let pem: string;
+  try {
+    pem = files.readText(path);
+  } catch {
+    return undefined;
+  }
+  const [first] = pem.match(pemCertificate) ?? [];
+  return first === undefined ? undefined : parseCertificate(first);
+}
+
+function parseCertificate(pem: string): X509Certificate | undefined {
+  try {
+    return new X509Certificate(pem);
+  } catch {
+    return undefined;
+  }
+}
+
+function parseKey(pem: string) {
+  try {
+    return createPrivateKey(pem);
+  } catch {
+    return undefined;
+  }
+}

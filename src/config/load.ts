@@ -1,0 +1,25 @@
+/** The one place where the environment of the process is read. */
+import { readFileSync, statSync } from "node:fs";
+import { type ReadOptions, type ReadResult, readConfig } from "./config.ts";
+import type { Files } from "./files.ts";
+import type { Use } from "./uses.ts";
+
+/** The real file system. */
+export const systemFiles: Files = {
+  readText: (path) => readFileSync(path, "utf8"),
+  isDirectory: (path) => statSync(path).isDirectory(),
+};
+
+/** Reads the configuration of this process; `configPath` names the optional YAML file. */
+export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadResult<U> {
+  const options: ReadOptions<U> = { uses, files: systemFiles };
+  if (configPath === undefined) return readConfig(process.env, undefined, options);
+  let text: string;
+  try {
+    text = readFileSync(configPath, "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    return { problems: [`--config: the file cannot be read${code}`] };
+  }
+  return readConfig(process.env, text, options);
+}

@@ -1,0 +1,122 @@
+/** Parsers of single values. Each throws `ValueProblem` and never repeats the value: it may hold a secret. */
+import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
+import { type Parser, text, ValueProblem } from "./raw.ts";
+
+/** Where a listener binds. */
+export interface ListenAddress {
+  /** Name or address, IPv6 without brackets. */
+  readonly host: string;
+  /** 0 to 65535; 0 lets the system choose. */
+  readonly port: number;
+  /** Whether only this machine can reach it. */
+  readonly loopback: boolean;
+}
+
+/** `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:0`. */
+export const listenAddress = text((value): ListenAddress => {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):(\d{1,5})$/.exec(value);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host === undefined || port > 65_535 || (match?.[1] !== undefined && parseNetwork(host) === undefined)) {
+    throw new ValueProblem("must be host:port, an IPv6 address in brackets, the port at most 65535");
+  }
+  return { host, port, loopback: isLoopbackHost(match?.[1] === undefined ? host : `[${host}]`) };
+});
+
+/** One of the given words. */
+export function oneOf<const T extends string>(values: readonly T[]): Parser<T> {
+  return text(wordOf(values));
+}
+
+/** The text as one of the given words; for items of lists. */
+export function wordOf<const T extends string>(values: readonly T[]): (value: string) => T {
+  return (value) => {
+    const found = values.find((candidate) => candidate === value);
+    if (found === undefined) throw new ValueProblem(`must be one of ${values.join(", ")}`);
+    return found;
+  };
+}
+
+/** `on` or `off`; YAML's `true` and `false` too. */
+export const onOff = text((value): boolean => {
+  const word = wordOf(["on", "off", "true", "false"])(value);
+  return word === "on" || word === "true";
+});
+
+/** A decimal integer in the given range, both ends included. */
+export function integer(min: number, max: number): Parser<number> {
+  return text((value) => {
+    const number = Number(value);
+    if (!/^(0|[1-9]\d{0,15})$/.test(value) || number < min || number > max) {
+      throw new ValueProblem(`must be an integer from ${min} to ${max}`);
+    }
+    return number;
+  });
+}
+
+/** A text that matches the pattern. `rule` completes "must be …". */
+export function matching(pattern: RegExp, rule: string): Parser<string> {
+  return text(itemMatching(pattern, rule));
+}
+
+/** The text where it matches the pattern; for items of lists. */
+export function itemMatching(pattern: RegExp, rule: string): (value: string) => string {
+  return (value) => {
+    if (!pattern.test(value)) throw new ValueProblem(`must be ${rule}`);
+    return value;
+  };
+}
+
+/** A path of the file system, as it is. */
+export const path = text((value): string => {
+  if (value.includes("\0")) throw new ValueProblem("must be a path");
+  return value;
+});
+
+/** An http or https URL without user information, query or fragment. Plain http is judged elsewhere. */
+export function httpUrl(value: string): URL {
+  const url = URL.parse(value);
+  if (url === null || !/^https?:\/\/\S+$/.test(value) || !["http:", "https:"].includes(url.protocol)) {
+    throw new ValueProblem("must be an http or https URL");
+  }
+  if (url.username !== "" || url.password !== "" || value.includes("?") || value.includes("#")) {
+    throw new ValueProblem("must be a URL without user information, query or fragment");
+  }
+  return url;
+}
+
+/** An issuer identifier (OpenID Connect Discovery 1.0 §2), kept byte for byte: tokens are compared with it. */
+export const issuer = text((value): string => {
+  httpUrl(value);
+  return value;
+});
+
+/** A base URL. Returned without a slash at its end. */
+export const baseUrl = text((value): string => httpUrl(value).href.replace(/\/+$/, ""));
+
+/** One scope (RFC 6749 §3.3), without the comma that separates lists. */
+export const scope = itemMatching(/^[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,256}$/, "scopes of visible ASCII characters");
+
+/** One network of trusted proxies. A block that covers every address trusts everybody, and is refused. */
+export function trustedNetwork(value: string): Network {
+  const network = parseNetwork(value);
+  if (network === undefined) {
+    throw new ValueProblem("must be addresses or CIDR blocks without host bits, such as 10.0.0.0/8 or 2001:db8::/32");
+  }
+  if (network.prefixLength === 0) throw new ValueProblem("must not trust every address");
+  return network;
+}
+
+/** Where records are kept. */
+export type StoreLocation =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | { readonly kind: "postgres"; readonly url: string };
+
+/** `sqlite:<path>` or a PostgreSQL URL. */
+export const storeLocation = text((value): StoreLocation => {
+  if (/^postgres(ql)?:\/\/./.test(value)) return { kind: "postgres", url: value };
+  const file = /^sqlite:([^\0]+)$/.exec(value)?.[1];
+  if (file === undefined) throw new ValueProblem("must be sqlite:<path> or postgres://…");
+  if (file.includes(":memory:")) throw new ValueProblem("must name a file: records in memory are not durable");
+  return { kind: "sqlite", path: file };
+});

@@ -1,0 +1,78 @@
+/**
+ * A setting's value before it is understood, and the parsers' three shapes. The environment knows text only: a list
+ * is comma separated there and a map is JSON. A file may write lists and maps as what they are.
+ */
+import { parseDocument } from "yaml";
+
+/** Text from the environment, or text, list or map from the file. A scalar of the file is kept as it was written. */
+export type Raw = string | readonly string[] | RawMap;
+/** A map as JSON or YAML gives it. Its members are not checked yet. */
+export type RawMap = Readonly<Record<string, unknown>>;
+
+/**
+ * Turns a raw value into what the program uses.
+ * @throws ValueProblem whose message completes the sentence "NAME …" and does not repeat the value
+ */
+export type Parser<T> = (raw: Raw) => T;
+
+/** Why a value is refused. */
+export class ValueProblem extends Error {
+  override readonly name = "ValueProblem";
+}
+
+/** A parser of a single text. An empty one is refused: whoever wants the default leaves the setting out. */
+export function text<T>(parse: (text: string) => T): Parser<T> {
+  return (raw) => {
+    if (typeof raw !== "string") throw new ValueProblem("must be a single value");
+    if (raw === "") throw new ValueProblem("is empty; leave it out for the default");
+    return parse(raw);
+  };
+}
+
+/** A parser of a list without duplicates, each item by its own parser. Only a file can write the empty list, `[]`. */
+export function list<T>(parseItem: (item: string) => T): Parser<readonly T[]> {
+  return (raw) => {
+    if (raw === "") throw new ValueProblem("is empty; leave it out for the default");
+    const items = typeof raw === "string" ? raw.split(",").map((item) => item.trim()) : raw;
+    if (!Array.isArray(items)) throw new ValueProblem("must be a list");
+    if (items.includes("")) throw new ValueProblem("has an empty item");
+    if (new Set(items).size < items.length) throw new ValueProblem("names an item twice");
+    return items.map(parseItem);
+  };
+}
+
+/** The parser, refusing an empty result. */
+export function nonEmpty<T>(parse: Parser<readonly T[]>): Parser<readonly T[]> {
+  return (raw) => {
+    const items = parse(raw);
+    if (items.length === 0) throw new ValueProblem("must name at least one item");
+    return items;
+  };
+}
+
+/** A parser of a map. */
+export function map<T>(parse: (map: RawMap) => T): Parser<T> {
+  return (raw) => parse(typeof raw === "string" ? parseJsonMap(raw) : requireMap(raw));
+}
+
+/** The value, where it is a map. */
+export function requireMap(value: unknown, what = ""): RawMap {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new ValueProblem(`${what && `${what} `}must be a map`);
+  }
+  return value as RawMap;
+}
+
+function parseJsonMap(json: string): RawMap {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    throw new ValueProblem("must be a map, as a JSON object");
+  }
+  // JSON.parse keeps the last of two equal keys in silence; YAML, which contains JSON, reports them.
+  if (parseDocument(json).errors.some(({ code }) => code === "DUPLICATE_KEY")) {
+    throw new ValueProblem("names a key twice");
+  }
+  return requireMap(value);
+}

@@ -1,0 +1,254 @@
+/**
+ * Every setting, as data: what reads the environment, what prints help and what documents the settings all go by
+ * this table. A default is the text that an operator would write.
+ */
+import { artifactProfiles, authModes, proofsOfPossession, protectionOperations } from "../base/vocabulary.ts";
+import { keyReferences } from "./key-references.ts";
+import {
+  baseUrl,
+  httpUrl,
+  integer,
+  issuer,
+  listenAddress,
+  matching,
+  oneOf,
+  onOff,
+  path,
+  scope,
+  storeLocation,
+  trustedNetwork,
+  wordOf,
+} from "./parsers.ts";
+import { list, nonEmpty, type Parser } from "./raw.ts";
+import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
+
+/** One row of the table. */
+export interface Setting<T> {
+  /** Name of the environment variable, and key in the file. */
+  readonly name: `SVC_${string}`;
+  /** What it does, its unit and its range, for a person. */
+  readonly help: string;
+  readonly parse: Parser<Exclude<T, undefined>>;
+  /** Text of the default; absent where the setting may be absent. */
+  readonly default?: string;
+  /** What its absence means, for a person. */
+  readonly absent?: string;
+  /** The value where it is absent and has no default: an empty list, or nothing at all. */
+  readonly absentValue?: T;
+}
+
+const witnessUrl = (value: string): string => httpUrl(value).href;
+const claimName = matching(/^[\x21-\x7e]{1,256}$/, "the name of a claim");
+const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
+/** How a trusted ingress forwards the client certificate. */
+export const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
+export type ForwardedCertFormat = (typeof forwardedCertFormats)[number];
+
+/** A setting that always has a value. */
+function given<T>(name: Setting<T>["name"], defaultText: string, parse: Setting<T>["parse"], help: string): Setting<T> {
+  return { name, default: defaultText, parse, help };
+}
+
+/** A setting that may be absent. */
+function optional<T>(
+  name: Setting<T>["name"],
+  absent: string,
+  parse: Parser<Exclude<T, undefined>>,
+  help: string,
+): Setting<T | undefined> {
+  return { name, absent, parse, help };
+}
+
+/** A list that is empty where the setting is absent, and only then. */
+function optionalList<T>(
+  name: Setting<T>["name"],
+  absent: string,
+  parseItem: (item: string) => T,
+  help: string,
+): Setting<readonly T[]> {
+  return { name, absent, absentValue: [], parse: nonEmpty(list(parseItem)), help };
+}
+
+export const settings = {
+  listen: given("SVC_LISTEN", "127.0.0.1:8080", listenAddress, "host:port of the service; port 0: any free one"),
+  opsListen: given(
+    "SVC_OPS_LISTEN",
+    "127.0.0.1:9090",
+    listenAddress,
+    "host:port of the operator listener: health and metrics",
+  ),
+  publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL by which callers reach the service"),
+  serviceName: given(
+    "SVC_SERVICE_NAME",
+    "svc-platform-api",
+    matching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/, "1 to 128 letters, digits, dots, hyphens or underscores"),
+    "Name in every answer",
+  ),
+  headerPrefix: given(
+    "SVC_HEADER_PREFIX",
+    "x-svc-",
+    matching(/^[a-z][a-z0-9-]{0,62}-$/, "lowercase letters, digits and hyphens, with a hyphen at the end"),
+    "Prefix of the service's own request and response headers",
+  ),
+
+  authMode: given(
+    "SVC_AUTH_MODE",
+    "bearer_token",
+    oneOf(authModes),
+    `How callers prove who they are: ${authModes.join(", ")}`,
+  ),
+  proofOfPossession: given(
+    "SVC_PROOF_OF_POSSESSION",
+    "mtls",
+    oneOf(proofsOfPossession),
+    `What a token is bound to: ${proofsOfPossession.join(", ")}`,
+  ),
+  oidcIssuer: optional("SVC_OIDC_ISSUER", "none; needed to serve", issuer, "Token issuer; http on loopback only"),
+  oidcAudience: given(
+    "SVC_OIDC_AUDIENCE",
+    "api://svc-platform-api",
+    matching(/^[\x21-\x7e]{1,256}$/, "1 to 256 visible ASCII characters"),
+    "Audience that a token must carry",
+  ),
+  tenantClaim: given("SVC_TENANT_CLAIM", "tenant_id", claimName, "Claim with the tenant id"),
+  principalClaim: given("SVC_PRINCIPAL_CLAIM", "principal_id", claimName, "Claim with the principal id"),
+  subjectClaim: given("SVC_SUBJECT_CLAIM", "sub", claimName, "Claim with the subject"),
+  scopeClaim: given("SVC_SCOPE_CLAIM", "scope", claimName, "Claim with the scopes"),
+  defaultRequiredScopes: given(
+    "SVC_DEFAULT_REQUIRED_SCOPES",
+    "platform-api.access",
+    list(scope),
+    "Scopes that every route needs",
+  ),
+  routeScopes: given(
+    "SVC_ROUTE_SCOPES",
+    JSON.stringify(defaultRouteScopes),
+    routeScopes,
+    "Scopes that a route needs besides; a route that is left out keeps its default",
+  ),
+
+  trustedProxies: optionalList(
+    "SVC_TRUSTED_PROXIES",
+    "none trusted",
+    trustedNetwork,
+    "Addresses or CIDR blocks of the ingress whose forwarded headers are believed",
+  ),
+  forwardedCertFormat: given(
+    "SVC_FORWARDED_CERT_FORMAT",
+    "thumbprint",
+    oneOf(forwardedCertFormats),
+    "How the ingress forwards the client certificate: thumbprint (base64url SHA-256), pem (URL-encoded), der (RFC 9440)",
+  ),
+  tlsCert: optional("SVC_TLS_CERT", "plaintext", path, "PEM file: certificate chain of the service"),
+  tlsKey: optional("SVC_TLS_KEY", "plaintext", path, "PEM file: private key of the certificate"),
+  tlsClientCa: optional(
+    "SVC_TLS_CLIENT_CA",
+    "no client certificate is asked for",
+    path,
+    "PEM file: authorities of client certificates",
+  ),
+
+  store: given(
+    "SVC_STORE",
+    "sqlite:./data/platform.db",
+    storeLocation,
+    "Where records are kept: sqlite:<path>, postgres://…",
+  ),
+  policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
+  shadowPolicyDir: optional("SVC_SHADOW_POLICY_DIR", "none", path, "Directory of a candidate policy set"),
+  keyReferences: given(
+    "SVC_KEY_REFERENCES",
+    '{"kms://*":{"mode":"wrapped_key_reference","origin":"kms"}}',
+    keyReferences,
+    "Managed key references: pattern to mode, origin and, where restricted, tenants",
+  ),
+  supportedOperations: given(
+    "SVC_SUPPORTED_OPERATIONS",
+    protectionOperations.join(","),
+    nonEmpty(list(wordOf(protectionOperations))),
+    "Protection operations that this deployment supports",
+  ),
+  supportedProfiles: given(
+    "SVC_SUPPORTED_PROFILES",
+    artifactProfiles.join(","),
+    nonEmpty(list(wordOf(artifactProfiles))),
+    "Artifact profiles that this deployment supports",
+  ),
+
+  ledgerKey: given("SVC_LEDGER_KEY", "./data/ledger.key", path, "File of the key that signs checkpoints"),
+  ledgerOrigin: optional(
+    "SVC_LEDGER_ORIGIN",
+    "none; needed to serve",
+    // A log's name is a key name of signed notes: no space, no plus sign (C2SP signed-note).
+    matching(
+      /^[a-z0-9][a-z0-9.-]*(\/[A-Za-z0-9._~-]+)*$/,
+      "a host name and path without scheme, such as logs.example.com/evidence",
+    ),
+    "Name under which this deployment's logs stand: a host name and path of its own, never changed afterwards",
+  ),
+  anchor: optional(
+    "SVC_ANCHOR",
+    "beside the store",
+    path,
+    "File of the last checkpoint of every log, outside the store",
+  ),
+  witnesses: optionalList("SVC_WITNESSES", "none", witnessUrl, "Witnesses that cosign checkpoints: base URLs"),
+
+  sessionClients: optional("SVC_SESSION_CLIENTS", "no session route", path, "File of the session route's clients"),
+  sessionKey: optional("SVC_SESSION_KEY", "no session route", path, "File of the key that signs session tokens"),
+
+  explorer: given("SVC_EXPLORER", "on", onOff, "Whether the interactive explorer is served"),
+  reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),
+  reasons: given("SVC_REASONS", "on", onOff, "Whether decisions name the policies that decided"),
+  logLevel: given(
+    "SVC_LOG_LEVEL",
+    "info",
+    oneOf(logLevels),
+    `Least severe line that is logged: ${logLevels.join(", ")}`,
+  ),
+
+  maxBodyBytes: given(
+    "SVC_MAX_BODY_BYTES",
+    "262144",
+    integer(1024, 262_144),
+    "Largest request body, 1024 to 262144 bytes",
+  ),
+  maxArtifactBodyBytes: given(
+    "SVC_MAX_ARTIFACT_BODY_BYTES",
+    "12582912",
+    integer(1024, 12_582_912),
+    "Largest request body of artifact-register, 1024 to 12582912 bytes",
+  ),
+  bodyTimeoutMs: given(
+    "SVC_BODY_TIMEOUT_MS",
+    "10000",
+    integer(1, 10_000),
+    "Time for a request body to arrive, 1 to 10000 ms",
+  ),
+  maxDeadlineMs: given(
+    "SVC_MAX_DEADLINE_MS",
+    "30000",
+    integer(1, 30_000),
+    "Longest time for one call, whatever deadline it asks for, 1 to 30000 ms",
+  ),
+  shutdownGraceMs: given(
+    "SVC_SHUTDOWN_GRACE_MS",
+    "10000",
+    integer(0, 600_000),
+    "Time for calls in flight to finish after a stop signal, 0 to 600000 ms",
+  ),
+  decisionMaxAgeSeconds: given(
+    "SVC_DECISION_MAX_AGE_SECONDS",
+    "86400",
+    integer(1, 31_536_000),
+    "Age up to which a decision may be cited, 1 to 31536000 s",
+  ),
+} as const satisfies Record<string, Setting<unknown>>;
+
+/** What the settings say. A member is undefined where its setting may be absent and is. */
+export type Config = {
+  readonly [Key in keyof typeof settings]: (typeof settings)[Key] extends Setting<infer T> ? T : never;
+};
+
+/** Name of a member of the configuration. */
+export type Key = keyof Config;

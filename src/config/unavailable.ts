@@ -1,0 +1,33 @@
+/**
+ * What settings can ask for and this build does not have. Such a value refuses to start: a deployment that believes
+ * that it is protected must be. A feature that arrives takes its row away.
+ */
+import type { Config, Key } from "./settings.ts";
+
+interface Unavailable<K extends Key> {
+  readonly key: K;
+  /** Whether the value asks for the feature. Called only where the setting is set. */
+  readonly asks: (value: Config[K]) => boolean;
+  /** Completes "NAME: this build has no …". */
+  readonly feature: string;
+}
+
+function missing<K extends Key>(
+  key: K,
+  feature: string,
+  asks: (value: Config[K]) => boolean = () => true,
+): Unavailable<Key> {
+  return { key, feature, asks: asks as Unavailable<Key>["asks"] };
+}
+
+export const unavailable: readonly Unavailable<Key>[] = [
+  missing("authMode", "trusted-header modes: use bearer_token", (mode) => mode !== "bearer_token"),
+  missing("proofOfPossession", "DPoP: use mtls or none", (proof) => proof === "dpop"),
+  missing("store", "PostgreSQL store: use sqlite:<path>", (store) => store.kind === "postgres"),
+  missing("shadowPolicyDir", "shadow policies"),
+  missing("ledgerKey", "signed checkpoints"),
+  missing("anchor", "anchor"),
+  missing("witnesses", "witnesses"),
+  missing("sessionClients", "session route"),
+  missing("sessionKey", "session route"),
+];

@@ -1,0 +1,38 @@
+/** Which settings a command uses. A command validates these and no others. */
+import { type Config, type Key, settings } from "./settings.ts";
+
+const keys = {
+  serve: Object.keys(settings) as Key[],
+  policy: ["keyReferences", "supportedProfiles"],
+  // Apart from the above: a directory on the command line takes its place.
+  policy_directory: ["policyDir"],
+  migrate: ["store"],
+} as const satisfies Record<string, readonly Key[]>;
+
+/** Settings without which the command cannot do its work. */
+const requiredKeys = {
+  serve: ["oidcIssuer", "policyDir", "ledgerOrigin"],
+  policy: [],
+  policy_directory: ["policyDir"],
+  migrate: [],
+} as const satisfies Record<string, readonly Key[]>;
+
+/** What the configuration is read for. */
+export type Use = keyof typeof keys;
+
+/** Keys that the command uses. */
+export function keysOf(use: Use): readonly Key[] {
+  return keys[use];
+}
+
+/** Keys that must be set for the command. */
+export function requiredKeysOf(use: Use): readonly Key[] {
+  return requiredKeys[use];
+}
+
+/** What the command gets: the settings that it uses, those that it requires without `undefined`. */
+export type ConfigFor<U extends Use> = {
+  readonly [K in (typeof keys)[U][number]]: K extends (typeof requiredKeys)[U][number]
+    ? Exclude<Config[K], undefined>
+    : Config[K];
+};

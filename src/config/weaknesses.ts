@@ -1,0 +1,65 @@
+/** Combinations of settings that would start a service that is open, or that cannot work. Each refuses to start. */
+import { isLoopbackHost } from "../base/network.ts";
+import type { Config, Key } from "./settings.ts";
+
+interface Weakness {
+  /** The settings that the rule looks at; it is passed over where one of them is not understood or not used. */
+  readonly keys: readonly [Key, ...Key[]];
+  /** Completes "NAME: …" with the name of the first key, where the combination is weak. */
+  readonly problem: (config: Config) => string | undefined;
+}
+
+export const weaknesses: readonly Weakness[] = [
+  {
+    keys: ["oidcIssuer"],
+    problem: ({ oidcIssuer }) => {
+      if (oidcIssuer === undefined) return undefined;
+      const url = new URL(oidcIssuer);
+      return url.protocol === "http:" && !isLoopbackHost(url.hostname)
+        ? "must use https: plain http is accepted on loopback only"
+        : undefined;
+    },
+  },
+  {
+    keys: ["listen", "tlsCert", "trustedProxies"],
+    problem: ({ listen, tlsCert, trustedProxies }) =>
+      !listen.loopback && tlsCert === undefined && trustedProxies.length === 0
+        ? "would accept plaintext off loopback: set SVC_TLS_CERT and SVC_TLS_KEY, or name the ingress in SVC_TRUSTED_PROXIES"
+        : undefined,
+  },
+  {
+    keys: ["listen", "opsListen"],
+    problem: ({ listen, opsListen }) =>
+      listen.port !== 0 && listen.port === opsListen.port && listen.host === opsListen.host
+        ? "is the same address as SVC_OPS_LISTEN"
+        : undefined,
+  },
+  {
+    keys: ["proofOfPossession", "tlsClientCa", "trustedProxies"],
+    problem: ({ proofOfPossession, tlsClientCa, trustedProxies }) =>
+      proofOfPossession === "mtls" && tlsClientCa === undefined && trustedProxies.length === 0
+        ? "is mtls, but no client certificate can be seen: set SVC_TLS_CLIENT_CA, or name the ingress in SVC_TRUSTED_PROXIES"
+        : undefined,
+  },
+  {
+    keys: ["tlsCert", "tlsKey"],
+    problem: ({ tlsCert, tlsKey }) => (tlsCert !== undefined && tlsKey === undefined ? "needs SVC_TLS_KEY" : undefined),
+  },
+  {
+    keys: ["tlsKey", "tlsCert"],
+    problem: ({ tlsCert, tlsKey }) =>
+      tlsKey !== undefined && tlsCert === undefined ? "needs SVC_TLS_CERT" : undefined,
+  },
+  {
+    keys: ["tlsClientCa", "tlsCert"],
+    problem: ({ tlsClientCa, tlsCert }) =>
+      tlsClientCa !== undefined && tlsCert === undefined ? "needs SVC_TLS_CERT and SVC_TLS_KEY" : undefined,
+  },
+  {
+    keys: ["sessionClients", "sessionKey"],
+    problem: ({ sessionClients, sessionKey }) =>
+      (sessionClients === undefined) !== (sessionKey === undefined)
+        ? "and SVC_SESSION_KEY are set together or not at all"
+        : undefined,
+  },
+];

@@ -1,0 +1,41 @@
+/** Members and values that several answers share. */
+import type { KeyTransportMode } from "../base/vocabulary.ts";
+import type { Decided } from "./decision.ts";
+import type { PlatformDomain } from "./platform-domains.ts";
+
+/** Every `plaintext_transport`: plaintext stays with the caller. */
+export const plaintextTransport = "forbidden_by_default";
+
+/** What every recorded answer ends with. */
+export interface AnswerTail {
+  readonly platformDomains: readonly PlatformDomain[];
+  readonly warnings: readonly string[];
+}
+
+/** Additive members of all decisions. */
+export interface DecisionMembers {
+  readonly allow: boolean;
+  readonly requiredScopes: readonly string[];
+  readonly decisionId: string;
+  readonly policyRevision: string;
+  readonly reasons: readonly string[];
+}
+
+export function decisionMembers(decided: Decided): DecisionMembers {
+  const { allow, requiredScopes, decisionId, policyRevision, reasons } = decided;
+  return { allow, requiredScopes, decisionId, policyRevision, reasons };
+}
+
+/** `execution.key_transport`; absent where the caller holds the key itself, and on a denial. */
+export interface KeyTransport {
+  readonly mode: KeyTransportMode;
+  readonly keyMaterialOrigin: string;
+  readonly stableKeyReferencePreferred: boolean;
+  readonly rawKeyDeliveryForbidden: true;
+  readonly publicKeyDistribution?: string;
+  readonly exchangeAlgorithm?: string;
+}
+
+export function keyTransport({ guidance }: Decided): KeyTransport | undefined {
+  return guidance.keyTransport && { ...guidance.keyTransport, rawKeyDeliveryForbidden: true };
+}

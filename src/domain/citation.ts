@@ -1,0 +1,105 @@
+/** Whether the decision that a registration or an event cites is one that it may stand on. */
+import type { Caller } from "../base/caller.ts";
+import { parseRecordId } from "../base/ids.ts";
+import type { JsonObject, JsonValue } from "../base/json.ts";
+import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
+import type { Ledger, StoredRecord } from "../ledger/ports.ts";
+import { routePath } from "./routes.ts";
+import { servedOperation } from "./support.ts";
+
+/** Recorded with the registration or event; lineage counts `matched` ones only. */
+export type CitationResult = "matched" | "none" | "unknown" | "mismatch" | "denied" | "expired";
+
+export interface Citation {
+  readonly result: CitationResult;
+  /** The decision's record is gone on purpose; its result is `unknown`, since nothing about it can be checked. */
+  readonly erased: boolean;
+  /** Evidence that a matched decision expects, as it was given. */
+  readonly evidenceExpected?: readonly string[];
+}
+
+/** What cites. */
+export interface Citing {
+  readonly decision_id?: string;
+  readonly resource: { readonly kind: string; readonly id?: string };
+  readonly artifact_profile?: ArtifactProfile;
+  /** The operation that was carried out; `deny` where one was refused. */
+  readonly operation: EvidenceEventType;
+}
+
+export interface CitationRules {
+  readonly ledger: Ledger;
+  readonly nowMs: number;
+  readonly maxAgeSeconds: number;
+}
+
+/**
+ * Looks the cited decision up and compares. A decision of another tenant is `unknown`, exactly like one that never
+ * was. What is not the caller's is a `mismatch` before anything else is said of it.
+ *
+ * @throws ServiceError `store_unavailable`
+ */
+export async function cite(rules: CitationRules, caller: Caller, citing: Citing): Promise<Citation> {
+  if (citing.decision_id === undefined) return plainResult("none");
+  const id = parseRecordId(citing.decision_id);
+  const found = id === undefined ? "unknown" : await rules.ledger.find(caller.tenantId, id);
+  if (found === "erased") return { result: "unknown", erased: true };
+  if (found === "unknown" || found.kind !== "decision") return plainResult("unknown");
+  const result = compare(rules, caller, citing, found);
+  if (result !== "matched") return plainResult(result);
+  const evidenceExpected = texts(guidanceOf(found).evidence_expected);
+  return { ...plainResult(result), ...(evidenceExpected !== undefined && { evidenceExpected }) };
+}
+
+function plainResult(result: CitationResult): Citation {
+  return { result, erased: false };
+}
+
+function compare(rules: CitationRules, caller: Caller, citing: Citing, decision: StoredRecord): CitationResult {
+  const isOwn = decision.caller.principal_id === caller.principalId;
+  if (!isOwn || !isSameResource(citing, decision) || !isSameProfile(citing, decision)) return "mismatch";
+  const isDenial = decision.outcome.allow !== true;
+  if (citing.operation === "deny") {
+    if (!isDenial) return "mismatch";
+  } else {
+    if (operationOf(decision) !== citing.operation) return "mismatch";
+    if (isDenial) return "denied";
+  }
+  const ageMs = rules.nowMs - Date.parse(decision.recorded_at);
+  return ageMs > rules.maxAgeSeconds * 1000 ? "expired" : "matched";
+}
+
+function isSameResource({ resource }: Citing, decision: StoredRecord): boolean {
+  const decided = object(decision.request.resource);
+  return decided.kind === resource.kind && decided.id === resource.id;
+}
+
+/**
+ * The profile of a decision is the one that its caller was told to use, which policy may have put in the place of the
+ * one asked for. `policy-resolve` neither asks for one nor tells one.
+ */
+function isSameProfile({ artifact_profile }: Citing, decision: StoredRecord): boolean {
+  if (artifact_profile === undefined || decision.route === routePath("policy-resolve")) return true;
+  return guidanceOf(decision).artifact_profile === artifact_profile;
+}
+
+/** The protection operation that was decided, whichever of the three routes decided. */
+function operationOf(decision: StoredRecord): JsonValue | undefined {
+  const { operation } = decision.request;
+  if (decision.route !== routePath("key-access-plan")) return operation;
+  return operation === "wrap" || operation === "unwrap" || operation === "rewrap"
+    ? servedOperation[operation]
+    : undefined;
+}
+
+function guidanceOf(decision: StoredRecord): JsonObject {
+  return object(decision.outcome.guidance);
+}
+
+function object(value: JsonValue | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function texts(value: JsonValue | undefined): readonly string[] | undefined {
+  return Array.isArray(value) && value.every((item) => typeof item === "string") ? value : undefined;
+}

@@ -1,0 +1,120 @@
+/** The one step that all three decision routes share: ask the policy, record the decision, and only then answer. */
+import { newRecordId, type RecordId } from "../base/ids.ts";
+import type { JsonObject } from "../base/json.ts";
+import type { SdkRoute } from "../base/vocabulary.ts";
+import type { Claimed, Guidance, PolicyAction, PolicyDecision, PolicyEngine } from "../policy/decision.ts";
+import type { DomainDependencies } from "./deployment.ts";
+import { type CallIdentity, newRecord } from "./record.ts";
+import type { Described } from "./requests.ts";
+import { union } from "./routes.ts";
+
+export interface DecisionDependencies extends DomainDependencies {
+  readonly engine: PolicyEngine;
+}
+
+/** A decision that is recorded. */
+export interface Decided {
+  readonly decisionId: RecordId;
+  readonly allow: boolean;
+  readonly policyRevision: string;
+  /** Policies that decided; empty where the deployment does not show them. */
+  readonly reasons: readonly string[];
+  /** Members of the request that policy considered. */
+  readonly inputs: readonly string[];
+  /** As it is given to the caller: on a denial without key transport, and with `deny` as the only evidence. */
+  readonly guidance: Guidance;
+  /** Scopes of the route, default ones included, and those that policy requires besides. */
+  readonly requiredScopes: readonly string[];
+}
+
+/**
+ * Decides and records. Resolves when the record is durable.
+ *
+ * @param request as it is recorded
+ * @throws ServiceError `store_unavailable`: then nothing was decided
+ */
+export async function decide(
+  { deployment, engine, ledger, clock, random }: DecisionDependencies,
+  call: CallIdentity,
+  question: { readonly route: SdkRoute; readonly action: PolicyAction; readonly claimed: Claimed },
+  request: JsonObject,
+): Promise<Decided> {
+  const { route, action, claimed } = question;
+  const decision = engine.decide({ caller: call.caller, action, claimed });
+  const guidance = decision.allow ? decision.guidance : denied(decision.guidance);
+  const decisionId = newRecordId(clock, random);
+  const outcome = outcomeOf(decision, guidance, call.caller.scopes);
+  const record = newRecord("decision", decisionId, call, route, request, outcome);
+  await ledger.append({ ...record, policyRevision: decision.policyRevision });
+  return {
+    decisionId,
+    allow: decision.allow,
+    policyRevision: decision.policyRevision,
+    reasons: deployment.showReasons ? decision.reasons : [],
+    inputs: decision.inputs,
+    guidance,
+    requiredScopes: union(deployment.scopes.required(route), guidance.requiredScopes),
+  };
+}
+
+/** What the caller claims, as policies see it. */
+export function claimedBy(
+  request: Described & { readonly content_digest?: string },
+  more: Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_reference"> = {},
+): Claimed {
+  return {
+    workload: request.workload,
+    resource: request.resource,
+    ...(request.purpose !== undefined && { purpose: request.purpose }),
+    labels: request.labels,
+    attributes: request.attributes,
+    content_digest_present: request.content_digest !== undefined,
+    ...more,
+  };
+}
+
+function denied({ keyTransport: _, ...guidance }: Guidance): Guidance {
+  return { ...guidance, evidenceExpected: ["deny"] };
+}
+
+/**
+ * The recorded outcome. The caller's scopes are in it because policies read them: without them the decision could not
+ * be evaluated again.
+ */
+function outcomeOf(decision: PolicyDecision, guidance: Guidance, callerScopes: readonly string[]): JsonObject {
+  return {
+    allow: decision.allow,
+    policy_revision: decision.policyRevision,
+    reasons: decision.reasons,
+    caller_scopes: callerScopes,
+    guidance: {
+      handling_mode: guidance.handlingMode,
+      enforcement_mode: guidance.enforcementMode,
+      local_enforcement_library: guidance.localEnforcementLibrary,
+      artifact_profile: guidance.artifactProfile,
+      artifact_profile_overridden: guidance.artifactProfileOverridden,
+      key_strategy: guidance.keyStrategy,
+      authorization_strategy: guidance.authorizationStrategy,
+      policy_resolution: guidance.policyResolution,
+      key_transport: keyTransportOf(guidance),
+      send_only: guidance.sendOnly,
+      bind_policy_to: guidance.bindPolicyTo,
+      required_actions: guidance.requiredActions,
+      evidence_expected: guidance.evidenceExpected,
+      required_scopes: guidance.requiredScopes,
+      warnings: guidance.warnings,
+    },
+  };
+}
+
+function keyTransportOf({ keyTransport }: Guidance): JsonObject | undefined {
+  if (keyTransport === undefined) return undefined;
+  return {
+    mode: keyTransport.mode,
+    key_material_origin: keyTransport.keyMaterialOrigin,
+    stable_key_reference_preferred: keyTransport.stableKeyReferencePreferred,
+    raw_key_delivery_forbidden: true,
+    public_key_distribution: keyTransport.publicKeyDistribution,
+    exchange_algorithm: keyTransport.exchangeAlgorithm,
+  };
+}

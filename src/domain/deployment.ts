@@ -1,0 +1,27 @@
+/** What a deployment decides about the answers, and the services that they are made with. */
+import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
+import type { ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
+import type { Ledger } from "../ledger/ports.ts";
+import type { LivePlatform } from "./platform-domains.ts";
+import type { ScopeTable } from "./routes.ts";
+
+/** Fixed while the process runs. */
+export interface Deployment {
+  readonly supportedOperations: readonly ProtectionOperation[];
+  readonly supportedProfiles: readonly ArtifactProfile[];
+  readonly scopes: ScopeTable;
+  /** Whether answers name the policies that decided. Records name them always. */
+  readonly showReasons: boolean;
+  /** Age up to which a decision may be cited, in seconds. */
+  readonly decisionMaxAgeSeconds: number;
+}
+
+/** What every recorded answer needs. */
+export interface DomainDependencies {
+  readonly deployment: Deployment;
+  readonly live: LivePlatform;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}

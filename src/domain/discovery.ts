@@ -1,0 +1,77 @@
+/** Answers of the three discovery routes. Nothing is recorded. */
+import type { ArtifactProfile, AuthMode, ProofOfPossession, ProtectionOperation } from "../base/vocabulary.ts";
+import type { Deployment } from "./deployment.ts";
+import { type LivePlatform, type PlatformDomain, platformDomains, platformStatus } from "./platform-domains.ts";
+import { routes } from "./routes.ts";
+
+/** The authentication contract in force (specification, section 2.4). */
+export interface AuthConfiguration {
+  /** `bearer_token_validation` where no issuer is configured. */
+  readonly mode: "oauth_client_credentials" | "bearer_token_validation";
+  readonly proofOfPossession: ProofOfPossession;
+  /** Issuer and audience are absent where no issuer is configured. */
+  readonly oidcIssuer?: string;
+  readonly oidcAudience?: string;
+  /** The verifier is configured and holds the issuer's keys now. */
+  readonly oidcIssuerReady: boolean;
+  readonly mtlsReady: boolean;
+}
+
+export interface Capabilities {
+  readonly authMode: AuthMode;
+  readonly authConfiguration: AuthConfiguration;
+  readonly defaultRequiredScopes: readonly string[];
+  readonly routes: readonly {
+    readonly route: string;
+    readonly domain: string;
+    readonly configured: boolean;
+    /** Without the default ones. */
+    readonly requiredScopes: readonly string[];
+  }[];
+}
+
+export interface Bootstrap {
+  readonly authMode: AuthMode;
+  readonly authConfiguration: AuthConfiguration;
+  readonly enforcementModel: "embedded_local_library";
+  readonly plaintextToPlatform: false;
+  readonly policyResolutionMode: "metadata_only_control_plane";
+  readonly supportedOperations: readonly ProtectionOperation[];
+  readonly supportedArtifactProfiles: readonly ArtifactProfile[];
+  readonly platformDomains: readonly PlatformDomain[];
+}
+
+export interface Discovery {
+  capabilities(): Capabilities;
+  bootstrap(): Bootstrap;
+}
+
+export function createDiscovery(deployment: Deployment, live: LivePlatform): Discovery {
+  const { scopes } = deployment;
+  return {
+    capabilities() {
+      const status = platformStatus(live);
+      return {
+        authMode: live.authMode,
+        authConfiguration: live.authConfiguration(),
+        defaultRequiredScopes: scopes.defaults,
+        routes: routes.map(({ route, path, domain }) => ({
+          route: path,
+          domain,
+          configured: status[domain].configured,
+          requiredScopes: scopes.own(route),
+        })),
+      };
+    },
+    bootstrap: () => ({
+      authMode: live.authMode,
+      authConfiguration: live.authConfiguration(),
+      enforcementModel: "embedded_local_library",
+      plaintextToPlatform: false,
+      policyResolutionMode: "metadata_only_control_plane",
+      supportedOperations: deployment.supportedOperations,
+      supportedArtifactProfiles: deployment.supportedProfiles,
+      platformDomains: platformDomains(live),
+    }),
+  };
+}

@@ -1,0 +1,137 @@
+/** Answer of `evidence`. An event is never lost: it is recorded as it came, whatever became of what it cites. */
+import type { Violation } from "../base/errors.ts";
+import { newRecordId } from "../base/ids.ts";
+import type { ArtifactKind, ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
+import { type AnswerTail, plaintextTransport } from "./answer.ts";
+import { type Citation, cite } from "./citation.ts";
+import type { DomainDependencies } from "./deployment.ts";
+import { platformDomains } from "./platform-domains.ts";
+import { type CallIdentity, newRecord } from "./record.ts";
+import type { EvidenceRequest } from "./requests.ts";
+import { type RequestSummary, summarize } from "./summary.ts";
+import { profileViolations, refuseViolations } from "./support.ts";
+import { isZeroTime, parseTimestamp } from "./timestamps.ts";
+import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
+
+const futureToleranceMs = 5 * 60_000;
+
+/** Members that an event is expected to carry; none of them is content. */
+const sendOnly = [
+  "event_type",
+  "workload",
+  "resource",
+  "artifact_profile",
+  "artifact_digest",
+  "artifact_cid",
+  "decision_id",
+  "outcome",
+  "occurred_at",
+] as const;
+
+export interface EvidenceAnswer extends AnswerTail {
+  readonly requestSummary: RequestSummary & {
+    readonly eventType: EvidenceEventType;
+    readonly artifactKind?: ArtifactKind | undefined;
+    readonly artifactProfile?: ArtifactProfile | undefined;
+    readonly artifactDigestPresent: boolean;
+    readonly artifactCid?: string | undefined;
+    readonly artifactMerkleRootCid?: string | undefined;
+    readonly decisionIdPresent: boolean;
+    readonly outcome?: string | undefined;
+    readonly occurredAt?: string | undefined;
+  };
+  readonly ingestion: {
+    readonly accepted: true;
+    readonly requiredScopes: readonly string[];
+    readonly plaintextTransport: string;
+    readonly sendOnly: readonly string[];
+    /** Members of this event that link it to other records: those that it has, the decision only if it matches. */
+    readonly correlateBy: readonly string[];
+  };
+}
+
+export interface Evidence {
+  /**
+   * Records the event. Resolves when it is durable.
+   *
+   * @throws ServiceError `invalid_request` where `occurred_at` is no RFC 3339 timestamp or the profile is not one that
+   *   the deployment supports, `store_unavailable`
+   */
+  record(call: CallIdentity, request: EvidenceRequest): Promise<EvidenceAnswer>;
+}
+
+export function createEvidence({ deployment, live, ledger, clock, random }: DomainDependencies): Evidence {
+  const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds };
+  return {
+    async record(call, sent) {
+      const occurredMs = sent.occurred_at === undefined ? undefined : parseTimestamp(sent.occurred_at);
+      refuseViolations([
+        ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
+        ...occurredAtViolations(sent, occurredMs),
+      ]);
+      const request = withoutZeroTime(sent, occurredMs);
+      const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
+      const citing = { ...request, operation: request.event_type };
+      const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, citing);
+      const recordId = newRecordId(clock, random);
+      const outcome = { accepted: true, citation: citation.result };
+      await ledger.append(newRecord("evidence", recordId, call, "evidence", request, outcome));
+      const correlateBy = correlations(request, citation);
+      return {
+        requestSummary: summary(request),
+        ingestion: {
+          accepted: true,
+          requiredScopes: deployment.scopes.required("evidence"),
+          plaintextTransport,
+          sendOnly,
+          correlateBy,
+        },
+        platformDomains: platformDomains(live),
+        warnings: [
+          ...digestWarnings("artifact_digest", request.artifact_digest),
+          ...cidWarnings("artifact_cid", request.artifact_cid),
+          ...cidWarnings("artifact_merkle_root_cid", request.artifact_merkle_root_cid),
+          ...(isInFuture ? [warnings.occurredInFuture] : []),
+          ...citationWarnings(citation.result, citation.erased),
+          ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
+        ],
+      };
+    },
+  };
+}
+
+function occurredAtViolations({ occurred_at }: EvidenceRequest, occurredMs: number | undefined): readonly Violation[] {
+  if (occurred_at === undefined || occurredMs !== undefined) return [];
+  return [{ field: "occurred_at", rule: "string.rfc3339", message: "must be an RFC 3339 timestamp" }];
+}
+
+/** The request as it is recorded: without the zero time, which callers send for an absent one. */
+function withoutZeroTime(sent: EvidenceRequest, occurredMs: number | undefined): EvidenceRequest {
+  if (occurredMs === undefined || !isZeroTime(occurredMs)) return sent;
+  const { occurred_at: _, ...others } = sent;
+  return others;
+}
+
+function correlations(request: EvidenceRequest, citation: Citation): readonly string[] {
+  const artifact = ["artifact_digest", "artifact_cid", "artifact_merkle_root_cid"] as const;
+  return [
+    ...(citation.result === "matched" ? ["decision_id"] : []),
+    ...artifact.filter((member) => request[member] !== undefined),
+    ...(request.resource.id === undefined ? [] : ["resource.id"]),
+  ];
+}
+
+function summary(request: EvidenceRequest): EvidenceAnswer["requestSummary"] {
+  return {
+    ...summarize(request),
+    eventType: request.event_type,
+    artifactKind: request.artifact_kind,
+    artifactProfile: request.artifact_profile,
+    artifactDigestPresent: request.artifact_digest !== undefined,
+    artifactCid: request.artifact_cid,
+    artifactMerkleRootCid: request.artifact_merkle_root_cid,
+    decisionIdPresent: request.decision_id !== undefined,
+    outcome: request.outcome,
+    occurredAt: request.occurred_at,
+  };
+}

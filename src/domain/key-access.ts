@@ -1,0 +1,97 @@
+/** Answer of `key-access-plan`. */
+import type { ArtifactProfile, KeyAccessOperation } from "../base/vocabulary.ts";
+import type { PolicyAction } from "../policy/decision.ts";
+import { type AnswerTail, type DecisionMembers, decisionMembers, type KeyTransport, keyTransport } from "./answer.ts";
+import { claimedBy, type DecisionDependencies, decide } from "./decision.ts";
+import { platformDomains } from "./platform-domains.ts";
+import type { CallIdentity } from "./record.ts";
+import type { KeyAccessRequest } from "./requests.ts";
+import { type RequestSummary, summarize } from "./summary.ts";
+import { operationViolations, profileViolations, refuseViolations, servedOperation } from "./support.ts";
+import { contentWarnings, warnings } from "./warnings.ts";
+
+const actions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
+  wrap: "wrap",
+  unwrap: "unwrap",
+  rewrap: "rewrapKey",
+};
+
+export interface KeyAccessPlan extends AnswerTail {
+  readonly requestSummary: RequestSummary & {
+    readonly operation: KeyAccessOperation;
+    readonly artifactProfile: ArtifactProfile;
+    readonly keyReferencePresent: boolean;
+    readonly contentDigestPresent: boolean;
+  };
+  readonly decision: DecisionMembers & {
+    readonly operation: KeyAccessOperation;
+    readonly keyReferencePresent: boolean;
+  };
+  readonly execution: {
+    readonly localCryptographicOperation: boolean;
+    readonly platformRole: "authorize_only";
+    readonly sendPlaintextToPlatform: false;
+    readonly sendOnly: readonly string[];
+    readonly artifactProfile: ArtifactProfile;
+    readonly authorizationStrategy: string;
+    readonly keyTransport?: KeyTransport | undefined;
+  };
+}
+
+export interface KeyAccess {
+  /**
+   * Rejects with `ServiceError`: `invalid_request` where the deployment does not support the profile or the operation
+   * that the key operation serves, `store_unavailable` where the decision could not be recorded.
+   */
+  plan(call: CallIdentity, request: KeyAccessRequest): Promise<KeyAccessPlan>;
+}
+
+export function createKeyAccess(dependencies: DecisionDependencies): KeyAccess {
+  return { plan: (call, request) => plan(dependencies, call, request) };
+}
+
+async function plan(
+  dependencies: DecisionDependencies,
+  call: CallIdentity,
+  request: KeyAccessRequest,
+): Promise<KeyAccessPlan> {
+  const { deployment, live } = dependencies;
+  const { operation, artifact_profile, key_reference } = request;
+  refuseViolations([
+    ...operationViolations(deployment, servedOperation[operation]),
+    ...profileViolations(deployment, "artifact_profile", artifact_profile),
+  ]);
+  const claimed = claimedBy(request, {
+    ...(artifact_profile !== undefined && { artifact_profile }),
+    ...(key_reference !== undefined && { key_reference }),
+  });
+  const question = { route: "key-access-plan", action: actions[operation], claimed } as const;
+  const decided = await decide(dependencies, call, question, request);
+  const { guidance } = decided;
+  const keyReferencePresent = key_reference !== undefined;
+  return {
+    requestSummary: {
+      ...summarize(request),
+      operation,
+      artifactProfile: guidance.artifactProfile,
+      keyReferencePresent,
+      contentDigestPresent: request.content_digest !== undefined,
+    },
+    decision: { ...decisionMembers(decided), operation, keyReferencePresent },
+    execution: {
+      localCryptographicOperation: decided.allow,
+      platformRole: "authorize_only",
+      sendPlaintextToPlatform: false,
+      sendOnly: guidance.sendOnly,
+      artifactProfile: guidance.artifactProfile,
+      authorizationStrategy: guidance.authorizationStrategy,
+      keyTransport: keyTransport(decided),
+    },
+    platformDomains: platformDomains(live),
+    warnings: [
+      ...contentWarnings(request.content_digest),
+      ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),
+      ...guidance.warnings,
+    ],
+  };
+}

@@ -1,0 +1,85 @@
+/** The parts of the platform, and whether each is in force at the moment of the answer. */
+import type { AuthMode } from "../base/vocabulary.ts";
+import type { AuthConfiguration } from "./discovery.ts";
+
+export const platformDomainNames = [
+  "discovery",
+  "identity",
+  "policy",
+  "protection",
+  "key_access",
+  "artifact_registry",
+  "evidence_ledger",
+] as const;
+export type PlatformDomainName = (typeof platformDomainNames)[number];
+
+/** Whether something is in force now, and why. */
+export interface DomainStatus {
+  readonly configured: boolean;
+  /** One sentence for a person. Every tenant reads it: no address, path or other inside of the deployment. */
+  readonly reason: string;
+}
+
+export interface PlatformDomain extends DomainStatus {
+  readonly domain: PlatformDomainName;
+}
+
+/** Live facts. Functions are called for every answer: they must be cheap and must not throw. */
+export interface LivePlatform {
+  readonly authMode: AuthMode;
+  authConfiguration(): AuthConfiguration;
+  /** Whether a policy set is in force, and whether it is the newest. */
+  policy(): DomainStatus;
+  /** Whether records can be written. */
+  ledger(): DomainStatus;
+  /** Number of key-reference patterns that the deployment manages. */
+  readonly managedKeyPatterns: number;
+}
+
+/** The status of every domain now. */
+export function platformStatus(live: LivePlatform): Readonly<Record<PlatformDomainName, DomainStatus>> {
+  const policy = live.policy();
+  const ledger = live.ledger();
+  const decisions = both(policy, ledger);
+  return {
+    discovery: { configured: true, reason: "Discovery answers from the running configuration." },
+    identity: identity(live.authMode, live.authConfiguration()),
+    policy,
+    protection: decisions ?? { configured: true, reason: "Protection is decided by policy and recorded." },
+    key_access: decisions ?? keyAccess(live.managedKeyPatterns),
+    artifact_registry: ledger.configured
+      ? { configured: true, reason: "Registrations of artifact metadata are recorded on the ledger." }
+      : ledger,
+    evidence_ledger: ledger,
+  };
+}
+
+/** The same as the list that answers carry. */
+export function platformDomains(live: LivePlatform): readonly PlatformDomain[] {
+  const status = platformStatus(live);
+  return platformDomainNames.map((domain) => ({ domain, ...status[domain] }));
+}
+
+/** The first of the two that is not in force. */
+function both(first: DomainStatus, second: DomainStatus): DomainStatus | undefined {
+  if (!first.configured) return first;
+  return second.configured ? undefined : second;
+}
+
+function identity(mode: AuthMode, auth: AuthConfiguration): DomainStatus {
+  if (mode === "trusted_headers") return { configured: true, reason: "The trusted ingress names the caller." };
+  if (auth.oidcIssuer !== undefined && !auth.oidcIssuerReady) {
+    return { configured: false, reason: "The token issuer's keys are not available." };
+  }
+  return { configured: true, reason: "Access tokens are verified." };
+}
+
+function keyAccess(managedKeyPatterns: number): DomainStatus {
+  return {
+    configured: true,
+    reason:
+      managedKeyPatterns === 0
+        ? "Key use is authorized; callers hold their own keys, none is managed."
+        : `Key use is authorized; ${managedKeyPatterns} key reference pattern${managedKeyPatterns === 1 ? " is" : "s are"} managed.`,
+  };
+}

@@ -1,0 +1,43 @@
+/** What the domain asks of the machine, besides the ledger. */
+import type { TenantId } from "../base/ids.ts";
+
+/** Hash functions that can be computed here, by the names that Node's `crypto` gives them. */
+export const hashNames = [
+  "md5",
+  "sha1",
+  "sha224",
+  "sha256",
+  "sha384",
+  "sha512",
+  "sha512-256",
+  "sha3-224",
+  "sha3-256",
+  "sha3-384",
+  "sha3-512",
+  "blake2b512",
+  "blake2s256",
+] as const;
+export type HashName = (typeof hashNames)[number];
+
+/** What was learned from an artifact's bytes, before they were dropped. */
+export interface ArtifactDigests {
+  readonly sizeBytes: number;
+  /** Lowercase hexadecimal, for every hash that was asked for. */
+  readonly digests: ReadonlyMap<HashName, string>;
+}
+
+export interface ArtifactHasher {
+  /**
+   * Decodes standard base64 (RFC 4648 §4: padded, no line breaks, canonical) and hashes the bytes away from the event
+   * loop. Keeps neither text nor bytes. Work is bounded in memory, over all and for each tenant.
+   * @param objectBase64 at most 8 MiB when decoded
+   * @throws ServiceError `invalid_request` naming `artifact_object_b64` where the text is not such base64 or too long,
+   *   `rate_limited` where too much waits already, `internal` where the work crashed; the signal's reason once aborted
+   */
+  digest(
+    tenantId: TenantId,
+    objectBase64: string,
+    hashes: readonly HashName[],
+    signal: AbortSignal,
+  ): Promise<ArtifactDigests>;
+}

@@ -1,0 +1,34 @@
+/** What every record of an answer has in common. */
+import type { Caller } from "../base/caller.ts";
+import type { RecordId, RequestId } from "../base/ids.ts";
+import type { JsonObject } from "../base/json.ts";
+import type { SdkRoute } from "../base/vocabulary.ts";
+import type { NewRecord } from "../ledger/ports.ts";
+import { routePath } from "./routes.ts";
+
+/** Who asks, and in which call. */
+export interface CallIdentity {
+  readonly caller: Caller;
+  readonly requestId: RequestId;
+}
+
+/** A record of this call that lacks only what `kind` asks for besides. */
+export function newRecord(
+  kind: NewRecord["kind"],
+  recordId: RecordId,
+  { caller, requestId }: CallIdentity,
+  route: SdkRoute,
+  request: JsonObject,
+  outcome: JsonObject,
+): NewRecord {
+  return {
+    kind,
+    recordId,
+    tenantId: caller.tenantId,
+    requestId,
+    caller: { principal_id: caller.principalId, subject: caller.subject, auth_source: caller.authSource },
+    route: routePath(route),
+    request,
+    outcome,
+  };
+}

@@ -1,0 +1,161 @@
+/** Answer of `artifact-register`. */
+import { newRecordId } from "../base/ids.ts";
+import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
+import type { AnswerTail } from "./answer.ts";
+import { type DerivedArtifact, deriveArtifact } from "./artifact-object.ts";
+import { type Citation, cite } from "./citation.ts";
+import type { DomainDependencies } from "./deployment.ts";
+import { stripLocator } from "./locator.ts";
+import { platformDomains } from "./platform-domains.ts";
+import type { ArtifactHasher } from "./ports.ts";
+import { type CallIdentity, newRecord } from "./record.ts";
+import type { RegistrationRequest } from "./requests.ts";
+import { type RequestSummary, summarize } from "./summary.ts";
+import { operationViolations, profileViolations, refuseViolations } from "./support.ts";
+import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
+
+export interface RegistrationAnswer extends AnswerTail {
+  readonly requestSummary: RequestSummary & {
+    readonly operation: ProtectionOperation;
+    readonly artifactKind?: ArtifactKind | undefined;
+    readonly artifactProfile: ArtifactProfile;
+    readonly artifactDigest: string;
+    /** Derived from the object where one was sent, else as given. */
+    readonly artifactCid?: string | undefined;
+    readonly artifactMerkleRootCid?: string | undefined;
+    readonly artifactLocatorPresent: boolean;
+    readonly decisionIdPresent: boolean;
+    readonly keyReferencePresent: boolean;
+  };
+  readonly registration: {
+    /** False where the cited decision does not match or denied. */
+    readonly accepted: boolean;
+    readonly requiredScopes: readonly string[];
+    readonly artifactTransport: "metadata_only";
+    readonly sendPlaintextToPlatform: false;
+    /** What was done; empty where the registration is not accepted. */
+    readonly catalogActions: readonly string[];
+    readonly evidenceExpected: readonly string[];
+  };
+}
+
+export interface RegistrationDependencies extends DomainDependencies {
+  readonly hasher: ArtifactHasher;
+}
+
+export interface Registrations {
+  /**
+   * Registers. Resolves when the record is durable, also where the answer is not accepted.
+   *
+   * @param request with the locator as it was sent
+   * @param objectBase64 the artifact's bytes, hashed and dropped
+   * @param signal ends the hashing
+   * @throws ServiceError `invalid_request`, `rate_limited` (too much to hash), `store_unavailable`
+   */
+  register(
+    call: CallIdentity,
+    request: RegistrationRequest,
+    objectBase64: string | undefined,
+    signal: AbortSignal,
+  ): Promise<RegistrationAnswer>;
+}
+
+export function createRegistrations(dependencies: RegistrationDependencies): Registrations {
+  const { deployment, live, ledger, hasher, clock, random } = dependencies;
+  const rules = { ledger, maxAgeSeconds: deployment.decisionMaxAgeSeconds };
+  return {
+    async register(call, sent, objectBase64, signal) {
+      refuseViolations([
+        ...operationViolations(deployment, sent.operation),
+        ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
+      ]);
+      const { tenantId } = call.caller;
+      const derived =
+        objectBase64 === undefined ? undefined : await deriveArtifact(hasher, tenantId, sent, objectBase64, signal);
+      const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, sent);
+      const request = withSafeLocator(sent);
+      const outcome = {
+        accepted: isAccepted(citation),
+        citation: citation.result,
+        artifact_cid: derived?.cid ?? sent.artifact_cid,
+        artifact_size_bytes: derived?.sizeBytes,
+      };
+      const recordId = newRecordId(clock, random);
+      await ledger.append(newRecord("registration", recordId, call, "artifact-register", request, outcome));
+      return {
+        requestSummary: summary(sent, derived),
+        registration: registration(deployment.scopes.required("artifact-register"), sent, derived, citation),
+        platformDomains: platformDomains(live),
+        warnings: registrationWarnings(sent, request, derived, citation),
+      };
+    },
+  };
+}
+
+function isAccepted({ result }: Citation): boolean {
+  return result === "matched" || result === "none";
+}
+
+/** The request as it is recorded. */
+function withSafeLocator(sent: RegistrationRequest): RegistrationRequest {
+  const { artifact_locator, ...others } = sent;
+  if (artifact_locator === undefined) return sent;
+  const stripped = stripLocator(artifact_locator);
+  return stripped === "" ? others : { ...others, artifact_locator: stripped };
+}
+
+function summary(
+  request: RegistrationRequest,
+  derived: DerivedArtifact | undefined,
+): RegistrationAnswer["requestSummary"] {
+  return {
+    ...summarize(request),
+    operation: request.operation,
+    artifactKind: request.artifact_kind,
+    artifactProfile: request.artifact_profile,
+    artifactDigest: request.artifact_digest,
+    artifactCid: derived?.cid ?? request.artifact_cid,
+    artifactMerkleRootCid: request.artifact_merkle_root_cid,
+    artifactLocatorPresent: request.artifact_locator !== undefined,
+    decisionIdPresent: request.decision_id !== undefined,
+    keyReferencePresent: request.key_reference !== undefined,
+  };
+}
+
+function registration(
+  requiredScopes: readonly string[],
+  request: RegistrationRequest,
+  derived: DerivedArtifact | undefined,
+  citation: Citation,
+): RegistrationAnswer["registration"] {
+  const accepted = isAccepted(citation);
+  const actions = [
+    "record_artifact_metadata",
+    ...(derived === undefined ? [] : ["derive_artifact_cid"]),
+    ...(citation.result === "matched" ? ["link_decision"] : []),
+  ];
+  return {
+    accepted,
+    requiredScopes,
+    artifactTransport: "metadata_only",
+    sendPlaintextToPlatform: false,
+    catalogActions: accepted ? actions : [],
+    evidenceExpected: accepted ? (citation.evidenceExpected ?? [request.operation]) : ["deny"],
+  };
+}
+
+function registrationWarnings(
+  sent: RegistrationRequest,
+  recorded: RegistrationRequest,
+  derived: DerivedArtifact | undefined,
+  citation: Citation,
+): readonly string[] {
+  const { artifact_cid, artifact_merkle_root_cid } = sent;
+  return [
+    ...digestWarnings("artifact_digest", sent.artifact_digest),
+    ...(derived?.warnings ?? cidWarnings("artifact_cid", artifact_cid)),
+    ...cidWarnings("artifact_merkle_root_cid", artifact_merkle_root_cid),
+    ...(sent.artifact_locator === recorded.artifact_locator ? [] : [warnings.locatorStripped]),
+    ...citationWarnings(citation.result, citation.erased),
+  ];
+}

@@ -1,0 +1,73 @@
+/**
+ * The requests as they are evaluated and recorded: member names in snake_case, enumerations as lowercase words,
+ * optional members absent where they have no value, `labels` and `attributes` always there. Canonical JSON of such
+ * an object is the `request` of its record, the same from any language and protocol. Type aliases rather than
+ * interfaces, because only those are assignable to `JsonObject`.
+ */
+import type {
+  ArtifactKind,
+  ArtifactProfile,
+  EvidenceEventType,
+  KeyAccessOperation,
+  ProtectionOperation,
+} from "../base/vocabulary.ts";
+
+/** What every request says of workload and resource (specification, section 2.1). All of it is a claim. */
+export type Described = {
+  readonly workload: {
+    readonly application: string;
+    readonly environment?: string;
+    readonly component?: string;
+  };
+  readonly resource: { readonly kind: string; readonly id?: string; readonly mime_type?: string };
+  readonly purpose?: string;
+  readonly labels: readonly string[];
+  readonly attributes: { readonly [key: string]: string };
+};
+
+/** Request of `policy-resolve`. `content_digest` is `algorithm:value`; sizes are bytes, 0 to 2^53-1. */
+export type PolicyResolveRequest = Described & {
+  readonly operation: ProtectionOperation;
+  readonly content_digest?: string;
+  readonly content_size_bytes?: number;
+};
+
+/** Request of `protection-plan`. */
+export type ProtectionPlanRequest = PolicyResolveRequest & {
+  readonly preferred_artifact_profile?: ArtifactProfile;
+};
+
+/** Request of `key-access-plan`. */
+export type KeyAccessRequest = Described & {
+  readonly operation: KeyAccessOperation;
+  readonly artifact_profile?: ArtifactProfile;
+  readonly key_reference?: string;
+  readonly content_digest?: string;
+};
+
+/** Request of `artifact-register`, without the bytes of the artifact. */
+export type RegistrationRequest = Described & {
+  readonly operation: ProtectionOperation;
+  readonly artifact_kind?: ArtifactKind;
+  readonly artifact_profile: ArtifactProfile;
+  readonly artifact_digest: string;
+  readonly artifact_cid?: string;
+  readonly artifact_merkle_root_cid?: string;
+  readonly artifact_locator?: string;
+  readonly decision_id?: string;
+  readonly key_reference?: string;
+};
+
+/** Request of `evidence`. */
+export type EvidenceRequest = Described & {
+  readonly event_type: EvidenceEventType;
+  readonly artifact_kind?: ArtifactKind;
+  readonly artifact_profile?: ArtifactProfile;
+  readonly artifact_digest?: string;
+  readonly artifact_cid?: string;
+  readonly artifact_merkle_root_cid?: string;
+  readonly decision_id?: string;
+  readonly outcome?: string;
+  /** RFC 3339, as the caller wrote it. */
+  readonly occurred_at?: string;
+};

@@ -1,0 +1,44 @@
+/** What a deployment supports, held against a request. */
+import { ServiceError, type Violation } from "../base/errors.ts";
+import type { ArtifactProfile, KeyAccessOperation, ProtectionOperation } from "../base/vocabulary.ts";
+import type { Deployment } from "./deployment.ts";
+
+/**
+ * The protection operation that a key operation serves: a key is wrapped to protect, unwrapped to access. It says
+ * which key operations a deployment supports, and which decisions fit which citations.
+ */
+export const servedOperation: Readonly<Record<KeyAccessOperation, ProtectionOperation>> = {
+  wrap: "protect",
+  unwrap: "access",
+  rewrap: "rewrap",
+};
+
+/** The violation of an operation that bootstrap does not list. */
+export function operationViolations(deployment: Deployment, operation: ProtectionOperation): readonly Violation[] {
+  return deployment.supportedOperations.includes(operation) ? [] : [unsupported("operation")];
+}
+
+/**
+ * The violation of a profile that bootstrap does not list.
+ *
+ * @param field name of the member that names the profile
+ */
+export function profileViolations(
+  deployment: Deployment,
+  field: "artifact_profile" | "preferred_artifact_profile",
+  profile: ArtifactProfile | undefined,
+): readonly Violation[] {
+  return profile === undefined || deployment.supportedProfiles.includes(profile) ? [] : [unsupported(field)];
+}
+
+function unsupported(field: string): Violation {
+  return { field, rule: "deployment.supported", message: "is not supported by this deployment" };
+}
+
+/** Throws `invalid_request` with all violations, if there are any. */
+export function refuseViolations(violations: readonly Violation[]): void {
+  const [first] = violations;
+  if (first === undefined) return;
+  const others = violations.length === 1 ? "" : ` (and ${violations.length - 1} more)`;
+  throw new ServiceError("invalid_request", `${first.field}: ${first.message}${others}`, { violations });
+}

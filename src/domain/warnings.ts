@@ -1,0 +1,55 @@
+/**
+ * Texts of all warnings. They name members of the request and never repeat a value: labels, attributes, references,
+ * locators and identifiers may be confidential.
+ */
+import { parseCid } from "./cid.ts";
+import type { CitationResult } from "./citation.ts";
+import { digestOddities } from "./digest.ts";
+
+export const warnings = {
+  noContentDigest: "content_digest is absent: the decision is not bound to particular content",
+  profileOverridden: "policy replaced the requested artifact profile: use the one in execution.artifact_profile",
+  locatorStripped:
+    "artifact_locator carried user information, a query string or a fragment: it was removed before recording",
+  occurredInFuture: "occurred_at is more than 5 minutes in the future",
+  noArtifactIdentity:
+    "the event names neither a matching decision nor an artifact: it cannot be linked to other records",
+  unparsableCid: (field: string) => `${field} is not a CID that can be parsed: it is kept as sent`,
+  notCompared: (field: string) => `${field} uses a hash function that is not computed here: it was not compared`,
+} as const;
+
+/** Warnings on a digest; none where it is absent or nothing is odd. */
+export function digestWarnings(field: string, digest: string | undefined): readonly string[] {
+  if (digest === undefined) return [];
+  return digestOddities(digest).map((oddity) =>
+    oddity === "weak"
+      ? `${field} uses a hash function that is no longer collision resistant`
+      : `${field} is not hexadecimal of the length that its algorithm has: it is kept as sent`,
+  );
+}
+
+/** Warnings on the digest of the content that is to be decided about. */
+export function contentWarnings(digest: string | undefined): readonly string[] {
+  return digest === undefined ? [warnings.noContentDigest] : digestWarnings("content_digest", digest);
+}
+
+/** Warning on a CID that does not parse. */
+export function cidWarnings(field: string, cid: string | undefined): readonly string[] {
+  return cid === undefined || parseCid(cid) !== undefined ? [] : [warnings.unparsableCid(field)];
+}
+
+const citations: Readonly<Record<CitationResult, string | undefined>> = {
+  matched: undefined,
+  none: undefined,
+  unknown: "decision_id names no decision that is known for this tenant",
+  mismatch: "decision_id names a decision about another principal, resource, artifact profile or operation",
+  denied: "decision_id names a decision that denied the operation",
+  expired: "decision_id names a decision that is too old to be cited",
+};
+
+/** Warning on the result of a citation. */
+export function citationWarnings(result: CitationResult, erased: boolean): readonly string[] {
+  if (erased) return ["decision_id names a record that was erased"];
+  const text = citations[result];
+  return text === undefined ? [] : [text];
+}

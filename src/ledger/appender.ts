@@ -1,0 +1,177 @@
+/**
+ * Group commit. Callers queue per tenant; one write carries what many of them wait for, so that they share one durable
+ * commit; each is answered only when that commit is confirmed.
+ */
+import { ServiceError } from "../base/errors.ts";
+import { assertCanonical } from "./canonical.ts";
+import type { Appended, NewRecord } from "./ports.ts";
+import { type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { type BatchWriter, UnstorableError } from "./store.ts";
+
+/** Bounds of the appender. */
+export interface AppenderLimits extends QueueLimits {
+  /** Writes under way at a time; their tenants differ. */
+  readonly maxWritesInFlight: number;
+  /** Of one record's JSON text in UTF-8, before the ledger adds its own members. */
+  readonly maxRecordBytes: number;
+}
+
+/**
+ * Defaults. A record of the largest request, every character escaped, is under 1 MiB; 256 records are where a larger
+ * batch stops paying; 64 MiB is a second of a saturated store at ordinary sizes.
+ */
+export const defaultAppenderLimits: AppenderLimits = {
+  maxQueuedPerTenant: 1024,
+  maxQueuedBytes: 64 * 1024 * 1024,
+  maxTenantsPerWrite: 256,
+  maxRecordsPerWrite: 256,
+  maxBytesPerWrite: 4 * 1024 * 1024,
+  maxWritesInFlight: 1,
+  maxRecordBytes: 1024 * 1024,
+};
+
+const retryAfterSeconds = 1;
+
+export class Appender {
+  readonly #writer: BatchWriter;
+  readonly #limits: AppenderLimits;
+  readonly #queues: TenantQueues;
+  #writesInFlight = 0;
+  #scheduled = false;
+  #closed: PromiseWithResolvers<void> | undefined;
+
+  constructor(writer: BatchWriter, limits: AppenderLimits = defaultAppenderLimits) {
+    this.#writer = writer;
+    this.#limits = limits;
+    this.#queues = new TenantQueues(limits);
+  }
+
+  /**
+   * Resolves when the record is durable. Rejects with `ServiceError`: `invalid_request` for a record that is too large
+   * or cannot be written as canonical JSON, `store_unavailable` when the tenant's queue is full or the store failed,
+   * `internal` when the store refuses this very record, such as one whose id is taken.
+   */
+  append(record: NewRecord): Promise<Appended> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
+      const json = this.#encode(record);
+      const waiting: Waiting = {
+        recordId: record.recordId,
+        json,
+        sizeBytes: Buffer.byteLength(json),
+        resolve,
+        reject,
+      };
+      if (waiting.sizeBytes > this.#limits.maxRecordBytes) throw tooLarge(this.#limits.maxRecordBytes);
+      if (!this.#queues.push(record.tenantId, waiting)) throw unavailable("Too many records are waiting to be stored.");
+      this.#schedule();
+    });
+  }
+
+  /** Refuses further records; resolves when those that wait have been written or refused. */
+  close(): Promise<void> {
+    this.#closed ??= Promise.withResolvers();
+    this.#settleClose();
+    return this.#closed.promise;
+  }
+
+  #encode(record: NewRecord): string {
+    try {
+      assertCanonical(record);
+    } catch (cause) {
+      const problem = cause instanceof Error ? cause.message : "cannot be recorded";
+      throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
+    }
+    return JSON.stringify(record);
+  }
+
+  /**
+   * Starts writing once the event loop has been through its events: calls that arrived together, and calls that their
+   * answered callers make at once, so share a commit.
+   */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      while (this.#writesInFlight < this.#limits.maxWritesInFlight && this.#queues.hasReady) void this.#writeNext();
+    });
+  }
+
+  async #writeNext(): Promise<void> {
+    const shares = this.#queues.take();
+    this.#writesInFlight += 1;
+    try {
+      await this.#write(shares);
+    } catch (cause) {
+      this.#refuse(shares, cause);
+    } finally {
+      this.#writesInFlight -= 1;
+      this.#queues.release(shares);
+      if (this.#queues.hasReady) this.#schedule();
+      this.#settleClose();
+    }
+  }
+
+  /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
+  async #write(shares: readonly Share[]): Promise<void> {
+    try {
+      const places = await this.#writer.write(
+        shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) })),
+      );
+      shares.forEach((share, index) => {
+        const place = places[index];
+        if (place === undefined) throw new Error("The store answered fewer batches than it was given.");
+        share.waiting.forEach(({ recordId, resolve }, position) => {
+          const { log, recordedAt, firstLeafIndex } = place;
+          resolve({ recordId, log, recordedAt, leafIndex: firstLeafIndex + position });
+        });
+      });
+    } catch (error) {
+      if (!(error instanceof UnstorableError)) throw error;
+      const halves = halve(shares);
+      if (halves === undefined) {
+        const refusal = new ServiceError("internal", "The record cannot be stored.", { cause: error });
+        for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
+        return;
+      }
+      for (const half of halves) await this.#write(half); // one after the other: order within a tenant holds
+    }
+  }
+
+  /** The store failed: everyone who waits is told now, rather than one failing write after the other. */
+  #refuse(shares: readonly Share[], cause: unknown): void {
+    const refusal = cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
+    // Those of the write that were answered already, before a half of it failed, do not notice.
+    for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
+    for (const { reject } of this.#queues.drain()) reject(refusal);
+  }
+
+  #settleClose(): void {
+    if (this.#closed !== undefined && this.#queues.isIdle) this.#closed.resolve();
+  }
+}
+
+/** Two halves, by tenant while there are several; undefined for a single record. */
+function halve(shares: readonly Share[]): readonly [readonly Share[], readonly Share[]] | undefined {
+  if (shares.length > 1) {
+    const middle = shares.length >> 1;
+    return [shares.slice(0, middle), shares.slice(middle)];
+  }
+  const [share] = shares;
+  if (share === undefined || share.waiting.length < 2) return undefined;
+  const middle = share.waiting.length >> 1;
+  const part = (waiting: readonly Waiting[]): readonly Share[] => [{ tenantId: share.tenantId, waiting }];
+  return [part(share.waiting.slice(0, middle)), part(share.waiting.slice(middle))];
+}
+
+function unavailable(message: string, cause?: unknown): ServiceError {
+  return new ServiceError("store_unavailable", message, {
+    retryAfterSeconds,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function tooLarge(maxRecordBytes: number): ServiceError {
+  return new ServiceError("invalid_request", `The request is too large to be recorded (over ${maxRecordBytes} bytes).`);
+}

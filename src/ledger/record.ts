@@ -1,0 +1,54 @@
+/** The record: what happened, as exactly the members of `StoredRecord` in canonical JSON. A leaf commits to its bytes. */
+import { createHash } from "node:crypto";
+import type { RecordId } from "../base/ids.ts";
+import type { JsonObject } from "../base/json.ts";
+import { canonicalObject, canonicalText } from "./canonical.ts";
+import type { NewRecord, RecordKind } from "./ports.ts";
+
+/** What the ledger adds under the lock of the log's head. */
+export interface Place {
+  /** Origin of the log. */
+  readonly log: string;
+  /** RFC 3339 with milliseconds, UTC. */
+  readonly recordedAt: string;
+}
+
+/** What a record is made of. */
+type RecordSource = Omit<NewRecord, "kind" | "policyRevision"> & { readonly kind: RecordKind };
+
+/** Canonical bytes of the record of what a caller did. Members that the format does not have are left out. */
+export function recordBytes(record: RecordSource, { log, recordedAt }: Place): Uint8Array {
+  const { principal_id, subject, auth_source } = record.caller;
+  const request = canonicalText(record.request);
+  const text = canonicalObject([
+    ["caller", canonicalText({ auth_source, principal_id, subject })],
+    ["kind", canonicalText(record.kind)],
+    ["log", canonicalText(log)],
+    ["outcome", canonicalText(record.outcome)],
+    ["record_id", canonicalText(record.recordId)],
+    ["recorded_at", canonicalText(recordedAt)],
+    ["request", request],
+    ["request_digest", canonicalText(digest(request))],
+    ["request_id", canonicalText(record.requestId)],
+    ["route", canonicalText(record.route)],
+    ["tenant_id", canonicalText(record.tenantId)],
+  ]);
+  return Buffer.from(text, "utf8");
+}
+
+/**
+ * The first record of every log. It ties the opaque origin to the tenant, and names the call that opened the log; it
+ * asks nothing and decides nothing, so its request and outcome are empty.
+ */
+export function genesisRecordBytes(recordId: RecordId, first: NewRecord, place: Place): Uint8Array {
+  return recordBytes({ ...first, kind: "genesis", recordId, request: {}, outcome: {} }, place);
+}
+
+/** `sha256:` and the hexadecimal SHA-256 of the canonical bytes of a normalized request: the same from any language. */
+export function requestDigest(request: JsonObject): string {
+  return digest(canonicalText(request));
+}
+
+function digest(text: string): string {
+  return `sha256:${createHash("sha256").update(text, "utf8").digest("hex")}`;
+}

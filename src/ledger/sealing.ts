@@ -1,0 +1,74 @@
+/**
+ * One random opening per record is the root of its secrecy. HKDF-SHA256 (RFC 5869) makes two keys of it: one commits
+ * to the record in the public leaf, so that the leaf tells nothing without the opening; one seals the record at rest.
+ * Deleting the opening therefore erases the record everywhere, backups of the sealed bytes included, while the log
+ * still verifies.
+ */
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
+
+/** Size of an opening. */
+export const openingBytes = 32;
+
+// Fixed for ever, whatever the deployment calls its service: they are part of the stored format.
+const commitmentInfo = "platform-ledger/v1/commitment";
+const sealInfo = "platform-ledger/v1/seal";
+const commitmentPrefix = "hmac-sha256:";
+
+const noSalt = new Uint8Array(0);
+const keyBytes = 32;
+const tagBytes = 16;
+/** First byte of sealed bytes: which cipher. It is authenticated as additional data. */
+const sealVersion = Uint8Array.of(1);
+/** The seal key encrypts one message in its life, so the nonce has nothing to tell apart (RFC 5116 §3.1). */
+const nonce = new Uint8Array(12);
+
+/** A record as the store holds it. */
+export interface Sealed {
+  /** `hmac-sha256:` and the hexadecimal HMAC-SHA-256 of the record's bytes. */
+  readonly commitment: string;
+  /** Version byte, AES-256-GCM ciphertext, 16-byte tag. */
+  readonly sealed: Uint8Array;
+}
+
+/** Commits to a record and seals it. The opening must be 32 fresh random bytes, used for this record alone. */
+export function seal(record: Uint8Array, opening: Uint8Array): Sealed {
+  const cipher = createCipheriv("aes-256-gcm", deriveKey(opening, sealInfo), nonce);
+  cipher.setAAD(sealVersion);
+  const ciphertext = cipher.update(record);
+  cipher.final();
+  return { commitment: commit(record, opening), sealed: Buffer.concat([sealVersion, ciphertext, cipher.getAuthTag()]) };
+}
+
+/**
+ * Opens sealed bytes and checks them against the leaf's commitment. Throws when the opening is not theirs, when any
+ * byte differs, or when the record is not the one that was committed to.
+ */
+export function open(sealed: Uint8Array, opening: Uint8Array, commitment: string): Uint8Array {
+  if (sealed.length < 1 + tagBytes || sealed[0] !== sealVersion[0])
+    throw new Error("The sealed record has an unknown format.");
+  const decipher = createDecipheriv("aes-256-gcm", deriveKey(opening, sealInfo), nonce, { authTagLength: tagBytes });
+  decipher.setAAD(sealVersion);
+  decipher.setAuthTag(sealed.subarray(sealed.length - tagBytes));
+  const record = Buffer.concat([decipher.update(sealed.subarray(1, sealed.length - tagBytes)), decipher.final()]);
+  if (!verifyCommitment(record, opening, commitment))
+    throw new Error("The record is not the one that its leaf commits to.");
+  return record;
+}
+
+/** The commitment to a record under an opening. */
+export function commit(record: Uint8Array, opening: Uint8Array): string {
+  const mac = createHmac("sha256", deriveKey(opening, commitmentInfo)).update(record).digest("hex");
+  return commitmentPrefix + mac;
+}
+
+/** Whether the commitment is to this record under this opening. */
+export function verifyCommitment(record: Uint8Array, opening: Uint8Array, commitment: string): boolean {
+  const expected = Buffer.from(commit(record, opening));
+  const given = Buffer.from(commitment);
+  return expected.length === given.length && timingSafeEqual(expected, given);
+}
+
+function deriveKey(opening: Uint8Array, info: string): Uint8Array {
+  if (opening.length !== openingBytes) throw new RangeError(`An opening has ${openingBytes} bytes.`);
+  return new Uint8Array(hkdfSync("sha256", opening, noSalt, info, keyBytes));
+}

@@ -1,0 +1,145 @@
+/**
+ * The one mapping from a question to Cedar's facts.
+ *
+ * | fact in a policy                                | comes from                                   | name in `inputs`         |
+ * |-------------------------------------------------|----------------------------------------------|--------------------------|
+ * | `principal.tenant`                              | credentials                                  | `caller.tenant_id`       |
+ * | `principal.principal_id`                        | credentials                                  | `caller.principal_id`    |
+ * | `principal.subject`                             | credentials                                  | `caller.subject`         |
+ * | `principal.scopes`                              | credentials                                  | `caller.scopes`          |
+ * | `principal.auth_source`                         | credentials                                  | `caller.auth_source`     |
+ * | `principal` itself: `Principal::"tenant/id"`    | credentials                                  | the first two            |
+ * | `action`                                        | the operation and the route                  | (always)                 |
+ * | `resource`: always `Resource::"claimed"`        | nothing                                      | (none)                   |
+ * | `context.claimed.workload.application`          | body                                         | `workload.application`   |
+ * | `context.claimed.workload.environment` ?        | body                                         | `workload.environment`   |
+ * | `context.claimed.workload.component` ?          | body                                         | `workload.component`     |
+ * | `context.claimed.resource.kind`                 | body                                         | `resource.kind`          |
+ * | `context.claimed.resource.id` ?                 | body                                         | `resource.id`            |
+ * | `context.claimed.resource.mime_type` ?          | body                                         | `resource.mime_type`     |
+ * | `context.claimed.purpose` ?                     | body                                         | `purpose`                |
+ * | `context.claimed.labels`, a set                 | body                                         | `labels`                 |
+ * | `context.claimed.attributes.getTag("region")`   | body; guard it with `hasTag`                 | `attributes.region`      |
+ * | `context.claimed.artifact_profile` ?            | body                                         | `artifact_profile`       |
+ * | `context.claimed.content_digest_present`        | whether the body has a digest                | `content_digest_present` |
+ * | `context.claimed.content_size_bytes` ?          | body                                         | `content_size_bytes`     |
+ * | `context.claimed.key_reference` ?               | body                                         | `key_reference`          |
+ *
+ * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes are tags of an
+ * entity of their own, because a Cedar record has fixed members; so no attribute can pose as another fact, and
+ * labels, being a set of their own, can pose as none.
+ */
+import type { Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PolicyQuery } from "./decision.ts";
+
+/** A question in Cedar's terms. */
+export interface Facts {
+  readonly principal: TypeAndId;
+  readonly action: TypeAndId;
+  readonly resource: TypeAndId;
+  readonly context: Context;
+  readonly entities: Entities;
+}
+
+const resource: TypeAndId = { type: "Resource", id: "claimed" };
+const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
+
+/** Cedar's facts for the question, as the table says. Absent members stay absent: Cedar has no null. */
+export function toFacts({ caller, action, claimed }: PolicyQuery): Facts {
+  // A tenant id has no slash, so two principals never share an id.
+  const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
+  const { workload, resource: described } = claimed;
+  return {
+    principal,
+    action: { type: "Action", id: action },
+    resource,
+    context: {
+      claimed: {
+        workload: {
+          application: workload.application,
+          ...(workload.environment !== undefined && { environment: workload.environment }),
+          ...(workload.component !== undefined && { component: workload.component }),
+        },
+        resource: {
+          kind: described.kind,
+          ...(described.id !== undefined && { id: described.id }),
+          ...(described.mime_type !== undefined && { mime_type: described.mime_type }),
+        },
+        ...(claimed.purpose !== undefined && { purpose: claimed.purpose }),
+        labels: [...claimed.labels],
+        attributes: { __entity: attributes },
+        ...(claimed.artifact_profile !== undefined && { artifact_profile: claimed.artifact_profile }),
+        content_digest_present: claimed.content_digest_present,
+        ...(claimed.content_size_bytes !== undefined && { content_size_bytes: claimed.content_size_bytes }),
+        ...(claimed.key_reference !== undefined && { key_reference: claimed.key_reference }),
+      },
+    },
+    entities: [
+      {
+        uid: principal,
+        attrs: {
+          tenant: caller.tenantId,
+          principal_id: caller.principalId,
+          subject: caller.subject,
+          scopes: [...caller.scopes],
+          auth_source: caller.authSource,
+        },
+        parents: [],
+      },
+      { uid: attributes, attrs: {}, parents: [], tags: claimed.attributes },
+    ],
+  };
+}
+
+/** Value of a fact: what decides, and nothing else. Sets come sorted and without duplicates. */
+type FactValue = string | number | boolean | undefined | readonly string[] | readonly (readonly [string, string])[];
+
+/** Facts that have a fixed name, by the path that a policy reads them with. `attributes` stands for all of them. */
+const table: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => FactValue])[] = [
+  ["principal.tenant", "caller.tenant_id", ({ caller }) => caller.tenantId],
+  ["principal.principal_id", "caller.principal_id", ({ caller }) => caller.principalId],
+  ["principal.subject", "caller.subject", ({ caller }) => caller.subject],
+  ["principal.scopes", "caller.scopes", ({ caller }) => asSet(caller.scopes)],
+  ["principal.auth_source", "caller.auth_source", ({ caller }) => caller.authSource],
+  ["context.claimed.workload.application", "workload.application", ({ claimed }) => claimed.workload.application],
+  ["context.claimed.workload.environment", "workload.environment", ({ claimed }) => claimed.workload.environment],
+  ["context.claimed.workload.component", "workload.component", ({ claimed }) => claimed.workload.component],
+  ["context.claimed.resource.kind", "resource.kind", ({ claimed }) => claimed.resource.kind],
+  ["context.claimed.resource.id", "resource.id", ({ claimed }) => claimed.resource.id],
+  ["context.claimed.resource.mime_type", "resource.mime_type", ({ claimed }) => claimed.resource.mime_type],
+  ["context.claimed.purpose", "purpose", ({ claimed }) => claimed.purpose],
+  ["context.claimed.labels", "labels", ({ claimed }) => asSet(claimed.labels)],
+  ["context.claimed.attributes", "attributes", ({ claimed }) => asEntries(claimed.attributes)],
+  ["context.claimed.artifact_profile", "artifact_profile", ({ claimed }) => claimed.artifact_profile],
+  ["context.claimed.content_digest_present", "content_digest_present", ({ claimed }) => claimed.content_digest_present],
+  ["context.claimed.content_size_bytes", "content_size_bytes", ({ claimed }) => claimed.content_size_bytes],
+  ["context.claimed.key_reference", "key_reference", ({ claimed }) => claimed.key_reference],
+];
+
+/** Names of all facts, `attributes` for every attribute. */
+export const allFactNames: readonly string[] = table.map(([, name]) => name);
+
+/** Prefix of the name of a single attribute's fact. */
+export const attributePrefix = "attributes.";
+
+/** Names of the facts at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
+export function factNamesAt(path: string): readonly string[] {
+  return table.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
+}
+
+/** The function that reads the named fact from a question. Throws a TypeError for an unknown name. */
+export function factReader(name: string): (query: PolicyQuery) => FactValue {
+  const entry = table.find(([, candidate]) => candidate === name);
+  if (entry !== undefined) return entry[2];
+  if (!name.startsWith(attributePrefix)) throw new TypeError(`no fact has the name ${name}`);
+  const key = name.slice(attributePrefix.length);
+  return ({ claimed }) => (Object.hasOwn(claimed.attributes, key) ? claimed.attributes[key] : undefined);
+}
+
+function asSet(values: readonly string[]): readonly string[] {
+  return values.length < 2 ? values : [...new Set(values)].sort();
+}
+
+function asEntries(record: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  return Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
+}

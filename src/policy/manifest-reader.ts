@@ -1,0 +1,75 @@
+/** Reading a manifest's YAML: every scalar is text, every problem has its line. */
+import { type Document, isMap, isScalar, LineCounter, type Node, parseDocument } from "yaml";
+import type { PolicyProblem } from "./problem.ts";
+
+/** Names of sets are names of folders: no separator, nothing hidden, nothing that goes up. */
+const setNamePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+/** Folder of the expected decisions; not a set. */
+export const testsFolder = "tests";
+
+/** A YAML document whose scalars are all text, and the problems found in it so far. */
+export class ManifestReader {
+  readonly problems: PolicyProblem[] = [];
+  readonly document: Document;
+  readonly #file: string;
+  readonly #lines = new LineCounter();
+
+  constructor(file: string, text: string) {
+    this.#file = file;
+    // The failsafe schema reads no types: a tenant called 007 or no stays what it is.
+    this.document = parseDocument(text, { schema: "failsafe", lineCounter: this.#lines, prettyErrors: false });
+    for (const error of this.document.errors) {
+      this.problems.push({ file, line: this.#lines.linePos(error.pos[0]).line, message: error.message });
+    }
+  }
+
+  problem(node: Node | null | undefined, message: string, hint?: string): void {
+    const offset = node?.range?.[0];
+    this.problems.push({
+      file: this.#file,
+      ...(offset !== undefined && { line: this.#lines.linePos(offset).line }),
+      message,
+      ...(hint !== undefined && { hint }),
+    });
+  }
+
+  /** Members of a map by name; none, and a problem, where the node is no map. */
+  members(node: unknown, what: string): ReadonlyMap<string, Node | null> {
+    if (!isMap(node)) {
+      this.problem(node as Node | null | undefined, `${what} must be a map`);
+      return new Map();
+    }
+    return new Map(
+      node.items.map(({ key, value }) => [isScalar(key) ? String(key.value) : "", value as Node | null] as const),
+    );
+  }
+
+  refuseUnknown(members: ReadonlyMap<string, Node | null>, known: readonly string[], what: string): void {
+    for (const [name, node] of members) {
+      if (!known.includes(name))
+        this.problem(node, `${what} has an unknown member ${name}`, `known: ${known.join(", ")}`);
+    }
+  }
+
+  setName(node: Node | null | undefined, what: string): string | undefined {
+    const name = isScalar(node) ? String(node.value) : "";
+    if (setNamePattern.test(name) && name !== testsFolder) return name;
+    this.problem(
+      node,
+      `${what} must name a folder of the policy directory`,
+      `letters, digits, hyphens and underscores; not "${testsFolder}", no path`,
+    );
+    return undefined;
+  }
+
+  /** Applies a parser that throws a RangeError to the node's text. */
+  parse(node: Node | null | undefined, what: string, apply: (text: string) => void): void {
+    try {
+      if (!isScalar(node)) throw new RangeError("be text");
+      apply(String(node.value));
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      this.problem(node, `${what} must ${error.message}`);
+    }
+  }
+}

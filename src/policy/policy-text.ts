@@ -1,0 +1,38 @@
+/** Where policies stand in a file: Cedar's own splitting keeps no places, and its offsets count UTF-8 bytes. */
+
+/** One policy of a file. */
+export interface PolicyStatement {
+  /** From the first annotation or keyword to the semicolon. */
+  readonly text: string;
+  /** Index of the text in its file, in UTF-16 units. */
+  readonly start: number;
+}
+
+/**
+ * Splits a file at the semicolons that are in no string and no comment: Cedar's grammar has none inside a policy.
+ * What follows the last one, other than space and comments, is a statement too, so that its parse error is seen.
+ */
+export function splitPolicies(source: string): readonly PolicyStatement[] {
+  const statements: PolicyStatement[] = [];
+  let start = 0;
+  const add = (end: number): void => {
+    const space = /^(?:\s|\/\/[^\r\n]*)*/.exec(source.slice(start, end))?.[0].length ?? 0;
+    if (start + space < end) statements.push({ text: source.slice(start + space, end), start: start + space });
+    start = end;
+  };
+  for (const { 0: token, index } of source.matchAll(/"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|;/g)) {
+    if (token === ";") add(index + 1);
+  }
+  add(source.length);
+  return statements;
+}
+
+/** Number of the line, from 1, that holds the UTF-16 index. */
+export function lineAt(source: string, index: number): number {
+  return source.slice(0, index).split(/\r\n|\r|\n/).length;
+}
+
+/** UTF-16 index of a UTF-8 byte offset, which is how Cedar reports places. */
+export function indexOfByte(text: string, byteOffset: number): number {
+  return Buffer.from(text, "utf8").subarray(0, byteOffset).toString("utf8").length;
+}

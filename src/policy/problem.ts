@@ -1,0 +1,28 @@
+/** What is wrong with a policy directory, for the person who has to mend it. */
+export interface PolicyProblem {
+  /** File or folder, relative to the policy directory, with `/`. */
+  readonly file: string;
+  /** Line of the file, from 1, where one is known. */
+  readonly line?: number;
+  readonly message: string;
+  /** What to do about it. */
+  readonly hint?: string;
+}
+
+/** One line: `default/access.cedar:12: message (hint)`. */
+export function describeProblem({ file, line, message, hint }: PolicyProblem): string {
+  const place = line === undefined ? file : `${file}:${line}`;
+  return hint === undefined ? `${place}: ${message}` : `${place}: ${message} (${hint})`;
+}
+
+/** Sorted by place, each said once. */
+export function sortProblems(problems: readonly PolicyProblem[]): readonly PolicyProblem[] {
+  const byText = new Map(problems.map((problem) => [describeProblem(problem), problem]));
+  return [...byText.values()].sort(
+    (a, b) => compareText(a.file, b.file) || (a.line ?? 0) - (b.line ?? 0) || compareText(a.message, b.message),
+  );
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,56 @@
+/** How the service opens SQLite: every setting that durability and safety depend on, in one place. */
+import { DatabaseSync } from "node:sqlite";
+import { pathToFileURL } from "node:url";
+
+/** What a prepared statement must do. */
+export interface SqliteStatement {
+  run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
+  get(...parameters: SqliteValue[]): Record<string, unknown> | undefined;
+}
+
+export type SqliteValue = null | number | string | Uint8Array;
+
+/** The part of `DatabaseSync` that the store uses; tests put failing ones in its place. */
+export interface SqliteConnection {
+  exec(sql: string): void;
+  prepare(sql: string): SqliteStatement;
+  close(): void;
+  readonly isTransaction: boolean;
+}
+
+/** How to open a connection. */
+export interface ConnectionOptions {
+  /** Path of the database file. It must exist: a store that went missing is never replaced by an empty one. */
+  readonly path: string;
+  readonly readOnly: boolean;
+  /** How long a statement waits for another process's lock. Milliseconds. */
+  readonly busyTimeoutMs: number;
+}
+
+/** Opens a connection. Throws an SQLite error when the file is missing, is no database, or is locked for too long. */
+export function openConnection({ path, readOnly, busyTimeoutMs }: ConnectionOptions): SqliteConnection {
+  const url = pathToFileURL(path);
+  url.searchParams.set("mode", readOnly ? "ro" : "rw");
+  const connection = new DatabaseSync(url, { readOnly, timeout: busyTimeoutMs, defensive: true });
+  try {
+    // The schema is not trusted to call functions: SQLite's advice for files that others may have written.
+    connection.exec("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY");
+    if (!readOnly) configureWriter(connection);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+  return connection;
+}
+
+function configureWriter(connection: DatabaseSync): void {
+  // WAL lets readers go on beside the writer; FULL syncs it at every commit, which is what "durable" rests on.
+  const mode = connection.prepare("PRAGMA journal_mode = WAL").get()?.journal_mode;
+  if (mode !== "wal") throw new Error(`The database cannot use write-ahead logging (it is in ${String(mode)} mode).`);
+  connection.exec("PRAGMA synchronous = FULL");
+  // macOS: fsync alone does not reach the disk.
+  connection.exec("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
+  // Deleted openings are overwritten with zeros.
+  connection.exec("PRAGMA secure_delete = ON");
+  connection.exec(`PRAGMA journal_size_limit = ${64 * 1024 * 1024}`);
+}

@@ -1,0 +1,70 @@
+/** Opens the ledger of an embedded deployment. */
+import { resolve } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
+import { StoredLedger } from "../../ledger/ledger.ts";
+import type { Ledger } from "../../ledger/ports.ts";
+import { migrateSqlite } from "./migrate.ts";
+import { SqliteStore } from "./store.ts";
+import type { StoreLogger, ThreadLimits } from "./thread.ts";
+
+/** How to open the ledger. */
+export interface SqliteLedgerOptions {
+  /** Path of the database file; it and its directory are made where they are missing. */
+  readonly path: string;
+  /** What stands before the random part of a log's origin, such as `ledger.example.org/logs`. */
+  readonly originPrefix: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  readonly logger?: StoreLogger;
+  /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
+  readonly limits?: Partial<AppenderLimits>;
+  /** How long a write waits for another process on the same file. Default 1,000 ms, so that readiness tells in time. */
+  readonly busyTimeoutMs?: number;
+  /** Bounds of the store's threads; default `defaultThreadLimits`. */
+  readonly threads?: Partial<ThreadLimits>;
+  /** Takes the place of `openConnection` in the store's threads: a module that exports one, and what to hand to it. */
+  readonly connection?: { readonly module: URL; readonly data: unknown };
+}
+
+/** Defaults: a disk that needs ten seconds for one commit is down; a thread is back before a client's second try. */
+export const defaultThreadLimits: ThreadLimits = {
+  responseTimeoutMs: 10_000,
+  minRestartDelayMs: 50,
+  maxRestartDelayMs: 2_000,
+};
+
+const defaultBusyTimeoutMs = 1_000;
+/** Starting may wait longer than serving: another process may be migrating. */
+const migrationBusyTimeoutMs = 10_000;
+
+/** A log's origin is the key name of its signed notes (C2SP signed-note): no spaces, no plus sign. */
+const originPrefixPattern = /^[^\s+/]([^\s+]*[^\s+/])?$/u;
+
+/**
+ * Opens the ledger, bringing the file to this program's schema first. Rejects with `IncompatibleStoreError` for a file
+ * of a newer version or another program, with `store_unavailable` or a file system error when it cannot be opened.
+ */
+export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Ledger> {
+  const { originPrefix, clock, random, logger } = options;
+  if (!originPrefixPattern.test(originPrefix)) {
+    throw new RangeError("The ledger's origin is one or more segments without spaces and plus signs.");
+  }
+  const path = resolve(options.path);
+  migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const store = await SqliteStore.start({
+    data: {
+      path,
+      originPrefix,
+      busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
+      connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,
+      connectionData: options.connection?.data,
+    },
+    limits: { ...defaultThreadLimits, ...options.threads },
+    clock,
+    random,
+    logger,
+  });
+  return new StoredLedger(store, { ...defaultAppenderLimits, ...options.limits });
+}

@@ -1,0 +1,36 @@
+/** What passes between the store and its two threads. */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { StoreFailure } from "./errors.ts";
+import type { SeededBatch } from "./writer.ts";
+
+/** What a thread is started with. */
+export interface WorkerData {
+  readonly role: "writer" | "reader";
+  readonly path: string;
+  readonly originPrefix: string;
+  readonly busyTimeoutMs: number;
+  /** URL of a module whose `openConnection` takes the place of the one in `connection.ts`. */
+  readonly connectionModule: string;
+  /** Handed to that `openConnection` as its second argument. */
+  readonly connectionData: unknown;
+}
+
+/** A call on a thread. Time and randomness come with it: threads have none of their own. */
+export type WorkerRequest =
+  | { readonly call: "append"; readonly batches: readonly SeededBatch[]; readonly nowMs: number }
+  | { readonly call: "keepPolicyRevision"; readonly revision: string; readonly content: string }
+  /** Makes sure that the thread can do its work now: the writer writes, the reader reads. */
+  | { readonly call: "probe"; readonly nowMs: number }
+  | { readonly call: "find"; readonly tenantId: TenantId; readonly recordId: RecordId }
+  | { readonly call: "close" };
+
+export interface NumberedRequest {
+  readonly id: number;
+  readonly request: WorkerRequest;
+}
+
+export type WorkerMessage =
+  /** The connection is open; calls may come. */
+  | { readonly type: "ready" }
+  | { readonly type: "result"; readonly id: number; readonly result: unknown }
+  | { readonly type: "failure"; readonly id: number; readonly failure: StoreFailure };

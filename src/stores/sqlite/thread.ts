@@ -1,0 +1,128 @@
+/** A thread of the store, kept alive: calls go to it, and when it dies another takes its place. */
+import { Worker } from "node:worker_threads";
+import { toError, unavailable } from "./errors.ts";
+import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+
+/** The part of a logger that the store needs. */
+export interface StoreLogger {
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+}
+
+/** Bounds of a thread. Milliseconds. */
+export interface ThreadLimits {
+  /** A call that is not answered in this time is refused and the thread replaced. */
+  readonly responseTimeoutMs: number;
+  /** First pause before a dead thread is replaced; it doubles with each failure in a row. */
+  readonly minRestartDelayMs: number;
+  readonly maxRestartDelayMs: number;
+}
+
+interface Pending {
+  readonly timer: NodeJS.Timeout;
+  resolve(result: unknown): void;
+  reject(error: Error): void;
+}
+
+export class StoreThread {
+  readonly #data: WorkerData;
+  readonly #limits: ThreadLimits;
+  readonly #logger: StoreLogger | undefined;
+  readonly #pending = new Map<number, Pending>();
+  #worker: Worker | undefined;
+  #ready = Promise.withResolvers<void>();
+  #isReady = false;
+  #nextId = 0;
+  #failuresInARow = 0;
+  #restart: NodeJS.Timeout | undefined;
+  #closing = false;
+
+  constructor(data: WorkerData, limits: ThreadLimits, logger: StoreLogger | undefined) {
+    this.#data = data;
+    this.#limits = limits;
+    this.#logger = logger;
+    this.#start();
+  }
+
+  /** Resolves when the thread first serves; rejects when it died before it did. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  /** Rejects with `store_unavailable` when the thread is down, dies, or takes too long; else as `toError` says. */
+  call(request: WorkerRequest): Promise<unknown> {
+    const worker = this.#worker;
+    if (worker === undefined || !this.#isReady)
+      return Promise.reject(unavailable("The store's thread is starting again."));
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const id = this.#nextId++;
+    const timer = setTimeout(
+      () => this.#fail(worker, "The store did not answer in time."),
+      this.#limits.responseTimeoutMs,
+    );
+    this.#pending.set(id, { timer, resolve, reject });
+    worker.postMessage({ id, request } satisfies NumberedRequest);
+    return promise;
+  }
+
+  /** Lets the thread finish what it was given, close its connection and end. */
+  async close(): Promise<void> {
+    const worker = this.#worker;
+    this.#closing = true;
+    clearTimeout(this.#restart);
+    if (worker === undefined) return;
+    const exited = new Promise((resolve) => worker.once("exit", resolve));
+    if (this.#isReady) await this.call({ call: "close" }).catch(() => worker.terminate());
+    else await worker.terminate();
+    await exited;
+  }
+
+  #start(): void {
+    const worker = new Worker(new URL("./worker.ts", import.meta.url), {
+      workerData: this.#data,
+      name: `store-${this.#data.role}`,
+      env: {}, // the threads need none of the environment, secrets included
+    });
+    this.#worker = worker;
+    let cause = "The store's thread ended.";
+    worker.on("message", (message: WorkerMessage) => this.#receive(message));
+    worker.on("error", (error: unknown) => {
+      cause = error instanceof Error ? error.message : String(error);
+    });
+    worker.on("exit", () => this.#fail(worker, cause));
+  }
+
+  #receive(message: WorkerMessage): void {
+    if (message.type === "ready") {
+      this.#isReady = true;
+      this.#ready.resolve();
+      return;
+    }
+    const pending = this.#pending.get(message.id);
+    if (pending === undefined) return;
+    this.#pending.delete(message.id);
+    clearTimeout(pending.timer);
+    this.#failuresInARow = 0;
+    if (message.type === "result") pending.resolve(message.result);
+    else pending.reject(toError(message.failure));
+  }
+
+  /** The worker is no more, or is to be no more: whoever waits for it is refused, and another is started. */
+  #fail(worker: Worker, cause: string): void {
+    if (this.#worker !== worker) return; // said already
+    this.#worker = undefined;
+    this.#isReady = false;
+    void worker.terminate();
+    for (const { timer, reject } of this.#pending.values()) {
+      clearTimeout(timer);
+      reject(unavailable(cause));
+    }
+    this.#pending.clear();
+    if (this.#closing) return;
+    this.#ready.reject(unavailable(cause));
+    const { minRestartDelayMs, maxRestartDelayMs } = this.#limits;
+    const delayMs = Math.min(maxRestartDelayMs, minRestartDelayMs * 2 ** this.#failuresInARow);
+    this.#failuresInARow += 1;
+    this.#logger?.warn({ role: this.#data.role, cause, restartInMs: delayMs }, "a thread of the record store ended");
+    this.#restart = setTimeout(() => this.#start(), delayMs);
+  }
+}

@@ -1,0 +1,144 @@
+/** Counters and durations of one service, in a registry of its own. */
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+/** A call that was answered. */
+export interface FinishedCall {
+  /** `Service/Method`, from the descriptors; `none` where no method was found. Never text of a caller's. */
+  readonly rpc: string;
+  readonly protocol: "rest" | "connect" | "grpc" | "grpc_web";
+  /** Connect code in snake_case, or `ok`. */
+  readonly code: string;
+  /** Reason of the refusal, or `none`. */
+  readonly reason: string;
+  readonly durationMs: number;
+}
+
+/** What the rooms report. Every method is cheap and never throws. */
+export interface Metrics {
+  callFinished(call: FinishedCall): void;
+  /** A decision was answered, the same for every tenant. */
+  decided(action: string, allow: boolean): void;
+  /** Records became durable in one commit. */
+  batchAppended(records: number, durationMs: number): void;
+  /** A write of the ledger failed. */
+  appendFailed(): void;
+  /** Credentials were refused for this reason. */
+  credentialsRefused(reason: string): void;
+  /** A forwarded certificate came from somebody who is no trusted proxy. */
+  forwardedCertificateIgnored(): void;
+  /** The issuer's keys were fetched, or could not be. */
+  issuerKeysFetched(ok: boolean): void;
+  /** Text for a scraper, and its content type. */
+  expose(): Promise<{ readonly contentType: string; readonly body: string }>;
+  /** Stops what observes in the background; idempotent. */
+  close(): void;
+}
+
+export interface MetricsOptions {
+  /** Also memory, processor time, descriptors and collections of the process. These observers stay until it ends. */
+  readonly process: boolean;
+}
+
+const callSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
+const appendSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
+const batchRecords = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+/** Makes the metrics of one service. */
+export function createMetrics({ process }: MetricsOptions): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  if (process) collectDefaultMetrics({ register: registry });
+  const stopEventLoop = observeEventLoop(registry);
+
+  const calls = new Counter({
+    name: "svc_calls_total",
+    help: "Calls answered",
+    labelNames: ["rpc", "protocol", "code", "reason"],
+    registers,
+  });
+  const callDurations = new Histogram({
+    name: "svc_call_duration_seconds",
+    help: "Time from the headers of a call to its answer",
+    labelNames: ["rpc", "protocol"],
+    buckets: callSeconds,
+    registers,
+  });
+  const decisions = new Counter({
+    name: "svc_decisions_total",
+    help: "Decisions answered",
+    labelNames: ["action", "allow"],
+    registers,
+  });
+  const batches = new Histogram({
+    name: "svc_append_batch_records",
+    help: "Records that shared one durable commit",
+    buckets: batchRecords,
+    registers,
+  });
+  const appendDurations = new Histogram({
+    name: "svc_append_duration_seconds",
+    help: "Time of one durable commit",
+    buckets: appendSeconds,
+    registers,
+  });
+  const appendFailures = new Counter({
+    name: "svc_append_failures_total",
+    help: "Failed writes of the ledger",
+    registers,
+  });
+  const refusals = new Counter({
+    name: "svc_credentials_refused_total",
+    help: "Credentials refused",
+    labelNames: ["reason"],
+    registers,
+  });
+  const ignoredCertificates = new Counter({
+    name: "svc_forwarded_certificates_ignored_total",
+    help: "Forwarded client certificates from addresses that are no trusted proxies",
+    registers,
+  });
+  const keyFetches = new Counter({
+    name: "svc_issuer_key_fetches_total",
+    help: "Fetches of the issuer's keys",
+    labelNames: ["result"],
+    registers,
+  });
+
+  return {
+    callFinished({ rpc, protocol, code, reason, durationMs }) {
+      calls.inc({ rpc, protocol, code, reason });
+      callDurations.observe({ rpc, protocol }, durationMs / 1000);
+    },
+    decided: (action, allow) => decisions.inc({ action, allow: String(allow) }),
+    batchAppended(records, durationMs) {
+      batches.observe(records);
+      appendDurations.observe(durationMs / 1000);
+    },
+    appendFailed: () => appendFailures.inc(),
+    credentialsRefused: (reason) => refusals.inc({ reason }),
+    forwardedCertificateIgnored: () => ignoredCertificates.inc(),
+    issuerKeysFetched: (ok) => keyFetches.inc({ result: ok ? "ok" : "failed" }),
+    expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    close: stopEventLoop,
+  };
+}
+
+/** Reports the event loop's delay since the last scrape. Returns what stops it. */
+function observeEventLoop(registry: Registry): () => void {
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+  new Gauge({
+    name: "svc_event_loop_delay_seconds",
+    help: "Delay of the event loop since the last scrape",
+    labelNames: ["quantile"],
+    registers: [registry],
+    collect() {
+      for (const quantile of [50, 99, 100]) {
+        this.set({ quantile: String(quantile / 100) }, delay.percentile(quantile) / 1e9);
+      }
+      delay.reset();
+    },
+  });
+  return () => delay.disable();
+}

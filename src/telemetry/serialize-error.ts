@@ -1,0 +1,49 @@
+/** An error as it is logged. */
+import { ServiceError } from "../base/errors.ts";
+
+/** What a log line says of an error. */
+export interface LoggedError {
+  readonly type: string;
+  readonly message: string;
+  readonly stack?: string;
+  /** Code of a system or library error, such as `ECONNREFUSED`. */
+  readonly code?: string;
+  /** Reason of a refusal. */
+  readonly reason?: string;
+  readonly cause?: LoggedError;
+  /** The members of an `AggregateError`. */
+  readonly errors?: readonly LoggedError[];
+}
+
+/** Causes beyond this depth, and aggregated errors beyond this number, are left out. */
+const limit = 5;
+
+/**
+ * Takes message, stack, code and causes, and no other property: errors of HTTP libraries carry requests and headers.
+ * Anything may be thrown, so anything is taken.
+ */
+export function serializeError(thrown: unknown): LoggedError {
+  return serialize(thrown, 0);
+}
+
+function serialize(thrown: unknown, depth: number): LoggedError {
+  if (!(thrown instanceof Error)) return { type: typeof thrown, message: typeof thrown === "string" ? thrown : "" };
+  const code = "code" in thrown && isCode(thrown.code) ? String(thrown.code) : undefined;
+  const below = depth < limit;
+  return {
+    type: thrown.name,
+    message: thrown.message,
+    ...(thrown.stack !== undefined && { stack: thrown.stack }),
+    ...(code !== undefined && { code }),
+    ...(thrown instanceof ServiceError && { reason: thrown.reason }),
+    ...(below && thrown.cause !== undefined && { cause: serialize(thrown.cause, depth + 1) }),
+    ...(below &&
+      thrown instanceof AggregateError && {
+        errors: thrown.errors.slice(0, limit).map((error) => serialize(error, depth + 1)),
+      }),
+  };
+}
+
+function isCode(code: unknown): code is string | number {
+  return typeof code === "number" || (typeof code === "string" && code.length <= 64);
+}

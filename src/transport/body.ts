@@ -1,0 +1,62 @@
+/** Reading a request body: bounded in size and in time, and never past the caller's going away. */
+import type { Readable } from "node:stream";
+import { ServiceError } from "../base/errors.ts";
+import { abortRefusal } from "./deadline.ts";
+
+export interface BodyLimits {
+  /** Largest body in bytes, as sent. */
+  readonly maxBytes: number;
+  /** Longest time from the headers to the last byte, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** The refusal of a body over the limit. */
+export function bodyTooLarge(): ServiceError {
+  return new ServiceError("body_too_large", "request exceeds the size limit of this method");
+}
+
+/** The refusal of a body that is too slow. */
+export function bodyTooSlow(): ServiceError {
+  return new ServiceError("request_timeout", "request body did not arrive in time");
+}
+
+/**
+ * Reads the whole body. Rejects with `body_too_large` before or while reading, `request_timeout`, `canceled` when
+ * the stream ends early, or the refusal behind `signal`. On rejection the stream is left paused.
+ *
+ * @param declaredBytes value of `Content-Length`, if there is one
+ */
+export function readBody(
+  stream: Readable,
+  declaredBytes: number | undefined,
+  limits: BodyLimits,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  if (declaredBytes !== undefined && declaredBytes > limits.maxBytes) {
+    return Promise.reject(bodyTooLarge());
+  }
+  if (signal.aborted) return Promise.reject(abortRefusal(signal));
+  return new Promise<Buffer>((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let sizeBytes = 0;
+    const timer = setTimeout(() => settle(bodyTooSlow()), limits.timeoutMs);
+    const settle = (refusal?: ServiceError) => {
+      clearTimeout(timer);
+      stream.off("data", onData).off("end", onEnd).off("error", onGone).off("close", onGone);
+      signal.removeEventListener("abort", onAbort);
+      if (refusal === undefined) return resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+      stream.pause();
+      reject(refusal);
+    };
+    const onData = (chunk: Buffer) => {
+      sizeBytes += chunk.byteLength;
+      if (sizeBytes > limits.maxBytes) return settle(bodyTooLarge());
+      chunks.push(chunk);
+    };
+    const onEnd = () => settle();
+    const onGone = () => settle(new ServiceError("canceled", "the request ended early"));
+    const onAbort = () => settle(abortRefusal(signal));
+    stream.on("data", onData).on("end", onEnd).on("error", onGone).on("close", onGone);
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}

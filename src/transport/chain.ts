@@ -1,0 +1,43 @@
+/**
+ * The one ordered list of what every call passes, on every protocol. The gate runs on the headers alone, before a
+ * byte of the body is read; interceptors run around the handler, the first of them outermost. A test pins both
+ * orders.
+ */
+import type { DescMessage, Message } from "@bufbuild/protobuf";
+import type { Interceptor } from "@connectrpc/connect";
+import { createGate, type Gate } from "./gate.ts";
+import { authenticate, type CredentialVerifier } from "./interceptors/authenticate.ts";
+import { enforceDeadline } from "./interceptors/enforce-deadline.ts";
+import { matchTenant } from "./interceptors/match-tenant.ts";
+import { reportErrors } from "./interceptors/report-errors.ts";
+import { requireScopes } from "./interceptors/require-scopes.ts";
+import { validate } from "./interceptors/validate.ts";
+
+export interface ChainOptions {
+  /** Name of the service in error details. */
+  readonly service: string;
+  /** Lowercase prefix of our own headers, such as `x-svc-`. */
+  readonly headerPrefix: string;
+  readonly verifier: CredentialVerifier;
+  /** Scopes of a method, default ones included. */
+  readonly requiredScopes: (rpc: string) => readonly string[];
+  /** Requests whose rules are compiled at start-up. */
+  readonly warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[];
+}
+
+export interface Chain {
+  readonly gate: Gate;
+  readonly interceptors: Interceptor[];
+}
+
+/** Builds gate and interceptors in their order. */
+export function createChain(options: ChainOptions): Chain {
+  return {
+    gate: createGate([
+      authenticate(options.verifier),
+      matchTenant(`${options.headerPrefix}tenant-id`),
+      requireScopes(options.requiredScopes),
+    ]),
+    interceptors: [reportErrors(options.service), enforceDeadline, validate(options.warmUp)],
+  };
+}

@@ -1,0 +1,112 @@
+/** Refusals on the stock plugin's protocols, written anew from the `ServiceError` behind them. */
+import { Code, ConnectError } from "@connectrpc/connect";
+import {
+  createAsyncIterable,
+  encodeEnvelope,
+  readAllBytes,
+  type UniversalServerRequest,
+  type UniversalServerResponse,
+} from "@connectrpc/connect/protocol";
+import { codeToHttpStatus, errorFromJsonBytes, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
+import { findTrailerError, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
+import { trailerFlag, trailerParse, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
+import type { Call, Protocol } from "../call.ts";
+import { fromProtocolError, refusalHeaders, toConnectError, toEnvelope, toServiceError } from "../errors.ts";
+
+/** The protocol that a request's content type names. */
+export function protocolOf({ header }: UniversalServerRequest): Protocol {
+  const type = header.get("content-type") ?? "";
+  if (type.startsWith("application/grpc-web")) return "grpc_web";
+  return type.startsWith("application/grpc") ? "grpc" : "connect";
+}
+
+/** A refusal outside of any of the protocols: the JSON envelope. */
+export function envelopeResponse(
+  service: string,
+  call: Call,
+  headers: Record<string, string> = {},
+): UniversalServerResponse {
+  const refusal = toServiceError(call.refusal);
+  const body = new TextEncoder().encode(JSON.stringify(toEnvelope(service, call.requestId, refusal)));
+  return {
+    status: refusal.httpStatus,
+    header: new Headers({
+      "content-type": "application/json",
+      "content-length": String(body.byteLength),
+      ...refusalHeaders(refusal),
+      ...headers,
+    }),
+    body: createAsyncIterable([body]),
+  };
+}
+
+/** The response as it is, or, where it is a refusal, the same refusal in our words and with our details. */
+export async function answerRefusal(
+  response: UniversalServerResponse,
+  service: string,
+  call: Call,
+): Promise<UniversalServerResponse> {
+  switch (call.protocol) {
+    case "grpc":
+      return grpcRefusal(response, service, call);
+    case "grpc_web":
+      return grpcWebRefusal(response, service, call);
+    default:
+      return connectRefusal(response, service, call);
+  }
+}
+
+/** Notes the refusal on the call, where none is noted yet, and returns it as Connect carries it. */
+function restate(error: ConnectError, service: string, call: Call): ConnectError {
+  call.refusal ??= fromProtocolError(error);
+  const restated = toConnectError(service, call.requestId, call.refusal);
+  // A message encoding that is refused names the supported ones in a header of its own.
+  error.metadata.forEach((value, name) => {
+    if (name.endsWith("accept-encoding")) restated.metadata.set(name, value);
+  });
+  return restated;
+}
+
+function grpcRefusal(response: UniversalServerResponse, service: string, call: Call): UniversalServerResponse {
+  const trailer = response.trailer ?? new Headers();
+  const error = findTrailerError(trailer);
+  if (error === undefined) return response;
+  const restated = setTrailerStatus(new Headers(), restate(withMetadata(error, trailer), service, call));
+  return { ...response, trailer: restated };
+}
+
+async function grpcWebRefusal(
+  response: UniversalServerResponse,
+  service: string,
+  call: Call,
+): Promise<UniversalServerResponse> {
+  if (response.body === undefined) return response;
+  const bytes = await readAllBytes(response.body, Number.MAX_SAFE_INTEGER);
+  const first = bytes[0] ?? 0;
+  const trailer = (first & trailerFlag) === 0 ? undefined : trailerParse(bytes.subarray(5));
+  const error = trailer && findTrailerError(trailer);
+  if (trailer === undefined || error === undefined) return { ...response, body: createAsyncIterable([bytes]) };
+  const restated = setTrailerStatus(new Headers(), restate(withMetadata(error, trailer), service, call));
+  const body = encodeEnvelope(trailerFlag, trailerSerialize(restated));
+  return { ...response, body: createAsyncIterable([body]) };
+}
+
+async function connectRefusal(
+  response: UniversalServerResponse,
+  service: string,
+  call: Call,
+): Promise<UniversalServerResponse> {
+  if (response.status === 200 || response.body === undefined) return response;
+  const bytes = await readAllBytes(response.body, Number.MAX_SAFE_INTEGER);
+  const error = errorFromJsonBytes(bytes, undefined, new ConnectError("unreadable error", Code.Internal));
+  const header = new Headers(response.header);
+  const restated = restate(withMetadata(error, header), service, call);
+  for (const [name, value] of restated.metadata) header.set(name, value);
+  const body = errorToJsonBytes(restated, undefined);
+  header.set("content-length", String(body.byteLength));
+  return { ...response, status: codeToHttpStatus(restated.code), header, body: createAsyncIterable([body]) };
+}
+
+function withMetadata(error: ConnectError, headers: Headers): ConnectError {
+  return new ConnectError(error.rawMessage, error.code, headers);
+}

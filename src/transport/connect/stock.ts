@@ -1,0 +1,59 @@
+/**
+ * Connect's own fastify plugin, for everything that the thin adapters do not carry: Connect and gRPC-Web, compressed
+ * gRPC, GET. Its handlers are wrapped, because what they refuse themselves (a malformed message, an oversized one)
+ * never passes an interceptor, and must leave as every other refusal does.
+ */
+
+import type { DescMethod } from "@bufbuild/protobuf";
+import { type ConnectRouter, createContextValues, type MethodImpl } from "@connectrpc/connect";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import type { FastifyInstance } from "fastify";
+import { callOf, kCall } from "../call.ts";
+import { toConnectError, toServiceError } from "../errors.ts";
+import { type AdapterOptions, kRequest } from "../exchange.ts";
+import type { ServedMethod } from "../methods.ts";
+import { wrap } from "./wrap.ts";
+
+/** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
+const strictJson = {
+  ignoreUnknownFields: false,
+  textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
+};
+
+/** Serves the methods on gRPC, gRPC-Web and Connect. */
+export function registerStock(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
+  // Every body is the handlers' to read, whatever its type says: credentials come before the type.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  app.register(fastifyConnectPlugin, {
+    routes: (router) => {
+      for (const method of methods) addMethod(router, method, options);
+      router.handlers.forEach((handler, i) => {
+        router.handlers[i] = wrap(handler, options);
+      });
+    },
+    contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
+  });
+}
+
+function addMethod(router: ConnectRouter, { rpc, spec }: ServedMethod, options: AdapterOptions): void {
+  const { gate, service, interceptors, limits } = options;
+  // Options of a method replace the router's, so all of them are given.
+  router.rpc(spec.method as DescMethod, spec.impl as MethodImpl<DescMethod>, {
+    interceptors,
+    readMaxBytes: limits.maxBodyBytes(rpc),
+    acceptCompression: [compressionGzip, compressionBrotli],
+    jsonOptions: strictJson,
+    requestGate: async (context) => {
+      const call = callOf(context);
+      const { edge } = context.values.get(kRequest) ?? {};
+      if (edge === undefined) throw new Error("call without a request");
+      try {
+        await gate({ call, edge, rpc, signal: context.signal });
+      } catch (thrown) {
+        throw toConnectError(service, call.requestId, toServiceError(thrown));
+      }
+    },
+  });
+}

@@ -1,0 +1,34 @@
+import type { IncomingMessage } from "node:http";
+import type { TLSSocket } from "node:tls";
+import type { EdgeRequest } from "../auth/edge.ts";
+
+/** What the network delivered, as authentication sees it. */
+export function edgeOf(request: IncomingMessage): EdgeRequest {
+  const { rawHeaders, socket } = request;
+  return {
+    headerValues: (name) => headerValues(rawHeaders, name),
+    remoteAddress: socket.remoteAddress ?? "",
+    clientCertificate: () => clientCertificate(socket as TLSSocket),
+    method: request.method ?? "",
+    url: request.url ?? "",
+  };
+}
+
+/** Every value of a header in order. `rawHeaders` alternates names and values; names keep the sender's case. */
+export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const candidate = rawHeaders[i] as string;
+    if (candidate.length === name.length && candidate.toLowerCase() === name) values.push(rawHeaders[i + 1] as string);
+  }
+  return values;
+}
+
+/**
+ * The certificate of this TLS session, where its chain leads to a configured authority. The handshake proved that
+ * the client holds its key.
+ */
+function clientCertificate(socket: TLSSocket): Uint8Array | undefined {
+  if (!socket.encrypted || !socket.authorized) return undefined;
+  return socket.getPeerX509Certificate()?.raw;
+}

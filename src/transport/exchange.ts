@@ -1,0 +1,70 @@
+/** What the adapters share: the call that fastify attached to a request, and how each begins. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerRequest } from "node:http2";
+import { createContextKey, type Interceptor } from "@connectrpc/connect";
+import type { FastifyRequest } from "fastify";
+import type { EdgeRequest } from "../auth/edge.ts";
+import type { Call } from "./call.ts";
+import type { Gate } from "./gate.ts";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Set by the server's first hook. */
+    call: Call;
+    edge: EdgeRequest;
+    response: ServerResponse;
+  }
+}
+
+/** How wrapped handlers of the stock plugin find the fastify request behind a call. */
+export const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });
+
+/** Limits of the transport. */
+export interface TransportLimits {
+  /** Largest request message in bytes, by method. */
+  readonly maxBodyBytes: (rpc: string) => number;
+  /** Longest time until a request body is complete, in milliseconds. */
+  readonly bodyTimeoutMs: number;
+  /** Longest time that any call may take, in milliseconds. */
+  readonly maxDeadlineMs: number;
+}
+
+/** What every adapter needs to carry a call. */
+export interface AdapterOptions {
+  readonly service: string;
+  readonly gate: Gate;
+  readonly interceptors: Interceptor[];
+  readonly limits: TransportLimits;
+}
+
+/** Notes the protocol and method on the call behind a request. */
+export function route(request: FastifyRequest, protocol: Call["protocol"] & string, rpc: string): Call {
+  const { call } = request;
+  call.protocol = protocol;
+  call.rpc = rpc;
+  return call;
+}
+
+/** Runs `onGone` if the caller goes away before the answer is out. */
+export function whenCallerGone(response: ServerResponse, onGone: () => void): void {
+  response.once("close", () => {
+    if (!response.writableFinished) onGone();
+  });
+}
+
+/** Tells a caller that waits for it (`Expect: 100-continue`) that the body may come. */
+export function continueIfExpected(request: IncomingMessage, response: ServerResponse): void {
+  if (request.headers.expect?.toLowerCase() === "100-continue") response.writeContinue();
+}
+
+/** Value of `Content-Length`, where there is one. */
+export function declaredBytes(request: IncomingMessage): number | undefined {
+  const value = request.headers["content-length"];
+  return value === undefined ? undefined : Number(value);
+}
+
+/** Whether a body comes with the request, as far as its headers say. */
+export function hasBody(request: IncomingMessage): boolean {
+  if (request.httpVersionMajor >= 2) return !(request as unknown as Http2ServerRequest).stream.endAfterHeaders;
+  return request.headers["transfer-encoding"] !== undefined || (declaredBytes(request) ?? 0) > 0;
+}

@@ -1,0 +1,77 @@
+/**
+ * What every protocol treats alike in a decoded message, before any rule is checked: an optional member that was sent
+ * empty is absent (callers send `""` for options that they do not use), and text that stores and RFC 8785 cannot hold
+ * is refused. The walk is compiled once for each message type.
+ */
+import { clearField, type DescField, type DescMessage, type Message } from "@bufbuild/protobuf";
+import type { Violation } from "../../base/errors.ts";
+import { isCleanText } from "../../base/ids.ts";
+
+type Values = Record<string, unknown>;
+type Step = (message: Message & Values, path: string, violations: Violation[]) => void;
+
+const steps = new WeakMap<DescMessage, readonly Step[]>();
+
+/** Clears empty optional members in place and returns the violations of text that cannot be stored. */
+export function normalize(desc: DescMessage, message: Message): Violation[] {
+  const violations: Violation[] = [];
+  walk(desc, message, "", violations);
+  return violations;
+}
+
+function walk(desc: DescMessage, message: Message, path: string, violations: Violation[]): void {
+  let compiled = steps.get(desc);
+  if (compiled === undefined) {
+    compiled = desc.fields.flatMap((field) => compile(field) ?? []);
+    steps.set(desc, compiled);
+  }
+  for (const step of compiled) step(message as Message & Values, path, violations);
+}
+
+/** The step for a field, or undefined where the field needs none. */
+function compile(field: DescField): Step | undefined {
+  const { localName, name } = field;
+  switch (field.fieldKind) {
+    case "message":
+      return (message, path, violations) => {
+        const value = message[localName];
+        if (value !== undefined) walk(field.message, value as Message, `${path}${name}.`, violations);
+      };
+    case "enum":
+      if (field.oneof === undefined && !optional(field)) return undefined;
+      return (message) => {
+        if (message[localName] === 0) clearField(message, field);
+      };
+    case "scalar":
+      return optional(field)
+        ? (message, path, violations) => {
+            const value = message[localName];
+            if (value === "") clearField(message, field);
+            else checkText(value, () => path + name, violations);
+          }
+        : (message, path, violations) => checkText(message[localName], () => path + name, violations);
+    case "list":
+      if (field.listKind !== "scalar") return undefined;
+      return (message, path, violations) => {
+        const items = message[localName] as readonly unknown[];
+        for (let i = 0; i < items.length; i++) checkText(items[i], () => `${path}${name}[${i}]`, violations);
+      };
+    case "map":
+      return (message, path, violations) => {
+        Object.entries(message[localName] as Values).forEach(([key, value], i) => {
+          checkText(key, () => `${path}${name}[${i}].key`, violations);
+          checkText(value, () => `${path}${name}[${i}].value`, violations);
+        });
+      };
+  }
+}
+
+/** Whether the field is a proto3 `optional`. */
+function optional(field: DescField): boolean {
+  return field.proto.proto3Optional;
+}
+
+function checkText(value: unknown, path: () => string, violations: Violation[]): void {
+  if (typeof value !== "string" || isCleanText(value)) return;
+  violations.push({ field: path(), rule: "string.clean", message: "must not contain U+0000 or a lone surrogate" });
+}

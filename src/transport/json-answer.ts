@@ -1,0 +1,33 @@
+/** Writing JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { ServiceError } from "../base/errors.ts";
+import { refusalHeaders, toEnvelope } from "./errors.ts";
+
+/** Sends a JSON text with the headers that hooks set on the reply, the given ones, and its type and length. */
+export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: string): void {
+  const { raw } = reply;
+  // The caller may be gone by now, and then there is nobody to answer.
+  if (raw.destroyed || raw.headersSent) return;
+  const body = Buffer.from(json);
+  raw.writeHead(status, {
+    ...(reply.getHeaders() as Record<string, string>),
+    ...headers,
+    "content-type": "application/json",
+    "content-length": body.byteLength,
+  });
+  raw.end(body);
+}
+
+/** Sends a refusal as the JSON envelope and notes it on the call. */
+export function refuse(
+  service: string,
+  refusal: ServiceError,
+  { call }: FastifyRequest,
+  reply: FastifyReply,
+  headers: Record<string, string> = {},
+): void {
+  call.refusal = refusal;
+  if (!reply.sent) reply.hijack();
+  const envelope = toEnvelope(service, call.requestId, refusal);
+  sendJson(reply, refusal.httpStatus, { ...refusalHeaders(refusal), ...headers }, JSON.stringify(envelope));
+}

@@ -1,0 +1,99 @@
+/**
+ * A validated request message in the form in which it is evaluated and recorded: proto field names (snake_case),
+ * enumeration values as lowercase words without their prefix, 64-bit integers as numbers, members without a value
+ * left out, lists and maps always there. The same object comes out whichever protocol carried the message, so the
+ * canonical JSON of it does too.
+ */
+import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "../../base/json.ts";
+
+type Values = Readonly<Record<string, unknown>>;
+type Convert = (value: never) => JsonValue;
+
+interface Member {
+  readonly localName: string;
+  readonly name: string;
+  readonly convert: Convert;
+}
+
+/** What a message type needs, found out once. */
+const compiled = new WeakMap<DescMessage, readonly Member[]>();
+
+/**
+ * Converts a message. Fields that are marked `debug_redact` (object bytes, secrets) are never part of the result, so
+ * they can neither be recorded nor logged through it.
+ *
+ * Relies on what the interceptors made sure of: enumerations hold declared values, 64-bit integers are at most
+ * 2^53-1, optional members are not empty. Throws a TypeError for a field of a kind that no request has.
+ */
+export function toNormalForm(desc: DescMessage, message: Message): JsonObject {
+  let members = compiled.get(desc);
+  if (members === undefined) {
+    members = desc.fields.filter((field) => field.proto.options?.debugRedact !== true).map(compile);
+    compiled.set(desc, members);
+  }
+  const values = message as unknown as Values;
+  const result: Record<string, JsonValue> = {};
+  for (const { localName, name, convert } of members) {
+    const value = values[localName];
+    // Protobuf-es keeps the defaults of optional fields on the prototype: only an own member has a value.
+    if (value !== undefined && Object.hasOwn(values, localName)) result[name] = convert(value as never);
+  }
+  return result;
+}
+
+function compile(field: DescField): Member {
+  return { localName: field.localName, name: field.name, convert: converter(field) };
+}
+
+function converter(field: DescField): Convert {
+  switch (field.fieldKind) {
+    case "message":
+      return (value: Message) => toNormalForm(field.message, value);
+    case "enum": {
+      const names = enumNames(field.enum);
+      return (value: number) => wordOf(names, value);
+    }
+    case "scalar":
+      return scalar(field.scalar);
+    case "list":
+      if (field.listKind !== "scalar") break;
+      return items(scalar(field.scalar));
+    case "map":
+      if (field.mapKind !== "scalar" || field.scalar !== ScalarType.STRING) break;
+      // Copied entry by entry: a key may be any text, `__proto__` too.
+      return (value: Record<string, string>) => Object.fromEntries(Object.entries(value));
+  }
+  throw new TypeError(`${field} has no normal form`);
+}
+
+function scalar(type: ScalarType): Convert {
+  switch (type) {
+    case ScalarType.STRING:
+    case ScalarType.BOOL:
+    case ScalarType.INT32:
+    case ScalarType.UINT32:
+      return (value: string | boolean | number) => value;
+    case ScalarType.INT64:
+    case ScalarType.UINT64:
+      return (value: bigint) => Number(value);
+    default:
+      throw new TypeError(`${ScalarType[type]} has no normal form`);
+  }
+}
+
+function items(convert: Convert): Convert {
+  return (value: readonly never[]) => value.map(convert);
+}
+
+function wordOf(names: ReadonlyMap<number, string>, value: number): string {
+  const name = names.get(value);
+  if (name === undefined) throw new TypeError("enumeration holds a value that is not declared");
+  return name;
+}
+
+/** Words of an enumeration by number, such as `tdf` for `ARTIFACT_PROFILE_TDF`. */
+export function enumNames(desc: DescEnum): ReadonlyMap<number, string> {
+  const prefixLength = desc.sharedPrefix?.length ?? 0;
+  return new Map(desc.values.map(({ number, name }) => [number, name.slice(prefixLength).toLowerCase()]));
+}

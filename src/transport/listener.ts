@@ -1,0 +1,185 @@
+/**
+ * One port for HTTP/1.1 and HTTP/2. Over TLS the protocol comes from ALPN; in plaintext from the first bytes, since
+ * an HTTP/2 client with prior knowledge opens with a fixed preface (RFC 9113 §3.4). Both kinds of connection end up
+ * in Node's own servers, which never listen themselves.
+ */
+import http from "node:http";
+import http2 from "node:http2";
+import net, { type AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import tls, { type TLSSocket } from "node:tls";
+
+const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/** A request handler that serves both kinds of Node request, as fastify's router does. */
+export type NodeHandler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
+
+export interface ListenerOptions {
+  readonly handler: NodeHandler;
+  /** TLS settings; plaintext where absent. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string };
+  /** Longest time until the request headers are complete, in milliseconds. */
+  readonly headersTimeoutMs: number;
+  /** Longest time until a whole request has arrived, in milliseconds. */
+  readonly requestTimeoutMs: number;
+  /** How long an idle connection is kept, in milliseconds. */
+  readonly idleTimeoutMs: number;
+  /** Largest set of request headers, in bytes. */
+  readonly maxHeaderBytes: number;
+  /** Answers a connection whose HTTP/1.1 cannot be parsed. */
+  readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
+}
+
+/** A listening socket and everything that came in through it. */
+export interface Listener {
+  /** Resolves with the bound address; rejects where the address cannot be bound. */
+  listen(host: string, port: number): Promise<AddressInfo>;
+  /**
+   * Stops accepting, lets what is in flight finish, closes idle connections, and resolves when all are closed. What
+   * is still open after `graceMs` is cut off. Resolves with whether nothing had to be cut off.
+   */
+  close(graceMs: number): Promise<boolean>;
+}
+
+/** Makes the listener. Nothing is bound until `listen`. */
+export function createListener(options: ListenerOptions): Listener {
+  const h1 = createHttp1(options);
+  const h2 = createHttp2(options);
+  const sockets = new Set<net.Socket>();
+  const sessions = new Set<http2.ServerHttp2Session>();
+  h2.on("session", (session) => {
+    sessions.add(session);
+    session.on("close", () => sessions.delete(session));
+  });
+  const front = options.tls === undefined ? plaintextFront(h1, h2, options) : tlsFront(h1, h2, options.tls, options);
+  front.on("connection", (socket: net.Socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
+  return {
+    listen: (host, port) =>
+      new Promise((resolve, reject) => {
+        front.once("error", reject);
+        front.listen(port, host, () => {
+          front.off("error", reject);
+          resolve(front.address() as AddressInfo);
+        });
+      }),
+    close: (graceMs) => drain(front, h1, h2, sockets, sessions, graceMs),
+  };
+}
+
+function createHttp1({
+  handler,
+  headersTimeoutMs,
+  requestTimeoutMs,
+  idleTimeoutMs,
+  maxHeaderBytes,
+  onClientError,
+}: ListenerOptions) {
+  const server = http.createServer({
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: idleTimeoutMs,
+    maxHeaderSize: maxHeaderBytes,
+    connectionsCheckingInterval: 1_000,
+    requireHostHeader: true,
+    joinDuplicateHeaders: false,
+  });
+  server.on("request", handler);
+  // Without `100 Continue` until the gate has passed: a refusal costs no body.
+  server.on("checkContinue", handler);
+  server.on("clientError", onClientError);
+  // Node arms the header and request timeouts on this event, which a server that never listens does not emit itself.
+  server.emit("listening");
+  return server;
+}
+
+function createHttp2({ handler, maxHeaderBytes, idleTimeoutMs }: ListenerOptions) {
+  const server = http2.createServer({
+    settings: { maxConcurrentStreams: 256, maxHeaderListSize: maxHeaderBytes },
+    maxSessionInvalidFrames: 100,
+    maxSessionRejectedStreams: 100,
+  });
+  server.on("request", handler as never);
+  server.on("checkContinue", handler as never);
+  // A broken peer ends its own session and nothing else.
+  server.on("sessionError", () => {});
+  server.on("session", (session) => session.setTimeout(idleTimeoutMs, () => session.close()));
+  return server;
+}
+
+function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeoutMs }: ListenerOptions): net.Server {
+  return net.createServer({ noDelay: true }, (socket) => {
+    const timer = setTimeout(() => socket.destroy(), headersTimeoutMs);
+    socket.on("error", () => socket.destroy());
+    let head: Buffer = Buffer.alloc(0);
+    const onReadable = () => {
+      const chunk = socket.read() as Buffer | null;
+      if (chunk === null) return;
+      head = Buffer.concat([head, chunk]);
+      const length = Math.min(head.length, preface.length);
+      const isHttp2 = preface.subarray(0, length).equals(head.subarray(0, length));
+      // `PRI` alone could become either: wait for the rest of the preface.
+      if (isHttp2 && length < preface.length) return;
+      clearTimeout(timer);
+      socket.off("readable", onReadable);
+      socket.unshift(head);
+      (isHttp2 ? h2 : h1).emit("connection", socket);
+    };
+    socket.on("readable", onReadable);
+    socket.on("close", () => clearTimeout(timer));
+  });
+}
+
+function tlsFront(
+  h1: http.Server,
+  h2: http2.Http2Server,
+  { cert, key, clientCa }: NonNullable<ListenerOptions["tls"]>,
+  { headersTimeoutMs }: ListenerOptions,
+): tls.Server {
+  const server = tls.createServer({
+    cert,
+    key,
+    minVersion: "TLSv1.2",
+    ALPNProtocols: ["h2", "http/1.1"],
+    handshakeTimeout: headersTimeoutMs,
+    noDelay: true,
+    // A client without a certificate, or with one of another authority, still gets an answer over HTTP: the gate
+    // decides what its token is worth.
+    ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
+  });
+  server.on("secureConnection", (socket: TLSSocket) => {
+    socket.on("error", () => socket.destroy());
+    (socket.alpnProtocol === "h2" ? h2 : h1).emit("connection", socket);
+  });
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
+}
+
+async function drain(
+  front: net.Server,
+  h1: http.Server,
+  h2: http2.Http2Server,
+  sockets: ReadonlySet<net.Socket>,
+  sessions: ReadonlySet<http2.ServerHttp2Session>,
+  graceMs: number,
+): Promise<boolean> {
+  const closed = new Promise<void>((resolve) => front.close(() => resolve()));
+  for (const session of sessions) session.close();
+  h1.closeIdleConnections();
+  // A connection is idle again once its answer is out: look until all are gone or the time is up.
+  const sweep = setInterval(() => h1.closeIdleConnections(), 20);
+  let clean = true;
+  const cut = setTimeout(() => {
+    clean = false;
+    for (const session of sessions) session.destroy();
+    for (const socket of sockets) socket.destroy();
+  }, graceMs);
+  await closed;
+  clearTimeout(cut);
+  clearInterval(sweep);
+  h1.close();
+  h2.close();
+  return clean;
+}

@@ -1,0 +1,102 @@
+/**
+ * The JSON routes as a fourth protocol beside gRPC, gRPC-Web and Connect: one fastify route for each method, made
+ * from its `google.api.http` annotation, through the same gate and interceptors.
+ */
+import type { Message } from "@bufbuild/protobuf";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { invalidRequest, ServiceError } from "../../base/errors.ts";
+import { readBody } from "../body.ts";
+import { createCallContext } from "../context.ts";
+import { startDeadline } from "../deadline.ts";
+import { toServiceError } from "../errors.ts";
+import { type AdapterOptions, continueIfExpected, declaredBytes, hasBody, route, whenCallerGone } from "../exchange.ts";
+import { refuse, sendJson } from "../json-answer.ts";
+import type { ServedMethod } from "../methods.ts";
+import { invokeUnary } from "../seam.ts";
+import { decodeRequest, responseEncoder } from "./codec.ts";
+import { createRestRegistry } from "./registry.ts";
+
+const empty = new TextEncoder().encode("{}");
+
+/** Adds the JSON routes of the methods. */
+export function registerRest(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
+  const registry = createRestRegistry([
+    ...new Set(methods.flatMap(({ spec }) => [spec.method.input.file, ...spec.method.input.file.dependencies])),
+  ]);
+  for (const method of methods) {
+    const input = registry.message(method.spec.method.input);
+    const encode = responseEncoder(registry.message(method.spec.method.output));
+    const decode = (body: Uint8Array): Message => decodeRequest(input, body);
+    app.route({
+      method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
+      url: method.restPath,
+      handler: (request, reply) => {
+        reply.hijack();
+        void handle(method, decode, encode, options, request, reply);
+      },
+    });
+  }
+}
+
+async function handle(
+  method: ServedMethod,
+  decode: (body: Uint8Array) => Message,
+  encode: (message: Message) => string,
+  { service, gate, interceptors, limits }: AdapterOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const { raw, edge } = request;
+  const call = route(request, "rest", method.rpc);
+  const deadline = startDeadline(undefined, limits.maxDeadlineMs);
+  whenCallerGone(reply.raw, deadline.cancel);
+  try {
+    const context = createCallContext({
+      spec: method.spec,
+      call,
+      deadline,
+      protocolName: "rest",
+      requestMethod: edge.method,
+      url: edge.url,
+      rawHeaders: raw.rawHeaders,
+    });
+    await gate({ call, edge, rpc: method.rpc, signal: deadline.signal });
+    const body =
+      method.verb === "GET" ? noBody(request) : await jsonBody(method, limits, request, reply, deadline.signal);
+    const answer = await invokeUnary(method.spec, context, decode(body), interceptors);
+    sendJson(reply, 200, Object.fromEntries(context.responseHeader), encode(answer));
+  } catch (thrown) {
+    refuse(service, toServiceError(thrown), request, reply);
+  } finally {
+    deadline.end();
+  }
+}
+
+function noBody({ raw }: FastifyRequest): Uint8Array {
+  if (hasBody(raw)) throw invalidRequest("", "body.absent", "a GET request has no body");
+  return empty;
+}
+
+function jsonBody(
+  method: ServedMethod,
+  { maxBodyBytes, bodyTimeoutMs }: AdapterOptions["limits"],
+  { raw }: FastifyRequest,
+  reply: FastifyReply,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  requireJson(raw.headers["content-type"], raw.headers["content-encoding"]);
+  const maxBytes = maxBodyBytes(method.rpc);
+  const declared = declaredBytes(raw);
+  if (declared === undefined || declared <= maxBytes) continueIfExpected(raw, reply.raw);
+  return readBody(raw, declared, { maxBytes, timeoutMs: bodyTimeoutMs }, signal);
+}
+
+/** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */
+function requireJson(type: string | undefined, encoding: string | undefined): void {
+  if (type === undefined || !/^application\/json\s*(;\s*charset=("utf-8"|utf-8)\s*)?$/i.test(type)) {
+    throw new ServiceError("unsupported_media_type", "content type must be application/json in UTF-8");
+  }
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw new ServiceError("unsupported_media_type", "content encodings are not supported on this route");
+  }
+}

@@ -1,0 +1,27 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
+import type { Discovery } from "../../domain/discovery.ts";
+import { callerOf } from "../call.ts";
+import { artifactProfile, authMode, protectionOperation } from "./enums.ts";
+import { envelope, forMessage } from "./envelope.ts";
+
+/** The discovery service over its domain. `service` is the name in every answer. */
+export function createDiscoveryService(service: string, discovery: Discovery): ServiceImpl<typeof DiscoveryService> {
+  return {
+    getCapabilities(_request, context) {
+      const answer = forMessage(discovery.capabilities());
+      return { ...envelope(service, callerOf(context)), ...answer, authMode: authMode[answer.authMode] };
+    },
+    whoAmI: (_request, context) => envelope(service, callerOf(context), "ok"),
+    getBootstrap(_request, context) {
+      const answer = forMessage(discovery.bootstrap());
+      return {
+        ...envelope(service, callerOf(context)),
+        ...answer,
+        authMode: authMode[answer.authMode],
+        supportedOperations: answer.supportedOperations.map((operation) => protectionOperation[operation]),
+        supportedArtifactProfiles: answer.supportedArtifactProfiles.map((profile) => artifactProfile[profile]),
+      };
+    },
+  };
+}

@@ -1,0 +1,37 @@
+/** The header that every answer begins with (specification, section 2.3), and who is calling. */
+import type { Message } from "@bufbuild/protobuf";
+import type { HandlerContext } from "@connectrpc/connect";
+import type { Caller } from "../../base/caller.ts";
+import type { CallIdentity } from "../../domain/record.ts";
+import { callerOf, callOf } from "../call.ts";
+
+export interface Envelope {
+  readonly service: string;
+  readonly status: "ready" | "ok";
+  readonly caller: {
+    readonly tenantId: string;
+    readonly principalId: string;
+    readonly subject: string;
+    readonly authSource: string;
+    readonly scopes: string[];
+  };
+}
+
+export function envelope(service: string, caller: Caller, status: Envelope["status"] = "ready"): Envelope {
+  const { tenantId, principalId, subject, authSource, scopes } = caller;
+  return { service, status, caller: { tenantId, principalId, subject, authSource, scopes: [...scopes] } };
+}
+
+export function identityOf(context: HandlerContext): CallIdentity {
+  return { caller: callerOf(context), requestId: callOf(context).requestId };
+}
+
+/** Init shapes of protobuf-es want arrays that may be written to; the domain's may not. */
+export type Mutable<T> = T extends string | number | boolean | bigint | undefined | Message
+  ? T
+  : { -readonly [Key in keyof T]: Mutable<T[Key]> };
+
+/** Gives the domain's answer to the message, which copies nothing and is only encoded. */
+export function forMessage<T>(value: T): Mutable<T> {
+  return value as Mutable<T>;
+}

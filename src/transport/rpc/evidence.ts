@@ -1,0 +1,40 @@
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import {
+  type EvidenceService,
+  type RecordEvidenceRequest,
+  RecordEvidenceRequestSchema,
+} from "../../../gen/platform/sdk/v1/evidence_pb.ts";
+import type { Evidence } from "../../domain/evidence.ts";
+import type { EvidenceRequest } from "../../domain/requests.ts";
+import { toNormalForm } from "../json/normal-form.ts";
+import { artifactKind, artifactProfile, evidenceEventType } from "./enums.ts";
+import { envelope, forMessage, identityOf } from "./envelope.ts";
+
+/** The evidence service over its domain. `service` is the name in every answer. */
+export function createEvidenceService(service: string, evidence: Evidence): ServiceImpl<typeof EvidenceService> {
+  return {
+    recordEvidence: (request, context) => recordEvidence(service, evidence, request, context),
+  };
+}
+
+async function recordEvidence(
+  service: string,
+  evidence: Evidence,
+  message: RecordEvidenceRequest,
+  context: HandlerContext,
+) {
+  const identity = identityOf(context);
+  const request = toNormalForm(RecordEvidenceRequestSchema, message) as EvidenceRequest;
+  const answer = forMessage(await evidence.record(identity, request));
+  const { requestSummary: summary } = answer;
+  return {
+    ...envelope(service, identity.caller),
+    ...answer,
+    requestSummary: {
+      ...summary,
+      eventType: evidenceEventType[summary.eventType],
+      artifactKind: summary.artifactKind && artifactKind[summary.artifactKind],
+      artifactProfile: summary.artifactProfile && artifactProfile[summary.artifactProfile],
+    },
+  };
+}

@@ -1,0 +1,217 @@
+/** The gateway's HTTP server: fastify's router over both kinds of connection, with every protocol's routes. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Clock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
+import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
+import type { Call } from "./call.ts";
+import { registerStock } from "./connect/stock.ts";
+import { edgeOf, headerValues } from "./edge.ts";
+import { toEnvelope, toServiceError } from "./errors.ts";
+import type { AdapterOptions } from "./exchange.ts";
+import { isPlainUnaryGrpc, plainGrpcConstraint, registerGrpc } from "./grpc/adapter.ts";
+import { refuse } from "./json-answer.ts";
+import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
+import type { ServedMethod } from "./methods.ts";
+import { registerRest } from "./rest/adapter.ts";
+
+export interface ServerOptions extends AdapterOptions {
+  readonly methods: readonly ServedMethod[];
+  readonly listener: Omit<ListenerOptions, "handler" | "onClientError">;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Told of every request once its answer is out, or its caller gone. */
+  readonly onAnswered: (exchange: Answered) => void;
+}
+
+/** One finished exchange, for the log and the metrics. */
+export interface Answered {
+  readonly call: Call;
+  readonly method: string;
+  /** Path without its query, which could carry anything. */
+  readonly path: string;
+  readonly httpVersion: string;
+  readonly status: number;
+  readonly durationMs: number;
+  readonly remoteAddress: string;
+}
+
+/** Makes the server. Nothing is bound until `listen`. */
+export async function createServer(options: ServerOptions): Promise<Listener> {
+  const app = Fastify({
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    // Bodies are read by the adapters, which know the limit of each method.
+    bodyLimit: Number.MAX_SAFE_INTEGER,
+    // Hooks have not run when the path itself cannot be read.
+    frameworkErrors: (error, request, reply) => {
+      beginCall(request, reply, options);
+      refuse(options.service, toRefusal(error), request, reply);
+    },
+    routerOptions: { constraints: { wire: wire as never } },
+  });
+  addCalls(app, options);
+  const { methods } = options;
+  const allowed = allowedMethods(methods);
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    refuse(options.service, toRefusal(error), request, reply),
+  );
+  app.setNotFoundHandler((request, reply) => refuseRoute(options.service, allowed, request, reply));
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  registerRest(app, methods, options);
+  registerGrpc(app, methods, options);
+  await app.register(async (scope) => registerStock(scope, methods, options));
+  await app.ready();
+  const listener = createListener({
+    ...options.listener,
+    handler: (request, response) => app.routing(request, response),
+    onClientError: (error, socket) => answerClientError(options, error, socket),
+  });
+  return {
+    listen: listener.listen,
+    close: async (graceMs) => {
+      const clean = await listener.close(graceMs);
+      await app.close();
+      return clean;
+    },
+  };
+}
+
+/** Routes of the stock plugin have no constraint; those of the gRPC adapter match what it serves. */
+const wire = {
+  name: "wire",
+  storage: () => {
+    const stores = new Map<unknown, never>();
+    return {
+      get: (value: unknown) => stores.get(value) ?? null,
+      set: (value: unknown, store: unknown) => void stores.set(value, store as never),
+    };
+  },
+  deriveConstraint: (request: IncomingMessage) => (isPlainUnaryGrpc(request) ? plainGrpcConstraint.wire : undefined),
+};
+
+function addCalls(app: FastifyInstance, options: ServerOptions): void {
+  app.decorateRequest("call");
+  app.decorateRequest("edge");
+  app.decorateRequest("response");
+  app.addHook("onRequest", (request, reply, done) => {
+    beginCall(request, reply, options);
+    done();
+  });
+}
+
+function beginCall(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
+  const { clock, random, onAnswered } = options;
+  const { raw } = request;
+  const requestId = requestIdOf(raw.rawHeaders) ?? newRequestId(clock, random);
+  const call: Call = { requestId, receivedAtMs: clock.now() };
+  const edge = edgeOf(raw);
+  request.call = call;
+  request.edge = edge;
+  request.response = reply.raw;
+  reply.header("x-request-id", requestId);
+  reply.header("cache-control", "no-store");
+  boundUnreadBody(raw, reply.raw);
+  reply.raw.once("close", () =>
+    onAnswered({
+      call,
+      method: edge.method,
+      path: pathOf(edge.url),
+      httpVersion: raw.httpVersion,
+      status: reply.raw.statusCode,
+      durationMs: clock.now() - call.receivedAtMs,
+      remoteAddress: edge.remoteAddress,
+    }),
+  );
+}
+
+/** The caller's own request id, if it sent exactly one good one. */
+function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {
+  const [value, ...others] = headerValues(rawHeaders, "x-request-id");
+  return value === undefined || others.length > 0 ? undefined : parseRequestId(value);
+}
+
+/** How long a body that nobody reads may go on after its answer is out, in milliseconds. */
+const unreadBodyGraceMs = 2_000;
+
+/**
+ * After a refusal Node swallows what is left of an HTTP/1.1 body, so that the caller gets to read its answer. A
+ * caller that never stops sending is cut off.
+ */
+function boundUnreadBody(request: IncomingMessage, response: ServerResponse): void {
+  if (request.httpVersionMajor !== 1) return;
+  response.once("finish", () => {
+    if (request.complete) return;
+    const timer = setTimeout(() => request.socket.destroy(), unreadBodyGraceMs);
+    request.once("close", () => clearTimeout(timer));
+    request.once("end", () => clearTimeout(timer));
+  });
+}
+
+/** The refusal behind an error of fastify's own. */
+function toRefusal(error: FastifyError | ServiceError): ServiceError {
+  if (error instanceof ServiceError) return error;
+  if (error.code === "FST_ERR_BAD_URL" || error.code === "FST_ERR_MAX_PARAM_LENGTH") return noRoute();
+  return toServiceError(error);
+}
+
+function noRoute(): ServiceError {
+  return new ServiceError("no_route", "there is no such route");
+}
+
+function refuseRoute(
+  service: string,
+  allowed: ReadonlyMap<string, string>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const allow = allowed.get(pathOf(request.edge.url));
+  if (allow === undefined) refuse(service, noRoute(), request, reply);
+  else refuse(service, new ServiceError("method_not_allowed", `method must be ${allow}`), request, reply, { allow });
+}
+
+/** `Allow` of every path. */
+function allowedMethods(methods: readonly ServedMethod[]): ReadonlyMap<string, string> {
+  return new Map(
+    methods.flatMap(({ verb, restPath, rpcPath }) => [
+      [restPath, verb === "GET" ? "GET, HEAD" : "POST"] as const,
+      [rpcPath, verb === "GET" ? "POST, GET" : "POST"] as const,
+    ]),
+  );
+}
+
+function pathOf(url: string): string {
+  const query = url.indexOf("?");
+  return query === -1 ? url : url.slice(0, query);
+}
+
+/** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */
+function answerClientError(
+  { service, clock, random }: ServerOptions,
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+): void {
+  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
+  const requestId = newRequestId(clock, random);
+  const [status, refusal] = clientRefusal(error.code);
+  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
+  socket.end(
+    `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n` +
+      `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}
+
+function clientRefusal(code: string | undefined): [string, ServiceError] {
+  const invalid = (rule: string, message: string) =>
+    new ServiceError("invalid_request", message, { violations: [{ field: "", rule, message }] });
+  switch (code) {
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return ["408 Request Timeout", new ServiceError("request_timeout", "request did not arrive in time")];
+    case "HPE_HEADER_OVERFLOW":
+      return ["431 Request Header Fields Too Large", invalid("http.headers", "request headers are too large")];
+    default:
+      return ["400 Bad Request", invalid("http", "request is not valid HTTP/1.1")];
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * A process that appends until it is stopped or done, for tests that kill it. Arguments: path, number of records.
+ * Prints `tenant leafIndex recordId` for every record that was acknowledged, at once and unbuffered; retries
+ * what the store refused, with a new record.
+ */
+import { randomFillSync } from "node:crypto";
+import { writeSync } from "node:fs";
+import { systemClock } from "../../src/base/clock.ts";
+import { ServiceError } from "../../src/base/errors.ts";
+import type { RandomFill } from "../../src/base/ids.ts";
+import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, tenant } from "./ledger-records.ts";
+
+const [path = "", count = "0"] = process.argv.slice(2);
+const callers = 32;
+const standardOutput = 1;
+
+const random: RandomFill = (bytes) => randomFillSync(bytes);
+const makeRecord = recordMaker(systemClock, random);
+const ledger = await openSqliteLedger({ path, originPrefix: "ledger.example/logs", clock: systemClock, random });
+const tenants = [tenant("alice"), tenant("bob"), tenant("carol")] as const;
+let remaining = Number(count);
+
+async function appendUntilDone(caller: number): Promise<void> {
+  const tenantId = tenants[caller % tenants.length] ?? tenants[0];
+  while (remaining > 0) {
+    remaining -= 1;
+    try {
+      const { leafIndex, recordId } = await ledger.append(makeRecord(tenantId));
+      writeSync(standardOutput, `${tenantId} ${leafIndex} ${recordId}\n`);
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.reason !== "store_unavailable") throw error;
+      remaining += 1;
+    }
+  }
+}
+
+await Promise.all(Array.from({ length: callers }, (_, caller) => appendUntilDone(caller)));
+await ledger.close();

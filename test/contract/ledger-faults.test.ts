@@ -1,0 +1,170 @@
+/** What a failing store costs: never an acknowledged record, never an index, and only for as long as it fails. */
+import { existsSync, rmSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { TenantId } from "../../src/base/ids.ts";
+import type { Appended, Ledger } from "../../src/ledger/ports.ts";
+import type { SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
+import { type Fault, FaultControl } from "./ledger-faulty-connection.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { expectGapless } from "./ledger-suite.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const refused = { status: "rejected", reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } } };
+
+let place: SqlitePlace;
+let control: FaultControl;
+let ledger: Ledger;
+
+async function open(options: Partial<SqliteLedgerOptions> = {}): Promise<void> {
+  ledger = await place.open({
+    clock,
+    random,
+    busyTimeoutMs: 50,
+    threads: { minRestartDelayMs: 1, maxRestartDelayMs: 20 },
+    connection: { module: new URL("./ledger-faulty-connection.ts", import.meta.url), data: control.cells },
+    ...options,
+  });
+}
+
+beforeEach(async () => {
+  place = sqlitePlace();
+  control = new FaultControl();
+  await open();
+});
+afterEach(async () => {
+  await ledger.close();
+  await place.remove();
+});
+
+/** The store serves again by itself. */
+async function recovered(): Promise<void> {
+  await vi.waitFor(() => ledger.check(), { timeout: 5_000, interval: 5 });
+}
+
+async function expectFound(acknowledged: readonly (Appended & { tenantId: TenantId })[]): Promise<void> {
+  for (const { tenantId, recordId } of acknowledged) {
+    expect(await ledger.find(tenantId, recordId)).toMatchObject({ record_id: recordId });
+  }
+}
+
+/** Two records of a tenant that has a log and one of a tenant that has none, in one write. */
+function appendThree(newcomer: TenantId): Promise<PromiseSettledResult<Appended>[]> {
+  const records = [makeRecord(alice), makeRecord(alice), makeRecord(newcomer)];
+  return Promise.allSettled(records.map((record) => ledger.append(record)));
+}
+
+/** BEGIN; head, 2 entries, 2 openings, advance; head, 2 entries, 2 openings, open log; COMMIT. */
+const operationsOfThree = 14;
+const persisting = new Set<Fault>(["failAfter", "dieAfter"]);
+
+describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fault[])(
+  "when an operation meets %s",
+  (fault) => {
+    test("nothing acknowledged is lost, no index is used twice, and the store comes back", {
+      timeout: 30_000,
+    }, async () => {
+      const acknowledged: (Appended & { tenantId: TenantId })[] = [
+        { ...(await ledger.append(makeRecord(alice))), tenantId: alice },
+      ];
+      let size = 2;
+      for (let operation = 1; operation <= operationsOfThree; operation++) {
+        const newcomer = tenant(`newcomer-${operation}`);
+        control.arm(fault, operation);
+        const results = await appendThree(newcomer);
+        expect(control.isArmed, `operation ${operation} exists`).toBe(false);
+        expect(results).toMatchObject([refused, refused, refused]);
+        const committed = operation === operationsOfThree && persisting.has(fault);
+        if (committed) size += 2;
+        await recovered();
+        await expectGapless(place, newcomer, committed ? 2 : 0);
+        acknowledged.push({ ...(await ledger.append(makeRecord(alice))), tenantId: alice });
+        expect(acknowledged.at(-1)?.leafIndex).toBe(size++);
+        acknowledged.push({ ...(await ledger.append(makeRecord(newcomer))), tenantId: newcomer });
+        await expectGapless(place, "alice", size);
+        await expectGapless(place, newcomer, committed ? 3 : 2);
+      }
+      control.arm(fault, operationsOfThree + 1);
+      expect((await appendThree(tenant("newcomer-last"))).map(({ status }) => status)).not.toContain("rejected");
+      control.disarm();
+      await ledger.close();
+      await open();
+      await expectFound(acknowledged);
+    });
+  },
+);
+
+test("those who queue behind a write that fails are refused with it", async () => {
+  await ledger.close();
+  await open({ limits: { maxRecordsPerWrite: 1 } });
+  control.arm("failBefore", 1);
+  const results = await appendThree(tenant("bob"));
+  expect(results).toMatchObject([refused, refused, refused]);
+  expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 1 });
+});
+
+test("a rollback that fails is not believed: the connection is opened anew", async () => {
+  const taken = makeRecord(alice);
+  await ledger.append(taken);
+  control.arm("failBefore", 4); // BEGIN, head, entry (refused: its id is taken), ROLLBACK
+  await expect(ledger.append(taken)).rejects.toMatchObject({ reason: "store_unavailable" });
+  expect(control.isArmed).toBe(false);
+  expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 2 });
+});
+
+test("a store that stalls is given up in bounded time, and replaced", async () => {
+  await ledger.close();
+  await open({ threads: { responseTimeoutMs: 300, minRestartDelayMs: 1 } });
+  control.arm("stall", 3);
+  const [result] = await Promise.allSettled([ledger.append(makeRecord(alice))]);
+  expect(result).toMatchObject(refused);
+  await recovered();
+  expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 1 });
+});
+
+test("while another process holds the lock, writes are refused in bounded time and reads go on", async () => {
+  const { recordId } = await ledger.append(makeRecord(alice));
+  const other = new DatabaseSync(place.path);
+  other.exec("BEGIN IMMEDIATE");
+  const [result] = await Promise.allSettled([ledger.append(makeRecord(alice))]);
+  expect(result).toMatchObject(refused);
+  await expect(ledger.check()).rejects.toMatchObject({ reason: "store_unavailable" });
+  expect(await ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
+  other.exec("ROLLBACK");
+  other.close();
+  await ledger.check();
+  expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 2 });
+});
+
+test("a full disk refuses, keeps what was acknowledged, and serves again when there is room", async () => {
+  const large = () => makeRecord(alice, { request: { purpose: "x".repeat(20_000) } });
+  const first = await ledger.append(large());
+  control.limitPages(1); // SQLite takes the present size where that is larger
+  const results = [];
+  for (let call = 0; call < 5; call++) results.push(...(await Promise.allSettled([ledger.append(large())])));
+  expect(results.at(-1)).toMatchObject(refused);
+  expect(await ledger.find(alice, first.recordId)).toMatchObject({ record_id: first.recordId });
+  control.limitPages(0);
+  const stored = results.filter(({ status }) => status === "fulfilled").length;
+  expect(await ledger.append(large())).toMatchObject({ leafIndex: 2 + stored });
+  await expectGapless(place, "alice", 3 + stored);
+});
+
+test("a store whose file is gone refuses, rather than begin an empty one", async () => {
+  await ledger.close();
+  const warnings: unknown[] = [];
+  await open({ logger: { warn: (fields) => warnings.push(fields) } });
+  await ledger.append(makeRecord(alice));
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(place.path + suffix);
+  control.arm("dieBefore", 1); // the next thread has to open the file
+  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+  await vi.waitFor(() => expect(warnings.length).toBeGreaterThan(3));
+  expect(warnings.at(-1)).toMatchObject({ role: "writer", cause: "unable to open database file" });
+  expect(existsSync(place.path)).toBe(false);
+  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+  await expect(ledger.check()).rejects.toMatchObject({ reason: "store_unavailable" });
+});

@@ -1,0 +1,82 @@
+/** A connection that fails on demand. Runs in the store's threads; the test arms it through shared memory. */
+import {
+  type ConnectionOptions,
+  openConnection as openReal,
+  type SqliteConnection,
+  type SqliteStatement,
+} from "../../src/stores/sqlite/connection.ts";
+
+/** What happens at the armed operation; once. `stall` never returns. */
+export const faults = { none: 0, failBefore: 1, failAfter: 2, dieBefore: 3, dieAfter: 4, stall: 5 } as const;
+export type Fault = keyof typeof faults;
+
+const faultCell = 0;
+const countdownCell = 1;
+const maxPagesCell = 2;
+const stallCell = 3;
+
+/** The test's end. */
+export class FaultControl {
+  readonly cells = new Int32Array(new SharedArrayBuffer(16));
+
+  /** Arms the fault for the nth operation of the writing connection from now, counted from 1. */
+  arm(fault: Fault, operation: number): void {
+    Atomics.store(this.cells, countdownCell, operation);
+    Atomics.store(this.cells, faultCell, faults[fault]);
+  }
+
+  /** Whether the armed fault has not happened. */
+  get isArmed(): boolean {
+    return Atomics.load(this.cells, faultCell) !== faults.none;
+  }
+
+  disarm(): void {
+    Atomics.store(this.cells, faultCell, faults.none);
+  }
+
+  /** Lets the file grow to so many pages only: SQLite then reports a full disk. 0 lifts the limit. */
+  limitPages(pages: number): void {
+    Atomics.store(this.cells, maxPagesCell, pages);
+  }
+}
+
+/** Takes the place of `openConnection` in `connection.ts`; the second argument is the control's cells. */
+export function openConnection(options: ConnectionOptions, cells: Int32Array): SqliteConnection {
+  const real = openReal(options);
+  if (options.readOnly) return real;
+  const operate = <Result>(work: () => Result): Result => withFault(cells, work);
+  const wrap = (statement: SqliteStatement): SqliteStatement => ({
+    run: (...parameters) => operate(() => statement.run(...parameters)),
+    get: (...parameters) => operate(() => statement.get(...parameters)),
+  });
+  return {
+    exec(sql) {
+      if (sql.startsWith("BEGIN"))
+        real.exec(`PRAGMA max_page_count = ${Atomics.load(cells, maxPagesCell) || 4_294_967_294}`);
+      operate(() => real.exec(sql));
+    },
+    prepare: (sql) => wrap(real.prepare(sql)),
+    close: () => real.close(),
+    get isTransaction() {
+      return real.isTransaction;
+    },
+  };
+}
+
+function withFault<Result>(cells: Int32Array, work: () => Result): Result {
+  const armed = Atomics.load(cells, faultCell);
+  if (armed === faults.none || Atomics.sub(cells, countdownCell, 1) !== 1) return work();
+  Atomics.store(cells, faultCell, faults.none);
+  if (armed === faults.failBefore) throw ioError();
+  if (armed === faults.dieBefore) process.exit(1);
+  if (armed === faults.stall) Atomics.wait(cells, stallCell, 0);
+  const result = work();
+  if (armed === faults.dieAfter) process.exit(1);
+  if (armed === faults.failAfter) throw ioError();
+  return result;
+}
+
+/** As node:sqlite reports SQLITE_IOERR. */
+function ioError(): Error {
+  return Object.assign(new Error("disk I/O error"), { code: "ERR_SQLITE_ERROR", errcode: 10 });
+}

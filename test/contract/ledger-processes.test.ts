@@ -1,0 +1,80 @@
+/** Processes that share a store, and processes that are killed. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { expectGapless } from "./ledger-suite.ts";
+
+const tenants = ["alice", "bob", "carol"];
+
+let place: SqlitePlace;
+let children: ChildProcess[];
+
+beforeEach(() => {
+  place = sqlitePlace();
+  children = [];
+});
+afterEach(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await place.remove();
+});
+
+interface Child {
+  /** What was acknowledged so far: `tenant leafIndex recordId`. */
+  readonly acknowledged: string[];
+  readonly process: ChildProcess;
+  /** Resolves with the exit code, null when killed, once all output was read. */
+  readonly ended: Promise<number | null>;
+}
+
+function startChild(records: number, onAcknowledged: (child: Child) => void = () => {}): Child {
+  const script = new URL("./ledger-child.ts", import.meta.url).pathname;
+  const process_ = spawn(process.execPath, [script, place.path, String(records)], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  children.push(process_);
+  const ended = new Promise<number | null>((resolve) => process_.once("close", resolve));
+  const child: Child = { acknowledged: [], process: process_, ended };
+  createInterface({ input: process_.stdout }).on("line", (line) => {
+    child.acknowledged.push(line);
+    onAcknowledged(child);
+  });
+  return child;
+}
+
+/** Every acknowledged record stands at its index, every index is used once, none is left out. */
+async function expectStored(acknowledged: readonly string[]): Promise<void> {
+  const stored = new Set<string>();
+  for (const tenantId of tenants) {
+    const rows = await place.rows(tenantId);
+    await expectGapless(place, tenantId, rows.length);
+    for (const { leafIndex, recordId } of rows) stored.add(`${tenantId} ${leafIndex} ${recordId}`);
+    const [head] = place.query("SELECT size FROM log_heads WHERE tenant_id = ?", tenantId);
+    expect(head?.size ?? 0).toBe(rows.length);
+  }
+  expect(acknowledged.filter((line) => !stored.has(line))).toEqual([]);
+  expect(new Set(acknowledged).size).toBe(acknowledged.length);
+  expect(place.query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+}
+
+test("two processes that start at once and write to one file share the logs", { timeout: 20_000 }, async () => {
+  const writers = [startChild(400), startChild(400)];
+  expect(await Promise.all(writers.map(({ ended }) => ended))).toEqual([0, 0]);
+  const acknowledged = writers.flatMap((writer) => writer.acknowledged);
+  expect(acknowledged).toHaveLength(800);
+  await expectStored(acknowledged);
+});
+
+test("a process that is killed under load loses nothing that it acknowledged", { timeout: 30_000 }, async () => {
+  const acknowledged: string[] = [];
+  for (let round = 0; round < 10; round++) {
+    const killAfter = 50 + round * 97;
+    const child = startChild(1_000_000, ({ process, acknowledged }) => {
+      if (acknowledged.length === killAfter) process.kill("SIGKILL");
+    });
+    expect(await child.ended).toBe(null);
+    expect(child.acknowledged.length).toBeGreaterThanOrEqual(killAfter);
+    acknowledged.push(...child.acknowledged);
+    await expectStored(acknowledged);
+  }
+});

@@ -1,0 +1,58 @@
+/** SQLite files in a directory of their own, for the ledger's contract. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
+import type { LedgerPlace } from "./ledger-suite.ts";
+
+export interface SqlitePlace extends LedgerPlace {
+  readonly path: string;
+  open(
+    options: Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>,
+  ): ReturnType<typeof openSqliteLedger>;
+  /** Runs a query on a connection of its own. */
+  query(sql: string, ...parameters: string[]): Record<string, unknown>[];
+}
+
+export function sqlitePlace(): SqlitePlace {
+  const directory = mkdtempSync(join(tmpdir(), "ledger-"));
+  const path = join(directory, "data", "platform.db");
+  const query: SqlitePlace["query"] = (sql, ...parameters) => {
+    const database = new DatabaseSync(path, { timeout: 5_000 });
+    try {
+      return database.prepare(sql).all(...parameters);
+    } finally {
+      database.close();
+    }
+  };
+  return {
+    path,
+    query,
+    open: (options) => openSqliteLedger({ path, originPrefix: "ledger.example/logs", ...options }),
+    async rows(tenantId) {
+      const rows = query(
+        "SELECT leaf_index, record_id, leaf FROM entries WHERE tenant_id = ? ORDER BY leaf_index",
+        tenantId,
+      );
+      return rows.map((row) => ({
+        leafIndex: row.leaf_index as number,
+        recordId: row.record_id as string,
+        leaf: Buffer.from(row.leaf as Uint8Array).toString("utf8"),
+      }));
+    },
+    async deleteOpening(tenantId, recordId) {
+      query("DELETE FROM openings WHERE tenant_id = ? AND record_id = ?", tenantId, recordId);
+    },
+    async damage(tenantId, recordId) {
+      query(
+        "UPDATE entries SET sealed = CAST(substr(sealed, 1, length(sealed) - 1) || x'5a' AS BLOB) WHERE tenant_id = ? AND record_id = ?",
+        tenantId,
+        recordId,
+      );
+    },
+    async remove() {
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}

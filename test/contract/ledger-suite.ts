@@ -1,0 +1,280 @@
+/** The contract of `Ledger`, for any store. */
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Clock } from "../../src/base/clock.ts";
+import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
+import type { AppenderLimits } from "../../src/ledger/appender.ts";
+import type { Appended, Ledger, NewRecord } from "../../src/ledger/ports.ts";
+import { requestDigest } from "../../src/ledger/record.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+/** One row of a log as it is stored, for looking behind the port. */
+export interface StoredRow {
+  readonly leafIndex: number;
+  readonly recordId: string;
+  /** JSON text of the leaf. */
+  readonly leaf: string;
+}
+
+/** A place where ledgers can be opened one after the other, or several at a time. */
+export interface LedgerPlace {
+  open(options: {
+    readonly clock: Clock;
+    readonly random: RandomFill;
+    readonly limits?: Partial<AppenderLimits>;
+  }): Promise<Ledger>;
+  /** Rows of a tenant's log, by index. */
+  rows(tenantId: string): Promise<readonly StoredRow[]>;
+  /** Deletes the opening of a record, as an erasure does. */
+  deleteOpening(tenantId: string, recordId: string): Promise<void>;
+  /** Changes a stored record without its key. */
+  damage(tenantId: string, recordId: string): Promise<void>;
+  remove(): Promise<void>;
+}
+
+const alice = tenant("alice");
+const bob = tenant("bob");
+
+/** Checks one store against the contract. */
+export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>): void {
+  describe(`ledger on ${name}`, () => {
+    const clock = manualClock();
+    const random = seededRandom();
+    const makeRecord = recordMaker(clock, random);
+    let place: LedgerPlace;
+    let ledger: Ledger;
+
+    beforeEach(async () => {
+      place = await makePlace();
+      ledger = await place.open({ clock, random });
+    });
+    afterEach(async () => {
+      await ledger.close();
+      await place.remove();
+    });
+
+    test("a record is found as it was appended, with what the ledger adds", async () => {
+      const record = makeRecord(alice);
+      const appended = await ledger.append(record);
+      expect(appended).toEqual({
+        recordId: record.recordId,
+        log: expect.stringMatching(/^ledger\.example\/logs\/[0-9a-f]{32}$/),
+        leafIndex: 1,
+        recordedAt: "2026-01-02T03:04:05.006Z",
+      });
+      expect(await ledger.find(alice, record.recordId)).toEqual({
+        kind: "decision",
+        record_id: record.recordId,
+        log: appended.log,
+        tenant_id: "alice",
+        recorded_at: "2026-01-02T03:04:05.006Z",
+        request_id: "request-1",
+        caller: { principal_id: "principal-1", subject: "subject-1", auth_source: "bearer_token" },
+        route: "/v1/sdk/protection-plan",
+        request: record.request,
+        request_digest: requestDigest(record.request),
+        outcome: record.outcome,
+      });
+    });
+
+    test("a log begins with a genesis leaf, and its leaves name nobody", async () => {
+      const record = makeRecord(alice);
+      await ledger.append(record);
+      await ledger.append(makeRecord(alice, { kind: "evidence", policyRevision: undefined as never }));
+      const leaves = (await place.rows("alice")).map(({ leaf }) => JSON.parse(leaf));
+      const common = {
+        v: 1,
+        record_id: expect.any(String),
+        recorded_at: "2026-01-02T03:04:05.006Z",
+        commitment: expect.stringMatching(/^hmac-sha256:[0-9a-f]{64}$/),
+      };
+      expect(leaves).toEqual([
+        { ...common, kind: "genesis" },
+        { ...common, kind: "decision", record_id: record.recordId, policy_revision: "sha256:0123" },
+        { ...common, kind: "evidence" },
+      ]);
+      const genesis = await ledger.find(alice, leaves[0].record_id);
+      expect(genesis).toMatchObject({ kind: "genesis", tenant_id: "alice", request: {}, outcome: {} });
+    });
+
+    test("records are still there after the ledger was opened again, and the log goes on", async () => {
+      const first = await ledger.append(makeRecord(alice));
+      await ledger.close();
+      ledger = await place.open({ clock, random });
+      expect(await ledger.find(alice, first.recordId)).toMatchObject({ record_id: first.recordId });
+      const second = await ledger.append(makeRecord(alice));
+      expect(second).toMatchObject({ log: first.log, leafIndex: 2 });
+    });
+
+    test("another tenant's record is unknown, and so is one that nobody has", async () => {
+      const { recordId, log } = await ledger.append(makeRecord(alice));
+      expect((await ledger.append(makeRecord(bob))).log).not.toBe(log);
+      expect(await ledger.find(bob, recordId)).toBe("unknown");
+      expect(await ledger.find(alice, newRecordId(clock, random))).toBe("unknown");
+    });
+
+    test("two tenants may use one record id", async () => {
+      const record = makeRecord(alice);
+      await ledger.append(record);
+      await ledger.append({ ...record, tenantId: bob });
+      expect(await ledger.find(bob, record.recordId)).toMatchObject({ tenant_id: "bob" });
+    });
+
+    test("time does not go back within a log when the clock does", async () => {
+      await ledger.append(makeRecord(alice));
+      clock.nowMs -= 60_000;
+      const again = await ledger.append(makeRecord(alice));
+      const other = await ledger.append(makeRecord(bob));
+      clock.nowMs += 60_000;
+      expect(again.recordedAt).toBe("2026-01-02T03:04:05.006Z");
+      expect(other.recordedAt).toBe("2026-01-02T03:03:05.006Z");
+    });
+
+    test("a record without its opening is erased", async () => {
+      const { recordId } = await ledger.append(makeRecord(alice));
+      await place.deleteOpening("alice", recordId);
+      expect(await ledger.find(alice, recordId)).toBe("erased");
+    });
+
+    test("a record that was changed behind the ledger is not returned", async () => {
+      const { recordId } = await ledger.append(makeRecord(alice));
+      await place.damage("alice", recordId);
+      await expect(ledger.find(alice, recordId)).rejects.toMatchObject({ reason: "internal" });
+    });
+
+    test("a record id that is taken is refused alone; the rest of its batch is stored, in order", async () => {
+      const taken = makeRecord(alice);
+      await ledger.append(taken);
+      const records = [makeRecord(alice), makeRecord(bob), { ...taken }, makeRecord(alice), makeRecord(bob)];
+      const results = await Promise.allSettled(records.map((record) => ledger.append(record)));
+      expect(results.map(({ status }) => status)).toEqual([
+        "fulfilled",
+        "fulfilled",
+        "rejected",
+        "fulfilled",
+        "fulfilled",
+      ]);
+      expect(results[2]).toMatchObject({ reason: { reason: "internal" } });
+      expect(indices(results)).toEqual([2, 1, undefined, 3, 2]);
+      await expectGapless(place, "alice", 4);
+    });
+
+    test.each([
+      ["text with a lone surrogate", { request: { purpose: "\ud800" } }],
+      ["text with U+0000", { request: { purpose: "a\0b" } }],
+      ["a member name with a lone surrogate", { request: { attributes: { "\udc00": "x" } } }],
+      ["a number that is not finite", { outcome: { size: Number.NaN } }],
+      ["a value that is no JSON", { outcome: { size: 1n as never } }],
+      ["an object that is not plain", { outcome: { at: new Date(0) as never } }],
+      ["a record over the limit", { request: { purpose: "x".repeat(1024 * 1024) } }],
+    ] satisfies [string, Partial<NewRecord>][])("%s is refused alone", async (_, changes) => {
+      const [bad, good] = await Promise.allSettled([
+        ledger.append(makeRecord(alice, changes)),
+        ledger.append(makeRecord(alice)),
+      ]);
+      expect(bad).toMatchObject({ status: "rejected", reason: { reason: "invalid_request" } });
+      expect(good).toMatchObject({ status: "fulfilled", value: { leafIndex: 1 } });
+    });
+
+    test("a leaf that would be too large is refused alone", async () => {
+      const results = await Promise.allSettled([
+        ledger.append(makeRecord(alice)),
+        ledger.append(makeRecord(alice, { policyRevision: "r".repeat(65_535) })),
+        ledger.append(makeRecord(alice)),
+      ]);
+      expect(indices(results)).toEqual([1, undefined, 2]);
+      expect(results[1]).toMatchObject({ status: "rejected", reason: { reason: "internal" } });
+    });
+
+    test("any text comes back as it was, whatever its alphabet", async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.dictionary(cleanText, cleanText, { noNullPrototype: true }), async (attributes) => {
+          const record = makeRecord(alice, { request: { attributes } });
+          await ledger.append(record);
+          const found = await ledger.find(alice, record.recordId);
+          expect(found).toMatchObject({ request_digest: requestDigest({ attributes }) });
+          expect(typeof found === "object" && found.request).toEqual({ attributes });
+        }),
+        { numRuns: 50 },
+      );
+    });
+
+    test("concurrent appends of any tenants get every index once, in the order of the calls", async () => {
+      let round = 0;
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 60 }), async (tenants) => {
+          const prefix = `round-${round++}-`;
+          const appended = await Promise.all(
+            tenants.map((number) => ledger.append(makeRecord(tenant(`${prefix}${number}`)))),
+          );
+          for (const number of new Set(tenants)) {
+            const own = appended.filter((_, call) => tenants[call] === number);
+            expect(own.map(({ leafIndex }) => leafIndex)).toEqual(own.map((_, order) => order + 1));
+            const rows = await place.rows(`${prefix}${number}`);
+            expect(rows.slice(1).map(({ recordId }) => recordId)).toEqual(own.map(({ recordId }) => recordId));
+          }
+        }),
+        { numRuns: 20 },
+      );
+    });
+
+    test("a full queue refuses, says when to come back, and serves again when it has drained", async () => {
+      await ledger.close();
+      ledger = await place.open({ clock, random, limits: { maxQueuedPerTenant: 3 } });
+      const results = await Promise.allSettled(Array.from({ length: 5 }, () => ledger.append(makeRecord(alice))));
+      expect(indices(results)).toEqual([1, 2, 3, undefined, undefined]);
+      expect(results[4]).toMatchObject({
+        reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } },
+      });
+      expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 4 });
+    });
+
+    test("two ledgers on one store share the logs", async () => {
+      const other = await place.open({ clock, random: seededRandom("other") });
+      try {
+        const otherRecord = recordMaker(clock, seededRandom("other ids"));
+        const results = await Promise.allSettled(
+          Array.from({ length: 100 }, (_, call) =>
+            call % 2 === 0 ? ledger.append(makeRecord(alice)) : other.append(otherRecord(alice)),
+          ),
+        );
+        const stored = indices(results).filter((index) => index !== undefined);
+        expect(new Set(stored).size).toBe(100);
+        await expectGapless(place, "alice", 101);
+        const last = results.at(-1) as PromiseFulfilledResult<Appended>;
+        expect(await ledger.find(alice, last.value.recordId)).toMatchObject({ record_id: last.value.recordId });
+      } finally {
+        await other.close();
+      }
+    });
+
+    test("closing writes what is queued and refuses what comes later", async () => {
+      const queued = Array.from({ length: 10 }, () => ledger.append(makeRecord(alice)));
+      const closed = ledger.close();
+      await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+      expect((await Promise.all(queued)).map(({ leafIndex }) => leafIndex)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+      await closed;
+      await ledger.close();
+    });
+
+    test("a policy revision is kept once, and the store can be checked", async () => {
+      await ledger.keepPolicyRevision("sha256:1", "permit;");
+      await ledger.keepPolicyRevision("sha256:1", "permit;");
+      await Promise.all([ledger.check(), ledger.check()]);
+    });
+  });
+}
+
+const cleanText = fc.string({ unit: "binary" }).filter((text) => !text.includes("\0") && text !== "__proto__");
+
+/** Leaf index of each call that was answered. */
+export function indices(results: readonly PromiseSettledResult<Appended>[]): readonly (number | undefined)[] {
+  return results.map((result) => (result.status === "fulfilled" ? result.value.leafIndex : undefined));
+}
+
+/** The log holds exactly the indices from 0 to `size` - 1, each record once. */
+export async function expectGapless(place: Pick<LedgerPlace, "rows">, tenantId: string, size: number): Promise<void> {
+  const rows = await place.rows(tenantId);
+  expect(rows.map(({ leafIndex }) => leafIndex)).toEqual(Array.from({ length: size }, (_, index) => index));
+  expect(new Set(rows.map(({ recordId }) => recordId)).size).toBe(size);
+}

@@ -1,0 +1,64 @@
+/** A whole deployment for one test file: real issuer, real gateway, real store in a folder of its own. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
+import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
+
+export interface Gateway extends Stack {
+  /** Everything that the gateway logged so far, a line each. */
+  readonly logged: readonly string[];
+  readonly dataDir: string;
+}
+
+/** Starts a deployment. `stop` removes its folder too. */
+export async function startGateway(options: Partial<StackOptions> = {}): Promise<Gateway> {
+  const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), "svc-test-")));
+  const logged: string[] = [];
+  const logger: RootLogger = createLogger({
+    level: "debug",
+    serviceName: "svc-platform-api",
+    destination: { write: (line: string) => void logged.push(line) },
+  });
+  const stack = await startStack({ ...options, dataDir, overrides: { logger, ...options.overrides } });
+  return {
+    ...stack,
+    logged,
+    dataDir,
+    stop: async () => {
+      await stack.stop();
+      if (options.dataDir === undefined) await rm(dataDir, { recursive: true });
+    },
+  };
+}
+
+/** An answer of a JSON route. */
+export interface RestAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
+  readonly body: any;
+}
+
+/** Makes one call on a JSON route; POST where there is a body. */
+export async function rest(
+  url: string,
+  {
+    token,
+    body,
+    method,
+    headers,
+  }: { token?: string; body?: unknown; method?: string; headers?: Record<string, string> },
+): Promise<RestAnswer> {
+  const response = await fetch(url, {
+    method: method ?? (body === undefined ? "GET" : "POST"),
+    headers: {
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: text === "" ? undefined : JSON.parse(text) };
+}

@@ -1,0 +1,161 @@
+import { createHash, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { confirmPossession, type ProofOfPossessionRule } from "../../../src/auth/confirmation.ts";
+import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { ForwardedCertificateFormat } from "../../../src/auth/forwarded-certificate.ts";
+import { type Network, parseNetwork } from "../../../src/base/network.ts";
+import { edgeOf, refusalOf } from "./world.ts";
+
+const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");
+const pem = fixture("client");
+const der = new X509Certificate(pem).raw;
+const otherDer = new X509Certificate(fixture("server")).raw;
+const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("base64url");
+const thumbprint = sha256(der);
+const cnf = { "x5t#S256": thumbprint };
+const header = "x-svc-mtls-client-certificate";
+const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
+
+const mtls = (format: ForwardedCertificateFormat = "thumbprint"): ProofOfPossessionRule => ({
+  mode: "mtls",
+  headerName: header,
+  format,
+  trustedProxies: networks("10.0.0.0/8", "fd00::/8"),
+});
+const proxy = "10.1.2.3";
+const stranger = "192.0.2.7";
+const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: () => bytes });
+
+async function confirm(confirmation: unknown, edge: EdgeRequest, rule = mtls()): Promise<string[]> {
+  const ignored: string[] = [];
+  confirmPossession(confirmation, edge, rule, (address) => ignored.push(address));
+  return ignored;
+}
+
+async function failureOf(confirmation: unknown, edge: EdgeRequest, rule = mtls()): Promise<string> {
+  const refusal = await refusalOf(confirm(confirmation, edge, rule));
+  expect(refusal).toMatchObject({ reason: "proof_of_possession_failed", httpStatus: 401 });
+  expect(refusal.details.challenge).toContain('error="invalid_token"');
+  return refusal.message;
+}
+
+describe("mode none", () => {
+  test("takes a token that is bound to nobody", async () => {
+    expect(await confirm(undefined, edgeOf({}), { mode: "none" })).toEqual([]);
+  });
+
+  test.each([[cnf], [{ jkt: "x" }], [{}], [null], ["x"]])("refuses cnf %j, which it cannot check", async (value) => {
+    expect(await failureOf(value, edgeOf({}, session()), { mode: "none" })).toContain("cannot check");
+  });
+});
+
+describe("the TLS session's certificate", () => {
+  test("is the bound one", async () => {
+    expect(await confirm(cnf, edgeOf({}, session()))).toEqual([]);
+  });
+
+  test("is another, or none", async () => {
+    expect(await failureOf(cnf, edgeOf({}, session(otherDer)))).toContain("another client certificate");
+    expect(await failureOf(cnf, edgeOf({}, { clientCertificate: () => undefined }))).toContain("no client certificate");
+    expect(await failureOf(cnf, edgeOf({}))).toContain("no client certificate");
+  });
+
+  test.each<[string, unknown]>([
+    ["no cnf", undefined],
+    ["null", null],
+    ["text", thumbprint],
+    ["list", [thumbprint]],
+    ["no method", {}],
+    ["two methods", { ...cnf, jkt: "x" }],
+    ["two methods, one a hint", { ...cnf, kid: "x" }],
+    ["another method", { jkt: thumbprint }],
+    ["another case", { "x5t#s256": thumbprint }],
+    ["padded", { "x5t#S256": `${thumbprint}=` }],
+    ["standard alphabet", { "x5t#S256": Buffer.from(thumbprint, "base64url").toString("base64") }],
+    ["hexadecimal", { "x5t#S256": Buffer.from(thumbprint, "base64url").toString("hex") }],
+    ["SHA-1", { "x5t#S256": createHash("sha1").update(der).digest("base64url") }],
+    ["a list", { "x5t#S256": [thumbprint] }],
+    ["empty", { "x5t#S256": "" }],
+  ])("does not make up for a token with cnf: %s", async (_name, value) => {
+    expect(await failureOf(value, edgeOf({}, session()))).toMatch(/not bound to/);
+  });
+});
+
+const forwarded = (value: string | readonly string[], remoteAddress = proxy) =>
+  edgeOf({ [header]: value }, { remoteAddress });
+const base64 = der.toString("base64");
+const escaped = encodeURIComponent(pem);
+
+describe("a trusted proxy's header", () => {
+  test.each<[ForwardedCertificateFormat, string, string]>([
+    ["thumbprint", "as it is", thumbprint],
+    ["pem", "as nginx escapes it", escaped],
+    ["pem", "without the last line feed", encodeURIComponent(pem.trimEnd())],
+    ["pem", "with CRLF", encodeURIComponent(pem.replaceAll("\n", "\r\n"))],
+    ["der", "as RFC 9440 writes it", `:${base64}:`],
+  ])("in format %s counts %s", async (format, _name, value) => {
+    expect(await confirm(cnf, forwarded(value), mtls(format))).toEqual([]);
+  });
+
+  test.each([proxy, `::ffff:${proxy}`, "fd00::1"])("counts from %s", async (address) => {
+    expect(await confirm(cnf, forwarded(thumbprint, address))).toEqual([]);
+  });
+
+  test.each<[ForwardedCertificateFormat, string, string | readonly string[]]>([
+    ["thumbprint", "twice", [thumbprint, thumbprint]],
+    ["thumbprint", "once and empty", [thumbprint, ""]],
+    ["thumbprint", "joined", `${thumbprint}, ${thumbprint}`],
+    ["thumbprint", "padded", `${thumbprint}=`],
+    ["thumbprint", "with a space", ` ${thumbprint}`],
+    ["thumbprint", "hexadecimal", Buffer.from(thumbprint, "base64url").toString("hex")],
+    ["thumbprint", "as PEM", escaped],
+    ["thumbprint", "as DER", `:${base64}:`],
+    ["pem", "as thumbprint", thumbprint],
+    ["pem", "unescaped", pem.replaceAll("\n", " ")],
+    ["pem", "a chain", encodeURIComponent(pem + pem)],
+    ["pem", "text around it", encodeURIComponent(`Subject: x\n${pem}`)],
+    ["pem", "broken escape", `${escaped}%`],
+    ["pem", "another label", escaped.replaceAll("CERTIFICATE", "PUBLIC%20KEY")],
+    ["pem", "base64url inside", encodeURIComponent(pem.replace(/[+/]/g, "_"))],
+    ["der", "without colons", base64],
+    ["der", "without padding", `:${base64.replace(/=+$/, "")}:`],
+    ["der", "with parameters", `:${base64}:;a=1`],
+    ["der", "two items", `:${base64}:, :${base64}:`],
+    ["der", "nothing", "::"],
+    ["der", "over 16 KiB", `:${"A".repeat(16_384)}:`],
+  ])("in format %s does not count %s", async (format, _name, value) => {
+    expect(await failureOf(cnf, forwarded(value), mtls(format))).toContain("not well formed");
+  });
+
+  test("names another certificate, or none", async () => {
+    expect(await failureOf(cnf, forwarded(sha256(otherDer)))).toContain("another client certificate");
+    expect(await failureOf(cnf, forwarded(""))).toContain("no client certificate");
+    expect(await failureOf(cnf, edgeOf({}, { remoteAddress: proxy }))).toContain("no client certificate");
+  });
+
+  test("counts instead of the proxy's own certificate, whichever of them is the bound one", async () => {
+    const own = (value: string, bytes: Uint8Array) => ({ ...forwarded(value), ...session(bytes) });
+    expect(await confirm(cnf, own(thumbprint, otherDer))).toEqual([]);
+    expect(await failureOf(cnf, own(sha256(otherDer), der))).toContain("another client certificate");
+    expect(await failureOf(cnf, { ...edgeOf({}, { remoteAddress: proxy }), ...session() })).toContain("no client");
+  });
+});
+
+describe("anybody else's header", () => {
+  test.each([stranger, "11.0.0.1", "::ffff:192.0.2.7", "fe80::1%eth0", "", "unix"])(
+    "from %j is ignored",
+    async (address) => {
+      expect(await failureOf(cnf, forwarded(thumbprint, address))).toContain("no client certificate");
+    },
+  );
+
+  test("is reported, and the TLS session judged", async () => {
+    expect(await confirm(cnf, { ...forwarded(sha256(otherDer), stranger), ...session() })).toEqual([stranger]);
+  });
+
+  test("counts from nobody where no proxy is trusted", async () => {
+    const rule = { ...mtls(), trustedProxies: [] };
+    expect(await failureOf(cnf, forwarded(thumbprint), rule)).toContain("no client certificate");
+  });
+});

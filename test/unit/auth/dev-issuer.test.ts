@@ -1,0 +1,149 @@
+import { execFile } from "node:child_process";
+import { createHash, X509Certificate } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { request } from "node:https";
+import { promisify } from "node:util";
+import { decodeJwt, decodeProtectedHeader } from "jose";
+import { expect, onTestFinished, test } from "vitest";
+import { type Issuer, type IssuerOptions, startIssuer } from "../../../dev/issuer.ts";
+import type { AuthenticatorOptions } from "../../../src/auth/authenticator.ts";
+import { authenticatorOf, bearer, manualTime, patient, refusalOf } from "./world.ts";
+
+const run = promisify(execFile);
+const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.pem`, import.meta.url), "utf8");
+const certificate = new X509Certificate(fixture("client.crt"));
+const boundClient = {
+  clientId: "bound",
+  clientSecret: "a secret: with / odd + characters",
+  tenantId: "tenant-b",
+  principalId: "bound",
+  scopes: ["platform-api.access"],
+  certificateBound: true,
+};
+
+async function issuerOf(options: IssuerOptions = {}): Promise<Issuer> {
+  const issuer = await startIssuer(options);
+  onTestFinished(() => issuer.stop());
+  return issuer;
+}
+
+function tokenRequest({ clients }: Issuer, scope: string) {
+  const { clientId, clientSecret } = clients[0] ?? boundClient;
+  const userPass = `${encodeURIComponent(clientId)}:${encodeURIComponent(clientSecret)}`;
+  return {
+    method: "POST",
+    headers: {
+      authorization: `Basic ${Buffer.from(userPass).toString("base64")}`,
+      "content-type": "application/x-www-form-urlencoded",
+    },
+    body: new URLSearchParams({ grant_type: "client_credentials", scope }).toString(),
+  };
+}
+
+async function tokenFrom(issuer: Issuer, scope = "platform-api.access"): Promise<string> {
+  const response = await fetch(issuer.tokenEndpoint, tokenRequest(issuer, scope));
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { access_token: string }).access_token;
+}
+
+/** The library takes the time from the machine, so these tests do too. */
+function started(issuer: Issuer, options: Partial<AuthenticatorOptions> = {}) {
+  const authenticator = authenticatorOf(issuer.url, manualTime(Date.now()), options);
+  authenticator.start();
+  return authenticator;
+}
+
+test.each(["RS256", "PS256", "ES256", "EdDSA"] as const)("its %s tokens are taken", async (algorithm) => {
+  const issuer = await issuerOf({ algorithm });
+  const token = await tokenFrom(issuer, "platform-api.access policy.read");
+  expect(decodeProtectedHeader(token)).toMatchObject({ alg: algorithm, typ: "at+jwt" });
+  expect(await started(issuer).authenticate(bearer(token), patient)).toEqual({
+    tenantId: "tenant-a",
+    principalId: "payroll-service",
+    subject: "payroll-service",
+    authSource: "bearer_token",
+    scopes: ["platform-api.access", "policy.read"],
+  });
+});
+
+test("a wrong secret and a scope that is not granted get no token", async () => {
+  const client = { ...boundClient, certificateBound: false };
+  const issuer = await issuerOf({ clients: [client, { ...client, clientId: "other", scopes: ["keys.use"] }] });
+  const wrong = { ...issuer, clients: [{ ...boundClient, clientSecret: "wrong" }] };
+  expect((await fetch(issuer.tokenEndpoint, tokenRequest(wrong, "platform-api.access"))).status).toBe(401);
+  const ungranted = await fetch(issuer.tokenEndpoint, tokenRequest(issuer, "keys.use"));
+  expect(ungranted.status).toBe(400);
+  expect(await ungranted.json()).toHaveProperty("error", "invalid_scope");
+});
+
+test("rotation is followed without a restart, and a withdrawn key is refused", async () => {
+  const issuer = await issuerOf();
+  const authenticator = started(issuer);
+  const old = await tokenFrom(issuer);
+  expect(await authenticator.authenticate(bearer(old), patient)).toBeDefined();
+  const kid = await issuer.addKey("ES256");
+  const fresh = await tokenFrom(issuer);
+  expect(decodeProtectedHeader(fresh).kid).toBe(kid);
+  expect(await authenticator.authenticate(bearer(fresh), patient)).toBeDefined();
+  expect(await authenticator.authenticate(bearer(old), patient)).toBeDefined();
+  issuer.withdrawKey(issuer.keyIds()[0] ?? "");
+  expect(issuer.keyIds()).toEqual([kid]);
+  expect(await refusalOf(started(issuer).authenticate(bearer(old), patient))).toHaveProperty("reason", "invalid_token");
+});
+
+test("a token bound by the token request's certificate is worth nothing without it", async () => {
+  const issuer = await issuerOf({ clients: [boundClient], certificateOf: () => certificate });
+  const { headerValues, ...edge } = bearer(await tokenFrom(issuer));
+  const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", trustedProxies: [] } as const;
+  const authenticator = started(issuer, { proofOfPossession: rule });
+  const withKey = { ...edge, headerValues, clientCertificate: () => certificate.raw };
+  expect(await authenticator.authenticate(withKey, patient)).toHaveProperty("tenantId", "tenant-b");
+  const without = authenticator.authenticate({ ...edge, headerValues }, patient);
+  expect(await refusalOf(without)).toHaveProperty("reason", "proof_of_possession_failed");
+  const unbound = started(issuer).authenticate(withKey, patient);
+  expect(await refusalOf(unbound)).toHaveProperty("reason", "proof_of_possession_failed");
+});
+
+test("over TLS it binds to the certificate of the session, and mints none without one", async () => {
+  const tls = { key: fixture("server.key"), cert: fixture("server.crt") };
+  const issuer = await issuerOf({ clients: [boundClient], tls });
+  const own = { key: fixture("client.key"), cert: fixture("client.crt") };
+  const { access_token } = JSON.parse(await post(issuer, own)) as { access_token: string };
+  const thumbprint = createHash("sha256").update(certificate.raw).digest("base64url");
+  expect(decodeJwt(access_token)).toMatchObject({ cnf: { "x5t#S256": thumbprint } });
+  expect(JSON.parse(await post(issuer, {}))).toHaveProperty("error", "invalid_grant");
+});
+
+test("it prints nothing, not even when it is loaded", async () => {
+  const module = new URL("../../../dev/issuer.ts", import.meta.url).href;
+  const script = `const { startIssuer } = await import(${JSON.stringify(module)});
+    const { url, stop } = await startIssuer();
+    for (const path of ["/.well-known/openid-configuration", "/jwks"]) await (await fetch(url + path)).text();
+    await stop();
+    process.stdout.write("done");`;
+  const { stdout, stderr } = await run(process.execPath, ["--input-type=module", "--eval", script]);
+  expect([stdout, stderr]).toEqual(["done", ""]);
+});
+
+test("two on one port cannot be", async () => {
+  const issuer = await issuerOf();
+  await expect(startIssuer({ port: Number(new URL(issuer.url).port) })).rejects.toThrow("EADDRINUSE");
+});
+
+/** A token request over TLS; the server's certificate is pinned, as it is self-signed. */
+function post(issuer: Issuer, own: { readonly key?: string; readonly cert?: string }): Promise<string> {
+  const { method, headers, body } = tokenRequest(issuer, "platform-api.access");
+  return new Promise((resolve, reject) => {
+    const outgoing = request(issuer.tokenEndpoint, {
+      method,
+      headers,
+      ca: fixture("server.crt"),
+      agent: false,
+      ...own,
+    });
+    outgoing.once("error", reject).once("response", (response) => {
+      response.toArray().then((chunks) => resolve(Buffer.concat(chunks).toString()), reject);
+    });
+    outgoing.end(body);
+  });
+}

@@ -1,0 +1,297 @@
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
+import { claimsOf, mintHmacToken, mintToken, mintUnsignedToken, newTestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, manualTime, patient, refusalOf, type World } from "./world.ts";
+
+const first = newTestKey("ES256", "first");
+const second = newTestKey("ES256", "second");
+const third = newTestKey("ES256", "third");
+const minute = 60_000;
+let issuer: StaticIssuer;
+let time: ReturnType<typeof manualTime>;
+let world: World;
+
+beforeEach(async () => {
+  issuer = await startStaticIssuer([first.publicJwk]);
+  time = manualTime();
+  world = authenticatorOf(issuer.url, time);
+});
+afterEach(() => issuer.stop());
+
+async function ready(): Promise<void> {
+  const fetched = world.fetched();
+  world.start();
+  await fetched;
+  expect(world.status()).toEqual({ issuerReady: true, detail: "1 keys" });
+}
+
+/** Lets the time come for the next fetch, and waits until it has ended. */
+async function nextFetch(ms: number): Promise<void> {
+  const fetched = world.fetched();
+  time.advance(ms);
+  await fetched;
+}
+
+const call = (key = first, signal = patient) =>
+  world.authenticate(bearer(mintToken(key, claimsOf(issuer.url, time.now()))), signal);
+const reasonOf = async (outcome: Promise<unknown>) => (await refusalOf(outcome)).reason;
+
+describe("before the keys are there", () => {
+  test("a call waits for the fetch that is under way", async () => {
+    const release = issuer.hold();
+    world.start();
+    const calls = [call(), call(), call()];
+    expect(world.status().issuerReady).toBe(false);
+    release();
+    for (const caller of await Promise.all(calls)) expect(caller.tenantId).toBe("tenant-a");
+    expect(issuer.fetches).toEqual({ discovery: 1, keys: 1 });
+  });
+
+  test("a call waits no longer than its deadline", async () => {
+    issuer.hold();
+    world.start();
+    const deadline = new AbortController();
+    const refusal = refusalOf(call(first, deadline.signal));
+    deadline.abort();
+    expect(await refusal).toMatchObject({ reason: "issuer_unavailable", details: { retryAfterSeconds: 1 } });
+    expect(await reasonOf(call(first, deadline.signal))).toBe("issuer_unavailable");
+  });
+
+  test("what cannot be a token is refused without waiting", async () => {
+    issuer.hold();
+    world.start();
+    const good = claimsOf(issuer.url, time.now());
+    for (const token of ["abc", mintUnsignedToken(good), mintHmacToken("secret", good, {})]) {
+      expect(await reasonOf(world.authenticate(bearer(token), patient))).toBe("invalid_token");
+    }
+  });
+
+  test("an issuer that does not answer in time counts as down", async () => {
+    issuer.hold();
+    world.start();
+    const refusal = refusalOf(call());
+    await nextFetch(5_000);
+    expect(await refusal).toHaveProperty("reason", "issuer_unavailable");
+    expect(world.status().detail).toContain("no answer within 5000 ms");
+  });
+
+  test("an issuer that is down is asked again, ever more slowly, within two seconds of its return", async () => {
+    const { port } = issuer;
+    await issuer.stop();
+    const fetched = world.fetched();
+    world.start();
+    await fetched;
+    expect(world.status()).toEqual({
+      issuerReady: false,
+      detail: "the issuer's discovery document cannot be fetched: ECONNREFUSED",
+    });
+    expect(await refusalOf(call())).toMatchObject({
+      reason: "issuer_unavailable",
+      httpStatus: 503,
+      details: { retryAfterSeconds: 1 },
+    });
+    for (const delayMs of [188, 375, 750, 1_125, 1_125]) {
+      const before = world.events.length;
+      time.advance(delayMs - 1);
+      expect(world.events.length).toBe(before);
+      await nextFetch(1);
+    }
+    issuer = await startStaticIssuer([first.publicJwk], port);
+    await nextFetch(1_500);
+    expect(world.status().issuerReady).toBe(true);
+    expect(await call()).toHaveProperty("tenantId", "tenant-a");
+  });
+});
+
+describe("rotation", () => {
+  test("a new key is fetched at once, once for all who wait", async () => {
+    await ready();
+    issuer.keys = [first.publicJwk, second.publicJwk];
+    const callers = await Promise.all([call(second), call(second), call(first), call(second)]);
+    expect(callers).toHaveLength(4);
+    expect(issuer.fetches.keys).toBe(2);
+  });
+
+  test("two rotations in a row are followed; a third waits for the refill", async () => {
+    await ready();
+    issuer.keys = [second.publicJwk];
+    expect(await call(second)).toBeDefined();
+    time.advance(20_000);
+    issuer.keys = [third.publicJwk];
+    expect(await call(third)).toBeDefined();
+    issuer.keys = [first.publicJwk];
+    expect(await reasonOf(call(first))).toBe("invalid_token");
+    time.advance(10_000);
+    expect(await call(first)).toBeDefined();
+  });
+
+  test("a flood of unknown key ids makes two fetches at most, and good tokens pass all the while", async () => {
+    await ready();
+    const flood = Array.from({ length: 200 }, (_, index) => reasonOf(call({ ...second, kid: `invented-${index}` })));
+    expect(await call()).toHaveProperty("tenantId");
+    expect(new Set(await Promise.all(flood))).toEqual(new Set(["invalid_token"]));
+    for (let round = 0; round < 20; round += 1) await reasonOf(call({ ...second, kid: `later-${round}` }));
+    expect(issuer.fetches.keys).toBe(1 + 2);
+    time.advance(29_999);
+    await reasonOf(call(second));
+    expect(issuer.fetches.keys).toBe(1 + 2);
+  });
+
+  test("a fetch that began before the key was published does not decide", async () => {
+    await ready();
+    const release = issuer.hold();
+    const early = reasonOf(call(third));
+    await expect.poll(() => issuer.fetches.discovery).toBe(2);
+    const late = [call(second), call(second), call(second)];
+    issuer.answer = (path, response) => {
+      if (path === "discovery") return sendJson(response, { issuer: issuer.url, jwks_uri: `${issuer.url}/keys` });
+      sendJson(response, { keys: issuer.keys.slice(0, 1) });
+      issuer.answer = undefined;
+    };
+    issuer.keys = [first.publicJwk, second.publicJwk];
+    release();
+    expect(await early).toBe("invalid_token");
+    for (const caller of await Promise.all(late)) expect(caller).toHaveProperty("tenantId");
+    expect(issuer.fetches.keys).toBe(1 + 2);
+  });
+
+  test("a withdrawn key stops verifying with the next refresh, five minutes later at most", async () => {
+    await ready();
+    issuer.keys = [second.publicJwk];
+    expect(await call(first)).toBeDefined();
+    await nextFetch(5 * minute);
+    expect(await reasonOf(call(first))).toBe("invalid_token");
+    expect(await call(second)).toBeDefined();
+  });
+
+  test("when every key is withdrawn, none verifies any more", async () => {
+    await ready();
+    issuer.keys = [];
+    await nextFetch(5 * minute);
+    expect(world.status()).toEqual({ issuerReady: false, detail: "the issuer publishes no signature keys" });
+    expect(await reasonOf(call(first))).toBe("issuer_unavailable");
+  });
+
+  test("keys for encryption, symmetric and strange ones are left out", async () => {
+    const secret = { kty: "oct", k: "c2VjcmV0", kid: "first", alg: "HS256" };
+    issuer.keys = [secret, { ...second.publicJwk, use: "enc" }, { kty: "XYZ" }, first.publicJwk];
+    await ready();
+    expect(await call()).toBeDefined();
+  });
+});
+
+describe("an issuer that stops answering", () => {
+  test("keeps its keys for an hour, is asked every half minute, and is ready again when it returns", async () => {
+    await ready();
+    issuer.answer = (_path, response) => void response.writeHead(500).end();
+    await nextFetch(5 * minute);
+    expect(world.status()).toEqual({
+      issuerReady: true,
+      detail: "the issuer's discovery document cannot be fetched: status 500",
+    });
+    expect(await call()).toBeDefined();
+    expect(await reasonOf(call(second))).toBe("issuer_unavailable");
+    for (let fetches = 0; fetches < 8; fetches += 1) await nextFetch(30_000);
+    await nextFetch(50 * minute);
+    expect(await call()).toBeDefined();
+    await nextFetch(minute);
+    expect(world.status().issuerReady).toBe(false);
+    expect(await reasonOf(call())).toBe("issuer_unavailable");
+    issuer.answer = undefined;
+    await nextFetch(1_500);
+    expect(world.status()).toEqual({ issuerReady: true, detail: "1 keys" });
+    expect(await call()).toBeDefined();
+  });
+
+  test("keys that grew old while the machine slept are fetched before the first call is judged", async () => {
+    const sleeper = manualTime();
+    const asleep = { ...sleeper, after: () => () => {} };
+    world = authenticatorOf(issuer.url, asleep);
+    await ready();
+    sleeper.advance(61 * minute);
+    expect(world.status()).toEqual({ issuerReady: false, detail: "the issuer's keys are too old" });
+    const token = mintToken(first, claimsOf(issuer.url, sleeper.now()));
+    expect(await world.authenticate(bearer(token), patient)).toHaveProperty("tenantId");
+  });
+});
+
+describe("what an issuer may not answer", () => {
+  const keys = () => ({ keys: [first.publicJwk] });
+  test.each<[string, (url: string, path: string) => unknown, string]>([
+    ["another issuer", (url) => ({ issuer: `${url}/`, jwks_uri: `${url}/keys` }), "names another issuer"],
+    ["no issuer", (url) => ({ jwks_uri: `${url}/keys` }), "names another issuer"],
+    ["no jwks_uri", (url) => ({ issuer: url }), "no valid jwks_uri"],
+    ["a relative jwks_uri", (url) => ({ issuer: url, jwks_uri: "/keys" }), "no valid jwks_uri"],
+    ["plain http elsewhere", (url) => ({ issuer: url, jwks_uri: "http://192.0.2.1/keys" }), "not https"],
+    ["a file", (url) => ({ issuer: url, jwks_uri: "file:///etc/passwd" }), "not https"],
+    ["a list", () => [], "not a JSON object"],
+    ["keys that are no list", (url, path) => documents(url, path, { keys: {} }), "key set is malformed"],
+    ["keys that never end", (url, path) => documents(url, path, { ...keys(), x: "x".repeat(300_000) }), "longer than"],
+  ])("%s", async (_name, answer, detail) => {
+    issuer.answer = (path, response) => sendJson(response, answer(issuer.url, path));
+    const fetched = world.fetched();
+    world.start();
+    await fetched;
+    expect(world.status().issuerReady).toBe(false);
+    expect(world.status().detail).toContain(detail);
+  });
+
+  test.each([
+    ["a redirect", 302, "", "redirect"],
+    ["an error", 500, "{}", "status 500"],
+    ["no JSON", 200, "<html>", "not JSON"],
+  ])("%s", async (_name, status, body, detail) => {
+    issuer.answer = (_path, response) => void response.writeHead(status, { location: issuer.url }).end(body);
+    const fetched = world.fetched();
+    world.start();
+    await fetched;
+    expect(world.status().detail).toContain(detail);
+  });
+});
+
+test.each([
+  "http://issuer.example",
+  "http://10.0.0.1",
+  "ftp://127.0.0.1",
+  "issuer.example",
+  "",
+  "https://issuer.example/?x=1",
+  "https://issuer.example/#x",
+  "https://user:secret@issuer.example",
+])("%j is no issuer", (url) => {
+  expect(() => authenticatorOf(url, time)).toThrow(/issuer/);
+});
+
+test.each(["https://issuer.example/realms/a", "http://localhost:1", "http://[::1]:1", "http://127.0.0.2:1"])(
+  "%j is an issuer",
+  (url) => {
+    expect(authenticatorOf(url, time).status()).toEqual({
+      issuerReady: false,
+      detail: "the issuer's keys are not fetched yet",
+    });
+  },
+);
+
+test("closing ends the fetch that is under way", async () => {
+  issuer.hold();
+  world.start();
+  await expect.poll(() => issuer.fetches.discovery).toBe(1);
+  expect(time.pending()).toBe(1);
+  const refusal = refusalOf(call());
+  world.close();
+  expect(await refusal).toHaveProperty("reason", "issuer_unavailable");
+  expect(time.pending()).toBe(0);
+  expect(world.events).toEqual([]);
+});
+
+test("closing calls off the next fetch, and may be done twice", async () => {
+  await ready();
+  expect(time.pending()).toBe(1);
+  world.close();
+  world.close();
+  expect(time.pending()).toBe(0);
+});
+
+function documents(url: string, path: string, keySet: unknown): unknown {
+  return path === "keys" ? keySet : { issuer: url, jwks_uri: `${url}/keys` };
+}

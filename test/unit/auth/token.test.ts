@@ -1,0 +1,261 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import {
+  claimsOf,
+  encodePart,
+  type Members,
+  mintHmacToken,
+  mintToken,
+  mintUnsignedToken,
+  newTestKey,
+  withPart,
+} from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, manualTime, patient, refusalOf } from "./world.ts";
+
+const algorithms = [
+  "RS256",
+  "RS384",
+  "RS512",
+  "PS256",
+  "PS384",
+  "PS512",
+  "ES256",
+  "ES384",
+  "ES512",
+  "EdDSA",
+  "Ed25519",
+];
+const keys = new Map(algorithms.map((algorithm) => [algorithm, newTestKey(algorithm, `key-${algorithm}`)]));
+const key = keys.get("ES256") ?? newTestKey("ES256", "key-ES256");
+const rsaKey = keys.get("RS256") ?? newTestKey("RS256", "key-RS256");
+const strangeKey = newTestKey("ES256", key.kid);
+const weakKey = newTestKey("RS256", "key-weak", 1024);
+const time = manualTime();
+const nowSeconds = time.now() / 1000;
+let issuer: StaticIssuer;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([weakKey, ...keys.values()].map(({ publicJwk }) => publicJwk));
+});
+afterAll(() => issuer.stop());
+
+function started() {
+  const authenticator = authenticatorOf(issuer.url, time);
+  authenticator.start();
+  return authenticator;
+}
+
+const claims = (overrides: Members = {}) => claimsOf(issuer.url, time.now(), overrides);
+const authenticate = (token: string) => started().authenticate(bearer(token), patient);
+
+describe("a good token", () => {
+  test.each(algorithms)("signed with %s says who is calling", async (algorithm) => {
+    const signer = keys.get(algorithm);
+    if (signer === undefined) throw new Error("no such key");
+    expect(await authenticate(mintToken(signer, claims()))).toEqual({
+      tenantId: "tenant-a",
+      principalId: "payroll-service",
+      subject: "client-1",
+      authSource: "bearer_token",
+      scopes: ["platform-api.access", "policy.read"],
+    });
+  });
+
+  test.each(["at+jwt", "AT+JWT", "application/at+jwt", "JWT", "jwt", undefined])(
+    "may have the type %s",
+    async (typ) => {
+      expect(await authenticate(mintToken(key, claims(), { typ }))).toHaveProperty("tenantId", "tenant-a");
+    },
+  );
+
+  test.each<[string, Members]>([
+    ["audience list", { aud: ["https://other.example", "api://svc-platform-api"] }],
+    ["expired within the tolerance", { exp: nowSeconds - 29 }],
+    ["begins within the tolerance", { nbf: nowSeconds + 30 }],
+    ["issued within the tolerance", { iat: nowSeconds + 30 }],
+    ["no iat, no jti", { iat: undefined, jti: undefined }],
+    ["fractional times", { iat: nowSeconds - 0.5, exp: nowSeconds + 0.5 }],
+  ])("may have: %s", async (_name, overrides) => {
+    expect(await authenticate(mintToken(key, claims(overrides)))).toHaveProperty("tenantId", "tenant-a");
+  });
+
+  test.each([
+    ["a b a", ["a", "b"]],
+    ["", []],
+    [
+      ["b", "a", "b"],
+      ["b", "a"],
+    ],
+    [[], []],
+  ])("with the scopes %j carries %j", async (scope, scopes) => {
+    expect((await authenticate(mintToken(key, claims({ scope })))).scopes).toEqual(scopes);
+  });
+
+  test("is let in though it names keys of its own, which are never looked at", async () => {
+    const header = { jku: `${issuer.url}/elsewhere`, x5u: `${issuer.url}/elsewhere`, jwk: strangeKey.publicJwk };
+    expect(await authenticate(mintToken(key, claims(), header))).toHaveProperty("tenantId", "tenant-a");
+  });
+
+  test("without kid is let in where one key of its algorithm, or several, are published", async () => {
+    expect(await authenticate(mintToken(key, claims(), { kid: undefined }))).toHaveProperty("tenantId");
+    expect(await authenticate(mintToken(rsaKey, claims(), { kid: undefined }))).toHaveProperty("tenantId");
+    const expired = authenticate(mintToken(rsaKey, claims({ exp: nowSeconds - 31 }), { kid: undefined }));
+    expect(await refusalOf(expired)).toHaveProperty("reason", "expired_token");
+    const stranger = newTestKey("RS256", "none");
+    const strange = authenticate(mintToken(stranger, claims(), { kid: undefined }));
+    expect(await refusalOf(strange)).toHaveProperty("reason", "invalid_token");
+  });
+});
+
+type Minter = () => string;
+const publicPem = key.publicKey.export({ format: "pem", type: "spki" });
+const publicDer = key.publicKey.export({ format: "der", type: "spki" });
+
+const invalid: readonly [string, Minter][] = [
+  ["no JWT", () => "abc"],
+  ["two parts", () => "abc.def"],
+  ["a fourth part", () => `${mintToken(key, claims())}.`],
+  ["a JWE's five parts", () => `${mintToken(key, claims())}.a.b`],
+  ["header is no JSON", () => withPart(mintToken(key, claims()), 0, encodePart("{"))],
+  ["header is a list", () => withPart(mintToken(key, claims()), 0, encodePart([]))],
+  ["payload is no JSON", () => mintToken(key, "{")],
+  ["payload is a list", () => mintToken(key, [])],
+  ["payload is not UTF-8", () => withPart(mintToken(key, claims()), 1, "_w")],
+  ["alg none", () => mintUnsignedToken(claims())],
+  ["alg None", () => mintUnsignedToken(claims(), { alg: "None" })],
+  ["alg missing", () => mintToken(key, claims(), { alg: undefined })],
+  ["alg of another key type", () => mintToken(key, claims(), { alg: "RS256" })],
+  ["alg outside the list", () => mintToken(key, claims(), { alg: "ES256K" })],
+  ["alg a list", () => mintToken(key, claims(), { alg: ["ES256"] })],
+  ["HMAC with the public key as PEM", () => mintHmacToken(publicPem, claims(), { kid: key.kid })],
+  ["HMAC with the public key as DER", () => mintHmacToken(publicDer, claims(), { kid: key.kid })],
+  ["HMAC under an asymmetric name", () => mintHmacToken(publicPem, claims(), { kid: key.kid, alg: "ES256" })],
+  ["RSA key of 1024 bits", () => mintToken(weakKey, claims())],
+  ["signature by a stranger", () => mintToken(strangeKey, claims())],
+  ["signature empty", () => withPart(mintToken(key, claims()), 2, "")],
+  ["signature of another token", () => withPart(mintToken(key, claims()), 1, encodePart(claims({ sub: "x" })))],
+  ["key in jwk", () => mintToken(strangeKey, claims(), { jwk: strangeKey.publicJwk })],
+  ["kid a path", () => mintToken(strangeKey, claims(), { kid: "../../dev/null" })],
+  ["kid a statement", () => mintToken(strangeKey, claims(), { kid: "x' OR '1'='1" })],
+  ["kid a number", () => mintToken(key, claims(), { kid: 1 })],
+  ["kid a member of every object", () => mintToken(key, claims(), { kid: "__proto__" })],
+  ["crit unknown", () => mintToken(key, claims(), { crit: ["x"], x: 1 })],
+  ["payload unencoded", () => mintToken(key, claims(), { crit: ["b64"], b64: false })],
+  ["typ of an ID token by name", () => mintToken(key, claims(), { typ: "id+jwt" })],
+  ["typ logout+jwt", () => mintToken(key, claims(), { typ: "logout+jwt" })],
+  ["typ dpop+jwt", () => mintToken(key, claims(), { typ: "dpop+jwt" })],
+  ["typ empty", () => mintToken(key, claims(), { typ: "" })],
+  ["typ a number", () => mintToken(key, claims(), { typ: 1 })],
+];
+
+const nearMisses = (url: string) => [
+  `${url}/`,
+  url.toUpperCase(),
+  url.replace("127.0.0.1", "localhost"),
+  url.replace("http:", "https:"),
+  `${url}x`,
+  url.slice(0, -1),
+  [url],
+  "",
+  null,
+];
+
+const wrongClaims: readonly [string, () => Members][] = [
+  ["iss missing", () => ({ iss: undefined })],
+  ["aud missing", () => ({ aud: undefined })],
+  ["aud another", () => ({ aud: "api://svc-platform-api2" })],
+  ["aud another case", () => ({ aud: "API://svc-platform-api" })],
+  ["aud list without us", () => ({ aud: ["a", "b"] })],
+  ["aud list empty", () => ({ aud: [] })],
+  ["aud an object", () => ({ aud: { "api://svc-platform-api": true } })],
+  ["aud nested", () => ({ aud: [["api://svc-platform-api"]] })],
+  ["exp missing", () => ({ exp: undefined })],
+  ["exp text", () => ({ exp: String(nowSeconds + 300) })],
+  ["exp null", () => ({ exp: null })],
+  ["nbf in the future", () => ({ nbf: nowSeconds + 31 })],
+  ["nbf text", () => ({ nbf: "0" })],
+  ["iat in the future", () => ({ iat: nowSeconds + 31 })],
+  ["iat text", () => ({ iat: "0" })],
+  ["tenant missing", () => ({ tenant_id: undefined })],
+  ["tenant empty", () => ({ tenant_id: "" })],
+  ["tenant a path", () => ({ tenant_id: "../tenant-a" })],
+  ["tenant a list", () => ({ tenant_id: ["tenant-a"] })],
+  ["tenant too long", () => ({ tenant_id: "a".repeat(129) })],
+  ["tenant with a line feed", () => ({ tenant_id: "tenant-a\n" })],
+  ["principal missing", () => ({ principal_id: undefined })],
+  ["principal empty", () => ({ principal_id: "" })],
+  ["principal a number", () => ({ principal_id: 7 })],
+  ["principal too long", () => ({ principal_id: "a".repeat(257) })],
+  ["subject missing", () => ({ sub: undefined })],
+  ["subject null", () => ({ sub: null })],
+  ["subject with a zero", () => ({ sub: "a\0b" })],
+  ["scope missing", () => ({ scope: undefined })],
+  ["scope null", () => ({ scope: null })],
+  ["scope an object", () => ({ scope: { "platform-api.access": true } })],
+  ["scope with two spaces", () => ({ scope: "a  b" })],
+  ["scope with a quote", () => ({ scope: 'a "b' })],
+  ["scope with a tab", () => ({ scope: "a\tb" })],
+  ["scope list of non-strings", () => ({ scope: ["a", 1] })],
+  ["scope list with a space", () => ({ scope: ["a b"] })],
+];
+
+describe("refused with invalid_token:", () => {
+  test.each([...invalid])("%s", async (_name, mint) => {
+    const refusal = await refusalOf(authenticate(mint()));
+    expect(refusal).toMatchObject({ reason: "invalid_token", httpStatus: 401 });
+    expect(refusal.details.challenge).toContain('error="invalid_token"');
+  });
+
+  test.each([...wrongClaims])("%s", async (_name, overrides) => {
+    expect(await refusalOf(authenticate(mintToken(key, claims(overrides()))))).toHaveProperty(
+      "reason",
+      "invalid_token",
+    );
+  });
+
+  test("a near-miss issuer", async () => {
+    for (const iss of nearMisses(issuer.url)) {
+      const refusal = await refusalOf(authenticate(mintToken(key, claims({ iss }))));
+      expect(refusal.reason, String(iss)).toBe("invalid_token");
+    }
+  });
+
+  test("exp beyond every number", async () => {
+    const text = JSON.stringify(claims({ exp: "?" })).replace('"?"', "1e999");
+    expect(await refusalOf(authenticate(mintToken(key, text)))).toHaveProperty("reason", "invalid_token");
+  });
+
+  test("longer than 8 KiB, good as it is", async () => {
+    const filler = (length: number) => mintToken(key, claims({ filler: "x".repeat(length) }));
+    expect(await authenticate(filler(5_500))).toHaveProperty("tenantId");
+    expect(await refusalOf(authenticate(filler(7_000)))).toHaveProperty("reason", "invalid_token");
+  });
+});
+
+test.each([
+  ["by a second more than the tolerance", 30],
+  ["long ago", 1_000_000],
+])("refused with expired_token: expired %s", async (_name, seconds) => {
+  const refusal = await refusalOf(authenticate(mintToken(key, claims({ exp: nowSeconds - seconds, iat: 1 }))));
+  expect(refusal).toMatchObject({ reason: "expired_token", httpStatus: 401 });
+  expect(refusal.details.challenge).toContain('error="invalid_token"');
+});
+
+test("the claims have the configured names and no others", async () => {
+  const names = { tenant: "https://example.com/tenant", principal: "client_id", subject: "sub", scope: "scp" };
+  const authenticator = authenticatorOf(issuer.url, time, { claims: names });
+  authenticator.start();
+  const own = { [names.tenant]: "tenant-b", client_id: "batch", scp: ["one"] };
+  const caller = await authenticator.authenticate(bearer(mintToken(key, claims(own))), patient);
+  expect(caller).toMatchObject({ tenantId: "tenant-b", principalId: "batch", scopes: ["one"] });
+  const standard = authenticator.authenticate(bearer(mintToken(key, claims())), patient);
+  expect(await refusalOf(standard)).toHaveProperty("reason", "invalid_token");
+});
+
+test("nothing of a token is in its refusal, the cause for the log included", async () => {
+  const secretish = "s3cr3t-value";
+  const token = mintToken(key, claims({ aud: secretish, sub: secretish }), { [secretish]: secretish });
+  const { message, details } = await refusalOf(authenticate(token));
+  expect(JSON.stringify([message, details])).not.toContain(secretish);
+  expect(details.cause).toBe("ERR_JWT_CLAIM_VALIDATION_FAILED aud");
+});

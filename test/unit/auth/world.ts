@@ -1,0 +1,107 @@
+/** An authenticator in front of a bare issuer, with time in the test's hands. */
+import { onTestFinished } from "vitest";
+import {
+  type Authenticator,
+  type AuthenticatorEvent,
+  type AuthenticatorOptions,
+  createAuthenticator,
+} from "../../../src/auth/authenticator.ts";
+import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { Clock } from "../../../src/base/clock.ts";
+import { ServiceError } from "../../../src/base/errors.ts";
+import type { Timers } from "../../../src/base/timers.ts";
+
+const claimNames = { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" };
+
+/** A clock and timers that move only when told to. */
+export interface ManualTime extends Clock, Timers {
+  /** Moves the clock and runs what has come due. */
+  advance(ms: number): void;
+  /** Number of timers that are set. */
+  pending(): number;
+}
+
+export function manualTime(nowMs = 1_800_000_000_000): ManualTime {
+  const waiting = new Set<{ dueMs: number; action: () => void }>();
+  return {
+    now: () => nowMs,
+    pending: () => waiting.size,
+    after(delayMs, action) {
+      const timer = { dueMs: nowMs + delayMs, action };
+      waiting.add(timer);
+      return () => void waiting.delete(timer);
+    },
+    advance(ms) {
+      nowMs += ms;
+      for (const timer of [...waiting]) {
+        if (timer.dueMs <= nowMs && waiting.delete(timer)) timer.action();
+      }
+    },
+  };
+}
+
+export interface World extends Authenticator {
+  readonly events: AuthenticatorEvent[];
+  /** Resolves when the next fetch of the issuer's keys has ended, either way. */
+  fetched(): Promise<void>;
+}
+
+/** Makes an authenticator that is not started yet; it is closed when the test ends. */
+export function authenticatorOf(issuer: string, time: ManualTime, options: Partial<AuthenticatorOptions> = {}): World {
+  const events: AuthenticatorEvent[] = [];
+  let waiting: (() => void)[] = [];
+  const authenticator = createAuthenticator(
+    { issuer, audience: "api://svc-platform-api", claims: claimNames, proofOfPossession: { mode: "none" }, ...options },
+    {
+      clock: time,
+      timers: time,
+      random: () => 0.5,
+      fetch: globalThis.fetch,
+      onEvent(event) {
+        events.push(event);
+        if (event.type !== "issuer_keys_fetched") return;
+        for (const resolve of waiting.splice(0)) resolve();
+      },
+    },
+  );
+  onTestFinished(() => authenticator.close());
+  return {
+    ...authenticator,
+    events,
+    fetched: () =>
+      new Promise((resolve) => {
+        waiting = [...waiting, resolve];
+      }),
+  };
+}
+
+/** A call with these headers; a list is a header that came several times. */
+export function edgeOf(
+  headers: Readonly<Record<string, string | readonly string[]>>,
+  connection: Partial<Pick<EdgeRequest, "remoteAddress" | "clientCertificate">> = {},
+): EdgeRequest {
+  return {
+    headerValues: (name) => [headers[name] ?? []].flat(),
+    remoteAddress: "192.0.2.7",
+    method: "GET",
+    url: "/v1/sdk/whoami",
+    ...connection,
+  };
+}
+
+export function bearer(token: string): EdgeRequest {
+  return edgeOf({ authorization: `Bearer ${token}` });
+}
+
+/** A signal that never aborts. */
+export const patient = new AbortController().signal;
+
+/** The refusal that the call was met with. Throws where it was let in, or failed in another way. */
+export async function refusalOf(call: Promise<unknown>): Promise<ServiceError> {
+  const outcome: unknown = await call.then(
+    () => "let in",
+    (error: unknown) => error,
+  );
+  if (outcome instanceof ServiceError) return outcome;
+  throw new Error("expected a refusal", { cause: outcome });
+}

@@ -1,0 +1,220 @@
+import { describe, expect, test } from "vitest";
+import { readConfig } from "../../../src/config/config.ts";
+import { settings } from "../../../src/config/settings.ts";
+import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
+
+describe("defaults", () => {
+  test("are those of the contract", () => {
+    expect(configOf()).toMatchObject({
+      listen: { host: "127.0.0.1", port: 8080, loopback: true },
+      opsListen: { host: "127.0.0.1", port: 9090 },
+      serviceName: "svc-platform-api",
+      headerPrefix: "x-svc-",
+      authMode: "bearer_token",
+      proofOfPossession: "mtls",
+      oidcAudience: "api://svc-platform-api",
+      tenantClaim: "tenant_id",
+      principalClaim: "principal_id",
+      subjectClaim: "sub",
+      scopeClaim: "scope",
+      defaultRequiredScopes: ["platform-api.access"],
+      routeScopes: {
+        capabilities: [],
+        "protection-plan": ["policy.read"],
+        "policy-resolve": ["policy.read"],
+        "key-access-plan": ["keys.use"],
+        "artifact-register": ["artifacts.write"],
+        evidence: ["evidence.write"],
+      },
+      forwardedCertFormat: "thumbprint",
+      store: { kind: "sqlite", path: "./data/platform.db" },
+      keyReferences: [{ pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms" }],
+      supportedOperations: ["protect", "access", "rewrap"],
+      supportedProfiles: ["tdf", "envelope", "detached_signature"],
+      ledgerKey: "./data/ledger.key",
+      explorer: true,
+      reflection: true,
+      reasons: true,
+      logLevel: "info",
+      witnesses: [],
+      maxBodyBytes: 262_144,
+      maxArtifactBodyBytes: 12_582_912,
+      bodyTimeoutMs: 10_000,
+      maxDeadlineMs: 30_000,
+      shutdownGraceMs: 10_000,
+      decisionMaxAgeSeconds: 86_400,
+    });
+    expect(configOf().publicUrl).toBeUndefined();
+    expect(configOf().tlsCert).toBeUndefined();
+  });
+
+  test("every default is a value that its own parser takes, and every row has help", () => {
+    for (const setting of Object.values(settings)) {
+      expect(setting.help, setting.name).not.toBe("");
+      if (setting.default === undefined) expect(setting.absent, setting.name).toBeTypeOf("string");
+      else expect(() => setting.parse(setting.default as string), setting.name).not.toThrow();
+    }
+  });
+
+  test("the configuration is frozen to its leaves", () => {
+    const config = configOf();
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.isFrozen(config.routeScopes.evidence)).toBe(true);
+    expect(Object.isFrozen(config.keyReferences[0])).toBe(true);
+  });
+});
+
+describe("values", () => {
+  test.each([
+    ["SVC_LISTEN", "[::1]:0", { listen: { host: "::1", port: 0, loopback: true } }],
+    ["SVC_LISTEN", "0.0.0.0:443", { listen: { host: "0.0.0.0", port: 443, loopback: false } }],
+    ["SVC_LISTEN", "localhost:1", { listen: { host: "localhost", port: 1, loopback: true } }],
+    ["SVC_PUBLIC_URL", "https://api.example/base/", { publicUrl: "https://api.example/base" }],
+    ["SVC_DEFAULT_REQUIRED_SCOPES", "a.b, c:d", { defaultRequiredScopes: ["a.b", "c:d"] }],
+    ["SVC_EXPLORER", "off", { explorer: false }],
+    ["SVC_SUPPORTED_PROFILES", "tdf", { supportedProfiles: ["tdf"] }],
+    ["SVC_OIDC_ISSUER", "http://127.0.0.1:4000/", { oidcIssuer: "http://127.0.0.1:4000/" }],
+    ["SVC_MAX_BODY_BYTES", "1024", { maxBodyBytes: 1024 }],
+    ["SVC_STORE", "sqlite:/var/lib/svc.db", { store: { kind: "sqlite", path: "/var/lib/svc.db" } }],
+    ["SVC_FORWARDED_CERT_FORMAT", "der", { forwardedCertFormat: "der" }],
+  ])("%s=%s", (name, value, expected) => expect(configOf({ [name]: value })).toMatchObject(expected));
+
+  test("route scopes replace the named route's only", () => {
+    const { routeScopes } = configOf({ SVC_ROUTE_SCOPES: '{"whoami":["me"],"evidence":[]}' });
+    expect(routeScopes).toMatchObject({ whoami: ["me"], evidence: [], "key-access-plan": ["keys.use"] });
+  });
+
+  test("key references", () => {
+    const { keyReferences } = configOf({
+      SVC_KEY_REFERENCES:
+        '{"hsm://a/*":{"mode":"authorized_key_release","origin":"hsm","tenants":["a"],"exchange_algorithm":"ML-KEM-768"}}',
+    });
+    expect(keyReferences).toEqual([
+      {
+        pattern: "hsm://a/*",
+        mode: "authorized_key_release",
+        origin: "hsm",
+        tenants: ["a"],
+        exchangeAlgorithm: "ML-KEM-768",
+      },
+    ]);
+  });
+
+  test.each([
+    ["SVC_LISTEN", "8080"],
+    ["SVC_LISTEN", "127.0.0.1:65536"],
+    ["SVC_LISTEN", "::1:8080"],
+    ["SVC_LISTEN", "[not-an-address]:1"],
+    ["SVC_LISTEN", ""],
+    ["SVC_PUBLIC_URL", "ftp://api.example"],
+    ["SVC_PUBLIC_URL", "https://user:word@api.example"],
+    ["SVC_OIDC_ISSUER", "issuer.example"],
+    ["SVC_OIDC_ISSUER", "https://issuer.example/?a=b"],
+    ["SVC_OIDC_ISSUER", "https://issuer.example/\n"],
+    ["SVC_SERVICE_NAME", "a b"],
+    ["SVC_HEADER_PREFIX", "x-svc"],
+    ["SVC_HEADER_PREFIX", "X-Svc-"],
+    ["SVC_HEADER_PREFIX", "x_svc-"],
+    ["SVC_AUTH_MODE", "Bearer_token"],
+    ["SVC_PROOF_OF_POSSESSION", "tls"],
+    ["SVC_TENANT_CLAIM", "a b"],
+    ["SVC_DEFAULT_REQUIRED_SCOPES", "a,,b"],
+    ["SVC_DEFAULT_REQUIRED_SCOPES", "a,a"],
+    ["SVC_DEFAULT_REQUIRED_SCOPES", 'a"b'],
+    ["SVC_DEFAULT_REQUIRED_SCOPES", ""],
+    ["SVC_ROUTE_SCOPES", "whoami"],
+    ["SVC_ROUTE_SCOPES", '{"who-am-i":["a"]}'],
+    ["SVC_ROUTE_SCOPES", '{"whoami":"a"}'],
+    ["SVC_ROUTE_SCOPES", '{"whoami":["a"],"whoami":[]}'],
+    ["SVC_ROUTE_SCOPES", '{"__proto__":["a"]}'],
+    ["SVC_TRUSTED_PROXIES", "10.0.0.1/8"],
+    ["SVC_TRUSTED_PROXIES", "010.0.0.1"],
+    ["SVC_TRUSTED_PROXIES", "0.0.0.0/0"],
+    ["SVC_TRUSTED_PROXIES", "::/0"],
+    ["SVC_TRUSTED_PROXIES", "ingress"],
+    ["SVC_FORWARDED_CERT_FORMAT", "xfcc"],
+    ["SVC_STORE", "mysql://a"],
+    ["SVC_STORE", "sqlite:"],
+    ["SVC_STORE", "sqlite::memory:"],
+    ["SVC_KEY_REFERENCES", "[]"],
+    ["SVC_KEY_REFERENCES", '{"a":{"mode":"wrapped_key_reference"}}'],
+    ["SVC_KEY_REFERENCES", '{"a":{"mode":"raw","origin":"kms"}}'],
+    ["SVC_KEY_REFERENCES", '{"a":{"mode":"wrapped_key_reference","origin":"kms","tenant":"a"}}'],
+    ["SVC_KEY_REFERENCES", '{"a":{"mode":"wrapped_key_reference","origin":"kms","tenants":["../a"]}}'],
+    ["SVC_KEY_REFERENCES", '{"a":{"mode":"wrapped_key_reference","origin":"kms","tenants":[]}}'],
+    ["SVC_SUPPORTED_OPERATIONS", "wrap"],
+    ["SVC_LEDGER_ORIGIN", "https://logs.example"],
+    ["SVC_LEDGER_ORIGIN", "logs.example/a+b"],
+    ["SVC_EXPLORER", "yes"],
+    ["SVC_LOG_LEVEL", "silent"],
+    ["SVC_MAX_BODY_BYTES", "262145"],
+    ["SVC_MAX_BODY_BYTES", "1e5"],
+    ["SVC_MAX_BODY_BYTES", "0x400"],
+    ["SVC_MAX_ARTIFACT_BODY_BYTES", "12582913"],
+    ["SVC_MAX_DEADLINE_MS", "30001"],
+    ["SVC_BODY_TIMEOUT_MS", "0"],
+  ])("%s=%s is refused by name, once, and the value is not repeated", (name, value) => {
+    const problems = problemsOf({ [name]: value });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^${name}: `));
+    if (value.length > 7) expect(problems[0]).not.toContain(value);
+  });
+});
+
+describe("names", () => {
+  test.each([
+    ["SVC_LISTN", "SVC_LISTN: is no setting; did you mean SVC_LISTEN?"],
+    ["SVC_OIDC_ISSUER_URL", "SVC_OIDC_ISSUER_URL: is no setting; did you mean SVC_OIDC_ISSUER?"],
+    ["SVC_PORT", "SVC_PORT: is no setting"],
+    ["SVC_COMPLETELY_DIFFERENT", "SVC_COMPLETELY_DIFFERENT: is no setting"],
+  ])("%s is refused", (name, problem) =>
+    expect(problemsOf({ [name]: "x" })).toEqual([expect.stringContaining(problem)]),
+  );
+
+  test("what an orchestrator injects for service links is ignored, and so is everything without the prefix", () => {
+    const injected = {
+      SVC_PLATFORM_API_SERVICE_HOST: "10.0.0.1",
+      SVC_PLATFORM_API_SERVICE_PORT_HTTP: "80",
+      SVC_PLATFORM_API_PORT: "tcp://10.0.0.1:80",
+      SVC_PLATFORM_API_PORT_80_TCP_ADDR: "10.0.0.1",
+      PATH: "/bin",
+    };
+    expect(problemsOf(injected)).toEqual([]);
+  });
+});
+
+test("all problems are told at once", () => {
+  const problems = problemsOf({
+    SVC_LISTEN: "x",
+    SVC_LOG_LEVEL: "loud",
+    SVC_NONE: "",
+    SVC_OIDC_ISSUER: "http://a.example",
+  });
+  expect(problems.map((problem) => problem.split(":")[0]).sort()).toEqual([
+    "SVC_LISTEN",
+    "SVC_LOG_LEVEL",
+    "SVC_NONE",
+    "SVC_OIDC_ISSUER",
+  ]);
+});
+
+describe("what a command uses", () => {
+  test("is all that it validates", () => {
+    const env = { ...goodEnvironment, SVC_LISTEN: "broken", SVC_POLICY_DIR: undefined, SVC_STORE: "broken" };
+    const policy = readConfig(env, undefined, { uses: "policy", files: filesOf() });
+    expect(policy).toMatchObject({ config: { supportedProfiles: ["tdf", "envelope", "detached_signature"] } });
+    const migrate = readConfig(env, undefined, { uses: "migrate", files: filesOf() });
+    expect(migrate).toEqual({ problems: ["SVC_STORE: must be sqlite:<path> or postgres://…"] });
+  });
+
+  test("serving requires issuer, policy directory and ledger origin", () => {
+    expect(readConfig({}, undefined, { uses: "serve", files: filesOf() })).toMatchObject({
+      problems: [
+        "SVC_OIDC_ISSUER: is required",
+        "SVC_POLICY_DIR: is required",
+        "SVC_LEDGER_ORIGIN: is required",
+        expect.stringContaining("SVC_PROOF_OF_POSSESSION: is mtls, but"),
+      ],
+    });
+  });
+});

@@ -1,0 +1,111 @@
+import { generateKeyPairSync } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { unavailable } from "../../../src/config/unavailable.ts";
+import { filesOf, goodEnvironment, problemsOf } from "./read.ts";
+
+describe("a weak or impossible configuration refuses to start", () => {
+  test.each([
+    ["issuer over http", { SVC_OIDC_ISSUER: "http://issuer.example" }, "SVC_OIDC_ISSUER: must use https"],
+    [
+      "issuer over http on a name like loopback",
+      { SVC_OIDC_ISSUER: "http://localhost.example" },
+      "SVC_OIDC_ISSUER: must use https",
+    ],
+    [
+      "plaintext off loopback, nobody trusted",
+      { SVC_LISTEN: "0.0.0.0:8080", SVC_TRUSTED_PROXIES: undefined, SVC_PROOF_OF_POSSESSION: "none" },
+      "SVC_LISTEN: would accept plaintext off loopback",
+    ],
+    [
+      "mtls without sight of certificates",
+      { SVC_TRUSTED_PROXIES: undefined },
+      "SVC_PROOF_OF_POSSESSION: is mtls, but no client certificate can be seen",
+    ],
+    ["both listeners on one address", { SVC_OPS_LISTEN: "127.0.0.1:8080" }, "SVC_LISTEN: is the same address"],
+    ["a policy directory that is a file", { SVC_POLICY_DIR: "/file" }, "SVC_POLICY_DIR: is not a directory"],
+    ["a policy directory that is missing", { SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: cannot be read (ENOENT)"],
+  ])("%s", (_name, env, problem) => {
+    expect(problemsOf(env, undefined, filesOf({ "/file": "" }))).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test.each([
+    ["plaintext off loopback behind an ingress", { SVC_LISTEN: "0.0.0.0:8080" }],
+    ["no proof of possession on loopback", { SVC_TRUSTED_PROXIES: undefined, SVC_PROOF_OF_POSSESSION: "none" }],
+    ["both listeners on any free port", { SVC_LISTEN: "127.0.0.1:0", SVC_OPS_LISTEN: "127.0.0.1:0" }],
+    ["health and metrics off loopback", { SVC_OPS_LISTEN: "0.0.0.0:9090" }],
+  ])("but not %s", (_name, env) => expect(problemsOf(env)).toEqual([]));
+});
+
+describe("TLS files", () => {
+  const fixture = (name: string): string => readFileSync(new URL(`fixtures/${name}`, import.meta.url), "utf8");
+  const certificate = fixture("server.crt.pem");
+  const files = filesOf({
+    "/own.pem": certificate,
+    "/own.key": fixture("server.key.pem"),
+    "/other.key": generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    "/text": "no pem",
+    "/broken.pem": certificate.replace(/\n[^\n]+\n/, "\n"),
+  });
+
+  test.each([
+    ["/none", "/own.key", "SVC_TLS_CERT: cannot be read (ENOENT)"],
+    ["/text", "/own.key", "SVC_TLS_CERT: holds no certificate"],
+    ["/broken.pem", "/own.key", "SVC_TLS_CERT: holds a certificate that does not parse"],
+    ["/own.pem", "/text", "SVC_TLS_KEY: is not a private key"],
+    ["/own.pem", "/other.key", "SVC_TLS_KEY: is not the key of SVC_TLS_CERT"],
+    ["/own.pem", undefined, "SVC_TLS_CERT: needs SVC_TLS_KEY"],
+    [undefined, "/own.key", "SVC_TLS_KEY: needs SVC_TLS_CERT"],
+  ])("certificate %s, key %s", (SVC_TLS_CERT, SVC_TLS_KEY, problem) => {
+    expect(problemsOf({ SVC_TLS_CERT, SVC_TLS_KEY }, undefined, files)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test.each([
+    ["/none", "SVC_TLS_CLIENT_CA: cannot be read (ENOENT)"],
+    ["/text", "SVC_TLS_CLIENT_CA: holds no certificate"],
+  ])("client authorities %s", (SVC_TLS_CLIENT_CA, problem) => {
+    const env = { SVC_TLS_CERT: "/own.pem", SVC_TLS_KEY: "/own.key", SVC_TLS_CLIENT_CA };
+    expect(problemsOf(env, undefined, files)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test("client authorities without TLS", () => {
+    expect(problemsOf({ SVC_TLS_CLIENT_CA: "/own.pem" }, undefined, files)).toEqual([
+      expect.stringContaining("SVC_TLS_CLIENT_CA: needs SVC_TLS_CERT"),
+    ]);
+  });
+
+  test("a whole set, off loopback and without proxies", () => {
+    const env = {
+      SVC_LISTEN: "0.0.0.0:8443",
+      SVC_TRUSTED_PROXIES: undefined,
+      SVC_TLS_CERT: "/own.pem",
+      SVC_TLS_KEY: "/own.key",
+      SVC_TLS_CLIENT_CA: "/own.pem",
+    };
+    expect(problemsOf(env, undefined, files)).toEqual([]);
+  });
+});
+
+describe("what this build has not", () => {
+  test.each([
+    ["SVC_AUTH_MODE", "trusted_headers"],
+    ["SVC_AUTH_MODE", "bearer_token_or_trusted_headers"],
+    ["SVC_PROOF_OF_POSSESSION", "dpop"],
+    ["SVC_STORE", "postgres://db.example/svc"],
+    ["SVC_SHADOW_POLICY_DIR", "/policies"],
+    ["SVC_LEDGER_KEY", "/keys/ledger.key"],
+    ["SVC_ANCHOR", "/anchor"],
+    ["SVC_WITNESSES", "https://witness.example/"],
+  ])("%s=%s is refused", (name, value) => {
+    expect(problemsOf({ [name]: value })).toEqual([expect.stringContaining(`${name}: this build has no `)]);
+  });
+
+  test("the session settings are refused", () => {
+    expect(problemsOf({ SVC_SESSION_CLIENTS: "/a", SVC_SESSION_KEY: "/b" })).toHaveLength(2);
+  });
+
+  test("no row is dead: the defaults ask for nothing that is missing", () => {
+    expect(unavailable.length).toBeGreaterThan(0);
+    expect(problemsOf(goodEnvironment)).toEqual([]);
+  });
+});

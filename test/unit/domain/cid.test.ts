@@ -1,0 +1,39 @@
+import { base32upper } from "multiformats/bases/base32";
+import { base58btc } from "multiformats/bases/base58";
+import { CID } from "multiformats/cid";
+import { expect, test } from "vitest";
+import { parseCid, rawCid } from "../../../src/domain/cid.ts";
+import { sha256 } from "./world.ts";
+
+// The well-known CID of no bytes at all.
+const emptyCid = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";
+
+test("the raw CIDv1 of bytes is the published one", () => {
+  expect(rawCid(sha256(""))).toBe(emptyCid);
+  // `echo -n "hello world" | ipfs add --cid-version 1 --raw-leaves`
+  expect(rawCid(sha256("hello world"))).toBe("bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e");
+});
+
+test("every base and version of a CID shows the same hash", () => {
+  const cid = CID.parse(emptyCid);
+  const spellings = [
+    emptyCid,
+    cid.toString(base58btc),
+    cid.toString(base32upper),
+    CID.createV0(cid.multihash as never).toString(),
+    CID.createV1(0x71, cid.multihash).toString(),
+  ];
+  for (const text of spellings) expect(parseCid(text)).toEqual({ hash: "sha256", hex: sha256("") });
+});
+
+test.each([
+  "",
+  "b",
+  "Qm",
+  "bafkrei",
+  "not a cid",
+  `${emptyCid}x`,
+  emptyCid.slice(0, -2),
+  "z".repeat(256),
+  "\u0130".repeat(9),
+])("%j is no CID", (text) => expect(parseCid(text)).toBeUndefined());

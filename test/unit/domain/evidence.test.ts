@@ -1,0 +1,120 @@
+import { expect, test } from "vitest";
+import { createEvidence } from "../../../src/domain/evidence.ts";
+import { createProtection } from "../../../src/domain/protection.ts";
+import type { EvidenceRequest } from "../../../src/domain/requests.ts";
+import { createWorld, described, identity, sha256 } from "./world.ts";
+
+const event: EvidenceRequest = {
+  ...described,
+  event_type: "protect",
+  artifact_digest: `sha256:${sha256("artifact")}`,
+};
+
+function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
+  const world = createWorld(changes);
+  const evidence = createEvidence(world.dependencies);
+  const record = (change: Partial<EvidenceRequest> = {}) => evidence.record(identity(), { ...event, ...change });
+  return { ...world, record };
+}
+
+test("an event", async () => {
+  const { record, ledger } = setUp();
+  const answer = await record({
+    outcome: "completed",
+    occurred_at: "2026-03-01T11:59:00Z",
+    artifact_kind: "tdf_manifest",
+  });
+  expect(answer.requestSummary).toMatchObject({
+    workloadApplication: "payroll-export",
+    attributeCount: 1,
+    eventType: "protect",
+    artifactKind: "tdf_manifest",
+    artifactProfile: undefined,
+    artifactDigestPresent: true,
+    artifactCid: undefined,
+    decisionIdPresent: false,
+    outcome: "completed",
+    occurredAt: "2026-03-01T11:59:00Z",
+  });
+  expect(answer.ingestion).toMatchObject({
+    accepted: true,
+    requiredScopes: ["platform-api.access", "evidence.write"],
+    plaintextTransport: "forbidden_by_default",
+    correlateBy: ["artifact_digest", "resource.id"],
+  });
+  expect(answer.ingestion.sendOnly).toContain("decision_id");
+  expect(answer.warnings).toEqual([]);
+  expect(ledger.records).toMatchObject([
+    { kind: "evidence", route: "/v1/sdk/evidence", outcome: { accepted: true, citation: "none" } },
+  ]);
+  expect(JSON.stringify(answer)).not.toContain("secret");
+});
+
+test.each([
+  ["protect", true, "matched", 0],
+  ["deny", false, "matched", 0],
+  ["protect", false, "denied", 1],
+  ["deny", true, "mismatch", 1],
+  ["access", true, "mismatch", 1],
+] as const)("event %s citing a decision that allowed: %s is %s", async (event_type, allow, result, warnings) => {
+  const { record, dependencies, engine, ledger } = setUp();
+  engine.answer = { allow };
+  const plan = await createProtection(dependencies).plan(identity(), { ...described, operation: "protect" });
+  const answer = await record({ event_type, decision_id: plan.decision.decisionId });
+  expect(answer.ingestion.accepted).toBe(true);
+  expect(answer.ingestion.correlateBy.includes("decision_id")).toBe(result === "matched");
+  expect(answer.warnings).toHaveLength(warnings);
+  expect(ledger.records[1]).toMatchObject({
+    kind: "evidence",
+    request: { decision_id: plan.decision.decisionId },
+    outcome: { citation: result },
+  });
+});
+
+test("a decision that nobody knows is warned of, and the event recorded as it came", async () => {
+  const { record, ledger } = setUp();
+  const answer = await record({ decision_id: "made-up" });
+  expect(answer.warnings).toEqual([expect.stringMatching(/no decision that is known/)]);
+  expect(ledger.records[0]).toMatchObject({ request: { decision_id: "made-up" }, outcome: { citation: "unknown" } });
+});
+
+test.each([
+  ["2026-03-01T12:05:00Z", []],
+  ["2026-03-01T12:05:00.001Z", [expect.stringMatching(/^occurred_at/)]],
+  ["0002-01-01T00:00:00Z", []],
+])("occurred_at %s, received at 12:00", async (occurred_at, warnings) => {
+  const { record, ledger } = setUp();
+  const answer = await record({ occurred_at });
+  expect(answer.warnings).toEqual(warnings);
+  expect(ledger.records[0]?.request.occurred_at).toBe(occurred_at);
+});
+
+test("the zero time is absent", async () => {
+  const { record, ledger } = setUp();
+  const answer = await record({ occurred_at: "0001-01-01T00:00:00Z" });
+  expect(answer.requestSummary.occurredAt).toBeUndefined();
+  expect(ledger.records[0]?.request).toEqual(event);
+});
+
+test("a timestamp that is none and a profile that is not listed are refused together", async () => {
+  const { record, ledger } = setUp({ supportedProfiles: ["tdf"] });
+  await expect(record({ occurred_at: "yesterday", artifact_profile: "envelope" })).rejects.toMatchObject({
+    reason: "invalid_request",
+    details: { violations: [{ field: "artifact_profile" }, { field: "occurred_at" }] },
+  });
+  expect(ledger.appends).toBe(0);
+});
+
+test("an event that names nothing to link it by is warned of", async () => {
+  const { dependencies } = setUp();
+  const { artifact_digest: _, ...without } = event;
+  const answer = await createEvidence(dependencies).record(identity(), without);
+  expect(answer.ingestion.correlateBy).toEqual(["resource.id"]);
+  expect(answer.warnings).toEqual([expect.stringMatching(/cannot be linked/)]);
+});
+
+test("nothing is accepted when it cannot be recorded", async () => {
+  const { record, ledger } = setUp();
+  ledger.gate = Promise.reject(new Error("store is down"));
+  await expect(record()).rejects.toThrow("store is down");
+});

@@ -1,0 +1,173 @@
+import { expect, test } from "vitest";
+import { createProtection } from "../../../src/domain/protection.ts";
+import { createRegistrations } from "../../../src/domain/registration.ts";
+import type { RegistrationRequest } from "../../../src/domain/requests.ts";
+import { createWorld, described, identity, sha256 } from "./world.ts";
+
+const object = "protected bytes";
+const objectBase64 = Buffer.from(object).toString("base64");
+const cid = "bafkreid6bjt34fmrgn2rx3oj5brchzjccgrdnwsbwzmyqzb6lbyhhfgt5u";
+const signal = new AbortController().signal;
+
+const registration: RegistrationRequest = {
+  ...described,
+  operation: "protect",
+  artifact_profile: "tdf",
+  artifact_digest: `sha256:${sha256(object)}`,
+};
+
+function setUp(changes: Parameters<typeof createWorld>[0] = {}) {
+  const world = createWorld(changes);
+  const registrations = createRegistrations(world.dependencies);
+  const register = (change: Partial<RegistrationRequest> = {}, base64?: string) =>
+    registrations.register(identity(), { ...registration, ...change }, base64, signal);
+  const decide = async () =>
+    (await createProtection(world.dependencies).plan(identity(), { ...described, operation: "protect" })).decision;
+  return { ...world, register, decide };
+}
+
+test("a registration without decision or object", async () => {
+  const { register, ledger } = setUp();
+  const answer = await register({ artifact_kind: "data_object", key_reference: "kms://k" });
+  expect(answer.requestSummary).toMatchObject({
+    workloadApplication: "payroll-export",
+    labelCount: 1,
+    operation: "protect",
+    artifactKind: "data_object",
+    artifactProfile: "tdf",
+    artifactDigest: registration.artifact_digest,
+    artifactCid: undefined,
+    artifactMerkleRootCid: undefined,
+    artifactLocatorPresent: false,
+    decisionIdPresent: false,
+    keyReferencePresent: true,
+  });
+  expect(answer.registration).toEqual({
+    accepted: true,
+    requiredScopes: ["platform-api.access", "artifacts.write"],
+    artifactTransport: "metadata_only",
+    sendPlaintextToPlatform: false,
+    catalogActions: ["record_artifact_metadata"],
+    evidenceExpected: ["protect"],
+  });
+  expect(answer.warnings).toEqual([]);
+  expect(ledger.records).toMatchObject([
+    { kind: "registration", route: "/v1/sdk/artifact-register", outcome: { accepted: true, citation: "none" } },
+  ]);
+});
+
+test("a matching citation links, and its decision says which evidence is expected", async () => {
+  const { register, decide, engine, ledger } = setUp();
+  engine.answer = { guidance: { evidenceExpected: ["protect", "access"] } };
+  const { decisionId } = await decide();
+  const answer = await register({ decision_id: decisionId });
+  expect(answer.registration).toMatchObject({
+    accepted: true,
+    catalogActions: ["record_artifact_metadata", "link_decision"],
+    evidenceExpected: ["protect", "access"],
+  });
+  expect(answer.requestSummary.decisionIdPresent).toBe(true);
+  expect(ledger.records[1]?.outcome).toMatchObject({ accepted: true, citation: "matched" });
+});
+
+test.each([
+  ["denied", { allow: false }, {}, /denied/],
+  ["mismatch", {}, { resource: { kind: "other" } }, /another principal, resource/],
+  ["unknown", {}, { decision_id: "none" }, /no decision that is known/],
+])("a citation that is %s is recorded and not accepted", async (result, policy, change, warning) => {
+  const { register, decide, engine, ledger } = setUp();
+  engine.answer = policy;
+  const { decisionId } = await decide();
+  const answer = await register({ decision_id: decisionId, ...change });
+  expect(answer.registration).toMatchObject({ accepted: false, catalogActions: [], evidenceExpected: ["deny"] });
+  expect(answer.warnings).toEqual([expect.stringMatching(warning)]);
+  expect(ledger.records[1]).toMatchObject({ kind: "registration", outcome: { accepted: false, citation: result } });
+});
+
+test("the object's CID is derived, and its bytes go nowhere", async () => {
+  const { register, ledger } = setUp();
+  const answer = await register({}, objectBase64);
+  expect(answer.requestSummary.artifactCid).toBe(cid);
+  expect(answer.registration.catalogActions).toEqual(["record_artifact_metadata", "derive_artifact_cid"]);
+  expect(ledger.records[0]?.outcome).toMatchObject({ artifact_cid: cid, artifact_size_bytes: object.length });
+  expect(ledger.records[0]?.request).toEqual(registration);
+  expect(JSON.stringify([ledger.records, answer])).not.toContain(objectBase64);
+});
+
+const sameBytesOtherCodec = "bafyreid6bjt34fmrgn2rx3oj5brchzjccgrdnwsbwzmyqzb6lbyhhfgt5u";
+const blake3Cid = "bafkr4ihkuxadzjkxrl3xnyzdkwhr6uoi5qgdsc2smu7r4fkozrmdzvvx4e";
+
+test.each<[string, Partial<RegistrationRequest>, readonly RegExp[]]>([
+  ["the same CID", { artifact_cid: cid }, []],
+  ["the same bytes under another codec", { artifact_cid: sameBytesOtherCodec }, []],
+  ["a hash in upper case", { artifact_digest: `sha256:${sha256(object).toUpperCase()}` }, []],
+  [
+    "a digest that is not computed here",
+    { artifact_digest: "house-tree:x" },
+    [/^artifact_digest uses a hash function/],
+  ],
+])("object and claims agree: %s", async (_name, change, expected) => {
+  const { register } = setUp();
+  const answer = await register(change, objectBase64);
+  expect(answer.requestSummary.artifactCid).toBe(cid);
+  expect(answer.warnings).toEqual(expected.map((text) => expect.stringMatching(text)));
+});
+
+test.each<[string, Partial<RegistrationRequest>, string]>([
+  ["another digest", { artifact_digest: `sha256:${sha256("other")}` }, "artifact_digest"],
+  ["another digest, SHA-512", { artifact_digest: `sha512:${"0".repeat(128)}` }, "artifact_digest"],
+  ["a digest that is none", { artifact_digest: "sha256:mine" }, "artifact_digest"],
+  ["another CID", { artifact_cid: "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku" }, "artifact_cid"],
+  ["a CID that is none", { artifact_cid: "mine" }, "artifact_cid"],
+])("object and claims differ: %s", async (_name, change, field) => {
+  const { register, ledger } = setUp();
+  await expect(register(change, objectBase64)).rejects.toMatchObject({
+    reason: "invalid_request",
+    details: { violations: [{ field }] },
+  });
+  expect(ledger.appends).toBe(0);
+});
+
+test("a CID whose hash is not computed here is kept with a warning", async () => {
+  const { register } = setUp();
+  expect((await register({ artifact_cid: blake3Cid })).warnings).toEqual([]);
+  const { warnings } = await register({ artifact_cid: blake3Cid }, objectBase64);
+  expect(warnings).toEqual([expect.stringMatching(/^artifact_cid uses a hash function/)]);
+});
+
+test("a CID without object is kept; one that does not parse gets a warning", async () => {
+  const { register, ledger } = setUp();
+  const answer = await register({ artifact_cid: "mine", artifact_merkle_root_cid: "root" });
+  expect(answer.requestSummary).toMatchObject({ artifactCid: "mine", artifactMerkleRootCid: "root" });
+  expect(answer.warnings).toEqual([
+    expect.stringMatching(/^artifact_cid is not a CID/),
+    expect.stringMatching(/^artifact_merkle_root_cid is not a CID/),
+  ]);
+  expect(ledger.records[0]?.outcome).toMatchObject({ artifact_cid: "mine" });
+});
+
+test.each([
+  ["https://user:pw@host/a?sig=1", "https://host/a", true],
+  ["?sig=1", undefined, true],
+  ["s3://archive/a.tdf", "s3://archive/a.tdf", false],
+])("locator %s is recorded as %s", async (artifact_locator, recorded, isWarned) => {
+  const { register, ledger } = setUp();
+  const answer = await register({ artifact_locator });
+  expect(ledger.records[0]?.request.artifact_locator).toBe(recorded);
+  expect(answer.requestSummary.artifactLocatorPresent).toBe(true);
+  expect(answer.warnings.some((text) => text.startsWith("artifact_locator"))).toBe(isWarned);
+});
+
+test("what bootstrap does not list is refused", async () => {
+  const { register } = setUp({ supportedOperations: ["protect"], supportedProfiles: ["tdf"] });
+  await expect(register({ operation: "rewrap", artifact_profile: "envelope" })).rejects.toMatchObject({
+    reason: "invalid_request",
+    details: { violations: [{ field: "operation" }, { field: "artifact_profile" }] },
+  });
+});
+
+test("nothing is accepted when it cannot be recorded", async () => {
+  const { register, ledger } = setUp();
+  ledger.gate = Promise.reject(new Error("store is down"));
+  await expect(register()).rejects.toThrow("store is down");
+});

@@ -1,0 +1,199 @@
+/** A domain in memory: a ledger that keeps what it is given, and a policy engine that answers what a test says. */
+import { createHash } from "node:crypto";
+import type { Caller } from "../../../src/base/caller.ts";
+import {
+  parsePrincipalId,
+  parseRequestId,
+  parseTenantId,
+  type RecordId,
+  type TenantId,
+} from "../../../src/base/ids.ts";
+import type { SdkRoute } from "../../../src/base/vocabulary.ts";
+import type { Deployment } from "../../../src/domain/deployment.ts";
+import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
+import type { ArtifactHasher } from "../../../src/domain/ports.ts";
+import type { CallIdentity } from "../../../src/domain/record.ts";
+import { createScopeTable } from "../../../src/domain/routes.ts";
+import type { Ledger, NewRecord, StoredRecord } from "../../../src/ledger/ports.ts";
+import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/decision.ts";
+
+export const startMs = Date.UTC(2026, 2, 1, 12);
+
+/** Throws where a test's own literal is no id. */
+export function must<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("test literal is malformed");
+  return value;
+}
+
+export function identity(tenant = "tenant-a", principal = "payroll-service"): CallIdentity {
+  const caller: Caller = {
+    tenantId: must(parseTenantId(tenant)),
+    principalId: must(parsePrincipalId(principal)),
+    subject: "client-7f3a",
+    authSource: "bearer_token",
+    scopes: ["platform-api.access", "policy.read"],
+  };
+  return { caller, requestId: must(parseRequestId("req-1")) };
+}
+
+export const guidance: Guidance = {
+  handlingMode: "local_embedded_enforcement",
+  enforcementMode: "local_embedded_enforcement",
+  localEnforcementLibrary: "sdk_embedded_library",
+  artifactProfile: "tdf",
+  artifactProfileOverridden: false,
+  keyStrategy: "local_content_key",
+  authorizationStrategy: "policy_decision",
+  policyResolution: "metadata_only_control_plane",
+  sendOnly: ["artifact_digest", "decision_id"],
+  bindPolicyTo: ["artifact_digest", "content_digest"],
+  requiredActions: [],
+  evidenceExpected: ["protect"],
+  requiredScopes: [],
+  warnings: [],
+};
+
+export class FakeLedger implements Ledger {
+  readonly records: NewRecord[] = [];
+  readonly stored = new Map<string, StoredRecord | "erased">();
+  /** Awaited before an append is durable. */
+  gate: Promise<void> = Promise.resolve();
+  appends = 0;
+  finds = 0;
+  nowMs: () => number;
+
+  constructor(nowMs: () => number) {
+    this.nowMs = nowMs;
+  }
+
+  async append(record: NewRecord) {
+    this.appends++;
+    await this.gate;
+    this.records.push(record);
+    const recordedAt = new Date(this.nowMs()).toISOString();
+    this.stored.set(`${record.tenantId} ${record.recordId}`, stored(record, recordedAt));
+    return { recordId: record.recordId, log: "log", leafIndex: this.records.length, recordedAt };
+  }
+
+  async find(tenantId: TenantId, recordId: RecordId) {
+    this.finds++;
+    return this.stored.get(`${tenantId} ${recordId}`) ?? "unknown";
+  }
+
+  async keepPolicyRevision() {}
+  async check() {}
+  async close() {}
+}
+
+function stored(record: NewRecord, recordedAt: string): StoredRecord {
+  const { kind, recordId, tenantId, requestId, caller, route, request, outcome } = record;
+  return {
+    kind,
+    record_id: recordId,
+    log: "log",
+    tenant_id: tenantId,
+    recorded_at: recordedAt,
+    request_id: requestId,
+    caller,
+    route,
+    // A store gives back what JSON keeps.
+    request: JSON.parse(JSON.stringify(request)),
+    request_digest: "sha256:0",
+    outcome: JSON.parse(JSON.stringify(outcome)),
+  };
+}
+
+export class FakeEngine implements PolicyEngine {
+  readonly revision = "sha256:revision";
+  readonly queries: PolicyQuery[] = [];
+  answer: { allow?: boolean; guidance?: Partial<Guidance> } = {};
+
+  decide(query: PolicyQuery): PolicyDecision {
+    this.queries.push(query);
+    return {
+      allow: this.answer.allow ?? true,
+      reasons: ["permit-1"],
+      policyRevision: this.revision,
+      inputs: ["resource.kind"],
+      guidance: { ...guidance, ...this.answer.guidance },
+    };
+  }
+}
+
+export const routeScopes: Record<SdkRoute, readonly string[]> = {
+  capabilities: [],
+  whoami: [],
+  bootstrap: [],
+  "protection-plan": ["policy.read"],
+  "policy-resolve": ["policy.read"],
+  "key-access-plan": ["keys.use"],
+  "artifact-register": ["artifacts.write"],
+  evidence: ["evidence.write"],
+};
+
+export function deployment(changes: Partial<Deployment> = {}): Deployment {
+  return {
+    supportedOperations: ["protect", "access", "rewrap"],
+    supportedProfiles: ["tdf", "envelope", "detached_signature"],
+    scopes: createScopeTable(["platform-api.access"], routeScopes),
+    showReasons: true,
+    decisionMaxAgeSeconds: 86_400,
+    ...changes,
+  };
+}
+
+export function livePlatform(changes: Partial<LivePlatform> = {}): LivePlatform {
+  return {
+    authMode: "bearer_token",
+    authConfiguration: () => ({
+      mode: "oauth_client_credentials",
+      proofOfPossession: "mtls",
+      oidcIssuer: "https://issuer.example/realms/platform",
+      oidcAudience: "api://svc-platform-api",
+      oidcIssuerReady: true,
+      mtlsReady: true,
+    }),
+    policy: () => ({ configured: true, reason: "A policy set is in force." }),
+    ledger: () => ({ configured: true, reason: "Records are written." }),
+    managedKeyPatterns: 1,
+    ...changes,
+  };
+}
+
+/** Hashes at once, here: what the thread does with odd text is shown where the thread is tested. */
+export const hasher: ArtifactHasher = {
+  async digest(_tenantId, objectBase64, hashes) {
+    const bytes = Buffer.from(objectBase64, "base64");
+    return {
+      sizeBytes: bytes.length,
+      digests: new Map(hashes.map((name) => [name, createHash(name).update(bytes).digest("hex")])),
+    };
+  },
+};
+
+export function createWorld(changes: Partial<Deployment> = {}) {
+  const time = { nowMs: startMs };
+  const clock = { now: () => time.nowMs };
+  let drawn = 0;
+  const random = (bytes: Uint8Array) => {
+    drawn++;
+    return bytes.map((_, i) => (drawn * 31 + i) & 0xff);
+  };
+  const ledger = new FakeLedger(() => time.nowMs);
+  const engine = new FakeEngine();
+  return {
+    time,
+    ledger,
+    engine,
+    dependencies: { deployment: deployment(changes), live: livePlatform(), ledger, engine, hasher, clock, random },
+  };
+}
+
+export const described = {
+  workload: { application: "payroll-export" },
+  resource: { kind: "customer-record", id: "cust-8841" },
+  labels: ["label-secret"],
+  attributes: { "attribute-key-secret": "attribute-value-secret" },
+} as const;
+
+export const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");

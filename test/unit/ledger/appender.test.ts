@@ -1,0 +1,209 @@
+import { afterEach, expect, test } from "vitest";
+import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/appender.ts";
+import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { type BatchPlace, type BatchWriter, type TenantBatch, UnstorableError } from "../../../src/ledger/store.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+
+const makeRecord = recordMaker(manualClock(), seededRandom());
+const alice = tenant("alice");
+const bob = tenant("bob");
+const bad = { request: { bad: true } };
+
+/** A writer whose writes end when the test says so. */
+class HeldWriter implements BatchWriter {
+  readonly writes: (PromiseWithResolvers<readonly BatchPlace[]> & { readonly batches: readonly TenantBatch[] })[] = [];
+  #began: PromiseWithResolvers<void> = Promise.withResolvers();
+  readonly sizes = new Map<string, number>();
+
+  write(batches: readonly TenantBatch[]): Promise<readonly BatchPlace[]> {
+    const held = { ...Promise.withResolvers<readonly BatchPlace[]>(), batches };
+    this.writes.push(held);
+    this.#began.resolve();
+    this.#began = Promise.withResolvers();
+    return held.promise;
+  }
+
+  /** The nth write, from 0, once it began. */
+  async began(index: number): Promise<HeldWriter["writes"][number]> {
+    for (;;) {
+      const write = this.writes[index];
+      if (write !== undefined) return write;
+      await this.#began.promise;
+    }
+  }
+
+  /** Ends the nth write as a store would: all of it, or nothing when one of its records is bad. */
+  async finish(index: number): Promise<void> {
+    const { batches, resolve, reject } = await this.began(index);
+    if (batches.some(({ records }) => records.some((json) => json.includes('"bad":true')))) {
+      reject(new UnstorableError("bad"));
+      return;
+    }
+    resolve(
+      batches.map(({ tenantId, records }) => {
+        const firstLeafIndex = this.sizes.get(tenantId) ?? 0;
+        this.sizes.set(tenantId, firstLeafIndex + records.length);
+        return { log: `o/${tenantId}`, firstLeafIndex, recordedAt: "2026-01-02T03:04:05.006Z" };
+      }),
+    );
+  }
+}
+
+let stop = () => {};
+afterEach(() => stop());
+
+function setup(limits: Partial<AppenderLimits> = {}) {
+  const writer = new HeldWriter();
+  return { writer, appender: new Appender(writer, { ...defaultAppenderLimits, ...limits }) };
+}
+
+/** Ends every write as soon as it begins. */
+function finishAll(writer: HeldWriter): void {
+  let running = true;
+  stop = () => {
+    running = false;
+  };
+  void (async () => {
+    for (let index = 0; running; index++) await writer.finish(index);
+  })();
+}
+
+const counts = (batches: readonly TenantBatch[]) => batches.map(({ tenantId, records }) => [tenantId, records.length]);
+
+test("calls that come together share a write; those that come meanwhile share the next", async () => {
+  const { writer, appender } = setup();
+  const first = [appender.append(makeRecord(alice)), appender.append(makeRecord(bob))];
+  expect(counts((await writer.began(0)).batches)).toEqual([
+    ["alice", 1],
+    ["bob", 1],
+  ]);
+  const second = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
+  await writer.finish(0);
+  await Promise.all(first);
+  expect(counts((await writer.began(1)).batches)).toEqual([["alice", 2]]);
+  await writer.finish(1);
+  expect((await Promise.all(second)).map(({ leafIndex }) => leafIndex)).toEqual([1, 2]);
+  expect(writer.writes).toHaveLength(2);
+});
+
+test("nobody is answered before the write is", async () => {
+  const { writer, appender } = setup();
+  let answered = false;
+  const appended = appender.append(makeRecord(alice)).then(() => {
+    answered = true;
+  });
+  await writer.began(0);
+  await new Promise(setImmediate);
+  expect(answered).toBe(false);
+  await writer.finish(0);
+  await appended;
+});
+
+test("a tenant with a long queue gets what the others leave", async () => {
+  const { writer, appender } = setup({ maxRecordsPerWrite: 6 });
+  const all = [...Array(20).fill(alice), bob, tenant("carol"), tenant("carol")].map((id) =>
+    appender.append(makeRecord(id)),
+  );
+  expect(counts((await writer.began(0)).batches)).toEqual([
+    ["alice", 3],
+    ["bob", 1],
+    ["carol", 2],
+  ]);
+  finishAll(writer);
+  await Promise.all(all);
+  expect(counts((await writer.began(1)).batches)).toEqual([["alice", 6]]);
+});
+
+test("tenants that did not fit come first in the next write", async () => {
+  const { writer, appender } = setup({ maxTenantsPerWrite: 2 });
+  const names = ["a", "a", "b", "b", "c", "d"];
+  const all = names.map((name) => appender.append(makeRecord(tenant(name))));
+  finishAll(writer);
+  await Promise.all(all);
+  expect(writer.writes.map(({ batches }) => batches.map(({ tenantId }) => tenantId))).toEqual([
+    ["a", "b"],
+    ["c", "d"],
+  ]);
+});
+
+test("writes under way at a time never share a tenant", async () => {
+  const { writer, appender } = setup({ maxWritesInFlight: 2 });
+  const all = [appender.append(makeRecord(alice))];
+  await writer.began(0);
+  all.push(appender.append(makeRecord(alice)), appender.append(makeRecord(bob)));
+  await writer.began(1);
+  await new Promise(setImmediate);
+  expect(writer.writes.map(({ batches }) => counts(batches))).toEqual([[["alice", 1]], [["bob", 1]]]);
+  finishAll(writer);
+  await Promise.all(all);
+  expect(counts((await writer.began(2)).batches)).toEqual([["alice", 1]]);
+});
+
+test("a write is bounded in bytes, and carries one record whatever its size", async () => {
+  const { writer, appender } = setup({ maxBytesPerWrite: 3_000 });
+  const sized = (length: number) => makeRecord(alice, { request: { purpose: "é".repeat(length / 2) } });
+  const all = [sized(10_000), sized(1_000), sized(1_000), sized(1_000)].map((record) => appender.append(record));
+  finishAll(writer);
+  await Promise.all(all);
+  expect(writer.writes.map(({ batches }) => counts(batches))).toEqual([[["alice", 1]], [["alice", 2]], [["alice", 1]]]);
+});
+
+test("all queues together are bounded in bytes", async () => {
+  const { writer, appender } = setup({ maxQueuedBytes: 1_000 });
+  const large: Partial<NewRecord> = { request: { purpose: "x".repeat(400) } };
+  const fits = appender.append(makeRecord(alice, large));
+  await expect(appender.append(makeRecord(bob, large))).rejects.toMatchObject({ reason: "store_unavailable" });
+  await writer.finish(0);
+  await fits;
+  const again = appender.append(makeRecord(bob, large));
+  await writer.finish(1);
+  await again;
+});
+
+test("bad records are refused alone, wherever they stand, and the others keep their order", async () => {
+  const { writer, appender } = setup();
+  const ids = [alice, bob, alice, alice, bob, alice, alice];
+  const isBad = [false, true, false, true, false, false, true];
+  const results = Promise.allSettled(ids.map((id, call) => appender.append(makeRecord(id, isBad[call] ? bad : {}))));
+  finishAll(writer);
+  expect((await results).map(({ status }) => status === "rejected")).toEqual(isBad);
+  const leafIndices = (await results).map((result) => (result.status === "fulfilled" ? result.value.leafIndex : -1));
+  expect(leafIndices).toEqual([0, -1, 1, -1, 0, 2, -1]);
+});
+
+test("when the store fails, everyone who waits is refused with its cause, and the next is tried", async () => {
+  const { writer, appender } = setup({ maxRecordsPerWrite: 1 });
+  const results = Promise.allSettled([alice, alice, bob].map((id) => appender.append(makeRecord(id))));
+  const cause = new Error("disk on fire");
+  (await writer.began(0)).reject(cause);
+  for (const result of await results) {
+    expect(result).toMatchObject({
+      reason: {
+        reason: "store_unavailable",
+        details: { retryAfterSeconds: 1, cause },
+        message: expect.not.stringMatching("fire"),
+      },
+    });
+  }
+  expect(writer.writes).toHaveLength(1);
+  const next = appender.append(makeRecord(alice));
+  await writer.finish(1);
+  expect(await next).toMatchObject({ leafIndex: 0 });
+});
+
+test("closing waits for what is queued", async () => {
+  const { writer, appender } = setup({ maxRecordsPerWrite: 1 });
+  const all = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
+  let closed = false;
+  const closing = appender.close().then(() => {
+    closed = true;
+  });
+  await writer.finish(0);
+  await writer.began(1);
+  expect(closed).toBe(false);
+  await writer.finish(1);
+  await Promise.all(all);
+  await closing;
+  await expect(appender.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+  await appender.close();
+});

@@ -1,0 +1,66 @@
+import { expect, test } from "vitest";
+import { assertCanonical, canonicalObject, canonicalText } from "../../../src/ledger/canonical.ts";
+
+test("writes the example of RFC 8785 §3.2.2 and §3.2.3 byte for byte", () => {
+  const value = {
+    numbers: [JSON.parse("333333333.33333329") as number, 1e30, 4.5, 2e-3, 0.000000000000000000000000001],
+    string: '\u20ac$\u000f\nA\'B"\\\\"/',
+    literals: [null, true, false],
+  };
+  expect(canonicalText(value)).toBe(
+    '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],' +
+      '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}',
+  );
+});
+
+test("sorts members by UTF-16 code units (RFC 8785 §3.2.3) and leaves out the undefined", () => {
+  const value = {
+    "\u20ac": 1,
+    "\r": 2,
+    "\ufb33": 3,
+    "1": 4,
+    "\ud83d\ude00": 5,
+    "\u0080": 6,
+    "\u00f6": 7,
+    gone: undefined,
+  };
+  const text = canonicalText(value);
+  expect(text).toBe('{"\\r":2,"1":4,"\u0080":6,"ö":7,"€":1,"😀":5,"\ufb33":3}');
+});
+
+test.each([
+  ["a lone surrogate", "\udfff", "not well-formed"],
+  ["U+0000", { a: ["\0"] }, "U+0000"],
+  ["U+0000 in a name", { "\0": 1 }, "U+0000"],
+  ["infinity", [Number.POSITIVE_INFINITY], "not finite"],
+  ["undefined in a list", [undefined], "undefined"],
+  ["a function", { a: () => 1 }, "function"],
+  ["something with a form of its own", { a: new Date(0) }, "not plain"],
+  ["33 levels", Array.from({ length: 33 }).reduce((inner) => [inner], 1), "deeper than 32"],
+])("refuses %s", (_, value, message) => {
+  expect(() => assertCanonical(value)).toThrow(message);
+});
+
+test("accepts 32 levels, null, and members that are undefined", () => {
+  assertCanonical(Array.from({ length: 32 }).reduce((inner) => [inner], 1));
+  assertCanonical({ a: null, b: undefined, c: [true, "é", -0, 1e-9] });
+});
+
+test("an object put together from its parts is the same text, and its names must be in order", () => {
+  const parts = { a: { y: 1, x: ["é"] }, b: "\u0001", c_d: null };
+  const members = Object.entries(parts).map(([name, value]) => [name, canonicalText(value)] as const);
+  expect(canonicalObject(members)).toBe(canonicalText(parts));
+  expect(canonicalObject([])).toBe("{}");
+  expect(() =>
+    canonicalObject([
+      ["b", "1"],
+      ["a", "2"],
+    ]),
+  ).toThrow("out of order");
+  expect(() =>
+    canonicalObject([
+      ["a", "1"],
+      ["a", "2"],
+    ]),
+  ).toThrow("out of order");
+});

@@ -1,0 +1,111 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { JsonValue } from "../../../src/base/json.ts";
+import { canonicalText } from "../../../src/ledger/canonical.ts";
+import { leafBytes, maxLeafBytes, parseLeaf } from "../../../src/ledger/leaf.ts";
+import { open } from "../../../src/ledger/sealing.ts";
+import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/sequence.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+
+const clock = manualClock();
+const makeRecord = recordMaker(clock, seededRandom());
+const alice = tenant("alice");
+const seed = (count: number) => seededRandom("seed")(new Uint8Array(seedBytes(count)));
+
+function recordText({ leaf, sealed, opening }: SealedEntry): string {
+  return Buffer.from(open(sealed, opening, parseLeaf(leaf).commitment)).toString("utf8");
+}
+
+test("the bytes of a record do not change", () => {
+  const record = makeRecord(alice, { recordId: makeRecord(alice).recordId });
+  const head = { origin: "o/1", size: 7, lastRecordedAtMs: 0 };
+  const { entries } = sequence(head, [record], clock.now(), seed(1), "o");
+  expect(entries.map(recordText)).toEqual([
+    '{"caller":{"auth_source":"bearer_token","principal_id":"principal-1","subject":"subject-1"},"kind":"decision",' +
+      '"log":"o/1","outcome":{"allow":true,"reasons":["platform.allow"]},' +
+      `"record_id":"${record.recordId}","recorded_at":"2026-01-02T03:04:05.006Z",` +
+      '"request":{"content_size_bytes":12,"labels":["pii"],"operation":"protect","workload":{"application":"billing"}},' +
+      '"request_digest":"sha256:49fe0a94fe95b339f6091c0fe72ebacca09484c038c011cd8f0868963a155771",' +
+      '"request_id":"request-1","route":"/v1/sdk/protection-plan","tenant_id":"alice"}',
+  ]);
+});
+
+test("members that a record does not have are not stored, even when an object with more is passed", () => {
+  const record = makeRecord(alice);
+  const more = { ...record, secret: "s", caller: { ...record.caller, scopes: ["s"] } };
+  const { entries } = sequence(undefined, [more], clock.now(), seed(1), "o");
+  for (const entry of entries) expect(recordText(entry)).not.toMatch(/secret|scopes|policyRevision/);
+});
+
+test("a new log gets an opaque origin of its own, and genesis first", () => {
+  const { head, firstLeafIndex, entries } = sequence(
+    undefined,
+    [makeRecord(alice)],
+    clock.now(),
+    seed(1),
+    "logs.example",
+  );
+  expect(head).toEqual({
+    origin: expect.stringMatching(/^logs\.example\/[0-9a-f]{32}$/),
+    size: 2,
+    lastRecordedAtMs: clock.now(),
+  });
+  expect(firstLeafIndex).toBe(1);
+  expect(entries.map(({ leaf }) => parseLeaf(leaf).kind)).toEqual(["genesis", "decision"]);
+  expect(JSON.parse(recordText(entries[0] as SealedEntry)).record_id).toBe(entries[0]?.recordId);
+});
+
+test("records and leaves are canonical, whatever is in them", () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.string({ unit: "grapheme" }), (value, text) => {
+      const record = makeRecord(alice, {
+        request: { value: value as JsonValue },
+        outcome: { [text]: 1, value: value as JsonValue },
+        policyRevision: text,
+      });
+      for (const entry of sequence(undefined, [record], clock.now(), seed(1), "o").entries) {
+        const bytes = recordText(entry);
+        expect(canonicalText(JSON.parse(bytes))).toBe(bytes);
+        const leaf = Buffer.from(entry.leaf).toString("utf8");
+        expect(canonicalText(JSON.parse(leaf))).toBe(leaf);
+      }
+    }),
+  );
+});
+
+test("every entry has an opening of its own", () => {
+  const records = [makeRecord(alice), makeRecord(alice), makeRecord(alice)] as const;
+  const { entries } = sequence(undefined, records, clock.now(), seed(3), "o");
+  expect(new Set(entries.map(({ opening }) => Buffer.from(opening).toString("hex"))).size).toBe(4);
+});
+
+test.each([
+  ["the clock went on", 500, 1_000, 1_000],
+  ["the clock went back", 2_000, 1_000, 2_000],
+])("when %s, the later time is recorded", (_, lastRecordedAtMs, nowMs, expected) => {
+  const head = { origin: "o/1", size: 1, lastRecordedAtMs };
+  const sequenced = sequence(head, [makeRecord(alice)], nowMs, seed(1), "o");
+  expect(sequenced.recordedAt).toBe(new Date(expected).toISOString());
+  expect(sequenced.head.lastRecordedAtMs).toBe(expected);
+});
+
+test("a seed of the wrong size is refused, rather than openings shared", () => {
+  expect(() => sequence(undefined, [makeRecord(alice)], 0, seed(2), "o")).toThrow("seed");
+});
+
+test("a leaf has at most 65,535 bytes", () => {
+  const leaf = (length: number) => ({
+    kind: "decision" as const,
+    record_id: makeRecord(alice).recordId,
+    recorded_at: "2026-01-02T03:04:05.006Z",
+    policy_revision: "r".repeat(length),
+    commitment: "c",
+  });
+  const overhead = leafBytes(leaf(0)).length;
+  expect(leafBytes(leaf(maxLeafBytes - overhead)).length).toBe(maxLeafBytes);
+  expect(() => leafBytes(leaf(maxLeafBytes - overhead + 1))).toThrow("65536");
+});
+
+test("a leaf of another version is not read", () => {
+  expect(() => parseLeaf(Buffer.from('{"v":2}'))).toThrow("unknown version");
+});

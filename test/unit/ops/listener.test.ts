@@ -1,0 +1,167 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { ServiceError } from "../../../src/base/errors.ts";
+import type { Timers } from "../../../src/base/timers.ts";
+import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
+import { checkTimeoutMs, type ReadinessCheck } from "../../../src/ops/readiness.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+
+/** Timers that fire when the test says so. */
+function handTimers() {
+  const waiting = new Map<() => void, number>();
+  const timers: Timers = {
+    after(delayMs, action) {
+      waiting.set(action, delayMs);
+      return () => waiting.delete(action);
+    },
+  };
+  return { timers, waiting, fireAll: () => [...waiting.keys()].forEach((action) => void action()) };
+}
+
+let listener: OpsListener | undefined;
+afterEach(() => listener?.close());
+
+async function start(
+  checks: readonly ReadinessCheck[],
+  timers: Timers = handTimers().timers,
+  expose = async () => metricsText,
+) {
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  listener = createOpsListener({
+    serviceName: "svc",
+    checks,
+    metrics: { expose },
+    logger: createLogger({ level: "info", serviceName: "svc", destination }),
+    clock: systemClock,
+    timers,
+    random: (bytes) => bytes.fill(7),
+  });
+  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
+  const request = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${port}${path}`, init);
+  return { request, lines };
+}
+
+const metricsText = { contentType: "text/plain; version=0.0.4", body: "a 1\n" };
+const holds: ReadinessCheck = { name: "policy", check: async () => {} };
+
+describe("readiness", () => {
+  test("follows the checks in both directions", async () => {
+    let fault: Error | undefined;
+    const store: ReadinessCheck = {
+      name: "store",
+      check: async () => {
+        if (fault !== undefined) throw fault;
+      },
+    };
+    const { request } = await start([store, holds]);
+    const expectReady = async () => {
+      const response = await request("/readyz");
+      expect(response.status).toBe(200);
+      expect(await response.json()).toEqual({
+        service: "svc",
+        status: "ready",
+        checks: [
+          { name: "store", status: "ok" },
+          { name: "policy", status: "ok" },
+        ],
+      });
+    };
+    await expectReady();
+    fault = new ServiceError("store_unavailable", "the store cannot write");
+    const response = await request("/readyz");
+    expect(response.status).toBe(503);
+    expect(response.headers.get("cache-control")).toBe("no-store");
+    expect(await response.json()).toMatchObject({
+      status: "not_ready",
+      checks: [
+        { name: "store", status: "failed", reason: "the store cannot write" },
+        { name: "policy", status: "ok" },
+      ],
+    });
+    fault = undefined;
+    await expectReady();
+  });
+
+  test("says nothing of an error that is not meant for others", async () => {
+    const { request } = await start([{ name: "store", check: () => Promise.reject(new Error("/secret/path")) }]);
+    const body = await (await request("/readyz")).text();
+    expect(body).toContain("internal error");
+    expect(body).not.toContain("/secret/path");
+  });
+
+  test("does not wait for a check that hangs, and tells it so", async () => {
+    const hand = handTimers();
+    const started = Promise.withResolvers<AbortSignal>();
+    const hangs: ReadinessCheck = {
+      name: "store",
+      check: (signal) => {
+        started.resolve(signal);
+        return new Promise(() => {});
+      },
+    };
+    const { request } = await start([hangs, holds], hand.timers);
+    const answer = request("/readyz");
+    const signal = await started.promise;
+    expect([...hand.waiting.values()]).toContain(checkTimeoutMs);
+    expect(checkTimeoutMs).toBeLessThan(2_000);
+    hand.fireAll();
+    const response = await answer;
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ checks: [{ reason: "no answer within 1500 ms" }, { status: "ok" }] });
+    expect(signal.aborted).toBe(true);
+    expect(hand.waiting.size).toBe(0);
+  });
+});
+
+test("liveness needs no check", async () => {
+  const { request } = await start([{ name: "store", check: () => Promise.reject(new Error("down")) }]);
+  const response = await request("/livez");
+  expect(response.status).toBe(200);
+  expect(await response.json()).toEqual({ service: "svc", status: "ok" });
+  expect((await request("/livez", { method: "HEAD" })).status).toBe(200);
+});
+
+test("metrics are what was measured", async () => {
+  const { request } = await start([]);
+  const response = await request("/metrics");
+  expect(response.headers.get("content-type")).toBe(metricsText.contentType);
+  expect(await response.text()).toBe(metricsText.body);
+});
+
+describe("everything else is refused in the envelope", () => {
+  test.each([
+    ["GET", "/", 404, "not_found", "no_route"],
+    ["GET", "/readyz/", 404, "not_found", "no_route"],
+    ["GET", "/v1/sdk/whoami?token=a", 404, "not_found", "no_route"],
+    ["POST", "/readyz", 405, "unimplemented", "method_not_allowed"],
+    ["DELETE", "/metrics?a=b", 405, "unimplemented", "method_not_allowed"],
+  ])("%s %s", async (method, path, status, code, reason) => {
+    const { request } = await start([]);
+    const body = method === "POST" ? { body: "a,b", headers: { "content-type": "text/csv" } } : {};
+    const response = await request(path, { method, ...body });
+    expect(response.status).toBe(status);
+    expect(response.headers.get("allow")).toBe(status === 405 ? "GET, HEAD" : null);
+    expect(await response.json()).toEqual({
+      service: "svc",
+      status: "error",
+      error: { code, reason, message: expect.any(String), request_id: response.headers.get("x-request-id") },
+    });
+  });
+
+  test("the caller's request id is kept where it is a good one", async () => {
+    const { request } = await start([]);
+    const idFor = async (id: string) =>
+      (await request("/none", { headers: { "x-request-id": id } })).headers.get("x-request-id");
+    expect(await idFor("abc-1")).toBe("abc-1");
+    expect(await idFor("a b")).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test("a failure is logged, not told", async () => {
+    const { request, lines } = await start([], undefined, () => Promise.reject(new Error("inner detail")));
+    const response = await request("/metrics");
+    expect(response.status).toBe(500);
+    expect(await response.text()).not.toContain("inner detail");
+    expect(lines.join("")).toContain("inner detail");
+  });
+});

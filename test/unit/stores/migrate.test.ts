@@ -1,0 +1,95 @@
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { migrations } from "../../../src/stores/sqlite/schema.ts";
+import { manualClock, seededRandom } from "../../contract/ledger-records.ts";
+
+let directory: string;
+let path: string;
+const random = seededRandom();
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "migrate-"));
+  path = join(directory, "a", "b", "platform.db");
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const migrate = (known = migrations) => migrateSqlite({ path, random, busyTimeoutMs: 1_000, migrations: known });
+
+function inspect<Result>(look: (database: DatabaseSync) => Result): Result {
+  const database = new DatabaseSync(path);
+  try {
+    return look(database);
+  } finally {
+    database.close();
+  }
+}
+
+test("a new file is private, as are its directories, and gets the whole schema once", () => {
+  expect(migrate()).toEqual(migrations.map(({ name }) => name));
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(statSync(dirname(path)).mode & 0o777).toBe(0o700);
+  expect(statSync(dirname(dirname(path))).mode & 0o777).toBe(0o700);
+  const identity = inspect((database) => database.prepare("SELECT singleton, store_id FROM store").all());
+  expect(identity).toEqual([{ singleton: 1, store_id: expect.stringMatching(/^[0-9a-f]{32}$/) }]);
+  expect(migrate()).toEqual([]);
+  expect(inspect((database) => database.prepare("SELECT singleton, store_id FROM store").all())).toEqual(identity);
+});
+
+test("a file that exists keeps its mode", () => {
+  migrate();
+  chmodSync(path, 0o640);
+  migrate();
+  expect(statSync(path).mode & 0o777).toBe(0o640);
+});
+
+test("what was added since is applied, to the data that is there", () => {
+  migrate();
+  const added = { name: "more", sql: "ALTER TABLE log_heads ADD COLUMN root BLOB" };
+  expect(migrate([...migrations, added])).toEqual(["more"]);
+  expect(inspect((database) => database.prepare("SELECT root FROM log_heads").all())).toEqual([]);
+});
+
+test("a step that fails leaves the file as it was", () => {
+  migrate();
+  const good = { name: "good", sql: "CREATE TABLE good (a)" };
+  expect(() => migrate([...migrations, good, { name: "bad", sql: "CREATE TABLE bad (" }])).toThrow();
+  expect(inspect((database) => database.prepare("SELECT name FROM sqlite_schema WHERE name = 'good'").all())).toEqual(
+    [],
+  );
+  expect(migrate([...migrations, good])).toEqual(["good"]);
+});
+
+test("a newer schema refuses to start, and says why", async () => {
+  migrate([...migrations, { name: "future", sql: "CREATE TABLE future (a)" }]);
+  const message = `schema version ${migrations.length + 1}; this program knows versions up to ${migrations.length}`;
+  await expect(
+    openSqliteLedger({ path, originPrefix: "ledger.example", clock: manualClock(), random }),
+  ).rejects.toThrow(message);
+});
+
+test("another program's database is refused and left as it is", () => {
+  path = join(directory, "other.db");
+  inspect((database) => database.exec("CREATE TABLE notes (a)"));
+  const before = readFileSync(path);
+  expect(() => migrate()).toThrow("another program");
+  expect(readFileSync(path)).toEqual(before);
+});
+
+test("a file that is no database is refused and left as it is", () => {
+  path = join(directory, "text");
+  writeFileSync(path, "not a database, only some text that is longer than a header");
+  expect(() => migrate()).toThrow("not a database");
+  expect(readFileSync(path, "utf8")).toMatch(/^not a database/);
+});
+
+test.each(["", "with space", "with+plus", "line\nbreak", "/rooted", "trailing/"])(
+  "the origin %j is refused",
+  async (originPrefix) => {
+    await expect(openSqliteLedger({ path, originPrefix, clock: manualClock(), random })).rejects.toThrow(RangeError);
+  },
+);

@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { seedBytes } from "../../../src/ledger/sequence.ts";
+import { openConnection, type SqliteConnection } from "../../../src/stores/sqlite/connection.ts";
+import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
+import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+
+let directory: string;
+let path: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "writer-"));
+  path = join(directory, "platform.db");
+  migrateSqlite({ path, random, busyTimeoutMs: 1_000 });
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
+const batch = () => ({
+  tenantId: alice,
+  records: [JSON.stringify(makeRecord(alice))],
+  seed: random(new Uint8Array(seedBytes(1))),
+});
+
+test("every commit is synced, whatever the file was opened with before", () => {
+  const connection = open();
+  expect(connection.prepare("PRAGMA journal_mode").get()).toEqual({ journal_mode: "wal" });
+  expect(connection.prepare("PRAGMA synchronous").get()).toEqual({ synchronous: 2 });
+  connection.close();
+});
+
+test("a head that someone moved meanwhile stores nothing", () => {
+  const connection = open();
+  const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), "o");
+  writer.append([batch()], clock.now());
+  expect(() => writer.append([batch()], clock.now())).toThrow("moved by another writer");
+  expect(connection.prepare("SELECT count(*) AS count FROM entries").get()).toEqual({ count: 2 });
+  expect(connection.isTransaction).toBe(false);
+  writer.close();
+});
+
+test("a store without its identity does not pass for one that can write", () => {
+  const connection = open();
+  connection.exec("DELETE FROM store");
+  const writer = new SqliteWriter(connection, "o");
+  expect(() => writer.probe(clock.now())).toThrow("identity");
+  writer.close();
+});
+
+/** The connection, on which statements that begin so change nothing. */
+function withoutEffect(connection: SqliteConnection, beginning: string): SqliteConnection {
+  return {
+    exec: (sql) => connection.exec(sql),
+    prepare: (sql) =>
+      sql.startsWith(beginning) ? { run: () => ({ changes: 0 }), get: () => undefined } : connection.prepare(sql),
+    close: () => connection.close(),
+    get isTransaction() {
+      return connection.isTransaction;
+    },
+  };
+}

@@ -1,0 +1,56 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createMetrics, type Metrics } from "../../../src/telemetry/metrics.ts";
+
+let metrics: Metrics;
+beforeEach(() => {
+  metrics = createMetrics({ process: false });
+});
+afterEach(() => metrics.close());
+
+test("what is reported is exposed, with its labels", async () => {
+  const call = { rpc: "DiscoveryService/WhoAmI", protocol: "rest", code: "ok", reason: "none", durationMs: 2 } as const;
+  metrics.callFinished(call);
+  metrics.callFinished(call);
+  metrics.callFinished({ ...call, protocol: "grpc", code: "unauthenticated", reason: "expired_token" });
+  metrics.decided("protect", false);
+  metrics.batchAppended(3, 4);
+  metrics.appendFailed();
+  metrics.credentialsRefused("expired_token");
+  metrics.forwardedCertificateIgnored();
+  metrics.issuerKeysFetched(false);
+
+  const { body, contentType } = await metrics.expose();
+  expect(contentType).toMatch(/^text\/plain/);
+  const lines = body.split("\n");
+  for (const line of [
+    'svc_calls_total{rpc="DiscoveryService/WhoAmI",protocol="rest",code="ok",reason="none"} 2',
+    'svc_calls_total{rpc="DiscoveryService/WhoAmI",protocol="grpc",code="unauthenticated",reason="expired_token"} 1',
+    'svc_call_duration_seconds_bucket{le="0.0025",rpc="DiscoveryService/WhoAmI",protocol="rest"} 2',
+    'svc_call_duration_seconds_bucket{le="0.001",rpc="DiscoveryService/WhoAmI",protocol="rest"} 0',
+    'svc_decisions_total{action="protect",allow="false"} 1',
+    'svc_append_batch_records_bucket{le="2"} 0',
+    'svc_append_batch_records_bucket{le="4"} 1',
+    "svc_append_duration_seconds_count 1",
+    "svc_append_failures_total 1",
+    'svc_credentials_refused_total{reason="expired_token"} 1',
+    "svc_forwarded_certificates_ignored_total 1",
+    'svc_issuer_key_fetches_total{result="failed"} 1',
+  ]) {
+    expect(lines).toContain(line);
+  }
+  expect(body).toMatch(/svc_event_loop_delay_seconds\{quantile="0.99"\} [\d.e-]+/);
+});
+
+test("two services share nothing", async () => {
+  const other = createMetrics({ process: false });
+  metrics.appendFailed();
+  expect((await other.expose()).body).toContain("svc_append_failures_total 0");
+  other.close();
+});
+
+test("the process's own are there where they are asked for", async () => {
+  const own = createMetrics({ process: true });
+  expect((await own.expose()).body).toContain("process_resident_memory_bytes");
+  expect((await metrics.expose()).body).not.toContain("process_resident_memory_bytes");
+  own.close();
+});

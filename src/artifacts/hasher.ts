@@ -100,6 +100,8 @@ class WorkerHasher implements ThreadedHasher {
     this.#current = pending;
     try {
       this.#worker ??= this.#start();
+      // The thread keeps the process alive while it works, and not while it is idle.
+      this.#worker.ref();
       this.#worker.postMessage(pending.job);
     } catch (cause) {
       this.#lose(this.#worker, new ServiceError("internal", "the artifact could not be hashed", { cause }));
@@ -113,8 +115,6 @@ class WorkerHasher implements ThreadedHasher {
     worker.on("message", (result: JobResult) => this.#finish(worker, result));
     worker.on("error", lost);
     worker.on("exit", (code) => lost(new Error(`hashing thread ended with code ${code}`)));
-    // An idle thread does not keep the process alive.
-    worker.unref();
     return worker;
   }
 
@@ -122,6 +122,7 @@ class WorkerHasher implements ThreadedHasher {
     const pending = this.#current;
     if (worker !== this.#worker || pending === undefined) return;
     this.#current = undefined;
+    worker.unref();
     this.#settle(pending, () => {
       if (!("problem" in result)) pending.resolve(result);
       else pending.reject(result.problem === "too_large" ? tooLarge() : malformed());

@@ -46,6 +46,8 @@ export interface IssuerKeys {
   find(header: JWSHeaderParameters, jws: FlattenedJWSInput, signal: AbortSignal): Promise<PublicKey>;
   /** Truthful at the moment of the call. */
   status(): IssuerStatus;
+  /** Another number for every key set with other keys; undefined while there are no usable ones. */
+  revision(): number | undefined;
   /** Stops fetching; idempotent. */
   close(): void;
 }
@@ -58,13 +60,22 @@ export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
   readonly onFetched?: (status: IssuerStatus) => void;
 }
 
+interface HeldKeys {
+  readonly keys: KeySet;
+  /** The set as JSON, to tell whether another one came. */
+  readonly published: string;
+  readonly count: number;
+  readonly fetchedAtMs: number;
+}
+
 /** @throws Error where the issuer identifier is none, or is http off loopback */
 export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDependencies): IssuerKeys {
   parseIssuer(issuer);
   const { clock, timers, random } = dependencies;
   const closing = new AbortController();
   const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock);
-  let held: { readonly keys: KeySet; readonly count: number; readonly fetchedAtMs: number } | undefined;
+  let held: HeldKeys | undefined;
+  let revision = 0;
   let fetching: Promise<void> | undefined;
   let failure: string | undefined;
   let failuresInARow = 0;
@@ -80,7 +91,9 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       held = undefined;
       throw new Error("the issuer publishes no signature keys");
     }
-    held = { keys: createLocalJWKSet(keySet), count: keySet.keys.length, fetchedAtMs: clock.now() };
+    const published = JSON.stringify(keySet);
+    if (published !== held?.published) revision += 1;
+    held = { keys: createLocalJWKSet(keySet), published, count: keySet.keys.length, fetchedAtMs: clock.now() };
   }
 
   /** Joins the fetch that is under way or begins one. Never rejects. */
@@ -129,6 +142,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 
   return {
     status,
+    revision: () => (usable() ? revision : undefined),
     start() {
       void refresh();
     },

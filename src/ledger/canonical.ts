@@ -33,7 +33,8 @@ export function assertCanonical(value: unknown, depth = 0): void {
 }
 
 function assertCanonicalMembers(object: object, depth: number): void {
-  if ("toJSON" in object) throw new TypeError("holds an object that is not plain");
+  if (typeof (object as { toJSON?: unknown }).toJSON === "function")
+    throw new TypeError("holds an object that is not plain");
   for (const [name, member] of Object.entries(object)) {
     if (member === undefined) continue; // absent, as in JSON.stringify
     assertCanonical(name);

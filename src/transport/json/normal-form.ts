@@ -36,8 +36,7 @@ export function toNormalForm(desc: DescMessage, message: Message): JsonObject {
   const result: Record<string, JsonValue> = {};
   for (const { localName, name, convert } of members) {
     const value = values[localName];
-    // Protobuf-es keeps the defaults of optional fields on the prototype: only an own member has a value.
-    if (value !== undefined && Object.hasOwn(values, localName)) result[name] = convert(value as never);
+    if (value !== undefined) result[name] = convert(value as never);
   }
   return result;
 }

@@ -4,9 +4,10 @@ import { createRegistrations } from "../../../src/domain/registration.ts";
 import type { RegistrationRequest } from "../../../src/domain/requests.ts";
 import { createWorld, described, identity, sha256 } from "./world.ts";
 
-const object = "protected bytes";
+// Published vector: the raw CIDv1 of these bytes.
+const object = "hello world";
 const objectBase64 = Buffer.from(object).toString("base64");
-const cid = "bafkreid6bjt34fmrgn2rx3oj5brchzjccgrdnwsbwzmyqzb6lbyhhfgt5u";
+const cid = "bafkreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e";
 const signal = new AbortController().signal;
 
 const registration: RegistrationRequest = {
@@ -94,7 +95,7 @@ test("the object's CID is derived, and its bytes go nowhere", async () => {
   expect(JSON.stringify([ledger.records, answer])).not.toContain(objectBase64);
 });
 
-const sameBytesOtherCodec = "bafyreid6bjt34fmrgn2rx3oj5brchzjccgrdnwsbwzmyqzb6lbyhhfgt5u";
+const sameBytesOtherCodec = "bafyreifzjut3te2nhyekklss27nh3k72ysco7y32koao5eei66wof36n5e";
 const blake3Cid = "bafkr4ihkuxadzjkxrl3xnyzdkwhr6uoi5qgdsc2smu7r4fkozrmdzvvx4e";
 
 test.each<[string, Partial<RegistrationRequest>, readonly RegExp[]]>([

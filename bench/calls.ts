@@ -1,0 +1,74 @@
+/** The calls that are measured, as the load generators send them and as a client reads them. */
+import { type DescMethodUnary, toBinary } from "@bufbuild/protobuf";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { type SampleCall, sampleCalls } from "../dev/requests.ts";
+import { encodeFrame } from "../src/transport/grpc/frame.ts";
+import { decodeRequest } from "../src/transport/rest/codec.ts";
+import { createRestRegistry } from "../src/transport/rest/registry.ts";
+import { publicServices } from "../src/transport/services.ts";
+
+const measured = {
+  whoami: "/v1/sdk/whoami",
+  "protection-plan": "/v1/sdk/protection-plan",
+  evidence: "/v1/sdk/evidence",
+};
+const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
+
+/** One call in both spellings. */
+export interface BenchCall {
+  readonly name: string;
+  readonly restPath: string;
+  /** Body on the JSON route; absent on GET. */
+  readonly json?: Buffer;
+  readonly rpcPath: string;
+  /** One length-prefixed message. */
+  readonly frame: Buffer;
+}
+
+/** The calls to measure. */
+export function benchCalls(): readonly BenchCall[] {
+  return Object.entries(measured).map(([name, route]) => {
+    const sample = sampleCalls().find((candidate) => candidate.route === route);
+    if (sample === undefined) throw new Error(`there is no sample call for ${route}`);
+    return toBenchCall(name, sample);
+  });
+}
+
+function toBenchCall(name: string, { route, rpc, body }: SampleCall): BenchCall {
+  const json = Buffer.from(JSON.stringify(body ?? {}));
+  const { input } = methodOf(rpc);
+  return {
+    name,
+    restPath: route,
+    ...(body !== undefined && { json }),
+    rpcPath: `/${rpc}`,
+    frame: encodeFrame(toBinary(input, decodeRequest(registry.message(input), json))),
+  };
+}
+
+function methodOf(rpc: string): DescMethodUnary {
+  for (const service of publicServices)
+    for (const method of service.methods)
+      if (`${service.typeName}/${method.name}` === rpc) return method as DescMethodUnary;
+  throw new Error(`${rpc} is not a public method`);
+}
+
+/** What the gateway answers, so that the bare server can answer as much: JSON text and gRPC frame. */
+export async function answersOf(
+  url: string,
+  token: string,
+  { restPath, json, rpcPath }: BenchCall,
+): Promise<{ readonly json: string; readonly frame: string }> {
+  const authorization = `Bearer ${token}`;
+  const response = await fetch(url + restPath, {
+    headers: { authorization, ...(json && { "content-type": "application/json" }) },
+    ...(json && { method: "POST", body: json }),
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${restPath}: ${response.status} ${text}`);
+  const method = methodOf(rpcPath.slice(1));
+  const transport = createGrpcTransport({ baseUrl: url });
+  const request = decodeRequest(registry.message(method.input), json ?? Buffer.from("{}"));
+  const { message } = await transport.unary(method, undefined, 5_000, { authorization }, request);
+  return { json: text, frame: encodeFrame(toBinary(method.output, message)).toString("base64") };
+}

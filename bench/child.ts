@@ -1,0 +1,66 @@
+/** A server in a process of its own, as an operator would run it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+
+export interface ChildOptions {
+  /** Script and arguments for Node. */
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** File that takes what the process writes: a pipe to this process would cost the load generator's core. */
+  readonly logFile: string;
+  /** Core that the process and all its threads are kept on; any where absent. */
+  readonly core?: number;
+}
+
+export interface Child<Listening> {
+  /** What the process said of itself when it began to listen. */
+  readonly listening: Listening;
+  /** Memory that is resident now, in bytes. */
+  residentBytes(): number;
+  /** Sends the signal and resolves with the exit code when the process is gone; null where a signal ended it. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+}
+
+const startTimeoutMs = 30_000;
+
+/** Starts the process and waits for its line with `"msg":"listening"`. Rejects with its output where it ends before. */
+export async function startChild<Listening>(options: ChildOptions): Promise<Child<Listening>> {
+  const { command, env, logFile, core } = options;
+  const log = openSync(logFile, "w");
+  const pin = core === undefined ? [] : ["taskset", "--cpu-list", String(core)];
+  const [program, ...args] = [...pin, process.execPath, ...command] as [string, ...string[]];
+  const child = spawn(program, args, { env: { PATH: process.env.PATH ?? "", ...env }, stdio: ["ignore", log, log] });
+  closeSync(log);
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.once("exit", resolve);
+    child.once("error", reject);
+  });
+  return {
+    listening: await untilListening<Listening>(child, logFile),
+    residentBytes: () => residentBytes(child.pid as number),
+    stop: (signal = "SIGTERM") => {
+      child.kill(signal);
+      return ended;
+    },
+  };
+}
+
+async function untilListening<Listening>(child: ChildProcess, logFile: string): Promise<Listening> {
+  const end = performance.now() + startTimeoutMs;
+  while (performance.now() < end) {
+    const output = readFileSync(logFile, "utf8");
+    const line = output.split("\n").find((candidate) => candidate.includes('"msg":"listening"'));
+    if (line !== undefined) return JSON.parse(line) as Listening;
+    if (child.exitCode !== null) throw new Error(`The server ended with ${child.exitCode}:\n${output}`);
+    await delay(2);
+  }
+  child.kill("SIGKILL");
+  throw new Error(`The server does not listen after ${startTimeoutMs} ms; its output is in ${logFile}.`);
+}
+
+function residentBytes(pid: number): number {
+  const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+  if (line?.[1] === undefined) throw new Error(`process ${pid} shows no memory`);
+  return Number(line[1]) * 1024;
+}

@@ -1,0 +1,75 @@
+/** The gateway as `npm start` runs it, with a token issuer beside it. */
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Issuer, startIssuer } from "../dev/issuer.ts";
+import { type Child, startChild } from "./child.ts";
+
+/** Addresses of a running gateway: base URL, and that of its operator listener. */
+export interface GatewayAddresses {
+  readonly url: string;
+  readonly ops_url: string;
+}
+
+export type GatewayProcess = Child<GatewayAddresses>;
+
+const root = join(import.meta.dirname, "..");
+const readyTimeoutMs = 30_000;
+
+/** An issuer whose tokens outlive any run. */
+export function startBenchIssuer(): Promise<Issuer> {
+  return startIssuer({ tokenLifetimeSeconds: 86_400 });
+}
+
+export interface GatewayOptions {
+  readonly issuer: Issuer;
+  readonly dataDir: string;
+  readonly logFile: string;
+  readonly core?: number;
+  readonly env?: Readonly<Record<string, string>>;
+  /** Options for Node itself, such as `--cpu-prof`. */
+  readonly nodeOptions?: readonly string[];
+}
+
+/** Starts the gateway and waits until it is ready. */
+export async function startGatewayProcess(options: GatewayOptions): Promise<GatewayProcess> {
+  const { issuer, dataDir, logFile, core, env, nodeOptions = [] } = options;
+  const gateway = await startChild<GatewayAddresses>({
+    command: [...nodeOptions, join(root, "src/main.ts")],
+    logFile,
+    ...(core !== undefined && { core }),
+    env: {
+      SVC_LISTEN: "127.0.0.1:0",
+      SVC_OPS_LISTEN: "127.0.0.1:0",
+      SVC_OIDC_ISSUER: issuer.url,
+      SVC_PROOF_OF_POSSESSION: "none",
+      SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
+      SVC_POLICY_DIR: join(root, "policies"),
+      SVC_LEDGER_ORIGIN: "localhost/bench",
+      ...env,
+    },
+  });
+  await untilReady(gateway.listening.ops_url);
+  return gateway;
+}
+
+async function untilReady(opsUrl: string): Promise<void> {
+  const end = performance.now() + readyTimeoutMs;
+  while (performance.now() < end) {
+    if ((await fetch(`${opsUrl}/readyz`)).status === 200) return;
+    await delay(2);
+  }
+  throw new Error(`The gateway is not ready after ${readyTimeoutMs} ms.`);
+}
+
+/** An access token of the issuer's first client, with all its scopes. */
+export async function fetchToken({ clients, tokenEndpoint }: Issuer): Promise<string> {
+  const [client] = clients;
+  if (client === undefined) throw new Error("the issuer has no client");
+  const response = await fetch(tokenEndpoint, {
+    method: "POST",
+    headers: { authorization: `Basic ${btoa(`${client.clientId}:${client.clientSecret}`)}` },
+    body: new URLSearchParams({ grant_type: "client_credentials", scope: client.scopes.join(" ") }),
+  });
+  const { access_token } = (await response.json()) as { access_token: string };
+  return access_token;
+}

@@ -1,0 +1,93 @@
+/** Two load generators, one for each kind of connection, and what they measured in one form. */
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+/** One kind of request, sent over and over. */
+export interface Load {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** POST with this body; GET where absent. */
+  readonly body?: Uint8Array;
+  readonly seconds: number;
+  /** Core of the load generator. */
+  readonly core: number;
+  /** Folder for the files that the generators read and write. */
+  readonly directory: string;
+}
+
+export interface Measured {
+  readonly perSecond: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** Requests that are in flight at any moment, on both generators. */
+export const concurrency = 64;
+const http2Connections = 8;
+
+/** Loads over HTTP/1.1 with `wrk`. Rejects where an answer is not 2xx. */
+export async function loadHttp1({ url, headers, body, seconds, core, directory }: Load): Promise<Measured> {
+  const script = join(directory, "load.lua");
+  writeFileSync(script, luaScript(headers, body));
+  const wrk = ["wrk", "--threads", "1", "--connections", String(concurrency), "--duration", `${seconds}s`];
+  const { stdout } = await pinned(core, [...wrk, "--latency", "--script", script, url]);
+  if (/Non-2xx|Socket errors/.test(stdout)) throw new Error(`wrk on ${url}:\n${stdout}`);
+  return {
+    perSecond: Number(match(stdout, /Requests\/sec:\s+([\d.]+)/)[1]),
+    p50Ms: milliseconds(match(stdout, /^\s+50%\s+([\d.]+)(us|ms|s)$/m)),
+    p99Ms: milliseconds(match(stdout, /^\s+99%\s+([\d.]+)(us|ms|s)$/m)),
+  };
+}
+
+function luaScript(headers: Load["headers"], body: Load["body"]): string {
+  const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
+  if (body !== undefined) lines.push('wrk.method = "POST"', `wrk.body = ${lua(Buffer.from(body).toString("latin1"))}`);
+  return lines.join("\n");
+}
+
+/** A Lua string of the given bytes, in decimal escapes. */
+function lua(text: string): string {
+  return `"${[...Buffer.from(text, "latin1")].map((byte) => `\\${String(byte).padStart(3, "0")}`).join("")}"`;
+}
+
+function milliseconds([, value, unit]: RegExpExecArray): number {
+  return Number(value) * ({ us: 0.001, ms: 1, s: 1000 }[unit as string] as number);
+}
+
+/** Loads over HTTP/2 with `h2load`. Rejects where an answer is not 2xx; what gRPC says in trailers it does not see. */
+export async function loadHttp2({ url, headers, body, seconds, core, directory }: Load): Promise<Measured> {
+  const log = join(directory, "h2load.log");
+  const bodyFile = join(directory, "h2load.body");
+  writeFileSync(log, "");
+  if (body !== undefined) writeFileSync(bodyFile, body);
+  const { stdout } = await pinned(core, [
+    ...["h2load", "--clients", String(http2Connections)],
+    ...["--max-concurrent-streams", String(concurrency / http2Connections), "--duration", String(seconds)],
+    ...["--log-file", log, ...(body === undefined ? [] : ["--data", bodyFile])],
+    ...Object.entries(headers).flatMap(([name, value]) => ["--header", `${name}: ${value}`]),
+    url,
+  ]);
+  const [, succeeded, failed] = match(stdout, /(\d+) succeeded, (\d+) failed/);
+  if (Number(failed) > 0 || Number(succeeded) === 0) throw new Error(`h2load on ${url}:\n${stdout}`);
+  const latenciesMs = readFileSync(log, "utf8")
+    .trim()
+    .split("\n")
+    .map((line) => Number(line.split("\t")[2]) / 1000)
+    .sort((a, b) => a - b);
+  const at = (share: number) => latenciesMs[Math.floor(latenciesMs.length * share)] ?? Number.NaN;
+  return { perSecond: Number(succeeded) / seconds, p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+function pinned(core: number, command: readonly string[]): Promise<{ stdout: string }> {
+  return run("taskset", ["--cpu-list", String(core), ...command]);
+}
+
+function match(text: string, pattern: RegExp): RegExpExecArray {
+  const found = pattern.exec(text);
+  if (found === null) throw new Error(`the load generator said something else:\n${text}`);
+  return found;
+}

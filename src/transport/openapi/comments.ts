@@ -1,0 +1,41 @@
+/** Comments of the protobuf definitions, which are the API documentation, as the OpenAPI document tells them. */
+import type { JsonValue } from "../../base/json.ts";
+
+/** Comment by full protobuf name, such as `platform.sdk.v1.Caller.tenant_id`. Generated code does not carry them. */
+export type Comments = Readonly<Record<string, string>>;
+
+/** What the comment of one thing says. */
+export interface Told {
+  readonly description: string;
+  /** Values after `Example:`, in the type of the member. */
+  readonly examples: readonly JsonValue[];
+  /** Whether the member goes beyond the first version of the contract. */
+  readonly additive: boolean;
+}
+
+/** Reads the comment of a member, message, enumeration or value. Throws where there is none: nothing is untold. */
+export function tell(comments: Comments, fullName: string, type: "text" | "number" = "text"): Told {
+  const comment = comments[fullName];
+  if (comment === undefined) throw new Error(`${fullName} has no comment`);
+  const examples: JsonValue[] = [];
+  const description = comment
+    // An example of a map entry, `key` = `value`, stays in the sentence: it is no value of the member.
+    .replace(/\s*Example: `([^`]+)`\.(?=\s|$)/g, (_all, text: string) => {
+      examples.push(type === "number" ? Number(text) : text);
+      return "";
+    })
+    .trim();
+  return { description, examples, additive: description.startsWith("Additive.") };
+}
+
+/**
+ * The comment of an RPC or message as a sentence of its own: `WhoAmI returns the caller.` is `Returns the caller.`,
+ * since the JSON routes do not show the name.
+ */
+export function tellWithoutName(comments: Comments, fullName: string): string {
+  const { description } = tell(comments, fullName);
+  const name = fullName.slice(fullName.lastIndexOf(".") + 1);
+  if (!description.startsWith(`${name} `)) return description;
+  const rest = description.slice(name.length + 1);
+  return rest.charAt(0).toUpperCase() + rest.slice(1);
+}

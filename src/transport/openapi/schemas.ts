@@ -1,0 +1,173 @@
+/** JSON Schemas of the messages, made from the descriptors that the JSON routes read and write by. */
+import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import type { JsonObject, JsonValue } from "../../base/json.ts";
+import { type Comments, tell, tellWithoutName } from "./comments.ts";
+import { type Keywords, translateRules } from "./rules.ts";
+import { Vocabulary } from "./vocabulary.ts";
+
+/** Where a message travels. One that travels both ways would need two schemas; there is none. */
+export type Direction = "request" | "response";
+
+type Schema = Record<string, JsonValue | undefined>;
+
+/** Text that a store or RFC 8785 cannot hold is refused: U+0000, and lone surrogates, which no pattern can name. */
+const cleanText = "^[^\\x00]*$";
+
+/** Name of the schema of what stands for an absent option. */
+const absentOption = "AbsentOption";
+
+const maxSafeInteger = Number.MAX_SAFE_INTEGER;
+const maxInt32 = 2 ** 31 - 1;
+
+/** Collects the schemas of everything that the added messages reach. */
+export class Schemas {
+  readonly #comments: Comments;
+  readonly #vocabulary = new Vocabulary();
+  readonly #schemas = new Map<string, JsonObject>();
+  readonly #directions = new Map<string, Direction>();
+
+  constructor(comments: Comments) {
+    this.#comments = comments;
+  }
+
+  /**
+   * Adds a message and returns the reference to its schema.
+   *
+   * @param desc descriptor from the registry of the JSON routes
+   */
+  add(desc: DescMessage, direction: Direction): JsonObject {
+    const known = this.#directions.get(desc.name);
+    if (known !== undefined && known !== direction) throw new Error(`${desc} travels both ways`);
+    if (known === undefined) {
+      this.#directions.set(desc.name, direction);
+      this.#schemas.set(desc.name, this.#message(desc, direction));
+    }
+    return reference(desc.name);
+  }
+
+  /** The schemas by name. Throws where the vocabulary names a member that no message has. */
+  finish(): JsonObject {
+    this.#vocabulary.close();
+    return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  #message(desc: DescMessage, direction: Direction): JsonObject {
+    const required: string[] = [];
+    const properties: Record<string, JsonObject> = {};
+    for (const field of desc.fields) {
+      const { schema, isRequired } = direction === "request" ? this.#requestMember(field) : this.#answerMember(field);
+      properties[field.jsonName] = this.#annotate(field, schema);
+      if (isRequired) required.push(field.jsonName);
+    }
+    return {
+      type: "object",
+      description: tellWithoutName(this.#comments, desc.typeName),
+      ...(direction === "request" && { additionalProperties: false }),
+      ...(required.length > 0 && { required }),
+      properties,
+    };
+  }
+
+  #requestMember(field: DescField): { schema: Schema; isRequired: boolean } {
+    const rules = translateRules(field);
+    const schema = this.#value(field, "request", rules);
+    return { schema: rules.required ? schema : this.#orAbsent(schema), isRequired: rules.required };
+  }
+
+  #answerMember(field: DescField): { schema: Schema; isRequired: boolean } {
+    const { own, items, keys } = translateRules(field);
+    return { schema: this.#value(field, "response", { own, items, keys }), isRequired: !field.proto.proto3Optional };
+  }
+
+  /** Schema of a value that is there. */
+  #value(field: DescField, direction: Direction, rules: { own: Keywords; items: Keywords; keys: Keywords }): Schema {
+    const more = this.#vocabulary.keywordsOf(`${field.parent.name}.${field.name}`);
+    switch (field.fieldKind) {
+      case "message":
+        return { ...this.add(field.message, direction) };
+      case "enum":
+        return this.#enum(field.enum);
+      case "scalar":
+        return { ...scalar(field.scalar, direction, rules.own), ...more };
+      case "list":
+        return { type: "array", ...rules.own, items: this.#item(field, direction, rules.items) };
+      case "map":
+        return {
+          type: "object",
+          ...rules.own,
+          propertyNames: scalar(ScalarType.STRING, direction, rules.keys),
+          additionalProperties: scalar(ScalarType.STRING, direction, rules.items),
+        };
+    }
+  }
+
+  #item(field: DescField & { fieldKind: "list" }, direction: Direction, rules: Keywords): JsonObject {
+    switch (field.listKind) {
+      case "message":
+        return this.add(field.message, direction);
+      case "enum":
+        return this.#enum(field.enum);
+      case "scalar":
+        return scalar(field.scalar, direction, rules);
+    }
+  }
+
+  #enum(desc: DescEnum): JsonObject {
+    if (!this.#schemas.has(desc.name)) {
+      const values = desc.values.filter(({ number }) => number !== 0);
+      const meanings = values.map((value) => {
+        const fullName = `${desc.file.proto.package}.${value.name}`;
+        return `- \`${value.jsonName}\`: ${tell(this.#comments, fullName).description}`;
+      });
+      this.#schemas.set(desc.name, {
+        type: "string",
+        description: `${tell(this.#comments, desc.typeName).description}\n\n${meanings.join("\n")}`,
+        enum: values.map(({ jsonName }) => jsonName as string),
+      });
+    }
+    return reference(desc.name);
+  }
+
+  /** An optional member of a request may be sent empty instead of being left out. */
+  #orAbsent(schema: Schema): Schema {
+    const { type, pattern, format } = schema;
+    const takesEmptyText = type === "string" && format === undefined && new RegExp(String(pattern), "u").test("");
+    if (typeof type === "string" && (type !== "string" || takesEmptyText)) return { ...schema, type: [type, "null"] };
+    this.#schemas.set(absentOption, {
+      description: "An optional member that is sent as `null` or as the empty string counts as left out.",
+      enum: ["", null],
+    });
+    return { anyOf: [schema as JsonObject, reference(absentOption)] };
+  }
+
+  #annotate(field: DescField, schema: Schema): JsonObject {
+    const isNumber = field.fieldKind === "scalar" && field.scalar !== ScalarType.STRING;
+    const told = tell(this.#comments, `${field.parent.typeName}.${field.name}`, isNumber ? "number" : "text");
+    const examples = field.fieldKind === "list" ? told.examples.map((item) => [item]) : told.examples;
+    return {
+      ...schema,
+      description: told.description,
+      ...(told.additive && { "x-additive": true }),
+      ...(examples.length > 0 && { examples }),
+    };
+  }
+}
+
+function reference(name: string): JsonObject {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function scalar(type: ScalarType, direction: Direction, rules: Keywords): Schema {
+  switch (type) {
+    case ScalarType.STRING:
+      return direction === "request" ? { type: "string", pattern: cleanText, ...rules } : { type: "string", ...rules };
+    case ScalarType.BOOL:
+      return { type: "boolean" };
+    case ScalarType.INT32:
+      return { type: "integer", format: "int32", minimum: -maxInt32 - 1, maximum: maxInt32, ...rules };
+    case ScalarType.INT64:
+      return { type: "integer", format: "int64", minimum: -maxSafeInteger, maximum: maxSafeInteger, ...rules };
+    default:
+      throw new Error(`scalar ${ScalarType[type]} is not supported on the JSON routes`);
+  }
+}

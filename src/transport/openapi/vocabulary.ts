@@ -1,0 +1,76 @@
+/**
+ * What the document says of members beyond their protobuf type and rules: closed sets of words, fixed values and
+ * formats that the service keeps to elsewhere. The words come from the modules that answer with them.
+ */
+import type { JsonObject } from "../../base/json.ts";
+import { keyTransportModes, proofsOfPossession } from "../../base/vocabulary.ts";
+import { plaintextTransport } from "../../domain/answer.ts";
+import { platformDomainNames } from "../../domain/platform-domains.ts";
+import { routes } from "../../domain/routes.ts";
+import type { AuthSource } from "../../base/caller.ts";
+import type { AuthConfiguration } from "../../domain/discovery.ts";
+
+const authSources: Readonly<Record<AuthSource, true>> = { bearer_token: true, trusted_headers: true, session_token: true };
+const authConfigurationModes: Readonly<Record<AuthConfiguration["mode"], true>> = {
+  oauth_client_credentials: true,
+  bearer_token_validation: true,
+};
+
+const localOnly = { const: plaintextTransport };
+const never = { const: false };
+const uuid = { format: "uuid" };
+const count = { minimum: 0 };
+
+/** RFC 4648 §4, padded, without whitespace, unused bits zero: no other spelling of the same bytes. */
+const canonicalBase64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)?$";
+
+/** Further keywords by `Message.member`. */
+const keywords: Readonly<Record<string, JsonObject>> = {
+  "AuthConfiguration.mode": { enum: Object.keys(authConfigurationModes) },
+  "AuthConfiguration.proof_of_possession": { enum: proofsOfPossession },
+  "AuthConfiguration.oidc_issuer": { format: "uri" },
+  "Caller.auth_source": { enum: Object.keys(authSources) },
+  "CapabilityRoute.route": { enum: routes.map(({ path }) => path) },
+  "CapabilityRoute.domain": { enum: platformDomainNames },
+  "PlatformDomain.domain": { enum: platformDomainNames },
+  "GetBootstrapResponse.plaintext_to_platform": never,
+  "KeyTransport.mode": { enum: keyTransportModes },
+  "KeyTransport.raw_key_delivery_forbidden": { const: true },
+  "ProtectionDecision.plaintext_transport": localOnly,
+  "ProtectionDecision.decision_id": uuid,
+  "ProtectionExecution.send_plaintext_to_platform": never,
+  "ProtectionSummary.label_count": count,
+  "ProtectionSummary.attribute_count": count,
+  "PolicyDecision.decision_id": uuid,
+  "PolicyHandling.plaintext_transport": localOnly,
+  "PolicySummary.label_count": count,
+  "PolicySummary.attribute_count": count,
+  "KeyAccessDecision.decision_id": uuid,
+  "KeyAccessExecution.send_plaintext_to_platform": never,
+  "KeyAccessSummary.label_count": count,
+  "KeyAccessSummary.attribute_count": count,
+  "Registration.send_plaintext_to_platform": never,
+  "RegistrationSummary.label_count": count,
+  "RegistrationSummary.attribute_count": count,
+  "RegisterArtifactRequest.artifact_object_b64": { contentEncoding: "base64", pattern: canonicalBase64 },
+  "Ingestion.plaintext_transport": localOnly,
+  "EvidenceSummary.label_count": count,
+  "EvidenceSummary.attribute_count": count,
+  "RecordEvidenceRequest.occurred_at": { format: "date-time" },
+};
+
+/** Keywords of a member, and which members were asked for. */
+export class Vocabulary {
+  readonly #unused = new Set(Object.keys(keywords));
+
+  /** @param member `Message.member` */
+  keywordsOf(member: string): JsonObject {
+    this.#unused.delete(member);
+    return keywords[member] ?? {};
+  }
+
+  /** Throws where the table names a member that no message has. */
+  close(): void {
+    if (this.#unused.size > 0) throw new Error(`no such member: ${[...this.#unused].join(", ")}`);
+  }
+}

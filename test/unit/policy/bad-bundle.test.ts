@@ -1,0 +1,318 @@
+import { expect, test } from "vitest";
+import { type Files, openFiles, permitAll, problemsOf } from "./harness.ts";
+
+/** What is laid over the open directory (null removes), and the one problem that must be named. */
+const table: readonly (readonly [
+  name: string,
+  change: Readonly<Record<string, string | Uint8Array | null>>,
+  problem: RegExp,
+])[] = [
+  [
+    "syntax error",
+    { "default/all.cedar": `${permitAll}\n\n@id("b")\npermit (principal, action resource);` },
+    /^default\/all\.cedar:4: unexpected token `resource` \(expected .*`,`/,
+  ],
+  [
+    "syntax error after text beyond ASCII",
+    { "default/all.cedar": `@id("a")\n@description("é€😀😀😀😀😀😀😀😀")\npermit (principal,\naction resource);` },
+    /^default\/all\.cedar:4: unexpected token `resource`/,
+  ],
+  [
+    "unfinished policy",
+    { "default/all.cedar": `${permitAll} permit (principal, action, resource)` },
+    /^default\/all\.cedar:1: unexpected end of input/,
+  ],
+  [
+    "template",
+    { "default/all.cedar": '@id("a") permit (principal == ?principal, action, resource);' },
+    /^default\/all\.cedar:1: expected a static policy, got a template/,
+  ],
+  [
+    "unknown fact",
+    { "default/all.cedar": '@id("a")\npermit (principal, action, resource)\nwhen { context.claimd.purpose == "x" };' },
+    /^default\/all\.cedar:3: a: attribute `claimd` in context not found \(did you mean `claimed`\?\)$/,
+  ],
+  [
+    "optional fact without has",
+    { "default/all.cedar": '@id("a") permit (principal, action, resource) when { context.claimed.purpose == "x" };' },
+    /^default\/all\.cedar:1: a: unable to guarantee safety of access to optional attribute `claimed.purpose` in context \(try testing/,
+  ],
+  [
+    "attribute without hasTag",
+    {
+      "default/all.cedar":
+        '@id("a") permit (principal, action, resource) when { context.claimed.attributes.getTag("x") == "x" };',
+    },
+    /unable to guarantee safety of access to tag/,
+  ],
+  [
+    "wrong type",
+    { "default/all.cedar": '@id("a") permit (principal, action, resource) when { principal.scopes == "x" };' },
+    /the types .* are not compatible/,
+  ],
+  [
+    "unknown action",
+    { "default/all.cedar": '@id("a") permit (principal, action == Action::"protct", resource);' },
+    /unrecognized action `Action::"protct"` \(did you mean `Action::"protect"`\?\)/,
+  ],
+  [
+    "a resource by id",
+    { "default/all.cedar": '@id("a") forbid (principal, action, resource == Resource::"doc");' },
+    /"doc"` is not declared as a valid eid/,
+  ],
+  [
+    "a policy that cannot apply",
+    { "default/all.cedar": '@id("a") forbid (principal, action, resource) when { false };' },
+    /^default\/all\.cedar:1: a: policy is impossible/,
+  ],
+  [
+    "text that looks like other text",
+    {
+      "default/all.cedar":
+        '@id("a") permit (principal, action, resource) when { context.claimed.labels.contains("s\u0430y") };',
+    },
+    /contains mixed scripts/,
+  ],
+  [
+    "a principal's id without its tenant",
+    { "default/all.cedar": '@id("a") forbid (principal == Principal::"bob", action, resource);' },
+    /^default\/all\.cedar:1: no principal has the id "bob" \(write Principal::"<tenant>\/<principal>"\)$/,
+  ],
+  [
+    "the same in a condition",
+    { "default/all.cedar": '@id("a") permit (principal, action, resource) unless { principal == Principal::"/bob" };' },
+    /no principal has the id "\/bob"/,
+  ],
+  [
+    "missing id",
+    { "default/all.cedar": "// c\n\npermit (principal, action, resource);" },
+    /^default\/all\.cedar:3: the policy has no @id/,
+  ],
+  ["id without a value", { "default/all.cedar": "@id permit (principal, action, resource);" }, /the policy has no @id/],
+  [
+    "id of odd form",
+    { "default/all.cedar": '@id("A b") permit (principal, action, resource);' },
+    /@id\("A b"\) cannot be used \(lowercase/,
+  ],
+  [
+    "reserved id",
+    { "platform/all.cedar": '@id("evaluation-error") permit (principal, action, resource);' },
+    /@id\("evaluation-error"\) cannot be used/,
+  ],
+  [
+    "duplicate id in a file",
+    { "default/all.cedar": `${permitAll}\n${permitAll}` },
+    /^default\/all\.cedar:2: the id all is taken by line 1 of default\/all\.cedar/,
+  ],
+  [
+    "duplicate id in a set",
+    { "default/b.cedar": permitAll },
+    /^default\/b\.cedar:1: the id all is taken by line 1 of default\/all\.cedar/,
+  ],
+  [
+    "duplicate annotation",
+    { "default/all.cedar": '@id("a") @id("b") permit (principal, action, resource);' },
+    /duplicate annotation: @id/,
+  ],
+  [
+    "unknown annotation",
+    { "default/all.cedar": '@id("a")\n@handlingmode("x") permit (principal, action, resource);' },
+    /^default\/all\.cedar:1: unknown annotation @handlingmode; known: id, description, handling_mode/,
+  ],
+  [
+    "guidance on a forbid",
+    { "default/b.cedar": '@id("b") @artifact_profile("tdf") forbid (principal, action, resource);' },
+    /@artifact_profile guides what is allowed; a forbid may carry required_actions, warning/,
+  ],
+  [
+    "guidance without a value",
+    { "default/b.cedar": '@id("b") @handling_mode permit (principal, action, resource);' },
+    /@handling_mode must be one word/,
+  ],
+  [
+    "unknown profile",
+    { "default/b.cedar": '@id("b") @artifact_profile("zip") permit (principal, action, resource);' },
+    /@artifact_profile must be one of tdf, envelope, detached_signature/,
+  ],
+  [
+    "unknown event",
+    { "default/b.cedar": '@id("b") @evidence_expected("protect, deny") permit (principal, action, resource);' },
+    /@evidence_expected must be a comma-separated list of protect access rewrap/,
+  ],
+  [
+    "plaintext to be sent",
+    { "default/b.cedar": '@id("b") @send_only("plaintext") permit (principal, action, resource);' },
+    /@send_only must be a comma-separated list of artifact_cid/,
+  ],
+  [
+    "unknown binding",
+    { "default/b.cedar": '@id("b") @bind_policy_to("artifact_digest,") permit (principal, action, resource);' },
+    /@bind_policy_to must be a comma-separated list/,
+  ],
+  [
+    "scope with a space",
+    { "default/b.cedar": '@id("b") @required_scopes("a b") permit (principal, action, resource);' },
+    /@required_scopes must be a comma-separated list of scopes/,
+  ],
+  [
+    "action of odd form",
+    { "default/b.cedar": '@id("b") @required_actions("Call me") permit (principal, action, resource);' },
+    /@required_actions must be/,
+  ],
+  [
+    "warning of two lines",
+    { "default/b.cedar": '@id("b") @warning("a\\nb") permit (principal, action, resource);' },
+    /@warning must be one line/,
+  ],
+  [
+    "key transport without origin",
+    {
+      "default/b.cedar": '@id("b") @key_transport("mode=wrapped_key_reference") permit (principal, action, resource);',
+    },
+    /@key_transport must name the origin/,
+  ],
+  [
+    "key transport of unknown mode",
+    { "default/b.cedar": '@id("b") @key_transport("mode=raw, origin=kms") permit (principal, action, resource);' },
+    /@key_transport must have a mode of local_provided/,
+  ],
+  [
+    "contradiction that is certain",
+    {
+      "default/all.cedar":
+        '@id("a") @key_strategy("one") permit (principal, action in Action::"dataOperation", resource);',
+      "platform/all.cedar": `${permitAll}\n@id("b") @key_strategy("two") permit (principal, action == Action::"access", resource is Resource);`,
+    },
+    /^default\/all\.cedar:1: @key_strategy differs between policies that always decide access: b in platform\/all\.cedar, a in default\/all\.cedar/,
+  ],
+  [
+    "value outside its order",
+    {
+      "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nstrictness: { handling_mode: [weak, strong] }',
+      "default/b.cedar": '@id("b") @handling_mode("odd") permit (principal, action, resource);',
+    },
+    /@handling_mode must be in the manifest's strictness order: weak, strong/,
+  ],
+  [
+    "not UTF-8",
+    { "default/all.cedar": new Uint8Array([0x2f, 0x2f, 0xff]) },
+    /^default\/all\.cedar: is not UTF-8 text$/,
+  ],
+  ["no manifest", { "manifest.yaml": null }, /^manifest\.yaml: the manifest is missing/],
+  [
+    "two manifests",
+    { "manifest.json": "{}" },
+    /^manifest\.yaml: there are several manifests: manifest\.yaml, manifest\.json/,
+  ],
+  [
+    "manifest that is no YAML",
+    { "manifest.yaml": "platform: platform\ntenants: { a: default\n" },
+    /^manifest\.yaml:\d: /,
+  ],
+  [
+    "manifest with a key twice",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nplatform: x' },
+    /^manifest\.yaml:3: Map keys must be unique/,
+  ],
+  ["manifest that is no map", { "manifest.yaml": "[]" }, /^manifest\.yaml:1: the manifest must be a map/],
+  [
+    "unknown member",
+    { "manifest.yaml": 'platform: platform\ntenant: { "*": default }\ntenants: { "*": default }' },
+    /^manifest\.yaml:2: the manifest has an unknown member tenant \(known: platform, tenants/,
+  ],
+  [
+    "missing set",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default, b: absent }' },
+    /^manifest\.yaml: the set absent is missing \(make the folder absent/,
+  ],
+  [
+    "missing platform",
+    { "manifest.yaml": 'tenants: { "*": default }' },
+    /^manifest\.yaml: platform must name a folder/,
+  ],
+  [
+    "path as a set",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default, b: ../default }' },
+    /^manifest\.yaml:2: the set of tenant b must name a folder of the policy directory \(.*no path\)/,
+  ],
+  [
+    "tests as a set",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default, b: tests }' },
+    /the set of tenant b must name a folder/,
+  ],
+  [
+    "no tenant id",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default, "a/b": default }' },
+    /^manifest\.yaml:2: "a\/b" is no tenant id/,
+  ],
+  ["empty set", { "default/all.cedar": null, "default/README.md": "none" }, /^default: the set has no \*\.cedar file/],
+  [
+    "bad default",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance: { handling_mode: Odd One }' },
+    /^manifest\.yaml:3: guidance\.handling_mode must be one word/,
+  ],
+  [
+    "bad transport of a profile",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance:\n  key_transport:\n    tdf: kms' },
+    /^manifest\.yaml:5: guidance\.key_transport\.tdf must be "none" or members/,
+  ],
+  [
+    "order of one",
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nstrictness: { handling_mode: [a] }' },
+    /^manifest\.yaml:3: strictness\.handling_mode must list at least two different words/,
+  ],
+  [
+    "changed schema",
+    { "schema.cedarschema": "entity Principal;" },
+    /^schema\.cedarschema: differs from the schema that this version publishes/,
+  ],
+];
+
+function laid(change: Readonly<Record<string, string | Uint8Array | null>>): Files {
+  const files = Object.entries({ ...openFiles, ...change });
+  return Object.fromEntries(files.filter((file): file is [string, string | Uint8Array] => file[1] !== null));
+}
+
+test("the directory that the table changes is good", async () => {
+  expect(await problemsOf(openFiles)).toEqual([]);
+});
+
+test.each(table)("%s is refused", async (_name, change, problem) => {
+  const problems = await problemsOf(laid(change));
+  expect(
+    problems.filter((text) => problem.test(text)),
+    problems.join("\n"),
+  ).toHaveLength(1);
+});
+
+test("all problems are listed at once, by place", async () => {
+  const problems = await problemsOf(
+    laid({
+      "manifest.yaml": 'platform: platform\ntenants: { "*": default, b: absent }\nextra: 1',
+      "default/all.cedar": 'permit (principal, action, resource);\n@id("x") @odd permit (principal, action, resource);',
+      "platform/b.cedar": '@id("b") permit (principal, action, resource) when { context.x };',
+    }),
+  );
+  expect(problems.map((text) => text.slice(0, 36))).toEqual([
+    "default/all.cedar:1: the policy has ",
+    "default/all.cedar:2: unknown annotat",
+    "manifest.yaml: the set absent is mis",
+    "manifest.yaml:3: the manifest has an",
+    "platform/b.cedar:1: b: attribute `x`",
+  ]);
+});
+
+test("a profile that the deployment does not have is refused, as guidance and as the default", async () => {
+  const problems = await problemsOf(
+    laid({ "default/b.cedar": '@id("b") @artifact_profile("envelope") permit (principal, action, resource);' }),
+    { supportedProfiles: ["tdf"] },
+  );
+  expect(problems).toEqual([
+    expect.stringContaining("@artifact_profile must be one of tdf"),
+    "manifest.yaml: the default profile envelope is not supported by this deployment (set guidance.artifact_profile to one of tdf)",
+  ]);
+});
+
+test("a directory that is not there is a problem, not a crash", async () => {
+  expect(await problemsOf({})).toEqual([".: the policy directory cannot be read (ENOENT)"]);
+});

@@ -1,0 +1,94 @@
+import { createHash } from "node:crypto";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type PolicyBundle, parseBundleContent } from "../../../src/policy/bundle.ts";
+import { compilePolicyBundle } from "../../../src/policy/engine.ts";
+import { engineVersion } from "../../../src/policy/schema.ts";
+import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+
+async function revisionOf(files: Files, settings = {}): Promise<string> {
+  return (await engineOf(files, settings)).revision;
+}
+
+test("the revision is the hash of the content, and the same for the same directory", async () => {
+  const engine = await engineOf(openFiles);
+  expect(engine.revision).toBe(`sha256:${createHash("sha256").update(engine.content).digest("hex")}`);
+  expect(await revisionOf(Object.fromEntries(Object.entries(openFiles).reverse()))).toBe(engine.revision);
+  expect(engine.decide(ask("protect")).policyRevision).toBe(engine.revision);
+  expect(JSON.parse(engine.content)).toMatchObject({
+    engine: engineVersion,
+    schema: expect.stringContaining("entity Principal"),
+  });
+});
+
+test("everything that decides is in the revision", async () => {
+  const revisions = await Promise.all([
+    revisionOf(openFiles),
+    revisionOf({ ...openFiles, "platform/all.cedar": `${permitAll} ` }),
+    revisionOf({ ...openFiles, "default/all.cedar": `${permitAll} ` }),
+    revisionOf({ ...openFiles, "default/b.cedar": "// nothing\n" }),
+    revisionOf({ ...openFiles, "manifest.yaml": "platform: platform\ntenants: { a: default }" }),
+    revisionOf({ ...openFiles, "manifest.yaml": `${openFiles["manifest.yaml"]}guidance: { handling_mode: other }` }),
+    revisionOf({ ...openFiles, "manifest.yaml": `${openFiles["manifest.yaml"]}strictness: { handling_mode: [a, b] }` }),
+    revisionOf(openFiles, { keyReferences: [] }),
+    revisionOf(openFiles, { supportedProfiles: ["envelope"] }),
+  ]);
+  expect(new Set(revisions).size).toBe(revisions.length);
+});
+
+test("expected decisions, other files and unused sets are not in it", async () => {
+  const more = {
+    "tests/a.yaml": "[]",
+    "default/README.md": "x",
+    "unused/a.cedar": "no policy",
+    "default/.b.cedar": "x",
+  };
+  expect(await revisionOf({ ...openFiles, ...more })).toBe(await revisionOf(openFiles));
+});
+
+test("the engine made from kept content decides alike; other content is refused", async () => {
+  const forbid = '@id("b") forbid (principal, action, resource) when { context.claimed.labels.contains("a") };';
+  const engine = await engineOf({ ...openFiles, "default/b.cedar": forbid });
+  const bundle = parseBundleContent(engine.content, engine.revision) as PolicyBundle;
+  const rebuilt = compilePolicyBundle(bundle);
+  if (rebuilt.problems) throw new Error("does not compile");
+  expect(rebuilt.engine.revision).toBe(engine.revision);
+  fc.assert(fc.property(queries, (query) => expect(rebuilt.engine.decide(query)).toEqual(engine.decide(query))));
+  expect(parseBundleContent(`${engine.content} `, engine.revision)).toBeUndefined();
+});
+
+test("a bundle with problems does not compile", async () => {
+  const engine = await engineOf(openFiles);
+  const bundle = parseBundleContent(engine.content, engine.revision) as PolicyBundle;
+  const broken = { ...bundle, sets: { ...bundle.sets, default: { "a.cedar": "permit" } } };
+  expect(compilePolicyBundle(broken).problems).toHaveLength(1);
+  expect(compilePolicyBundle({ ...bundle, schema: "entity" }).problems).toHaveLength(1);
+});
+
+test("a tenant without a set is denied, and is not another by case or by a name of Object's", async () => {
+  const engine = await engineOf({
+    ...openFiles,
+    "manifest.yaml": "platform: platform\ntenants: { tenant-a: default }",
+  });
+  const decide = (tenant: string) => engine.decide(ask("protect", {}, { tenantId: tenant as never }));
+  expect(decide("tenant-a").allow).toBe(true);
+  for (const other of ["Tenant-A", "constructor", "default", "*"]) {
+    expect(decide(other), other).toMatchObject({ allow: false, reasons: ["platform/no-policy-set"], inputs: [] });
+  }
+});
+
+test("engines do not disturb each other, and a released one denies", async () => {
+  const [open, closed] = [
+    await engineOf(openFiles),
+    await engineOf({ ...openFiles, "default/b.cedar": '@id("b") forbid (principal, action, resource);' }),
+  ];
+  expect([open.decide(ask("protect")).allow, closed.decide(ask("protect")).allow]).toEqual([true, false]);
+  closed.release();
+  closed.release();
+  const next = await engineOf(openFiles); // takes over the names of the released one
+  expect(next.decide(ask("protect")).allow).toBe(true);
+  expect(closed.decide(ask("protect"))).toMatchObject({
+    allow: false,
+    reasons: ["platform/evaluation-error", "tenant/evaluation-error"],
+  });
+});

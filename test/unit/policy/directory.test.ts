@@ -1,0 +1,119 @@
+import * as fileSystem from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/directory.ts";
+import { describeProblem } from "../../../src/policy/problem.ts";
+import { memoryFileSystem, openFiles, permitAll } from "./harness.ts";
+
+const made: string[] = [];
+
+afterEach(async () => {
+  for (const path of made.splice(0)) await fileSystem.rm(path, { recursive: true });
+});
+
+/** A new folder with the files of an open directory under `policies`, and a file beside it. */
+async function folder(): Promise<string> {
+  const root = await fileSystem.mkdtemp(join(tmpdir(), "policies-"));
+  made.push(root);
+  for (const [file, content] of Object.entries(openFiles)) {
+    await fileSystem.mkdir(dirname(join(root, "policies", file)), { recursive: true });
+    await fileSystem.writeFile(join(root, "policies", file), content);
+  }
+  await fileSystem.mkdir(join(root, "outside"));
+  await fileSystem.writeFile(join(root, "outside", "b.cedar"), permitAll.replace("all", "b"));
+  return root;
+}
+
+async function problemsIn(root: string): Promise<readonly string[]> {
+  const { problems = [] } = await loadPolicyDirectory(join(root, "policies"), fileSystem);
+  return problems.map(describeProblem);
+}
+
+test("a real directory loads, by a link too", async () => {
+  const root = await folder();
+  expect(await problemsIn(root)).toEqual([]);
+  await fileSystem.symlink(join(root, "policies"), join(root, "link"));
+  expect((await loadPolicyDirectory(join(root, "link"), fileSystem)).problems).toBeUndefined();
+});
+
+test("links within the directory are followed, as orchestrators mount files", async () => {
+  const root = await folder();
+  await fileSystem.rename(join(root, "policies", "default"), join(root, "policies", "..data"));
+  await fileSystem.symlink("..data", join(root, "policies", "default"));
+  expect(await problemsIn(root)).toEqual([]);
+});
+
+test("a file or a set that leads out of the directory is refused", async () => {
+  const root = await folder();
+  await fileSystem.symlink(join(root, "outside", "b.cedar"), join(root, "policies", "default", "b.cedar"));
+  expect(await problemsIn(root)).toEqual(["default/b.cedar: is a link out of the policy directory (copy the file in)"]);
+  await fileSystem.rm(join(root, "policies", "default"), { recursive: true });
+  await fileSystem.symlink("../outside", join(root, "policies", "default"));
+  expect(await problemsIn(root)).toContain("default: is a link out of the policy directory (copy the file in)");
+});
+
+test("a folder where a file should be, and a file where a folder should be, are named", async () => {
+  const root = await folder();
+  await fileSystem.mkdir(join(root, "policies", "default", "c.cedar"));
+  expect(await problemsIn(root)).toEqual(["default/c.cedar: cannot be read (EISDIR)"]);
+  await fileSystem.rm(join(root, "policies", "default"), { recursive: true });
+  await fileSystem.writeFile(join(root, "policies", "default"), "");
+  expect(await problemsIn(root)).toContain("default: cannot be read (ENOTDIR)");
+});
+
+test("no path that is opened comes from a tenant's name", async () => {
+  const opened: string[] = [];
+  const memory = memoryFileSystem({
+    ...openFiles,
+    "manifest.yaml": 'platform: platform\ntenants: { "*": default, secret-tenant: default }',
+  });
+  const watched = { ...memory, realpath: (path: string) => (opened.push(path), memory.realpath(path)) };
+  expect((await loadPolicyDirectory("/policies", watched)).problems).toBeUndefined();
+  expect(opened.length).toBeGreaterThan(3);
+  expect(opened.join()).not.toContain("secret-tenant");
+});
+
+const testsOf = async (text: string) =>
+  await loadPolicyTests("/policies", memoryFileSystem({ ...openFiles, "tests/a.yaml": text }));
+const good =
+  "- { name: n, tenant: t, action: protect, claimed: { workload: { application: a }, resource: { kind: k } }, expect: { allow: true } }";
+
+test("expected decisions load with their places; a directory without them has none", async () => {
+  const { tests, problems } = await testsOf(`# comment\n${good}`);
+  expect(problems).toEqual([]);
+  expect(tests).toMatchObject([{ name: "n", file: "tests/a.yaml", line: 2, query: { caller: { tenantId: "t" } } }]);
+  expect(await loadPolicyTests("/policies", memoryFileSystem(openFiles))).toEqual({ tests: [], problems: [] });
+});
+
+test.each([
+  ["a: b", "must be a list of tests"],
+  ["- [", /Flow sequence/],
+  ["- x", "a test must be a map"],
+  [good.replace("tenant: t", "tenant: ../t"), "tenant or principal_id is no id"],
+  [good.replace("protect", "prot"), "action must be one of protect, access"],
+  [good.replace("kind", "kid"), "claimed.resource has an unknown member kid"],
+  [good.replace("kind: k", "kind: 3"), "claimed.resource.kind must be text"],
+  [good.replace("allow: true", "allow: maybe"), "expect.allow must be true or false"],
+  [good.replace("allow: true", "allow: true, reasons: x"), "expect.reasons must be a list"],
+  [
+    good.replace("allow: true", "allow: true, guidance: { profile: tdf }"),
+    "expect.guidance has an unknown member profile",
+  ],
+  [
+    good.replace("claimed: {", "claimed: { content_size_bytes: -1,"),
+    "claimed.content_size_bytes must be an integer from 0",
+  ],
+  [
+    good.replace("claimed: {", "claimed: { content_digest_present: 1,"),
+    "claimed.content_digest_present must be true or false",
+  ],
+  [good.replace("claimed: {", "claimed: { artifact_profile: zip,"), "artifact_profile must be one of tdf"],
+])("an expected decision is refused: %s", async (text, message) => {
+  const { tests, problems } = await testsOf(text);
+  expect(tests).toEqual([]);
+  expect(problems[0]?.file).toBe("tests/a.yaml");
+  expect(problems[0]?.message).toMatch(
+    message instanceof RegExp ? message : new RegExp(message.replaceAll(".", "\\.")),
+  );
+});

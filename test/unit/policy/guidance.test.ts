@@ -1,0 +1,209 @@
+import { expect, test } from "vitest";
+import type { TenantId } from "../../../src/base/ids.ts";
+import type { KeyReferenceRule } from "../../../src/policy/key-references.ts";
+import { ask, engineOf, openFiles } from "./harness.ts";
+
+const manifest = openFiles["manifest.yaml"];
+
+/** An open directory where the tenant's set also has the given permits, each with its annotations and condition. */
+async function engineWith(permits: readonly (readonly [annotations: string, condition: string])[], more = "") {
+  const texts = permits.map(
+    ([annotations, condition], index) =>
+      `@id("g${index}") ${annotations} permit (principal, action, resource) when { ${condition} };`,
+  );
+  return await engineOf({
+    ...openFiles,
+    "default/g.cedar": texts.join("\n") || "// none\n",
+    "manifest.yaml": `${manifest}${more}`,
+  });
+}
+
+const always = "context.claimed.content_digest_present == context.claimed.content_digest_present";
+const labelled = (label: string) => `context.claimed.labels.contains("${label}")`;
+
+test("without annotations the defaults are given, by action", async () => {
+  const engine = await engineWith([]);
+  expect(engine.decide(ask("rewrapKey")).guidance).toEqual({
+    handlingMode: "local_embedded_enforcement",
+    enforcementMode: "local_embedded_enforcement",
+    localEnforcementLibrary: "sdk_embedded_library",
+    artifactProfile: "envelope",
+    artifactProfileOverridden: false,
+    keyStrategy: "local_content_key",
+    authorizationStrategy: "policy_decision",
+    policyResolution: "metadata_only_control_plane",
+    sendOnly: ["artifact_digest", "artifact_profile", "decision_id", "key_reference"],
+    bindPolicyTo: ["artifact_digest", "content_digest"],
+    requiredActions: [],
+    evidenceExpected: ["rewrap"],
+    requiredScopes: [],
+    warnings: [],
+  });
+  const events = { protect: "protect", access: "access", rewrap: "rewrap", wrap: "protect", unwrap: "access" } as const;
+  for (const [action, event] of Object.entries(events)) {
+    expect(engine.decide(ask(action as keyof typeof events)).guidance.evidenceExpected).toEqual([event]);
+  }
+});
+
+test("every annotation reaches its member", async () => {
+  const annotations = `@handling_mode("hm") @enforcement_mode("em") @local_enforcement_library("lib") @key_strategy("ks")
+    @authorization_strategy("as") @artifact_profile("tdf") @send_only("purpose, artifact_cid") @bind_policy_to("resource_id")
+    @required_actions("b, a") @evidence_expected("access") @required_scopes("s") @warning("careful, now")
+    @key_transport("exchange_algorithm=X25519, origin=hsm, mode=kem_encapsulated_cek, public_key_distribution=jwks")`;
+  const engine = await engineWith([[annotations, always]]);
+  const decision = engine.decide(ask("protect", { artifact_profile: "envelope" }, { scopes: ["s"] }));
+  expect(decision.reasons).toEqual(["platform/all", "tenant/all", "tenant/g0"]);
+  expect(decision.guidance).toEqual({
+    handlingMode: "hm",
+    enforcementMode: "em",
+    localEnforcementLibrary: "lib",
+    artifactProfile: "tdf",
+    artifactProfileOverridden: true,
+    keyStrategy: "ks",
+    authorizationStrategy: "as",
+    policyResolution: "metadata_only_control_plane",
+    keyTransport: {
+      mode: "kem_encapsulated_cek",
+      keyMaterialOrigin: "hsm",
+      stableKeyReferencePreferred: false,
+      publicKeyDistribution: "jwks",
+      exchangeAlgorithm: "X25519",
+    },
+    sendOnly: ["artifact_cid", "purpose"],
+    bindPolicyTo: ["resource_id"],
+    requiredActions: ["a", "b"],
+    evidenceExpected: ["access"],
+    requiredScopes: ["s"],
+    warnings: ["careful, now"],
+  });
+});
+
+test("the stricter profile is taken, and lists are united", async () => {
+  const engine = await engineWith([
+    ['@artifact_profile("envelope") @required_actions("x, y")', labelled("a")],
+    ['@artifact_profile("tdf") @required_actions("x, a")', labelled("b")],
+    ['@artifact_profile("detached_signature")', labelled("c")],
+  ]);
+  const of = (...labels: string[]) => engine.decide(ask("protect", { labels })).guidance;
+  expect([of("a").artifactProfile, of("c").artifactProfile]).toEqual(["envelope", "detached_signature"]);
+  expect([of("a", "c").artifactProfile, of("c", "b", "a").artifactProfile]).toEqual(["envelope", "tdf"]);
+  expect(of("a", "b").requiredActions).toEqual(["a", "x", "y"]);
+  expect(of().artifactProfileOverridden).toBe(false);
+});
+
+test("values without an order that contradict each other deny; with an order the stricter is taken", async () => {
+  const permits = [
+    ['@enforcement_mode("soft")', labelled("a")],
+    ['@enforcement_mode("hard") @required_actions("tell")', labelled("b")],
+    ["", labelled("a")],
+  ] as const;
+  const query = ask("protect", { labels: ["a", "b"] });
+  expect((await engineWith(permits)).decide(query)).toMatchObject({
+    allow: false,
+    reasons: ["platform/guidance-conflict", "tenant/g0", "tenant/g1"],
+    guidance: { evidenceExpected: ["deny"], enforcementMode: "local_embedded_enforcement", requiredActions: [] },
+  });
+  const ordered = await engineWith(permits, "strictness: { enforcement_mode: [soft, hard] }\n");
+  expect(ordered.decide(query)).toMatchObject({ allow: true, guidance: { enforcementMode: "hard" } });
+});
+
+test("a denial carries what its forbids say, and no transport", async () => {
+  const forbid = `@id("f") @required_actions("ask") @warning("no") forbid (principal, action, resource) when { ${labelled("x")} };`;
+  const engine = await engineOf({ ...openFiles, "default/f.cedar": forbid });
+  const { allow, guidance } = engine.decide(
+    ask("wrap", { labels: ["x"], key_reference: "kms://k", artifact_profile: "tdf" }),
+  );
+  expect(allow).toBe(false);
+  expect(guidance).toMatchObject({
+    requiredActions: ["ask"],
+    warnings: ["no"],
+    evidenceExpected: ["deny"],
+    artifactProfile: "tdf",
+  });
+  expect(guidance).not.toHaveProperty("keyTransport");
+});
+
+test("scopes that policy requires: all of them, or a denial that names them", async () => {
+  const engine = await engineWith([['@required_scopes("b, a")', labelled("x")]]);
+  const decide = (scopes: string[]) => engine.decide(ask("protect", { labels: ["x"] }, { scopes }));
+  expect(decide(["c", "a", "b"])).toMatchObject({ allow: true, guidance: { requiredScopes: ["a", "b"] } });
+  expect(decide(["a"])).toMatchObject({
+    allow: false,
+    reasons: ["platform/required-scope-missing"],
+    guidance: { requiredScopes: ["a", "b"], evidenceExpected: ["deny"] },
+  });
+});
+
+const managed = { mode: "wrapped_key_reference", keyMaterialOrigin: "kms", stableKeyReferencePreferred: true };
+
+test("the transport follows the key reference", async () => {
+  const engine = await engineWith([]);
+  const of = (key_reference?: string) =>
+    engine.decide(ask("unwrap", key_reference === undefined ? {} : { key_reference })).guidance;
+  expect(of("kms://tenant/keys/1").keyTransport).toEqual(managed);
+  expect(of("kms://tenant/keys/1").keyStrategy).toBe("managed_content_key");
+  for (const own of [undefined, "local-symmetric-key", "local-tdf-key", "KMS://x", "xkms://y"]) {
+    expect(of(own), own).not.toHaveProperty("keyTransport");
+    expect(of(own).keyStrategy).toBe("local_content_key");
+  }
+});
+
+test("a policy's transport comes before the reference's, and none takes it away", async () => {
+  const engine = await engineWith([
+    ['@key_transport("none")', labelled("none")],
+    ['@key_transport("mode=local_provided, origin=caller")', labelled("local")],
+  ]);
+  const of = (label: string) => engine.decide(ask("wrap", { labels: [label], key_reference: "kms://k" })).guidance;
+  expect(of("none")).not.toHaveProperty("keyTransport");
+  expect(of("local").keyTransport).toEqual({
+    mode: "local_provided",
+    keyMaterialOrigin: "caller",
+    stableKeyReferencePreferred: false,
+  });
+  expect(of("local").keyStrategy).toBe("local_content_key");
+});
+
+test("the manifest's defaults replace the service's; a profile's transport is for plans without a reference", async () => {
+  const engine = await engineWith(
+    [],
+    `guidance:
+  artifact_profile: tdf
+  key_strategy: sealed
+  bind_policy_to: resource_id, artifact_cid
+  key_transport: { tdf: "mode=authorized_key_release, origin=vault" }
+`,
+  );
+  const { guidance } = engine.decide(ask("protect"));
+  expect(guidance).toMatchObject({
+    artifactProfile: "tdf",
+    keyStrategy: "sealed",
+    bindPolicyTo: ["artifact_cid", "resource_id"],
+  });
+  expect(guidance.keyTransport).toEqual({
+    mode: "authorized_key_release",
+    keyMaterialOrigin: "vault",
+    stableKeyReferencePreferred: false,
+  });
+  expect(engine.decide(ask("protect", { artifact_profile: "envelope" })).guidance).not.toHaveProperty("keyTransport");
+  expect(engine.decide(ask("wrap", { key_reference: "mine" })).guidance).not.toHaveProperty("keyTransport");
+});
+
+test("a reference that belongs to another tenant denies, whatever the policies say", async () => {
+  const keyReferences: readonly KeyReferenceRule[] = [
+    { pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms" },
+    { pattern: "kms://b/*", mode: "wrapped_key_reference", origin: "kms", tenants: ["tenant-b" as TenantId] },
+  ];
+  const forbid = `@id("f") forbid (principal, action, resource) when { ${labelled("x")} };`;
+  const engine = await engineOf({ ...openFiles, "default/f.cedar": forbid }, { keyReferences });
+  const decide = (tenant: string, key_reference: string, labels: string[] = []) =>
+    engine.decide(ask("unwrap", { key_reference, labels }, { tenantId: tenant as TenantId }));
+  expect(decide("tenant-b", "kms://b/1").guidance.keyTransport).toEqual(managed);
+  expect(decide("tenant-a", "kms://a/1").guidance.keyTransport).toEqual(managed);
+  const denied = decide("tenant-a", "kms://b/1");
+  expect(denied).toMatchObject({ allow: false, reasons: ["platform/key-reference-of-another-tenant"] });
+  expect(denied.guidance).not.toHaveProperty("keyTransport");
+  expect(decide("tenant-a", "kms://b/1", ["x"]).reasons).toEqual([
+    "platform/key-reference-of-another-tenant",
+    "tenant/f",
+  ]);
+});

@@ -1,0 +1,134 @@
+/** Policy directories in memory, questions with defaults, and arbitrary questions. */
+import { posix } from "node:path";
+import fc from "fast-check";
+import type { Caller } from "../../../src/base/caller.ts";
+import { authSources } from "../../../src/base/caller.ts";
+import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
+import { artifactProfiles } from "../../../src/base/vocabulary.ts";
+import type { Claimed, PolicyAction, PolicyQuery } from "../../../src/policy/decision.ts";
+import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/directory.ts";
+import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine.ts";
+import { describeProblem } from "../../../src/policy/problem.ts";
+import { policyActions } from "../../../src/policy/schema.ts";
+
+/** Files of a policy directory by path within it. */
+export type Files = Readonly<Record<string, string | Uint8Array>>;
+
+/** A file system that has the files under `/policies`, and nothing else. */
+export function memoryFileSystem(files: Files): PolicyFileSystem {
+  const paths = Object.keys(files).map((file) => posix.join("/policies", file));
+  const isFolder = (path: string): boolean => paths.some((file) => file.startsWith(`${path}/`));
+  const missing = (): never => {
+    throw Object.assign(new Error("missing"), { code: "ENOENT" });
+  };
+  return {
+    realpath: async (path) => (isFolder(path) || paths.includes(path) ? path : missing()),
+    readdir: async (path) => {
+      const inside = paths.filter((file) => file.startsWith(`${path}/`)).map((file) => file.slice(path.length + 1));
+      return [...new Set(inside.map((file) => file.split("/")[0] as string))];
+    },
+    readFile: async (path) => {
+      const content = files[posix.relative("/policies", path)] ?? missing();
+      return typeof content === "string" ? Buffer.from(content, "utf8") : content;
+    },
+  };
+}
+
+export const permitAll = '@id("all") permit (principal, action, resource);';
+/** A directory that allows everything to everybody. */
+export const openFiles: Files = {
+  "manifest.yaml": 'platform: platform\ntenants: { "*": default }\n',
+  "platform/all.cedar": permitAll,
+  "default/all.cedar": permitAll,
+};
+
+/** Every problem of the directory, one line each. */
+export async function problemsOf(files: Files, settings: PolicySettings = {}): Promise<readonly string[]> {
+  const loaded = await loadPolicyDirectory("/policies", memoryFileSystem(files), settings);
+  return (loaded.problems ?? []).map(describeProblem);
+}
+
+/** The engine of a good directory. */
+export async function engineOf(
+  files: Files,
+  settings: PolicySettings = {},
+  options: EngineOptions = {},
+): Promise<CompiledEngine> {
+  const loaded = await loadPolicyDirectory("/policies", memoryFileSystem(files), settings);
+  if (loaded.problems) throw new Error(loaded.problems.map(describeProblem).join("\n"));
+  const compiled = compilePolicyBundle(loaded.bundle, options);
+  if (compiled.problems) throw new Error("a loaded bundle does not compile");
+  return compiled.engine;
+}
+
+/** A question of an ordinary caller. */
+export function ask(action: PolicyAction, claimed: Partial<Claimed> = {}, caller: Partial<Caller> = {}): PolicyQuery {
+  return {
+    caller: {
+      tenantId: "tenant-a" as TenantId,
+      principalId: "writer" as PrincipalId,
+      subject: "writer-subject",
+      authSource: "bearer_token",
+      scopes: [],
+      ...caller,
+    },
+    action,
+    claimed: {
+      workload: { application: "payroll" },
+      resource: { kind: "record" },
+      labels: [],
+      attributes: {},
+      content_digest_present: false,
+      ...claimed,
+    },
+  };
+}
+
+// Few words, so that questions collide with policies and with each other.
+const word = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.constantFrom("eu", "us", "a", "b", "production", "tenant-a", "do-not-export", "", "region"),
+  },
+  { weight: 1, arbitrary: fc.string({ unit: "grapheme", maxLength: 8 }) },
+);
+const key = fc.oneof(
+  { weight: 8, arbitrary: fc.constantFrom("region", "owner", "__entity", "__extn", "constructor", "purpose") },
+  { weight: 1, arbitrary: fc.string({ unit: "grapheme", minLength: 1, maxLength: 8 }) },
+);
+const optional = { requiredKeys: [] as never[] };
+
+/** Arbitrary questions over few words. */
+export const queries: fc.Arbitrary<PolicyQuery> = fc.record({
+  action: fc.constantFrom(...policyActions),
+  caller: fc.record({
+    tenantId: fc.constantFrom("tenant-a", "tenant-b") as fc.Arbitrary<TenantId>,
+    principalId: fc.constantFrom("a", "b") as fc.Arbitrary<string> as fc.Arbitrary<PrincipalId>,
+    subject: word,
+    scopes: fc.array(word, { maxLength: 3 }),
+    authSource: fc.constantFrom(...authSources),
+  }),
+  claimed: fc
+    .tuple(
+      fc.record({
+        workload: fc.record(
+          { application: word, environment: word, component: word },
+          { requiredKeys: ["application"] },
+        ),
+        resource: fc.record({ kind: word, id: word, mime_type: word }, { requiredKeys: ["kind"] }),
+        labels: fc.array(word, { maxLength: 4 }),
+        attributes: fc.dictionary(key, word, { maxKeys: 4, noNullPrototype: true }),
+        content_digest_present: fc.boolean(),
+      }),
+      fc.record(
+        {
+          purpose: word,
+          artifact_profile: fc.constantFrom(...artifactProfiles),
+          content_size_bytes: fc.constantFrom(0, 1, 2 ** 53 - 1),
+          key_reference: fc.constantFrom("kms://a", "kms://tenant-b/x", "local"),
+        },
+        optional,
+      ),
+    )
+    .map(([needed, given]): Claimed => ({ ...needed, ...given }) as Claimed),
+});

@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import type { TenantId } from "../../../src/base/ids.ts";
+import { type KeyReferenceRule, keyReferenceLookup } from "../../../src/policy/key-references.ts";
+import { formatKeyTransport, parseKeyTransport } from "../../../src/policy/key-transport.ts";
+
+const tenant = "tenant-a" as TenantId;
+const rule = (pattern: string, more: Partial<KeyReferenceRule> = {}): KeyReferenceRule => {
+  return { pattern, mode: "wrapped_key_reference", origin: pattern, ...more };
+};
+
+test.each([
+  ["kms://*", "kms://", true],
+  ["kms://*", "kms://a*b", true],
+  ["kms://*", "KMS://a", false],
+  ["kms://*", " kms://a", false],
+  ["kms://a", "kms://a", true],
+  ["kms://a", "kms://ab", false],
+  ["*", "", true],
+  ["*:a:*", "x:a:", true],
+  ["a*a", "a", false],
+  ["a*b*c", "a-b-b-c", true],
+  ["a*bc*c", "abc", false],
+  ["ab*ba", "aba", false],
+  ["k.s+", "kms", false],
+  ["a**b", "ab", true],
+])("pattern %s and reference %s: %s", (pattern, reference, matches) => {
+  expect(keyReferenceLookup([rule(pattern)])(tenant, reference) !== "unmanaged").toBe(matches);
+});
+
+test("the pattern with the most literal characters rules, wherever it stands; of equals the first", () => {
+  const rules = [rule("kms://*"), rule("kms://a/*"), rule("*/a/xxx")];
+  for (const ordered of [rules, [...rules].reverse()]) {
+    expect(keyReferenceLookup(ordered)(tenant, "kms://a/1")).toMatchObject({ origin: "kms://a/*" });
+  }
+  const equals = [rule("k*", { origin: "first" }), rule("*s", { origin: "second" })];
+  expect(keyReferenceLookup(equals)(tenant, "kms")).toMatchObject({ origin: "first" });
+});
+
+test("the rule's tenants may use the reference, others may not", () => {
+  const lookUp = keyReferenceLookup([rule("kms://b/*", { tenants: ["tenant-b" as TenantId] }), rule("kms://*")]);
+  expect(lookUp(tenant, "kms://b/1")).toBe("another_tenant");
+  expect(lookUp("tenant-b" as TenantId, "kms://b/1")).toMatchObject({ origin: "kms://b/*" });
+  expect(lookUp("Tenant-B" as TenantId, "kms://b/1")).toBe("another_tenant");
+});
+
+test("a hostile pattern and reference are answered at once", () => {
+  const lookUp = keyReferenceLookup([rule(`${"a*".repeat(64)}b`)]);
+  const started = performance.now();
+  expect(lookUp(tenant, "a".repeat(256))).toBe("unmanaged");
+  expect(performance.now() - started).toBeLessThan(100);
+});
+
+test("key transport has one way to be written, and reads back as it was", () => {
+  const parsed = parseKeyTransport(" origin=a=b ,mode=authorized_key_release");
+  if (typeof parsed === "string") throw new Error(parsed);
+  expect(formatKeyTransport(parsed.choice)).toBe("mode=authorized_key_release, origin=a=b");
+  expect(parseKeyTransport(formatKeyTransport(parsed.choice))).toEqual(parsed);
+  expect(parseKeyTransport("none")).toEqual({ choice: "none" });
+});
+
+test.each([
+  "",
+  "none, none",
+  "mode=x, origin=k",
+  "mode=local_provided",
+  "origin=k",
+  "mode=local_provided, origin=",
+  "mode=local_provided, origin=a, origin=b",
+  "mode=local_provided, origin=k, key=secret",
+])("key transport %j is refused", (text) => {
+  expect(parseKeyTransport(text)).toBeTypeOf("string");
+});

@@ -1,0 +1,202 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/annotations.ts";
+import { mergeGuidance } from "../../../src/policy/guidance-merge.ts";
+import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+import { conditions, overflowing } from "./pool.ts";
+
+interface Chosen {
+  readonly effect: "permit" | "forbid";
+  readonly condition: number;
+  readonly scope: string;
+  readonly annotation: string;
+}
+
+const policies: fc.Arbitrary<Chosen> = fc.record({
+  effect: fc.constantFrom("permit", "forbid"),
+  condition: fc.nat(conditions.length - 1),
+  scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
+  annotation: fc.constantFrom("", '@required_actions("tell")', '@handling_mode("one")', '@handling_mode("two")'),
+});
+
+function text(chosen: readonly Chosen[]): string {
+  return chosen
+    .map(({ effect, condition, scope, annotation }, index) => {
+      const given = effect === "permit" ? annotation : "";
+      return `@id("p${index}") ${given} ${effect} (principal, ${scope}, resource) when { ${conditions[condition]} };`;
+    })
+    .join("\n");
+}
+
+function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): Files {
+  return { ...openFiles, "platform/some.cedar": text(platform), "default/some.cedar": text(tenant) };
+}
+
+const layer = fc.array(policies, { minLength: 1, maxLength: 4 });
+
+/** The directory with fewer questions denied by default: what is tested is not the default. */
+const uncached = { cachedRulings: 0 };
+
+test("adding a forbid never turns deny into allow", async () => {
+  let turned = 0;
+  const forbid = policies.map((policy): Chosen => ({ ...policy, effect: "forbid" }));
+  await fc.assert(
+    fc.asyncProperty(layer, layer, forbid, fc.boolean(), fc.array(queries, { minLength: 20 }), async (...given) => {
+      const [platform, tenant, added, toPlatform, asked] = given;
+      const before = await engineOf(directory(platform, tenant), {}, uncached);
+      const wider = toPlatform ? directory([...platform, added], tenant) : directory(platform, [...tenant, added]);
+      const after = await engineOf(wider, {}, uncached);
+      for (const query of asked) {
+        const [first, second] = [before.decide(query).allow, after.decide(query).allow];
+        expect(second && !first).toBe(false);
+        if (first !== second) turned++;
+      }
+      before.release();
+      after.release();
+    }),
+    { numRuns: 40 },
+  );
+  expect(turned, "no forbid ever applied").toBeGreaterThan(0);
+});
+
+test("a cached answer equals the uncached one", async () => {
+  let allowed = 0;
+  await fc.assert(
+    fc.asyncProperty(layer, layer, fc.array(queries, { minLength: 60, maxLength: 60 }), async (...given) => {
+      const [platform, tenant, asked] = given;
+      const cached = await engineOf(directory(platform, tenant));
+      const plain = await engineOf(directory(platform, tenant), {}, uncached);
+      for (const query of [...asked, ...asked]) {
+        const answer = cached.decide(query);
+        expect(answer).toEqual(plain.decide(query));
+        if (answer.allow) allowed++;
+      }
+      cached.release();
+      plain.release();
+    }),
+    { numRuns: 60 },
+  );
+  expect(allowed).toBeGreaterThan(0);
+});
+
+test("a cached answer equals the uncached one for every single condition, whatever one fact changes", async () => {
+  for (const condition of conditions.keys()) {
+    const chosen: Chosen[] = [{ effect: "forbid", condition, scope: "action", annotation: "" }];
+    const [cached, plain] = [
+      await engineOf(directory(chosen, chosen)),
+      await engineOf(directory(chosen, chosen), {}, uncached),
+    ];
+    const mixed = fc.tuple(queries, queries, fc.nat()).map(([a, b, pick]) => {
+      // The second question differs from the first in one member of the caller or of what is claimed.
+      const names = [...Object.keys(b.caller), ...Object.keys(b.claimed)];
+      const name = names[pick % names.length] as string;
+      const part = (value: object): object => (name in value ? { [name]: value[name as never] } : {});
+      return [a, { ...a, caller: { ...a.caller, ...part(b.caller) }, claimed: { ...a.claimed, ...part(b.claimed) } }];
+    });
+    fc.assert(
+      fc.property(mixed, (pair) => {
+        for (const query of pair) expect(cached.decide(query), conditions[condition]).toEqual(plain.decide(query));
+      }),
+      { numRuns: 100 },
+    );
+    cached.release();
+    plain.release();
+  }
+});
+
+test.each([
+  ["platform", "forbid"],
+  ["platform", "permit"],
+  ["tenant", "forbid"],
+  ["tenant", "permit"],
+] as const)("an error in a policy of the %s layer denies: %s", async (place, effect) => {
+  const folder = place === "platform" ? "platform" : "default";
+  const failing = `@id("failing") ${effect} (principal, action, resource) when { ${overflowing} };`;
+  const engine = await engineOf({ ...openFiles, [`${folder}/failing.cedar`]: failing });
+  fc.assert(
+    fc.property(queries, (query) => {
+      const fails = (query.claimed.content_size_bytes ?? 0) > 0;
+      const { allow, reasons } = engine.decide(query);
+      expect(allow).toBe(!fails);
+      if (fails) expect(reasons).toEqual([`${place}/evaluation-error`, `${place}/failing`]);
+    }),
+  );
+});
+
+test("text that Cedar cannot hold denies", async () => {
+  const engine = await engineOf(openFiles);
+  expect(engine.decide(ask("protect", { purpose: "\ud800" }))).toMatchObject({
+    allow: false,
+    reasons: ["platform/evaluation-error", "tenant/evaluation-error"],
+  });
+});
+
+test("labels named like attributes change nothing, nor attributes named like facts", async () => {
+  const residency = `@id("b") forbid (principal, action, resource)
+    when { context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") != "eu" };
+    @id("c") forbid (principal, action, resource) when { context.claimed has purpose };`;
+  const engine = await engineOf({ ...openFiles, "default/b.cedar": residency });
+  let denied = 0;
+  fc.assert(
+    fc.property(queries, ({ claimed, ...query }) => {
+      const plain = engine.decide({ ...query, claimed });
+      const labels = [...claimed.labels, "region", "region=us", "us", "purpose", ...Object.keys(claimed.attributes)];
+      const attributes = { ...claimed.attributes, purpose: "x", labels: "x", "context.claimed.purpose": "x" };
+      expect(engine.decide({ ...query, claimed: { ...claimed, labels, attributes } })).toEqual(plain);
+      if (!plain.allow) denied++;
+    }),
+  );
+  expect(denied).toBeGreaterThan(0);
+});
+
+test("one layer's permit does not stand in for the other's", async () => {
+  const nothing = '@id("none") permit (principal, action, resource) when { principal.tenant == "nobody" };';
+  for (const folder of ["platform", "default"]) {
+    const engine = await engineOf({
+      ...openFiles,
+      [`${folder}/all.cedar`]: nothing,
+      [`${folder}/x.cedar`]: "// none\n",
+    });
+    expect(engine.decide(ask("protect"))).toMatchObject({ allow: false, reasons: [] });
+  }
+  expect((await engineOf({ ...openFiles, "default/all.cedar": permitAll })).decide(ask("protect")).allow).toBe(true);
+});
+
+const someOf = <T>(values: fc.Arbitrary<T>, names: readonly string[]): fc.Arbitrary<Record<string, T>> =>
+  fc.record(Object.fromEntries(names.map((name) => [name, values])), { requiredKeys: [] }) as never;
+const value = fc.constantFrom("a", "b", "c");
+const guidance = fc.record({
+  scalars: someOf(value, scalarNames),
+  lists: someOf(
+    fc.uniqueArray(value).map((list) => list.sort()),
+    listNames,
+  ),
+}) as fc.Arbitrary<PolicyGuidance>;
+const strictness = { handling_mode: ["a", "b", "c"], artifact_profile: ["c", "b", "a"] };
+
+test("the merge of guidance does not depend on the order", () => {
+  fc.assert(
+    fc.property(fc.array(guidance), fc.func(fc.integer()), (parts, rank) => {
+      const shuffled = parts.map((part) => ({ part, at: rank(part) })).sort((a, b) => a.at - b.at);
+      expect(
+        mergeGuidance(
+          shuffled.map(({ part }) => part),
+          strictness,
+        ),
+      ).toEqual(mergeGuidance(parts, strictness));
+    }),
+  );
+});
+
+test("the merge of guidance is idempotent", () => {
+  fc.assert(
+    fc.property(fc.array(guidance), (parts) => {
+      const merged = mergeGuidance(parts, strictness);
+      expect(mergeGuidance([...parts, ...parts], strictness)).toEqual(merged);
+      expect(mergeGuidance([merged.guidance, merged.guidance], strictness).guidance).toEqual(merged.guidance);
+      if (merged.conflicts.length === 0) {
+        expect(mergeGuidance([...parts, merged.guidance], strictness)).toEqual(merged);
+      }
+    }),
+  );
+});

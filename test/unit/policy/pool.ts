@@ -1,0 +1,31 @@
+/** Conditions that read facts in every way that Cedar has, to be made into policies by property tests. */
+export const conditions: readonly string[] = [
+  'principal.tenant == "tenant-a"',
+  'principal == Principal::"tenant-a/a"',
+  'principal in [Principal::"tenant-a/b", Principal::"tenant-b/a"]',
+  'principal.scopes.contains("a") || principal.scopes.containsAny(["eu", "us"])',
+  'principal.auth_source like "*token" && principal.subject != "b"',
+  'context.claimed.workload.application == "eu"',
+  'context.claimed.workload has environment && context.claimed.workload.environment == "production"',
+  'context has claimed.workload.component && !(context.claimed.workload.component == "a")',
+  "context.claimed.resource == context.claimed.resource && context.claimed.resource has id",
+  '["eu", context.claimed.resource.kind].containsAll(["us"])',
+  'context.claimed.resource has mime_type && context.claimed.resource["mime_type"] like "*a"',
+  'context.claimed has purpose && { why: context.claimed.purpose }.why == "eu"',
+  'context.claimed.labels.contains("do-not-export") || context.claimed.labels.isEmpty()',
+  'context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") == "eu"',
+  'context.claimed.attributes.hasTag("__entity")',
+  'context.claimed.attributes.hasTag("constructor") && context.claimed.attributes.getTag("constructor") != "a"',
+  "context.claimed.attributes.hasTag(context.claimed.workload.application)",
+  'context.claimed has artifact_profile && ["tdf", "envelope"].contains(context.claimed.artifact_profile)',
+  "if context.claimed.content_digest_present then resource is Resource else principal is Principal",
+  "context.claimed has content_size_bytes && -1 + context.claimed.content_size_bytes * 1 >= 0",
+  'context.claimed has key_reference && context.claimed.key_reference like "kms://*"',
+  '(if context.claimed.content_digest_present then principal.scopes else context.claimed.labels).contains("a")',
+  'decimal("1.5").lessThan(decimal("2.5")) && action in Action::"dataOperation"',
+  'action == Action::"protect" || resource == Resource::"claimed"',
+];
+
+/** Fails for every question that names a size of at least one byte: the sum is beyond what a Long holds. */
+export const overflowing =
+  "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 > 0";

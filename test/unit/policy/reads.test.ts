@@ -1,0 +1,75 @@
+import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { expect, test } from "vitest";
+import { allFactNames } from "../../../src/policy/facts.ts";
+import { factsRead } from "../../../src/policy/reads.ts";
+import { ask, engineOf, openFiles } from "./harness.ts";
+
+const identity = ["caller.principal_id", "caller.tenant_id"];
+const workload = ["workload.application", "workload.component", "workload.environment"];
+
+const table: readonly (readonly [condition: string, names: readonly string[]])[] = [
+  ["true", []],
+  ['action == Action::"protect" || resource == Resource::"claimed"', []],
+  ['principal.scopes.contains("a")', ["caller.scopes"]],
+  ['principal == Principal::"t/a"', identity],
+  ["principal is Principal", identity],
+  ['context.claimed has purpose && context.claimed["purpose"] like "a*"', ["purpose"]],
+  ["context has claimed.workload.environment", ["workload.environment"]],
+  ["context.claimed.workload == { application: context.claimed.resource.kind }", ["resource.kind", ...workload]],
+  ['context.claimed.attributes.hasTag("region")', ["attributes.region"]],
+  [
+    'context.claimed.attributes.hasTag("a") && context.claimed.attributes.hasTag(principal.subject)',
+    ["attributes", "caller.subject"],
+  ],
+  ['if principal.tenant == "a" then 1 < 2 else [principal.subject].isEmpty()', ["caller.subject", "caller.tenant_id"]],
+  ['decimal("1.0").lessThan(decimal("2.0")) && ip("::1").isLoopback()', []],
+  ["context.claimed.content_size_bytes + -1 * 2 > 3", ["content_size_bytes"]],
+  // What cannot be told is everything.
+  ["(if true then context.claimed else context.claimed).content_digest_present", allFactNames],
+  ['Principal::"t/a".scopes.contains("a")', allFactNames],
+  ['Attributes::"claimed".hasTag("a")', allFactNames],
+  ["{ a: context.claimed }.a.content_digest_present", allFactNames],
+  ["context.claimed.future", allFactNames],
+];
+
+test.each(table)("%s", (condition, names) => {
+  const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
+  if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
+  expect(factsRead([parsed.json])).toEqual([...names].sort());
+});
+
+test("an operator that is not known counts as reading everything", () => {
+  const all = { op: "All" } as const;
+  const body = { quantum: { left: { Var: "principal" } } } as never;
+  const tree = {
+    effect: "permit",
+    principal: all,
+    action: all,
+    resource: all,
+    conditions: [{ kind: "when", body }],
+  } as const;
+  expect(factsRead([{ ...tree, conditions: [...tree.conditions] }])).toEqual([...allFactNames].sort());
+});
+
+test("a principal in the scope is read", () => {
+  const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
+  expect(parsed.type === "success" && factsRead([parsed.json])).toEqual(identity);
+});
+
+test("inputs are those of both layers' policies for the action, and what decides after them", async () => {
+  const files = {
+    ...openFiles,
+    "platform/b.cedar":
+      '@id("b") forbid (principal, action in Action::"keyOperation", resource) when { context.claimed has purpose };',
+    "default/b.cedar":
+      '@id("b") @required_scopes("s") permit (principal, action == Action::"wrap", resource) when { context.claimed.labels.contains("a") };',
+  };
+  const engine = await engineOf(files);
+  expect(engine.decide(ask("protect")).inputs).toEqual([]);
+  expect(engine.decide(ask("unwrap")).inputs).toEqual(["purpose"]);
+  expect(engine.decide(ask("wrap")).inputs).toEqual(["caller.scopes", "labels", "purpose"]);
+  const restricted = await engineOf(files, {
+    keyReferences: [{ pattern: "kms://*", mode: "wrapped_key_reference", origin: "kms", tenants: [] }],
+  });
+  expect(restricted.decide(ask("protect")).inputs).toEqual(["key_reference"]);
+});

@@ -27,7 +27,7 @@ for (const [url, { method, json, frame }] of Object.entries(answers)) {
 }
 
 const listening = {
-  msg: "listening",
+  message: "listening",
   url: await http1.listen({ host: "127.0.0.1", port: 0 }),
   http2_url: await http2.listen({ host: "127.0.0.1", port: 0 }),
 };

@@ -24,7 +24,7 @@ export interface Child<Listening> {
 
 const startTimeoutMs = 30_000;
 
-/** Starts the process and waits for its line with `"msg":"listening"`. Rejects with its output where it ends before. */
+/** Starts the process and waits for its line with `"message":"listening"`. Rejects with its output where it ends before. */
 export async function startChild<Listening>(options: ChildOptions): Promise<Child<Listening>> {
   const { command, env, logFile, core } = options;
   const log = openSync(logFile, "w");
@@ -50,7 +50,7 @@ async function untilListening<Listening>(child: ChildProcess, logFile: string): 
   const end = performance.now() + startTimeoutMs;
   while (performance.now() < end) {
     const output = readFileSync(logFile, "utf8");
-    const line = output.split("\n").find((candidate) => candidate.includes('"msg":"listening"'));
+    const line = output.split("\n").find((candidate) => candidate.includes('"message":"listening"'));
     if (line !== undefined) return JSON.parse(line) as Listening;
     if (child.exitCode !== null) throw new Error(`The server ended with ${child.exitCode}:\n${output}`);
     await delay(2);

@@ -15,6 +15,18 @@ export type GatewayProcess = Child<GatewayAddresses>;
 const root = join(import.meta.dirname, "..");
 const readyTimeoutMs = 30_000;
 
+/** What stands before the random part of a log's origin. */
+export const benchOrigin = "localhost/bench";
+
+/** Settings of the store and its logs. */
+export function storeSettings(dataDir: string) {
+  return {
+    SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
+    SVC_LEDGER_KEY: join(dataDir, "ledger.key"),
+    SVC_LEDGER_ORIGIN: benchOrigin,
+  } as const;
+}
+
 /** An issuer whose tokens outlive any run. */
 export function startBenchIssuer(): Promise<Issuer> {
   return startIssuer({ tokenLifetimeSeconds: 86_400 });
@@ -42,9 +54,8 @@ export async function startGatewayProcess(options: GatewayOptions): Promise<Gate
       SVC_OPS_LISTEN: "127.0.0.1:0",
       SVC_OIDC_ISSUER: issuer.url,
       SVC_PROOF_OF_POSSESSION: "none",
-      SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
+      ...storeSettings(dataDir),
       SVC_POLICY_DIR: join(root, "policies"),
-      SVC_LEDGER_ORIGIN: "localhost/bench",
       ...env,
     },
   });

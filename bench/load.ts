@@ -13,6 +13,8 @@ export interface Load {
   /** POST with this body; GET where absent. */
   readonly body?: Uint8Array;
   readonly seconds: number;
+  /** Requests in flight at any moment, over HTTP/1.1; `concurrency` where absent. */
+  readonly connections?: number;
   /** Core of the load generator. */
   readonly core: number;
   /** Folder for the files that the generators read and write. */
@@ -30,10 +32,26 @@ export const concurrency = 64;
 const http2Connections = 8;
 
 /** Loads over HTTP/1.1 with `wrk`. Rejects where an answer is not 2xx. */
-export async function loadHttp1({ url, headers, body, seconds, core, directory }: Load): Promise<Measured> {
+export async function loadHttp1({
+  url,
+  headers,
+  body,
+  seconds,
+  connections,
+  core,
+  directory,
+}: Load): Promise<Measured> {
   const script = join(directory, "load.lua");
   writeFileSync(script, luaScript(headers, body));
-  const wrk = ["wrk", "--threads", "1", "--connections", String(concurrency), "--duration", `${seconds}s`];
+  const wrk = [
+    "wrk",
+    "--threads",
+    "1",
+    "--connections",
+    String(connections ?? concurrency),
+    "--duration",
+    `${seconds}s`,
+  ];
   const { stdout } = await pinned(core, [...wrk, "--latency", "--script", script, url]);
   if (/Non-2xx|Socket errors/.test(stdout)) throw new Error(`wrk on ${url}:\n${stdout}`);
   return {

@@ -6,12 +6,20 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
-import { createGrpcTransport } from "@connectrpc/connect-node";
-import { decodeRequest, responseEncoder } from "../src/transport/rest/codec.ts";
+import type { Transport } from "@connectrpc/connect";
+import {
+  clientCredentials,
+  createRestTransport,
+  type TokenProvider,
+  workloadInterceptors,
+} from "svc-platform-api/client";
+import { createGrpcTransport, createHttpClient } from "svc-platform-api/client/node";
+import { decodeRequest } from "../src/transport/rest/codec.ts";
+import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
 import { publicServices } from "../src/transport/services.ts";
 import { type SampleCall, sampleCalls } from "./requests.ts";
-import { startStack } from "./stack.ts";
+import { type Stack, startStack } from "./stack.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of eight shapes are read here, by their members' names.
 type Answer = any;
@@ -55,21 +63,8 @@ const expectations: Readonly<Record<string, (answer: Answer) => { readonly good:
 /** Makes one call and returns the answer in the spelling of the JSON routes. */
 type Caller = (call: SampleCall) => Promise<Answer>;
 
-function restCaller(url: string, token: string): Caller {
-  return async ({ route, body }) => {
-    const response = await fetch(url + route, {
-      headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) },
-      ...(body && { method: "POST", body: JSON.stringify(body) }),
-    });
-    const answer = (await response.json()) as Answer;
-    if (response.status !== 200)
-      throw new Error(`${response.status} ${answer.error?.reason}: ${answer.error?.message}`);
-    return answer;
-  };
-}
-
-function grpcCaller(url: string, token: string): Caller {
-  const transport = createGrpcTransport({ baseUrl: url });
+/** Calls as a workload does: typed messages, a token fetched when needed, retries. */
+function callerOver(transport: Transport): Caller {
   const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
   const methods = new Map<string, DescMethodUnary>(
     publicServices.flatMap(({ typeName, methods }) =>
@@ -80,20 +75,28 @@ function grpcCaller(url: string, token: string): Caller {
     const method = methods.get(rpc);
     if (method === undefined) throw new Error(`${rpc} is not a public method`);
     const request: Message = decodeRequest(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})));
-    const { message } = await transport.unary(method, undefined, 5_000, { authorization: `Bearer ${token}` }, request);
-    return JSON.parse(responseEncoder(registry.message(method.output))(message));
+    const { message } = await transport.unary(method, undefined, 5_000, undefined, request);
+    return JSON.parse(messageEncoder(registry.message(method.output))(message));
   };
+}
+
+function tokensOf({ issuer }: Stack): TokenProvider {
+  const [client] = issuer.clients;
+  if (client === undefined) throw new Error("the issuer has no client");
+  const { clientId, clientSecret, scopes } = client;
+  return clientCredentials({ issuer: issuer.url, clientId, clientSecret, scopes, http: createHttpClient() });
 }
 
 const dataDir = await mkdtemp(join(tmpdir(), "svc-demo-"));
 const stack = await startStack({ dataDir, env: { SVC_LOG_LEVEL: "error" } });
 let failures = 0;
 try {
-  const token = await stack.token();
+  const interceptors = workloadInterceptors({ tokens: tokensOf(stack) });
+  const grpc = createGrpcTransport({ baseUrl: stack.url, interceptors });
   const rows: string[][] = [["protocol", "asked", "answered", "as it should be"]];
   for (const [protocol, call] of [
-    ["REST", restCaller(stack.url, token)],
-    ["gRPC", grpcCaller(stack.url, token)],
+    ["REST", callerOver(createRestTransport({ baseUrl: stack.url, http: createHttpClient(), interceptors }))],
+    ["gRPC", callerOver(grpc)],
   ] as const) {
     // Registration and evidence cite the decision that allowed them.
     const plan = await call(sampleCalls().find(({ route }) => route === "/v1/sdk/protection-plan") as SampleCall);
@@ -114,6 +117,7 @@ try {
         .join("  ")
         .trimEnd()}\n`,
     );
+  grpc.close();
   const calls = rows.length - 1;
   process.stdout.write(`\n${calls - failures} of ${calls} calls were answered as they should be.\n`);
 } finally {

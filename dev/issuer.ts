@@ -1,7 +1,7 @@
 /**
  * A real OpenID Connect issuer on loopback, for development and tests: client-credentials grant, JWT access tokens
- * (RFC 9068) for one audience, tenant-scoped confidential clients, keys that can be rotated while it runs, and
- * certificate-bound tokens (RFC 8705).
+ * (RFC 9068) for one audience, tenant-scoped confidential clients, keys that can be rotated while it runs, and tokens
+ * that are bound to a certificate (RFC 8705) or to a DPoP key (RFC 9449).
  */
 import { randomBytes, type X509Certificate } from "node:crypto";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
@@ -26,6 +26,8 @@ export interface IssuerClient {
   readonly scopes: readonly string[];
   /** Whether its tokens are bound to the TLS client certificate of the token request. Default false. */
   readonly certificateBound?: boolean;
+  /** Whether its token requests must carry a DPoP proof, whose key its tokens are bound to. Default false. */
+  readonly dpopBound?: boolean;
 }
 
 export interface IssuerOptions {
@@ -147,6 +149,7 @@ function configure(
         defaultResource: () => audience,
         getResourceServerInfo: () => resourceServer,
       },
+      dPoP: { enabled: true },
       mTLS: {
         enabled: true,
         certificateBoundAccessTokens: true,
@@ -167,6 +170,7 @@ function clientMetadata(client: IssuerClient, algorithm: IssuerAlgorithm): Clien
     id_token_signed_response_alg: algorithm,
     scope: client.scopes.join(" "),
     tls_client_certificate_bound_access_tokens: client.certificateBound ?? false,
+    dpop_bound_access_tokens: client.dpopBound ?? false,
   };
 }
 

@@ -64,6 +64,7 @@ function configOf({ dataDir, port = 0, opsPort = 0, env }: StackOptions, issuer:
     // Tokens of a plain-http issuer on loopback are bound to nothing.
     SVC_PROOF_OF_POSSESSION: "none",
     SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
+    SVC_LEDGER_KEY: join(dataDir, "ledger.key"),
     SVC_POLICY_DIR: join(import.meta.dirname, "../policies"),
     SVC_LEDGER_ORIGIN: "localhost/dev",
     ...env,

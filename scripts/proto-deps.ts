@@ -10,7 +10,8 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 
 const target = resolve(import.meta.dirname, "../.proto-deps");
-const googleRoot = dirname(createRequire(import.meta.url).resolve("google-proto-files/package.json"));
+const packageRoot = (name: string) => dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
+const googleRoot = packageRoot("google-proto-files");
 const protovalidateVersion = "v1.2.2";
 
 /** The Go module proxy serves the module; `go mod download` verifies it against the checksum database. */
@@ -23,7 +24,16 @@ function protovalidateRoot(): string {
   return join((JSON.parse(answer) as { Dir: string }).Dir, "proto/protovalidate");
 }
 
-const files: { root: () => string; path: string; sha256: string }[] = [
+interface ProtoFile {
+  readonly root: () => string;
+  /** Path by which others import the file, and at which it is put. */
+  readonly path: string;
+  /** Path below the root, where it is another one. */
+  readonly from?: string;
+  readonly sha256: string;
+}
+
+const files: readonly ProtoFile[] = [
   {
     root: () => googleRoot,
     path: "google/api/annotations.proto",
@@ -44,12 +54,30 @@ const files: { root: () => string; path: string; sha256: string }[] = [
     path: "buf/validate/validate.proto",
     sha256: "a1dc1163ebac930b3b070655b91f2bc78df8b4aea940021661fe5ec7904a7b88",
   },
+  {
+    root: () => packageRoot("grpc-health-check"),
+    path: "grpc/health/v1/health.proto",
+    from: "proto/health/v1/health.proto",
+    sha256: "56f603a42e4f9ca2d2f50ec7217871509c090566fefc5cb97aa90d1c1cb2a212",
+  },
+  {
+    root: () => packageRoot("@grpc/reflection"),
+    path: "grpc/reflection/v1/reflection.proto",
+    from: "build/proto/grpc/reflection/v1/reflection.proto",
+    sha256: "873f0d93cb89138f6cbfce5e3abfa184c41e23cbf8f4837e6317921fa1902299",
+  },
+  {
+    root: () => packageRoot("@grpc/reflection"),
+    path: "grpc/reflection/v1alpha/reflection.proto",
+    from: "build/proto/grpc/reflection/v1alpha/reflection.proto",
+    sha256: "9dc8aa98b92cdce134932222ee4c96f3a16b8d3142006888a12798a531f726fc",
+  },
 ];
 
 rmSync(target, { recursive: true, force: true });
 mkdirSync(target, { recursive: true });
-for (const { root, path, sha256 } of files) {
-  const source = join(root(), path);
+for (const { root, path, from = path, sha256 } of files) {
+  const source = join(root(), from);
   const found = createHash("sha256").update(readFileSync(source)).digest("hex");
   if (found !== sha256) throw new Error(`${path}: SHA-256 is ${found}, expected ${sha256}`);
   mkdirSync(dirname(join(target, path)), { recursive: true });

@@ -2,6 +2,7 @@
 import { Worker } from "node:worker_threads";
 import { invalidRequest, ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
+import { threadEnvironment } from "../base/thread-environment.ts";
 import type { ArtifactDigests, ArtifactHasher } from "../domain/ports.ts";
 import type { Job, JobResult } from "./job.ts";
 
@@ -36,6 +37,10 @@ export function createArtifactHasher(options: HasherOptions = {}): ThreadedHashe
   return new WorkerHasher(options);
 }
 
+function startThread(): Worker {
+  return new Worker(new URL("./worker.ts", import.meta.url), { env: threadEnvironment() });
+}
+
 class WorkerHasher implements ThreadedHasher {
   readonly #maxPendingChars: number;
   readonly #maxTenantPendingChars: number;
@@ -52,7 +57,7 @@ class WorkerHasher implements ThreadedHasher {
   constructor(options: HasherOptions) {
     this.#maxPendingChars = options.maxPendingChars ?? 64 * 1024 * 1024;
     this.#maxTenantPendingChars = options.maxTenantPendingChars ?? 32 * 1024 * 1024;
-    this.#startWorker = options.startWorker ?? (() => new Worker(new URL("./worker.ts", import.meta.url)));
+    this.#startWorker = options.startWorker ?? startThread;
   }
 
   digest(

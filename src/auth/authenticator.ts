@@ -1,44 +1,30 @@
+/** Says who is calling, by the one way or the two ways that the deployment has chosen. */
 import type { Caller } from "../base/caller.ts";
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
-import { readBearerToken } from "./bearer.ts";
-import type { ClaimNames } from "./claims.ts";
-import { confirmPossession, type ProofOfPossessionRule } from "./confirmation.ts";
+import { type AccessTokens, createAccessTokens, type TokenDependencies, type TokenOptions } from "./access-tokens.ts";
 import type { EdgeRequest } from "./edge.ts";
-import { createIssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
-import { verifyToken } from "./token-verifier.ts";
+import type { IssuerStatus } from "./issuer-keys.ts";
+import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
 
-const defaultMaximumTokenBytes = 8 * 1024;
-const defaultClockToleranceSeconds = 30;
-const defaultFetchTimeoutMs = 5_000;
-
-/** What a deployment decides. */
+/**
+ * What a deployment decides. With both members a call that has an `Authorization` header is judged by its access token,
+ * good or bad, and its identity headers are not looked at; any other call by its identity headers.
+ */
 export interface AuthenticatorOptions {
-  /** Issuer identifier: https, or http on loopback. */
-  readonly issuer: string;
-  readonly audience: string;
-  readonly claims: ClaimNames;
-  readonly proofOfPossession: ProofOfPossessionRule;
-  /** Longest access token in bytes. Default 8192: what common HTTP servers take as one header line. */
-  readonly maximumTokenBytes?: number;
-  /** Seconds by which the issuer's clock may differ from ours. Default 30; 0 to 300 make sense. */
-  readonly clockToleranceSeconds?: number;
-  /** Milliseconds for one document of the issuer. Default 5000. */
-  readonly fetchTimeoutMs?: number;
+  /** Undefined: access tokens are not taken, and an `Authorization` header is not looked at. */
+  readonly tokens: TokenOptions | undefined;
+  /** Undefined: identity headers are not taken. */
+  readonly identityHeaders: IdentityHeaderRule | undefined;
 }
 
 /** What an operator wants to know, for log and metrics. None of it is secret. */
 export type AuthenticatorEvent =
   | ({ readonly type: "issuer_keys_fetched" } & IssuerStatus)
-  | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string };
+  // Somebody who is not the trusted ingress sent what only it may say.
+  | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
+  | { readonly type: "identity_headers_ignored"; readonly remoteAddress: string };
 
 /** What the machine provides. */
-export interface AuthenticatorDependencies {
-  readonly clock: Clock;
-  readonly timers: Timers;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly fetch: typeof globalThis.fetch;
+export interface AuthenticatorDependencies extends Omit<TokenDependencies, "onKeysFetched" | "onCertificateIgnored"> {
   /** Must not throw. */
   readonly onEvent: (event: AuthenticatorEvent) => void;
 }
@@ -49,7 +35,7 @@ export interface Authenticator {
    * Derives the caller from the credentials of a call; reads headers and peer only.
    * @param signal the call's deadline: ends the wait for the issuer's keys
    * @throws ServiceError `missing_token`, `invalid_token`, `expired_token`, `proof_of_possession_failed` (each with a
-   *   challenge), `issuer_unavailable`
+   *   challenge), `issuer_unavailable`, `store_unavailable`
    */
   authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller>;
   /** Whether tokens can be verified now; truthful at the moment of the call. */
@@ -60,30 +46,38 @@ export interface Authenticator {
   close(): void;
 }
 
-/** @throws Error where the issuer identifier is none, or is http off loopback */
+/** @throws Error where the issuer identifier is none, or is http off loopback, and where nobody could ever be let in */
 export function createAuthenticator(
-  options: AuthenticatorOptions,
+  { tokens, identityHeaders }: AuthenticatorOptions,
   dependencies: AuthenticatorDependencies,
 ): Authenticator {
-  const { onEvent, clock } = dependencies;
-  const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
-  const rules = { clockToleranceSeconds: defaultClockToleranceSeconds, ...options };
-  const keys = createIssuerKeys(options.issuer, {
-    ...dependencies,
-    timeoutMs: options.fetchTimeoutMs ?? defaultFetchTimeoutMs,
-    onFetched: (status) => onEvent({ type: "issuer_keys_fetched", ...status }),
-  });
-  const onCertificateIgnored = (remoteAddress: string) =>
-    onEvent({ type: "forwarded_certificate_ignored", remoteAddress });
+  const { onEvent } = dependencies;
+  const accessTokens = tokens === undefined ? undefined : openAccessTokens(tokens, dependencies);
+  if (identityHeaders === undefined) {
+    if (accessTokens === undefined) throw new Error("neither access tokens nor identity headers are taken");
+    return accessTokens;
+  }
   return {
     async authenticate(edge, signal) {
-      const token = readBearerToken(edge, maximumTokenBytes);
-      const verified = await verifyToken(token, rules, keys, clock, signal);
-      confirmPossession(verified.confirmation, edge, options.proofOfPossession, onCertificateIgnored);
-      return verified.caller;
+      // A header that is there at all decides: a bad token must not become whoever the ingress would name.
+      if (accessTokens !== undefined && edge.headerValues("authorization").length > 0) {
+        return accessTokens.authenticate(edge, signal);
+      }
+      return callerFromHeaders(edge, identityHeaders, () =>
+        onEvent({ type: "identity_headers_ignored", remoteAddress: edge.remoteAddress }),
+      );
     },
-    status: keys.status,
-    start: keys.start,
-    close: keys.close,
+    status: () => accessTokens?.status() ?? { issuerReady: false, detail: "access tokens are not taken" },
+    start: () => accessTokens?.start(),
+    close: () => accessTokens?.close(),
   };
+}
+
+function openAccessTokens(options: TokenOptions, dependencies: AuthenticatorDependencies): AccessTokens {
+  const { onEvent } = dependencies;
+  return createAccessTokens(options, {
+    ...dependencies,
+    onKeysFetched: (status) => onEvent({ type: "issuer_keys_fetched", ...status }),
+    onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
+  });
 }

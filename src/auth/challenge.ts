@@ -1,22 +1,34 @@
 /**
- * Refusals of credentials, each with its `WWW-Authenticate` challenge (RFC 6750 §3). Messages are constants of this
- * folder: what a caller sent never comes back to it.
+ * Refusals of credentials, each with its `WWW-Authenticate` challenge (RFC 6750 §3, RFC 9449 §7.1). Messages are
+ * constants of this folder, without `"` or `\`: what a caller sent never comes back to it.
  */
 import { ServiceError } from "../base/errors.ts";
+import { signatureAlgorithms } from "./signature-algorithms.ts";
+
+/** Authentication scheme of an access token. */
+export type TokenScheme = "Bearer" | "DPoP";
 
 /** The protection space (RFC 9110 §11.5): the routes under `/v1/sdk/`. */
 const realm = 'realm="sdk"';
+/** What a proof may be signed with (RFC 9449 §7.1). */
+const algs = `algs="${signatureAlgorithms.join(" ")}"`;
 
 /** 401 for a call without credentials. RFC 6750 §3.1: no error code, since nothing was presented. */
 export function missingToken(): ServiceError {
-  return new ServiceError("missing_token", "a bearer access token is required", { challenge: `Bearer ${realm}` });
+  return new ServiceError("missing_token", "an access token is required", { challenge: `Bearer ${realm}` });
+}
+
+/** 401 for a call without identity headers that count. HTTP asks for a challenge on every 401 (RFC 9110 §15.5.2). */
+export function missingIdentity(): ServiceError {
+  return new ServiceError("missing_token", "identity headers of the trusted ingress are required", {
+    challenge: `Bearer ${realm}`,
+  });
 }
 
 /**
  * 401 for credentials that do not stand.
  * @param reason what the caller is told apart from the challenge, whose code is `invalid_token` for all of them
- *   (RFC 6750 §3.1; RFC 8705 §3 for a certificate that is not the bound one)
- * @param message constant text without `"` or `\`
+ *   (RFC 6750 §3.1; RFC 8705 §3 for a certificate that is not the bound one, RFC 9449 §7.1 for a key that is not)
  * @param cause for the log
  */
 export function refusedToken(
@@ -30,13 +42,39 @@ export function refusedToken(
   });
 }
 
+/** 401 for a DPoP proof that does not stand (RFC 9449 §7.1). `cause` is for the log. */
+export function refusedProof(message: string, cause?: string): ServiceError {
+  return new ServiceError("proof_of_possession_failed", message, {
+    challenge: `DPoP ${realm}, error="invalid_dpop_proof", error_description="${message}", ${algs}`,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** 401 for a DPoP proof without the nonce that is asked for now, which the answer carries (RFC 9449 §9). */
+export function missingNonce(nonce: string): ServiceError {
+  const message = "the DPoP proof must carry the nonce of this answer";
+  return new ServiceError("proof_of_possession_failed", message, {
+    challenge: `DPoP ${realm}, error="use_dpop_nonce", error_description="${message}", ${algs}`,
+    dpopNonce: nonce,
+  });
+}
+
 /** 403 for a caller without the scopes of a route; the challenge names all that are needed (RFC 6750 §3). */
 export function insufficientScope(required: readonly string[], missing: readonly string[]): ServiceError {
-  return new ServiceError("missing_scope", "the access token lacks a required scope", {
+  return new ServiceError("missing_scope", "the caller lacks a required scope", {
     requiredScopes: required,
     missingScopes: missing,
     challenge: `Bearer ${realm}, error="insufficient_scope", scope="${required.join(" ")}"`,
   });
+}
+
+/** The same refusal, its challenge for the DPoP scheme; whatever else was thrown, as it is. */
+export function underDpop(thrown: unknown): unknown {
+  if (!(thrown instanceof ServiceError)) return thrown;
+  const { reason, message, details } = thrown;
+  if (!details.challenge?.startsWith("Bearer ")) return thrown;
+  const challenge = `DPoP ${details.challenge.slice("Bearer ".length)}, ${algs}`;
+  return new ServiceError(reason, message, { ...details, challenge });
 }
 
 /** 503 while the issuer's keys are not known. `cause` is for the log. */

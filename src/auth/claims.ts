@@ -34,16 +34,23 @@ export function callerFromClaims(payload: JWTPayload, names: ClaimNames, authSou
   return { tenantId, principalId, subject, authSource, scopes };
 }
 
-/**
- * Scopes from a space-separated string (RFC 6749 §3.3) or an array of strings, in their order, without duplicates;
- * the empty string and the empty array are no scopes. Undefined where the value is neither.
- */
+/** Scopes from a space-separated string or an array of strings. Undefined where the value is neither. */
 function parseScopes(value: unknown): readonly string[] | undefined {
-  if (value === "") return [];
-  const tokens: unknown = typeof value === "string" ? value.split(" ") : value;
-  if (!Array.isArray(tokens)) return undefined;
+  if (typeof value === "string") return scopesFromText(value);
+  return Array.isArray(value) ? scopesFromTokens(value) : undefined;
+}
+
+/**
+ * Scopes from a space-separated text (RFC 6749 §3.3), in their order, without duplicates; the empty text is no
+ * scopes. Undefined where it is malformed.
+ */
+export function scopesFromText(text: string): readonly string[] | undefined {
+  return text === "" ? [] : scopesFromTokens(text.split(" "));
+}
+
+function scopesFromTokens(tokens: readonly unknown[]): readonly string[] | undefined {
   const scopes = new Set<string>();
-  for (const token of tokens as unknown[]) {
+  for (const token of tokens) {
     if (typeof token !== "string" || !scopeToken.test(token)) return undefined;
     scopes.add(token);
   }

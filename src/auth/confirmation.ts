@@ -1,32 +1,26 @@
-/** Proof of possession: a token that is bound to a key is worth nothing without it. */
+/** Proof of possession by client certificate: a token that is bound to a key is worth nothing without it. */
 import { timingSafeEqual } from "node:crypto";
-import { isInNetworks, type Network } from "../base/network.ts";
+import { parseThumbprint, thumbprintOf } from "../base/thumbprint.ts";
 import { refusedToken } from "./challenge.ts";
+import { onlyConfirmationMethod } from "./confirmation-method.ts";
 import type { EdgeRequest } from "./edge.ts";
-import {
-  type ForwardedCertificateFormat,
-  parseForwardedCertificate,
-  parseThumbprint,
-  thumbprintOf,
-} from "./forwarded-certificate.ts";
+import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
+import { isFromIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
-/** How possession is proved in this deployment. */
-export type ProofOfPossessionRule =
-  | {
-      /** Tokens must be bound to nobody: a binding that cannot be checked is refused, not overlooked. */
-      readonly mode: "none";
-    }
-  | {
-      /** Tokens must be bound to the client's certificate (RFC 8705 §3). */
-      readonly mode: "mtls";
-      /** Lowercase name of the header in which a trusted ingress forwards the certificate. */
-      readonly headerName: string;
-      readonly format: ForwardedCertificateFormat;
-      /** Peers whose forwarded certificate counts, and only it. */
-      readonly trustedProxies: readonly Network[];
-    };
+/** Tokens must be bound to nobody: a binding that cannot be checked is refused, not overlooked. */
+export interface NoPossessionRule {
+  readonly mode: "none";
+}
 
-type MutualTlsRule = Extract<ProofOfPossessionRule, { mode: "mtls" }>;
+/** Tokens must be bound to the client's certificate (RFC 8705 §3). */
+export interface MutualTlsRule {
+  readonly mode: "mtls";
+  /** Lowercase name of the header in which the ingress forwards the certificate. */
+  readonly headerName: string;
+  readonly format: ForwardedCertificateFormat;
+  /** Whose forwarded certificate counts, and only it. */
+  readonly ingress: TrustedIngress;
+}
 
 /** Told where the header came from someone who is not believed. */
 export type OnCertificateIgnored = (remoteAddress: string) => void;
@@ -40,40 +34,41 @@ export type OnCertificateIgnored = (remoteAddress: string) => void;
 export function confirmPossession(
   confirmation: unknown,
   edge: EdgeRequest,
-  rule: ProofOfPossessionRule,
+  rule: NoPossessionRule | MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): void {
   if (rule.mode === "none") {
     if (confirmation === undefined) return;
-    throw failed("the access token is bound to a key, which this deployment cannot check");
+    throw refusedPossession("the access token is bound to a key, which this deployment cannot check");
   }
   const presented = presentedThumbprint(edge, rule, onCertificateIgnored);
   const bound = boundThumbprint(confirmation);
-  if (presented === undefined) throw failed("no client certificate was presented");
-  if (!timingSafeEqual(bound, presented)) throw failed("the access token is bound to another client certificate");
+  if (presented === undefined) throw refusedPossession("no client certificate was presented");
+  if (!timingSafeEqual(bound, presented))
+    throw refusedPossession("the access token is bound to another client certificate");
 }
 
-/** `x5t#S256` must be the one and only confirmation method: what cannot be checked must not be claimed. */
 function boundThumbprint(confirmation: unknown): Buffer {
-  if (confirmation === undefined) throw failed("the access token is not bound to a client certificate");
-  const methods = typeof confirmation === "object" && confirmation !== null ? Object.entries(confirmation) : [];
-  const [name, value] = methods.length === 1 ? (methods[0] as [string, unknown]) : [];
-  const thumbprint = name === "x5t#S256" && typeof value === "string" ? parseThumbprint(value) : undefined;
-  if (thumbprint === undefined) throw failed("the access token is not bound to exactly one client certificate");
+  if (confirmation === undefined) throw refusedPossession("the access token is not bound to a client certificate");
+  const thumbprint = parseThumbprint(onlyConfirmationMethod(confirmation, "x5t#S256") ?? "");
+  if (thumbprint === undefined)
+    throw refusedPossession("the access token is not bound to exactly one client certificate");
   return thumbprint;
 }
 
 /**
- * A trusted proxy is judged by the header that it forwards, even where it came with a certificate of its own;
+ * The SHA-256, 32 bytes, of the client certificate that a call presents; undefined where it presents none. The trusted
+ * ingress is judged by the header that it forwards, even where it came with a certificate of its own;
  * everybody else by the TLS session alone.
+ * @throws ServiceError `proof_of_possession_failed` where what is forwarded is not well formed
  */
-function presentedThumbprint(
+export function presentedThumbprint(
   edge: EdgeRequest,
   rule: MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): Buffer | undefined {
   const forwarded = edge.headerValues(rule.headerName);
-  if (!isInNetworks(rule.trustedProxies, edge.remoteAddress)) {
+  if (!isFromIngress(edge, rule.ingress)) {
     if (forwarded.length > 0) onCertificateIgnored(edge.remoteAddress);
     const der = edge.clientCertificate?.();
     return der === undefined ? undefined : thumbprintOf(der);
@@ -82,10 +77,11 @@ function presentedThumbprint(
   // nginx forwards an empty value, or drops the header, where the client came without a certificate.
   if (value === undefined || (value === "" && forwarded.length === 1)) return undefined;
   const thumbprint = forwarded.length === 1 ? parseForwardedCertificate(value, rule.format) : undefined;
-  if (thumbprint === undefined) throw failed("the forwarded client certificate is not well formed");
+  if (thumbprint === undefined) throw refusedPossession("the forwarded client certificate is not well formed");
   return thumbprint;
 }
 
-function failed(message: string): Error {
+/** 401: the call does not show that it holds the key. */
+export function refusedPossession(message: string): Error {
   return refusedToken("proof_of_possession_failed", message);
 }

@@ -9,6 +9,8 @@ export interface EdgeRequest {
   readonly remoteAddress: string;
   /** DER of the client certificate of this connection's own TLS session; undefined where there is none. */
   readonly clientCertificate?: () => Uint8Array | undefined;
+  /** Whether this connection itself is TLS; absent where it is not. */
+  readonly encrypted?: boolean;
   readonly method: string;
   /** Path and query as they were sent. */
   readonly url: string;

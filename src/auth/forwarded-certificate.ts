@@ -1,5 +1,5 @@
 /** The client certificate as a trusted ingress forwards it, in the one format that the deployment configured. */
-import { createHash } from "node:crypto";
+import { parseThumbprint, thumbprintOf } from "../base/thumbprint.ts";
 
 /**
  * `thumbprint`: base64url SHA-256 of the DER, without padding (the form of `x5t#S256`, RFC 8705 §3.1).
@@ -34,17 +34,6 @@ const parsers: Readonly<Record<ForwardedCertificateFormat, (value: string) => Bu
  */
 export function parseForwardedCertificate(value: string, format: ForwardedCertificateFormat): Buffer | undefined {
   return value.length > maximumLength ? undefined : parsers[format](value);
-}
-
-/** Returns the 32 bytes behind an unpadded, canonical base64url SHA-256; undefined where the text is none. */
-export function parseThumbprint(text: string): Buffer | undefined {
-  const bytes = Buffer.from(text, "base64url");
-  return bytes.length === 32 && bytes.toString("base64url") === text ? bytes : undefined;
-}
-
-/** SHA-256 of a certificate's DER, 32 bytes (RFC 8705 §3.1). */
-export function thumbprintOf(der: Uint8Array): Buffer {
-  return createHash("sha256").update(der).digest();
 }
 
 function thumbprintOfBase64(text: string): Buffer | undefined {

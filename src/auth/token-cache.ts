@@ -14,8 +14,8 @@ export type Verify = (token: string, signal: AbortSignal) => Promise<VerifiedTok
 
 export interface TokenCacheOptions {
   readonly clock: Clock;
-  /** As of the issuer's keys: another value empties the cache, undefined keeps it empty. */
-  readonly keyRevision: () => number | undefined;
+  /** As of the keys of all issuers: another value empties the cache, undefined keeps it empty. */
+  readonly keyRevision: () => number | string | undefined;
   /** Seconds that a token lives beyond its `exp`; the verifier's own. */
   readonly clockToleranceSeconds: number;
 }
@@ -33,9 +33,9 @@ interface Entry {
 export function cacheVerified(verify: Verify, options: TokenCacheOptions): Verify {
   const { clock, keyRevision, clockToleranceSeconds } = options;
   const tokens = new LRUCache<string, Entry>({ max: maximumTokens });
-  let revisionOfTokens: number | undefined;
+  let revisionOfTokens: number | string | undefined;
 
-  function currentRevision(): number | undefined {
+  function currentRevision(): number | string | undefined {
     const revision = keyRevision();
     if (revision !== revisionOfTokens) {
       tokens.clear();
@@ -53,7 +53,7 @@ export function cacheVerified(verify: Verify, options: TokenCacheOptions): Verif
 
   return async (token, signal) => {
     const revision = currentRevision();
-    const key = hash("sha256", token, "base64url");
+    const key = hash("sha256", token, "base64");
     const entry = tokens.get(key);
     if (entry !== undefined && isFresh(entry)) return entry.verified;
     tokens.delete(key);

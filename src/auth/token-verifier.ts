@@ -1,19 +1,18 @@
-import { errors, type JWTHeaderParameters, type JWTPayload, type JWTVerifyGetKey, jwtVerify } from "jose";
-import type { Caller } from "../base/caller.ts";
+import {
+  errors,
+  type FlattenedJWSInput,
+  type JWSHeaderParameters,
+  type JWTHeaderParameters,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from "jose";
+import type { AuthSource, Caller } from "../base/caller.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { refusedToken } from "./challenge.ts";
 import { type ClaimNames, callerFromClaims } from "./claims.ts";
-import type { IssuerKeys } from "./issuer-keys.ts";
-
-/**
- * Signature algorithms that are accepted: asymmetric ones only, so that a public key can never pass for a secret, and
- * named one by one, so that a new version of a library adds none. RSA keys have at least 2048 bits (RFC 7518 §3.3).
- */
-const algorithms = [
-  ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
-  ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
-];
+import { signatureAlgorithms } from "./signature-algorithms.ts";
 
 /**
  * Media types of an access token, lowercase (RFC 9068 §2.1; `JWT` and none for issuers older than it). An ID token or
@@ -36,9 +35,18 @@ export interface TokenRules {
   /** Must be `aud` or in it. */
   readonly audience: string;
   readonly claims: ClaimNames;
+  /** What a caller with such a token comes from. */
+  readonly authSource: AuthSource;
   /** Seconds by which the issuer's clock may differ from ours, for `exp`, `nbf` and `iat`. */
   readonly clockToleranceSeconds: number;
 }
+
+/** Finds the key that a token names; rejects with a `ServiceError` where there is none, or as jose's key sets do. */
+export type FindKey = (
+  header: JWSHeaderParameters,
+  jws: FlattenedJWSInput,
+  signal: AbortSignal,
+) => Promise<Awaited<ReturnType<JWTVerifyGetKey>>>;
 
 /**
  * Verifies an access token: `typ`, algorithm, signature, `iss`, `aud`, `exp` (required), `nbf`, `iat`, and the claims
@@ -50,23 +58,23 @@ export interface TokenRules {
 export async function verifyToken(
   token: string,
   rules: TokenRules,
-  keys: IssuerKeys,
+  findKey: FindKey,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<VerifiedToken> {
-  const findKey: JWTVerifyGetKey = (header, jws) => {
+  const getKey: JWTVerifyGetKey = (header, jws) => {
     checkType(header);
-    return keys.find(header, jws, signal);
+    return findKey(header, jws, signal);
   };
-  const payload = await verifySignature(token, findKey, {
-    algorithms,
+  const payload = await verifySignature(token, getKey, {
+    algorithms: signatureAlgorithms,
     issuer: rules.issuer,
     audience: rules.audience,
     clockTolerance: rules.clockToleranceSeconds,
     currentDate: new Date(clock.now()),
   });
   return {
-    caller: callerFromClaims(payload, rules.claims, "bearer_token"),
+    caller: callerFromClaims(payload, rules.claims, rules.authSource),
     confirmation: Object.hasOwn(payload, "cnf") ? payload.cnf : undefined,
     expiresAtMs: checkTimes(payload, clock.now() / 1000 + rules.clockToleranceSeconds) * 1000,
   };

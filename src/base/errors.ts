@@ -53,6 +53,8 @@ export interface RefusalDetails {
   readonly retryAfterSeconds?: number;
   /** Value of `WWW-Authenticate` (RFC 6750 §3, RFC 9449 §7.1). */
   readonly challenge?: string;
+  /** Value of `DPoP-Nonce` (RFC 9449 §9). */
+  readonly dpopNonce?: string;
   /** Kept for the log, never sent. */
   readonly cause?: unknown;
 }

@@ -40,9 +40,30 @@ export function isInNetworks(networks: readonly Network[], peerAddress: string):
   );
 }
 
+/**
+ * What stands for a peer address where callers are counted: an IPv4 address, or the /64 block of an IPv6 address, since
+ * whoever holds one holds all of it. What is no address is the empty text.
+ */
+export function addressGroup(peerAddress: string): string {
+  if (!ipaddr.isValid(peerAddress)) return "";
+  const address = ipaddr.process(peerAddress);
+  if (address instanceof ipaddr.IPv4) return address.toString();
+  return `${new ipaddr.IPv6([...address.toByteArray().slice(0, 8), 0, 0, 0, 0, 0, 0, 0, 0])}/64`;
+}
+
 /** Whether a URL's host names this machine: `localhost`, `127.0.0.0/8`, `[::1]`. Takes `URL.hostname` as it is. */
 export function isLoopbackHost(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);
+}
+
+/** Whether a peer address, as a socket reports it, is one of this machine's own: `127.0.0.0/8` or `::1`. */
+export function isLoopbackAddress(peerAddress: string): boolean {
+  return ipaddr.isValid(peerAddress) && ipaddr.process(peerAddress).range() === "loopback";
+}
+
+/** Whether every address of the network is one of this machine's own. */
+export function isLoopbackNetwork({ address, prefixLength }: Network): boolean {
+  return address.range() === "loopback" && prefixLength >= (address.kind() === "ipv4" ? 8 : 128);
 }
 
 function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {

@@ -1,5 +1,9 @@
 #!/usr/bin/env node
-import { runCommandLine } from "./run.ts";
-import { processTerminal } from "./terminal.ts";
+import { prepareRuntime } from "../runtime.ts";
+
+prepareRuntime();
+// Imported afterwards, so that the compile cache has it.
+const { runCommandLine } = await import("./run.ts");
+const { processTerminal } = await import("./terminal.ts");
 
 await runCommandLine(process.argv.slice(2), processTerminal);

@@ -1,7 +1,7 @@
 import { randomFillSync } from "node:crypto";
 import type { Command } from "commander";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
-import { createOutput } from "./output.ts";
+import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** How long to wait for another process that migrates the same store. */
@@ -17,15 +17,22 @@ export function addMigrateCommand(program: Command, terminal: Terminal): void {
       if (store === undefined) return;
       if (store.kind !== "sqlite")
         return output.fail([`SVC_STORE: ${store.kind} stores are not migrated by this build`]);
-      const { migrateSqlite } = await import("../stores/sqlite/migrate.ts");
-      const { migrations } = await import("../stores/sqlite/schema.ts");
-      const applied = migrateSqlite({ path: store.path, random: (bytes) => randomFillSync(bytes), busyTimeoutMs });
-      const version = migrations.length;
-      output.succeed(
-        { store: "sqlite", schema_version: version, applied },
-        applied.length === 0
-          ? `schema version ${version}: nothing to do`
-          : `schema version ${version}: applied ${applied.join(", ")}`,
-      );
+      await migrate(store.path, output);
     });
+}
+
+async function migrate(path: string, output: Output): Promise<void> {
+  const { migrateSqlite } = await import("../stores/sqlite/migrate.ts");
+  const { migrations } = await import("../stores/sqlite/schema.ts");
+  let applied: readonly string[];
+  try {
+    applied = migrateSqlite({ path, random: (bytes) => randomFillSync(bytes), busyTimeoutMs });
+  } catch (error) {
+    return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+  }
+  const version = migrations.length;
+  output.succeed(
+    { store: "sqlite", schema_version: version, applied },
+    `schema version ${version}: ${applied.length === 0 ? "nothing to do" : `applied ${applied.join(", ")}`}`,
+  );
 }

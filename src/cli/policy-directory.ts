@@ -17,8 +17,7 @@ export async function compileOrReport(
   if (settings === undefined) return undefined;
   const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
   if (directory === undefined) return undefined;
-  const loaded = await readable(directory, output, () => loadPolicyDirectory(directory, fileSystem, settings));
-  if (loaded === undefined) return undefined;
+  const loaded = await loadPolicyDirectory(directory, fileSystem, settings);
   if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
   const compiled = compilePolicyBundle(loaded.bundle);
   return compiled.problems === undefined
@@ -28,19 +27,8 @@ export async function compileOrReport(
 
 /** Reads the directory's expected decisions; where they are not good, reports why and returns undefined. */
 export async function readTestsOrReport(directory: string, output: Output): Promise<readonly PolicyTest[] | undefined> {
-  const read = await readable(directory, output, () => loadPolicyTests(directory, fileSystem));
-  if (read === undefined) return undefined;
-  return read.problems.length > 0 ? reportProblems(read.problems, output) : read.tests;
-}
-
-async function readable<T>(directory: string, output: Output, read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error)) throw error;
-    output.fail([`${directory}: cannot be read (${String(error.code)})`]);
-    return undefined;
-  }
+  const { tests, problems } = await loadPolicyTests(directory, fileSystem);
+  return problems.length > 0 ? reportProblems(problems, output) : tests;
 }
 
 function reportProblems(problems: readonly PolicyProblem[], output: Output): undefined {

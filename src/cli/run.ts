@@ -1,5 +1,7 @@
 /** The commands, and how a command line becomes one of them. */
 import { Command, CommanderError } from "commander";
+import { addKeysCommands } from "./keys-commands.ts";
+import { addLedgerCommands } from "./ledger-commands.ts";
 import { addMigrateCommand } from "./migrate-command.ts";
 import { addPolicyCommands } from "./policy-commands.ts";
 import { addServeCommand } from "./serve-command.ts";
@@ -18,6 +20,8 @@ export async function runCommandLine(commandLine: readonly string[], terminal: T
   addServeCommand(program, terminal);
   addPolicyCommands(program, terminal);
   addMigrateCommand(program, terminal);
+  addKeysCommands(program, terminal);
+  addLedgerCommands(program, terminal);
   try {
     await program.parseAsync([...commandLine], { from: "user" });
   } catch (error) {

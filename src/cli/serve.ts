@@ -1,6 +1,7 @@
 /** Runs the service in this process until it is told to stop. */
 import { build } from "../app.ts";
 import type { ConfigFor } from "../config/uses.ts";
+import { startUpIsOver } from "../runtime.ts";
 
 export interface ServeOptions {
   readonly config: ConfigFor<"serve">;
@@ -9,7 +10,8 @@ export interface ServeOptions {
 /**
  * Listens, and resolves when SIGTERM or SIGINT has stopped the service. The exit code is 0 where everything in flight
  * finished within the grace period, 1 where something had to be cut off. A second signal ends the process at once.
- * Rejects where the service cannot start.
+ * SIGHUP takes the policy directories as they are, without waiting to see them change. Rejects where the service cannot
+ * start.
  */
 export async function serve({ config }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
@@ -27,10 +29,14 @@ export async function serve({ config }: ServeOptions): Promise<void> {
     await app.close();
     throw error;
   });
+  const onReload = () => void app.reloadPolicy();
+  process.on("SIGHUP", onReload);
+  startUpIsOver();
   app.logger.info({ url, ops_url: opsUrl, pid: process.pid }, "listening");
   const signal = await stop.promise;
   app.logger.info({ signal }, "stopping");
   const clean = await app.close();
+  process.off("SIGHUP", onReload);
   process.off("uncaughtException", onDefect);
   if (!clean) process.exitCode = 1;
 }

@@ -5,6 +5,8 @@ export interface Terminal {
   out(text: string): void;
   /** Writes to standard error. */
   err(text: string): void;
+  /** Whether a person watches standard error, so that long work may show how far it is. */
+  readonly isWatched?: boolean;
   /** Sets the code that the process ends with; 0 unless called. */
   exitCode(code: number): void;
 }
@@ -13,6 +15,7 @@ export interface Terminal {
 export const processTerminal: Terminal = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
+  isWatched: process.stderr.isTTY === true,
   exitCode: (code) => {
     process.exitCode = code;
   },

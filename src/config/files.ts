@@ -18,11 +18,12 @@ interface FileRule {
 
 const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
+const directory: FileRule["problem"] = (path, _config, files) =>
+  files.isDirectory(path) ? undefined : "is not a directory";
+
 const rules: readonly FileRule[] = [
-  {
-    key: "policyDir",
-    problem: (path, _config, files) => (files.isDirectory(path) ? undefined : "is not a directory"),
-  },
+  { key: "policyDir", problem: directory },
+  { key: "shadowPolicyDir", problem: directory },
   {
     key: "tlsCert",
     problem: (path, _config, files) => certificatesProblem(files.readText(path)),
@@ -35,6 +36,19 @@ const rules: readonly FileRule[] = [
       const certificate = config.tlsCert === undefined ? undefined : readCertificate(config.tlsCert, files);
       return certificate?.checkPrivateKey(key) === false ? "is not the key of SVC_TLS_CERT" : undefined;
     },
+  },
+  {
+    key: "dpopNonceKey",
+    problem: (path, _config, files) =>
+      files.readText(path).trim().length < 32 ? "holds a secret of fewer than 32 characters" : undefined,
+  },
+  {
+    key: "sessionKey",
+    problem: (path, _config, files) =>
+      // The first key signs, and so must be a private one; those after it may be public.
+      parseKey(files.readText(path)) === undefined
+        ? "does not begin with a private key in PEM, without a passphrase"
+        : undefined,
   },
   {
     key: "tlsClientCa",

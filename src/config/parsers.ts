@@ -1,5 +1,6 @@
 /** Parsers of single values. Each throws `ValueProblem` and never repeats the value: it may hold a secret. */
 import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
+import { parseThumbprint } from "../base/thumbprint.ts";
 import { type Parser, text, ValueProblem } from "./raw.ts";
 
 /** Where a listener binds. */
@@ -105,6 +106,13 @@ export function trustedNetwork(value: string): Network {
   }
   if (network.prefixLength === 0) throw new ValueProblem("must not trust every address");
   return network;
+}
+
+/** The thumbprint of one certificate: 32 bytes. */
+export function thumbprint(value: string): Uint8Array {
+  const bytes = parseThumbprint(value);
+  if (bytes === undefined) throw new ValueProblem("must be SHA-256 thumbprints in base64url, 43 characters each");
+  return bytes;
 }
 
 /** Where records are kept. */

@@ -16,6 +16,7 @@ import {
   path,
   scope,
   storeLocation,
+  thumbprint,
   trustedNetwork,
   wordOf,
 } from "./parsers.ts";
@@ -103,7 +104,18 @@ export const settings = {
     oneOf(proofsOfPossession),
     `What a token is bound to: ${proofsOfPossession.join(", ")}`,
   ),
-  oidcIssuer: optional("SVC_OIDC_ISSUER", "none; needed to serve", issuer, "Token issuer; http on loopback only"),
+  dpopNonceKey: optional(
+    "SVC_DPOP_NONCE_KEY",
+    "proofs need no nonce",
+    path,
+    "File with a secret of 32 characters or more, the same for all replicas: DPoP proofs must carry a nonce made of it",
+  ),
+  oidcIssuer: optional(
+    "SVC_OIDC_ISSUER",
+    "none; needed where access tokens are taken",
+    issuer,
+    "Token issuer; http on loopback only",
+  ),
   oidcAudience: given(
     "SVC_OIDC_AUDIENCE",
     "api://svc-platform-api",
@@ -133,6 +145,12 @@ export const settings = {
     trustedNetwork,
     "Addresses or CIDR blocks of the ingress whose forwarded headers are believed",
   ),
+  trustedProxyCertificates: optionalList(
+    "SVC_TRUSTED_PROXY_CERTIFICATES",
+    "the ingress is known by its address alone",
+    thumbprint,
+    "TLS client certificates of the ingress, of which it must show one: SHA-256 thumbprints, base64url",
+  ),
   forwardedCertFormat: given(
     "SVC_FORWARDED_CERT_FORMAT",
     "thumbprint",
@@ -155,7 +173,24 @@ export const settings = {
     "Where records are kept: sqlite:<path>, postgres://…",
   ),
   policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
-  shadowPolicyDir: optional("SVC_SHADOW_POLICY_DIR", "none", path, "Directory of a candidate policy set"),
+  policyPollMs: given(
+    "SVC_POLICY_POLL_MS",
+    "1000",
+    integer(100, 3_600_000),
+    "Time between two looks at the policy directories for changes, 100 to 3600000 ms",
+  ),
+  shadowPolicyDir: optional(
+    "SVC_SHADOW_POLICY_DIR",
+    "none",
+    path,
+    "Directory of a candidate policy set: asked beside the one in force, without a say",
+  ),
+  shadowPercent: given(
+    "SVC_SHADOW_PERCENT",
+    "100",
+    integer(1, 100),
+    "Share of the decisions that the candidate is asked about too, 1 to 100 percent",
+  ),
   keyReferences: given(
     "SVC_KEY_REFERENCES",
     '{"kms://*":{"mode":"wrapped_key_reference","origin":"kms"}}',
@@ -194,8 +229,13 @@ export const settings = {
   ),
   witnesses: optionalList("SVC_WITNESSES", "none", witnessUrl, "Witnesses that cosign checkpoints: base URLs"),
 
-  sessionClients: optional("SVC_SESSION_CLIENTS", "no session route", path, "File of the session route's clients"),
-  sessionKey: optional("SVC_SESSION_KEY", "no session route", path, "File of the key that signs session tokens"),
+  sessionClients: optional("SVC_SESSION_CLIENTS", "no session route", path, "JSON file of the session route's clients"),
+  sessionKey: optional(
+    "SVC_SESSION_KEY",
+    "no session route",
+    path,
+    "PEM file: keys of session tokens, P-256 or Ed25519; the first signs, all of them verify",
+  ),
 
   explorer: given("SVC_EXPLORER", "on", onOff, "Whether the interactive explorer is served"),
   reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),

@@ -21,13 +21,6 @@ function missing<K extends Key>(
 }
 
 export const unavailable: readonly Unavailable<Key>[] = [
-  missing("authMode", "trusted-header modes: use bearer_token", (mode) => mode !== "bearer_token"),
-  missing("proofOfPossession", "DPoP: use mtls or none", (proof) => proof === "dpop"),
   missing("store", "PostgreSQL store: use sqlite:<path>", (store) => store.kind === "postgres"),
-  missing("shadowPolicyDir", "shadow policies"),
-  missing("ledgerKey", "signed checkpoints"),
-  missing("anchor", "anchor"),
   missing("witnesses", "witnesses"),
-  missing("sessionClients", "session route"),
-  missing("sessionKey", "session route"),
 ];

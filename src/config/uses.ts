@@ -7,14 +7,20 @@ const keys = {
   // Apart from the above: a directory on the command line takes its place.
   policy_directory: ["policyDir"],
   migrate: ["store"],
+  keys: ["ledgerKey"],
+  ledger: ["store", "anchor", "ledgerKey"],
+  clients: ["sessionClients"],
 } as const satisfies Record<string, readonly Key[]>;
 
 /** Settings without which the command cannot do its work. */
 const requiredKeys = {
-  serve: ["oidcIssuer", "policyDir", "ledgerOrigin"],
+  serve: ["policyDir", "ledgerOrigin"],
   policy: [],
   policy_directory: ["policyDir"],
   migrate: [],
+  keys: [],
+  ledger: [],
+  clients: ["sessionClients"],
 } as const satisfies Record<string, readonly Key[]>;
 
 /** What the configuration is read for. */

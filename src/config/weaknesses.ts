@@ -1,5 +1,5 @@
 /** Combinations of settings that would start a service that is open, or that cannot work. Each refuses to start. */
-import { isLoopbackHost } from "../base/network.ts";
+import { isLoopbackHost, isLoopbackNetwork } from "../base/network.ts";
 import type { Config, Key } from "./settings.ts";
 
 interface Weakness {
@@ -10,6 +10,13 @@ interface Weakness {
 }
 
 export const weaknesses: readonly Weakness[] = [
+  {
+    keys: ["oidcIssuer", "authMode", "sessionClients"],
+    problem: ({ oidcIssuer, authMode, sessionClients }) =>
+      oidcIssuer === undefined && authMode !== "trusted_headers" && sessionClients === undefined
+        ? "is required"
+        : undefined,
+  },
   {
     keys: ["oidcIssuer"],
     problem: ({ oidcIssuer }) => {
@@ -42,6 +49,42 @@ export const weaknesses: readonly Weakness[] = [
         : undefined,
   },
   {
+    keys: ["proofOfPossession", "publicUrl", "listen"],
+    problem: ({ proofOfPossession, publicUrl, listen }) =>
+      proofOfPossession === "dpop" && publicUrl === undefined && !listen.loopback
+        ? "is dpop, but callers off loopback cannot be held to a URL: set SVC_PUBLIC_URL"
+        : undefined,
+  },
+  {
+    keys: ["dpopNonceKey", "proofOfPossession"],
+    problem: ({ dpopNonceKey, proofOfPossession }) =>
+      dpopNonceKey !== undefined && proofOfPossession !== "dpop" ? "needs SVC_PROOF_OF_POSSESSION=dpop" : undefined,
+  },
+  {
+    keys: ["authMode", "trustedProxies"],
+    problem: ({ authMode, trustedProxies }) =>
+      authMode !== "bearer_token" && trustedProxies.length === 0
+        ? "believes identity headers, but of nobody: name the ingress in SVC_TRUSTED_PROXIES"
+        : undefined,
+  },
+  {
+    keys: ["authMode", "trustedProxies", "trustedProxyCertificates", "listen"],
+    problem: ({ authMode, trustedProxies, trustedProxyCertificates, listen }) =>
+      authMode !== "bearer_token" &&
+      !listen.loopback &&
+      trustedProxyCertificates.length === 0 &&
+      !trustedProxies.every(isLoopbackNetwork)
+        ? "would believe identity headers over an unauthenticated hop: pin the ingress in SVC_TRUSTED_PROXY_CERTIFICATES"
+        : undefined,
+  },
+  {
+    keys: ["trustedProxyCertificates", "trustedProxies", "tlsClientCa"],
+    problem: ({ trustedProxyCertificates, trustedProxies, tlsClientCa }) =>
+      trustedProxyCertificates.length > 0 && (trustedProxies.length === 0 || tlsClientCa === undefined)
+        ? "needs SVC_TRUSTED_PROXIES, and SVC_TLS_CLIENT_CA to see a certificate"
+        : undefined,
+  },
+  {
     keys: ["tlsCert", "tlsKey"],
     problem: ({ tlsCert, tlsKey }) => (tlsCert !== undefined && tlsKey === undefined ? "needs SVC_TLS_KEY" : undefined),
   },
@@ -60,6 +103,27 @@ export const weaknesses: readonly Weakness[] = [
     problem: ({ sessionClients, sessionKey }) =>
       (sessionClients === undefined) !== (sessionKey === undefined)
         ? "and SVC_SESSION_KEY are set together or not at all"
+        : undefined,
+  },
+  {
+    keys: ["sessionClients", "authMode"],
+    problem: ({ sessionClients, authMode }) =>
+      sessionClients !== undefined && authMode === "trusted_headers"
+        ? "is for tokens, which SVC_AUTH_MODE=trusted_headers does not take"
+        : undefined,
+  },
+  {
+    keys: ["sessionClients", "proofOfPossession"],
+    problem: ({ sessionClients, proofOfPossession }) =>
+      sessionClients !== undefined && proofOfPossession === "dpop"
+        ? "is for tokens that are bound to no DPoP key: SVC_PROOF_OF_POSSESSION must be mtls or none"
+        : undefined,
+  },
+  {
+    keys: ["sessionClients", "publicUrl", "serviceName", "oidcIssuer"],
+    problem: ({ sessionClients, publicUrl, serviceName, oidcIssuer }) =>
+      sessionClients !== undefined && (publicUrl ?? serviceName) === oidcIssuer
+        ? "would give its tokens the name of SVC_OIDC_ISSUER: SVC_PUBLIC_URL must be another"
         : undefined,
   },
 ];

@@ -1,5 +1,6 @@
 /** Members and values that several answers share. */
 import type { KeyTransportMode } from "../base/vocabulary.ts";
+import type { Receipt } from "../ledger/ports.ts";
 import type { Decided } from "./decision.ts";
 import type { PlatformDomain } from "./platform-domains.ts";
 
@@ -19,11 +20,12 @@ export interface DecisionMembers {
   readonly decisionId: string;
   readonly policyRevision: string;
   readonly reasons: readonly string[];
+  readonly receipt: Receipt;
 }
 
 export function decisionMembers(decided: Decided): DecisionMembers {
-  const { allow, requiredScopes, decisionId, policyRevision, reasons } = decided;
-  return { allow, requiredScopes, decisionId, policyRevision, reasons };
+  const { allow, requiredScopes, decisionId, policyRevision, reasons, receipt } = decided;
+  return { allow, requiredScopes, decisionId, policyRevision, reasons, receipt };
 }
 
 /** `execution.key_transport`; absent where the caller holds the key itself, and on a denial. */

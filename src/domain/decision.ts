@@ -2,7 +2,8 @@
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
-import type { Claimed, Guidance, PolicyAction, PolicyDecision, PolicyEngine } from "../policy/decision.ts";
+import type { Receipt } from "../ledger/ports.ts";
+import type { Claimed, Guidance, PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
 import type { Described } from "./requests.ts";
@@ -10,6 +11,8 @@ import { union } from "./routes.ts";
 
 export interface DecisionDependencies extends DomainDependencies {
   readonly engine: PolicyEngine;
+  /** Told of each decision once it is recorded. Returns at once and does not throw. */
+  readonly observe?: (query: PolicyQuery, decision: PolicyDecision, decisionId: RecordId) => void;
 }
 
 /** A decision that is recorded. */
@@ -25,6 +28,8 @@ export interface Decided {
   readonly guidance: Guidance;
   /** Scopes of the route, default ones included, and those that policy requires besides. */
   readonly requiredScopes: readonly string[];
+  /** Of the decision's record. */
+  readonly receipt: Receipt;
 }
 
 /**
@@ -34,18 +39,20 @@ export interface Decided {
  * @throws ServiceError `store_unavailable`: then nothing was decided
  */
 export async function decide(
-  { deployment, engine, ledger, clock, random }: DecisionDependencies,
+  { deployment, engine, observe, ledger, clock, random }: DecisionDependencies,
   call: CallIdentity,
   question: { readonly route: SdkRoute; readonly action: PolicyAction; readonly claimed: Claimed },
   request: JsonObject,
 ): Promise<Decided> {
   const { route, action, claimed } = question;
-  const decision = engine.decide({ caller: call.caller, action, claimed });
+  const query = { caller: call.caller, action, claimed };
+  const decision = engine.decide(query);
   const guidance = decision.allow ? decision.guidance : denied(decision.guidance);
   const decisionId = newRecordId(clock, random);
   const outcome = outcomeOf(decision, guidance, call.caller.scopes);
   const record = newRecord("decision", decisionId, call, route, request, outcome);
-  await ledger.append({ ...record, policyRevision: decision.policyRevision });
+  const { receipt } = await ledger.append({ ...record, policyRevision: decision.policyRevision });
+  observe?.(query, decision, decisionId);
   return {
     decisionId,
     allow: decision.allow,
@@ -54,6 +61,7 @@ export async function decide(
     inputs: decision.inputs,
     guidance,
     requiredScopes: union(deployment.scopes.required(route), guidance.requiredScopes),
+    receipt,
   };
 }
 

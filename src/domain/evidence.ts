@@ -2,9 +2,11 @@
 import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
 import type { ArtifactKind, ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
+import type { Receipt } from "../ledger/ports.ts";
 import { type AnswerTail, plaintextTransport } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
 import type { DomainDependencies } from "./deployment.ts";
+import { appendOnce } from "./idempotency.ts";
 import { platformDomains } from "./platform-domains.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
 import type { EvidenceRequest } from "./requests.ts";
@@ -47,14 +49,20 @@ export interface EvidenceAnswer extends AnswerTail {
     readonly sendOnly: readonly string[];
     /** Members of this event that link it to other records: those that it has, the decision only if it matches. */
     readonly correlateBy: readonly string[];
+    readonly receipt: Receipt;
   };
 }
 
+/** The answer as it is known before the event is recorded. */
+type Unreceipted = Omit<EvidenceAnswer, "ingestion"> & {
+  readonly ingestion: Omit<EvidenceAnswer["ingestion"], "receipt">;
+};
+
 export interface Evidence {
   /**
-   * Records the event. Resolves when it is durable.
+   * Records the event. Resolves when it is durable. The same event under the same idempotency key is recorded once.
    *
-   * @throws ServiceError `invalid_request` where `occurred_at` is no RFC 3339 timestamp or the profile is not one that
+   * @throws ServiceError `idempotency_conflict`, `invalid_request` where `occurred_at` is no RFC 3339 timestamp or the profile is not one that
    *   the deployment supports, `store_unavailable`
    */
   record(call: CallIdentity, request: EvidenceRequest): Promise<EvidenceAnswer>;
@@ -75,9 +83,9 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
       const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, citing);
       const recordId = newRecordId(clock, random);
       const outcome = { accepted: true, citation: citation.result };
-      await ledger.append(newRecord("evidence", recordId, call, "evidence", request, outcome));
+      const record = newRecord("evidence", recordId, call, "evidence", request, outcome);
       const correlateBy = correlations(request, citation);
-      return {
+      const prepared: Unreceipted = {
         requestSummary: summary(request),
         ingestion: {
           accepted: true,
@@ -96,6 +104,9 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
           ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
         ],
       };
+      const answering = { call, route: "evidence", record, payload: sent, answer: prepared } as const;
+      const { answer, receipt } = await appendOnce(ledger, answering);
+      return { ...answer, ingestion: { ...answer.ingestion, receipt } };
     },
   };
 }

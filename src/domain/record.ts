@@ -10,6 +10,8 @@ import { routePath } from "./routes.ts";
 export interface CallIdentity {
   readonly caller: Caller;
   readonly requestId: RequestId;
+  /** Under which the caller may send the same call again: 1 to 128 visible characters. */
+  readonly idempotencyKey?: string | undefined;
 }
 
 /** A record of this call that lacks only what `kind` asks for besides. */

@@ -1,10 +1,12 @@
 /** Answer of `artifact-register`. */
 import { newRecordId } from "../base/ids.ts";
 import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
+import type { Receipt } from "../ledger/ports.ts";
 import type { AnswerTail } from "./answer.ts";
 import { type DerivedArtifact, deriveArtifact } from "./artifact-object.ts";
 import { type Citation, cite } from "./citation.ts";
 import type { DomainDependencies } from "./deployment.ts";
+import { appendOnce } from "./idempotency.ts";
 import { stripLocator } from "./locator.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
@@ -36,8 +38,14 @@ export interface RegistrationAnswer extends AnswerTail {
     /** What was done; empty where the registration is not accepted. */
     readonly catalogActions: readonly string[];
     readonly evidenceExpected: readonly string[];
+    readonly receipt: Receipt;
   };
 }
+
+/** The answer as it is known before the registration is recorded. */
+type Unreceipted = Omit<RegistrationAnswer, "registration"> & {
+  readonly registration: Omit<RegistrationAnswer["registration"], "receipt">;
+};
 
 export interface RegistrationDependencies extends DomainDependencies {
   readonly hasher: ArtifactHasher;
@@ -45,12 +53,14 @@ export interface RegistrationDependencies extends DomainDependencies {
 
 export interface Registrations {
   /**
-   * Registers. Resolves when the record is durable, also where the answer is not accepted.
+   * Registers. Resolves when the record is durable, also where the answer is not accepted. The same registration under
+   * the same idempotency key is recorded once.
    *
    * @param request with the locator as it was sent
    * @param objectBase64 the artifact's bytes, hashed and dropped
    * @param signal ends the hashing
-   * @throws ServiceError `invalid_request`, `rate_limited` (too much to hash), `store_unavailable`
+   * @throws ServiceError `idempotency_conflict`, `invalid_request`, `rate_limited` (too much to hash),
+   *   `store_unavailable`
    */
   register(
     call: CallIdentity,
@@ -81,13 +91,18 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
         artifact_size_bytes: derived?.sizeBytes,
       };
       const recordId = newRecordId(clock, random);
-      await ledger.append(newRecord("registration", recordId, call, "artifact-register", request, outcome));
-      return {
+      const record = newRecord("registration", recordId, call, "artifact-register", request, outcome);
+      const prepared: Unreceipted = {
         requestSummary: summary(sent, derived),
         registration: registration(deployment.scopes.required("artifact-register"), sent, derived, citation),
         platformDomains: platformDomains(live),
         warnings: registrationWarnings(sent, request, derived, citation),
       };
+      // The object is known by its CID.
+      const payload = { ...sent, artifact_object: derived?.cid };
+      const answering = { call, route: "artifact-register", record, payload, answer: prepared } as const;
+      const { answer, receipt } = await appendOnce(ledger, answering);
+      return { ...answer, registration: { ...answer.registration, receipt } };
     },
   };
 }
@@ -127,7 +142,7 @@ function registration(
   request: RegistrationRequest,
   derived: DerivedArtifact | undefined,
   citation: Citation,
-): RegistrationAnswer["registration"] {
+): Unreceipted["registration"] {
   const accepted = isAccepted(citation);
   const actions = [
     "record_artifact_metadata",

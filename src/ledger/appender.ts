@@ -3,10 +3,21 @@
  * commit; each is answered only when that commit is confirmed.
  */
 import { ServiceError } from "../base/errors.ts";
+import type { JsonObject } from "../base/json.ts";
 import { assertCanonical } from "./canonical.ts";
 import type { Appended, NewRecord } from "./ports.ts";
 import { type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
-import { type BatchWriter, UnstorableError } from "./store.ts";
+import type { LogSigner } from "./signer.ts";
+import {
+  type BatchPlace,
+  type BatchWriter,
+  type PlacedRecord,
+  type StoredTree,
+  type Unplaced,
+  UnsoundLogError,
+  UnstorableError,
+} from "./store.ts";
+import { formatTlogProof } from "./tlog-proof.ts";
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
@@ -34,22 +45,24 @@ const retryAfterSeconds = 1;
 
 export class Appender {
   readonly #writer: BatchWriter;
+  readonly #signer: LogSigner;
   readonly #limits: AppenderLimits;
   readonly #queues: TenantQueues;
   #writesInFlight = 0;
   #scheduled = false;
   #closed: PromiseWithResolvers<void> | undefined;
 
-  constructor(writer: BatchWriter, limits: AppenderLimits = defaultAppenderLimits) {
+  constructor(writer: BatchWriter, signer: LogSigner, limits: AppenderLimits = defaultAppenderLimits) {
     this.#writer = writer;
+    this.#signer = signer;
     this.#limits = limits;
     this.#queues = new TenantQueues(limits);
   }
 
   /**
    * Resolves when the record is durable. Rejects with `ServiceError`: `invalid_request` for a record that is too large
-   * or cannot be written as canonical JSON, `store_unavailable` when the tenant's queue is full or the store failed,
-   * `internal` when the store refuses this very record, such as one whose id is taken.
+   * or cannot be written as canonical JSON, `store_unavailable` when the tenant's queue is full, its log unsound or the
+   * store failed, `idempotency_conflict` when the record's idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose id is taken.
    */
   append(record: NewRecord): Promise<Appended> {
     return new Promise((resolve, reject) => {
@@ -121,22 +134,32 @@ export class Appender {
       );
       shares.forEach((share, index) => {
         const place = places[index];
-        if (place === undefined) throw new Error("The store answered fewer batches than it was given.");
-        share.waiting.forEach(({ recordId, resolve }, position) => {
-          const { log, recordedAt, firstLeafIndex } = place;
-          resolve({ recordId, log, recordedAt, leafIndex: firstLeafIndex + position });
-        });
+        if (place?.results.length !== share.waiting.length) throw new Error("The store left a record unanswered.");
+        this.#answer(share, place);
       });
     } catch (error) {
       if (!(error instanceof UnstorableError)) throw error;
       const halves = halve(shares);
       if (halves === undefined) {
-        const refusal = new ServiceError("internal", "The record cannot be stored.", { cause: error });
+        const refusal =
+          error instanceof UnsoundLogError
+            ? unavailable("The log cannot be continued.", error)
+            : new ServiceError("internal", "The record cannot be stored.", { cause: error });
         for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
         return;
       }
       for (const half of halves) await this.#write(half); // one after the other: order within a tenant holds
     }
+  }
+
+  /** What the store has done is committed and anchored: now, and not before, its trees are signed. */
+  #answer({ waiting }: Share, { log, results }: BatchPlace): void {
+    const sign = once((tree: StoredTree) => this.#signer.sign({ origin: log, ...tree }));
+    waiting.forEach(({ resolve, reject }, position) => {
+      const result = results[position] as BatchPlace["results"][number];
+      if (typeof result === "string") reject(new ServiceError("idempotency_conflict", conflicts[result]));
+      else resolve(appended(log, result, sign(result.tree)));
+    });
   }
 
   /** The store failed: everyone who waits is told now, rather than one failing write after the other. */
@@ -150,6 +173,35 @@ export class Appender {
   #settleClose(): void {
     if (this.#closed !== undefined && this.#queues.isIdle) this.#closed.resolve();
   }
+}
+
+const conflicts: Readonly<Record<Unplaced, string>> = {
+  conflict: "The idempotency key was used for another payload.",
+  erased: "The record that was made under this idempotency key has been erased.",
+};
+
+function appended(log: string, placed: PlacedRecord, checkpoint: string): Appended {
+  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, keptAnswer } = placed;
+  const proof = formatTlogProof(leafIndex, path, checkpoint);
+  const receipt = { recordId, logOrigin: log, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
+  return {
+    recordId,
+    log,
+    leafIndex,
+    recordedAt,
+    receipt,
+    ...(keptAnswer !== undefined && { keptAnswer: JSON.parse(keptAnswer) as JsonObject }),
+  };
+}
+
+/** Signs each tree once: the records of a batch share theirs. */
+function once(sign: (tree: StoredTree) => string): (tree: StoredTree) => string {
+  const signed = new Map<number, string>();
+  return (tree) => {
+    const checkpoint = signed.get(tree.size) ?? sign(tree);
+    signed.set(tree.size, checkpoint);
+    return checkpoint;
+  };
 }
 
 /** Two halves, by tenant while there are several; undefined for a single record. */

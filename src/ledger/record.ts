@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import type { RecordId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import { canonicalObject, canonicalText } from "./canonical.ts";
-import type { NewRecord, RecordKind } from "./ports.ts";
+import type { NewRecord, RecordCaller, RecordKind } from "./ports.ts";
 
 /** What the ledger adds under the lock of the log's head. */
 export interface Place {
@@ -13,10 +13,16 @@ export interface Place {
   readonly recordedAt: string;
 }
 
-/** What a record is made of. */
-type RecordSource = Omit<NewRecord, "kind" | "policyRevision"> & { readonly kind: RecordKind };
+/** What the ledger can append: what callers did, and what the operator did to the log itself. */
+export type AppendedRecord = Omit<NewRecord, "kind" | "caller"> & {
+  readonly kind: Exclude<RecordKind, "genesis">;
+  readonly caller: RecordCaller;
+};
 
-/** Canonical bytes of the record of what a caller did. Members that the format does not have are left out. */
+/** What a record is made of. */
+type RecordSource = Omit<AppendedRecord, "kind" | "policyRevision"> & { readonly kind: RecordKind };
+
+/** Canonical bytes of a record. Members that the format does not have are left out. */
 export function recordBytes(record: RecordSource, { log, recordedAt }: Place): Uint8Array {
   const { principal_id, subject, auth_source } = record.caller;
   const request = canonicalText(record.request);
@@ -40,7 +46,7 @@ export function recordBytes(record: RecordSource, { log, recordedAt }: Place): U
  * The first record of every log. It ties the opaque origin to the tenant, and names the call that opened the log; it
  * asks nothing and decides nothing, so its request and outcome are empty.
  */
-export function genesisRecordBytes(recordId: RecordId, first: NewRecord, place: Place): Uint8Array {
+export function genesisRecordBytes(recordId: RecordId, first: AppendedRecord, place: Place): Uint8Array {
   return recordBytes({ ...first, kind: "genesis", recordId, request: {}, outcome: {} }, place);
 }
 

@@ -12,6 +12,7 @@ export const openingBytes = 32;
 // Fixed for ever, whatever the deployment calls its service: they are part of the stored format.
 const commitmentInfo = "platform-ledger/v1/commitment";
 const sealInfo = "platform-ledger/v1/seal";
+const answerInfo = "platform-ledger/v1/answer";
 const commitmentPrefix = "hmac-sha256:";
 
 const noSalt = new Uint8Array(0);
@@ -32,11 +33,17 @@ export interface Sealed {
 
 /** Commits to a record and seals it. The opening must be 32 fresh random bytes, used for this record alone. */
 export function seal(record: Uint8Array, opening: Uint8Array): Sealed {
-  const cipher = createCipheriv("aes-256-gcm", deriveKey(opening, sealInfo), nonce);
-  cipher.setAAD(sealVersion);
-  const ciphertext = cipher.update(record);
-  cipher.final();
-  return { commitment: commit(record, opening), sealed: Buffer.concat([sealVersion, ciphertext, cipher.getAuthTag()]) };
+  return { commitment: commit(record, opening), sealed: encrypt(record, deriveKey(opening, sealInfo)) };
+}
+
+/** Seals what was answered about a record under the record's own opening, so that both are erased together. */
+export function sealAnswer(answer: Uint8Array, opening: Uint8Array): Uint8Array {
+  return encrypt(answer, deriveKey(opening, answerInfo));
+}
+
+/** Opens what `sealAnswer` sealed. Throws when the opening is not its record's or any byte differs. */
+export function openAnswer(sealed: Uint8Array, opening: Uint8Array): Uint8Array {
+  return decrypt(sealed, deriveKey(opening, answerInfo));
 }
 
 /**
@@ -44,12 +51,7 @@ export function seal(record: Uint8Array, opening: Uint8Array): Sealed {
  * byte differs, or when the record is not the one that was committed to.
  */
 export function open(sealed: Uint8Array, opening: Uint8Array, commitment: string): Uint8Array {
-  if (sealed.length < 1 + tagBytes || sealed[0] !== sealVersion[0])
-    throw new Error("The sealed record has an unknown format.");
-  const decipher = createDecipheriv("aes-256-gcm", deriveKey(opening, sealInfo), nonce, { authTagLength: tagBytes });
-  decipher.setAAD(sealVersion);
-  decipher.setAuthTag(sealed.subarray(sealed.length - tagBytes));
-  const record = Buffer.concat([decipher.update(sealed.subarray(1, sealed.length - tagBytes)), decipher.final()]);
+  const record = decrypt(sealed, deriveKey(opening, sealInfo));
   if (!verifyCommitment(record, opening, commitment))
     throw new Error("The record is not the one that its leaf commits to.");
   return record;
@@ -66,6 +68,24 @@ export function verifyCommitment(record: Uint8Array, opening: Uint8Array, commit
   const expected = Buffer.from(commit(record, opening));
   const given = Buffer.from(commitment);
   return expected.length === given.length && timingSafeEqual(expected, given);
+}
+
+/** The key must never encrypt anything else. */
+function encrypt(plain: Uint8Array, key: Uint8Array): Uint8Array {
+  const cipher = createCipheriv("aes-256-gcm", key, nonce);
+  cipher.setAAD(sealVersion);
+  const ciphertext = cipher.update(plain);
+  cipher.final();
+  return Buffer.concat([sealVersion, ciphertext, cipher.getAuthTag()]);
+}
+
+function decrypt(sealed: Uint8Array, key: Uint8Array): Uint8Array {
+  if (sealed.length < 1 + tagBytes || sealed[0] !== sealVersion[0])
+    throw new Error("The sealed bytes have an unknown format.");
+  const decipher = createDecipheriv("aes-256-gcm", key, nonce, { authTagLength: tagBytes });
+  decipher.setAAD(sealVersion);
+  decipher.setAuthTag(sealed.subarray(sealed.length - tagBytes));
+  return Buffer.concat([decipher.update(sealed.subarray(1, sealed.length - tagBytes)), decipher.final()]);
 }
 
 function deriveKey(opening: Uint8Array, info: string): Uint8Array {

@@ -2,8 +2,8 @@
 import { v7 } from "uuid";
 import type { RecordId } from "../base/ids.ts";
 import { leafBytes } from "./leaf.ts";
-import type { NewRecord, RecordKind } from "./ports.ts";
-import { genesisRecordBytes, type Place, recordBytes } from "./record.ts";
+import type { RecordKind } from "./ports.ts";
+import { type AppendedRecord, genesisRecordBytes, type Place, recordBytes } from "./record.ts";
 import { openingBytes, seal } from "./sealing.ts";
 
 /** The newest state of a log. */
@@ -22,6 +22,8 @@ export interface SealedEntry {
   readonly leaf: Uint8Array;
   readonly sealed: Uint8Array;
   readonly opening: Uint8Array;
+  /** What is sealed, for the receipt; never stored as it is. */
+  readonly record: Uint8Array;
 }
 
 /** What the records of one batch share. */
@@ -53,7 +55,7 @@ export function seedBytes(recordCount: number): number {
  */
 export function sequence(
   head: LogHead | undefined,
-  records: readonly [NewRecord, ...NewRecord[]],
+  records: readonly [AppendedRecord, ...AppendedRecord[]],
   nowMs: number,
   seed: Uint8Array,
   originPrefix: string,
@@ -101,7 +103,7 @@ function sealEntry(
     ...(policyRevision === undefined ? {} : { policy_revision: policyRevision }),
     commitment,
   });
-  return { leafIndex, recordId, leaf, sealed, opening };
+  return { leafIndex, recordId, leaf, sealed, opening, record };
 }
 
 /** Opaque, so that an origin tells nothing of its tenant; hexadecimal, so that it fits a signed note's key name. */

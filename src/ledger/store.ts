@@ -1,6 +1,9 @@
 /** What the ledger asks of a store. */
 import type { RecordId, TenantId } from "../base/ids.ts";
+import type { LogName } from "./log-name.ts";
 import type { StoredRecord } from "./ports.ts";
+import type { TileName } from "./tiles.ts";
+import type { Hash } from "./tree.ts";
 
 /** Records of one tenant, in order. Each is the JSON text of a `NewRecord`: text crosses threads and waits cheaply. */
 export interface TenantBatch {
@@ -9,12 +12,43 @@ export interface TenantBatch {
   readonly records: readonly string[];
 }
 
-/** Where a batch ended up: its records stand at consecutive indices. */
-export interface BatchPlace {
-  readonly log: string;
-  readonly firstLeafIndex: number;
+/** A tree of a log: all leaves before `size`, and the root over them. */
+export interface StoredTree {
+  readonly size: number;
+  readonly root: Uint8Array;
+}
+
+/** Where a record stands, and what its receipt is made of. Bytes are base64: it is what they are needed as. */
+export interface PlacedRecord {
+  readonly recordId: RecordId;
+  readonly leafIndex: number;
   /** RFC 3339 with milliseconds, UTC. */
   readonly recordedAt: string;
+  /** A committed tree that holds the record; one object for all records of a batch. */
+  readonly tree: StoredTree;
+  readonly leafHash: string;
+  /** Audit path in that tree, as `formatPath` writes it. */
+  readonly path: string;
+  readonly leaf: string;
+  readonly opening: string;
+  readonly record: string;
+  /** Set where the record is an earlier one: JSON text of the answer that was kept with it. */
+  readonly keptAnswer?: string;
+}
+
+/** Why a record with an idempotency scope was not appended: what the scope stands for has another payload, or is gone. */
+export type Unplaced = "conflict" | "erased";
+
+/** What became of a batch: one result a record, in their order. */
+export interface BatchPlace {
+  readonly log: string;
+  readonly results: readonly (PlacedRecord | Unplaced)[];
+}
+
+/** The newest committed state of a log. */
+export interface LogState extends StoredTree {
+  readonly tenantId: TenantId;
+  readonly origin: string;
 }
 
 /**
@@ -22,7 +56,12 @@ export interface BatchPlace {
  * failure of the store.
  */
 export class UnstorableError extends Error {
-  override readonly name = "UnstorableError";
+  override readonly name: string = "UnstorableError";
+}
+
+/** A write failed because the tenant's log is not what it was: it is damaged, older than its anchor, or another. */
+export class UnsoundLogError extends UnstorableError {
+  override readonly name = "UnsoundLogError";
 }
 
 /** Writes batches. The appender is its only user. */
@@ -30,7 +69,7 @@ export interface BatchWriter {
   /**
    * Appends each batch to its tenant's log, all or nothing, and opens the logs that do not exist yet. Indices are
    * gapless, whoever else writes to the same store. Resolves, with one place for each batch in the same order, only
-   * when everything is durable. Rejects with `UnstorableError` because of the data, with anything else because of the
+   * when everything is durable and the anchor has been advanced to it: then its trees may be signed. Rejects with `UnstorableError` because of the data, with anything else because of the
    * store: then all of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls
    * at a time.
    */
@@ -41,6 +80,17 @@ export interface BatchWriter {
 export interface LedgerStore extends BatchWriter {
   /** Sees everything whose `write` resolved before the call. Rejects with `internal` when what it finds is damaged. */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
+  /** Every log. */
+  logs(): Promise<readonly LogState[]>;
+  /**
+   * The newest committed tree of a log, once the anchor has been advanced to it: then it may be signed. Undefined
+   * where there is no such log. Rejects with `UnsoundLogError` like `write`.
+   */
+  head(name: LogName): Promise<LogState | undefined>;
+  /** A tile or bundle of the committed log, of any width that it has reached. Undefined where there is none. */
+  tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
+  /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined where it has not, or where there is none. */
+  consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
   /** Durable when it resolves. Keeps what is already there. */
   keepPolicyRevision(revision: string, content: string): Promise<void>;
   /** Makes a small durable write. */

@@ -1,11 +1,13 @@
-/** The operator listener: liveness, readiness and metrics, apart from what callers reach. */
+/** The operator listener: liveness, readiness, metrics and the logs, apart from what callers reach. */
 import { type FastifyInstance, type FastifyReply, fastify } from "fastify";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
+import type { PublishedLogs } from "../ledger/ports.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
 import { shareRuns } from "./share-runs.ts";
 
@@ -14,6 +16,8 @@ export interface OpsListenerOptions {
   readonly serviceName: string;
   readonly checks: readonly ReadinessCheck[];
   readonly metrics: Pick<Metrics, "expose">;
+  /** The logs to serve; absent where whoever reaches the listener may not see them. */
+  readonly logs?: PublishedLogs | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -31,7 +35,7 @@ export interface OpsListener {
 /**
  * Makes the listener. `GET /livez` is 200 while the process answers at all. `GET /readyz` runs every check and is 200
  * where all hold, else 503; requests that come while the checks run share their result. `GET /metrics` is the
- * Prometheus text format.
+ * Prometheus text format. The logs, where they are served, are below `/ledger`.
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
@@ -53,6 +57,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     const { contentType, body } = await options.metrics.expose();
     return reply.header("content-type", contentType).send(body);
   });
+  if (options.logs !== undefined) addLedgerRoutes(server, serviceName, options.logs);
   refuseTheRest(server, options);
 
   return {
@@ -87,6 +92,10 @@ function refuseTheRest(server: FastifyInstance, { serviceName, logger, clock, ra
   });
   server.setErrorHandler((error: Error & { readonly statusCode?: number }, request, reply) => {
     const requestId = requestIdOf(request.headers);
+    if (error instanceof ServiceError) {
+      if (error.httpStatus >= 500) logger.warn({ err: error, request_id: requestId }, "operator request refused");
+      return refuse(reply, requestId, error);
+    }
     // What fastify itself refuses is the request's fault: a body too large, or of a type that nobody reads here.
     if (error.statusCode !== undefined && error.statusCode < 500) {
       return refuse(reply, requestId, new ServiceError("invalid_request", "the request is not understood"));

@@ -12,6 +12,8 @@ export interface ReadinessCheck {
    * any longer.
    */
   check(signal: AbortSignal): Promise<void>;
+  /** What an operator should know of it although it holds, if anything. Shown like a message. */
+  remark?(): string | undefined;
 }
 
 export interface CheckResult {
@@ -34,7 +36,7 @@ export async function runChecks(checks: readonly ReadinessCheck[], timers: Timer
   return { ready: results.every(({ status }) => status === "ok"), checks: results };
 }
 
-async function runCheck({ name, check }: ReadinessCheck, timers: Timers): Promise<CheckResult> {
+async function runCheck({ name, check, remark }: ReadinessCheck, timers: Timers): Promise<CheckResult> {
   const controller = new AbortController();
   const expired = Promise.withResolvers<never>();
   const cancel = timers.after(checkTimeoutMs, () => {
@@ -44,7 +46,8 @@ async function runCheck({ name, check }: ReadinessCheck, timers: Timers): Promis
   });
   try {
     await Promise.race([check(controller.signal), expired.promise]);
-    return { name, status: "ok" };
+    const reason = remark?.();
+    return { name, status: "ok", ...(reason !== undefined && { reason }) };
   } catch (error) {
     return { name, status: "failed", reason: error instanceof ServiceError ? error.message : "internal error" };
   } finally {

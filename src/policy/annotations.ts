@@ -87,10 +87,15 @@ const keyTransport: Parse<string> = (text) => {
   return typeof parsed === "string" ? refuse(parsed) : formatKeyTransport(parsed.choice);
 };
 
-const oneOf = (words: readonly string[]): ((item: string) => boolean) => words.includes.bind(words);
-const matching = (pattern: RegExp): ((item: string) => boolean) => pattern.test.bind(pattern);
+type Accepts = (item: string) => boolean;
+const oneOf = (words: readonly string[]): Accepts => {
+  return (item) => words.includes(item);
+};
+const matching = (pattern: RegExp): Accepts => {
+  return (item) => pattern.test(item);
+};
 
-function list(accepts: (item: string) => boolean, rule: string): Parse<readonly string[]> {
+function list(accepts: Accepts, rule: string): Parse<readonly string[]> {
   return (text) => {
     const items = text.split(",").map((item) => item.trim());
     return items.every(accepts) ? [...new Set(items)].sort() : refuse(`be a comma-separated list of ${rule}`);

@@ -85,7 +85,7 @@ function checkStatement(file: string, source: string, statement: PolicyStatement
     const problems = parsed.errors.map((error) => syntaxProblem(file, source, statement, error));
     return { policies: [], problems };
   }
-  const line = lineAt(source, statement.start);
+  const { line } = statement;
   const tree = parsed.json;
   // An annotation that is written without a value has null, whatever its type says.
   const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
@@ -150,7 +150,7 @@ function typeProblems(policies: readonly CheckedPolicy[], schema: string): reado
   });
 }
 
-function lineOf(error: DetailedError, statement: PolicyStatement, source: string): number {
+function lineOf(error: DetailedError, statement: Omit<PolicyStatement, "line">, source: string): number {
   const byte = error.sourceLocations?.[0]?.start ?? 0;
   return lineAt(source, statement.start + indexOfByte(statement.text, byte));
 }

@@ -36,4 +36,8 @@ export class DecisionCache<Ruling extends object> {
   set(key: string, ruling: Ruling): void {
     if (key.length <= maxKeyLength) this.#entries.set(key, ruling);
   }
+
+  clear(): void {
+    this.#entries.clear();
+  }
 }

@@ -43,12 +43,32 @@ export type LoadedPolicy =
   | { readonly bundle: PolicyBundle; readonly problems?: never }
   | { readonly bundle?: never; readonly problems: readonly PolicyProblem[] };
 
+/** What a directory held when it was read: policies are not judged yet. */
+export interface PolicyReading {
+  /** Absent where there is no manifest to go by. */
+  readonly bundle?: PolicyBundle;
+  /** What is wrong with files and manifest. A bundle beside problems must not decide. */
+  readonly problems: readonly PolicyProblem[];
+}
+
 /** Reads and validates the directory, and names everything that is wrong with it. Does not reject. */
 export async function loadPolicyDirectory(
   path: string,
   fileSystem: PolicyFileSystem,
   settings: PolicySettings = {},
 ): Promise<LoadedPolicy> {
+  const { bundle, problems } = await readPolicyDirectory(path, fileSystem, settings);
+  if (bundle === undefined) return { problems };
+  const all = sortProblems([...problems, ...checkBundle(bundle).problems]);
+  return all.length > 0 ? { problems: all } : { bundle };
+}
+
+/** Reads the directory, as far as what it holds can decide. Does not reject. */
+export async function readPolicyDirectory(
+  path: string,
+  fileSystem: PolicyFileSystem,
+  settings: PolicySettings = {},
+): Promise<PolicyReading> {
   const directory = await Directory.open(path, fileSystem);
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
   const manifestFile = directory.manifestFile();
@@ -68,8 +88,7 @@ export async function loadPolicyDirectory(
     supportedProfiles,
     sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)]),
   };
-  const all = sortProblems([...directory.problems, ...checkBundle(bundle).problems]);
-  return all.length > 0 ? { problems: all } : { bundle };
+  return { bundle, problems: sortProblems(directory.problems) };
 }
 
 /** Reads the expected decisions of the directory; none is no problem. */

@@ -1,7 +1,7 @@
 /** The engine: a bundle, compiled so that it decides. */
 import type { TenantId } from "../base/ids.ts";
 import { bundleContent, type PolicyBundle, revisionOf } from "./bundle.ts";
-import { checkBundle } from "./check.ts";
+import { type CheckedBundle, checkBundle } from "./check.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 import { DecisionCache, keyMaker } from "./decision-cache.ts";
@@ -38,12 +38,22 @@ export interface EngineOptions {
   readonly cachedRulings?: number;
 }
 
+/** An engine, or everything that is wrong with its bundle. */
+export type CompiledBundle =
+  | { readonly engine: CompiledEngine; readonly problems?: never }
+  | { readonly engine?: never; readonly problems: readonly PolicyProblem[] };
+
 /** Compiles a bundle; or names everything that is wrong with it. */
-export function compilePolicyBundle(
+export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions = {}): CompiledBundle {
+  return compileCheckedBundle(bundle, checkBundle(bundle), options);
+}
+
+/** The same for a bundle that was checked before, in another thread perhaps. */
+export function compileCheckedBundle(
   bundle: PolicyBundle,
+  { sets, problems }: CheckedBundle,
   { cachedRulings = 10_000 }: EngineOptions = {},
-): { readonly engine: CompiledEngine; readonly problems?: never } | { readonly problems: readonly PolicyProblem[] } {
-  const { sets, problems } = checkBundle(bundle);
+): CompiledBundle {
   return problems.length > 0 ? { problems } : { engine: new Engine(bundle, sets, cachedRulings) };
 }
 
@@ -130,6 +140,7 @@ class Engine implements CompiledEngine {
 
   release(): void {
     for (const prepared of this.#prepared) prepared.release();
+    this.#cache?.clear();
   }
 
   #rule(plan: Plan, query: PolicyQuery): Ruling {

@@ -6,6 +6,8 @@ export interface PolicyStatement {
   readonly text: string;
   /** Index of the text in its file, in UTF-16 units. */
   readonly start: number;
+  /** Line of the file where it starts, from 1. */
+  readonly line: number;
 }
 
 /**
@@ -15,9 +17,14 @@ export interface PolicyStatement {
 export function splitPolicies(source: string): readonly PolicyStatement[] {
   const statements: PolicyStatement[] = [];
   let start = 0;
+  let line = 1;
   const add = (end: number): void => {
-    const space = /^(?:\s|\/\/[^\r\n]*)*/.exec(source.slice(start, end))?.[0].length ?? 0;
-    if (start + space < end) statements.push({ text: source.slice(start + space, end), start: start + space });
+    const part = source.slice(start, end);
+    const space = /^(?:\s|\/\/[^\r\n]*)*/.exec(part)?.[0].length ?? 0;
+    const text = part.slice(space);
+    line += lineAt(part, space) - 1;
+    if (text !== "") statements.push({ text, start: start + space, line });
+    line += lineAt(text, text.length) - 1;
     start = end;
   };
   for (const { 0: token, index } of source.matchAll(/"(?:[^"\\]|\\[\s\S])*"|\/\/[^\r\n]*|;/g)) {

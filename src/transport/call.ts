@@ -1,10 +1,14 @@
 import { type ContextValues, createContextKey } from "@connectrpc/connect";
+import type { SessionPeer } from "../auth/session-peer.ts";
 import type { Caller } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RequestId } from "../base/ids.ts";
 
 /** The wire format that carried a call. */
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
+
+/** `brief` leaves out what shows the record itself, `none` leaves out the receipt. */
+export type ReceiptDetail = "full" | "brief" | "none";
 
 /**
  * One call on its way through the transport. Made when the headers are in, before anything else happens; the links
@@ -19,6 +23,12 @@ export interface Call {
   rpc?: string;
   /** Set by the gate, once the caller is authenticated. */
   caller?: Caller;
+  /** Set by the gate of the session route, which has no caller yet. */
+  sessionPeer?: SessionPeer;
+  /** How much of a receipt the caller wants; all of it unless it says so. */
+  receiptDetail?: ReceiptDetail;
+  /** Under which the caller may send the call again. */
+  idempotencyKey?: string | undefined;
   /** The refusal that was answered, if one was. */
   refusal?: ServiceError;
 }

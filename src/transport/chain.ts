@@ -5,8 +5,9 @@
  */
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Interceptor } from "@connectrpc/connect";
-import { createGate, type Gate } from "./gate.ts";
+import { createGate, type Gate, type GateLink } from "./gate.ts";
 import { authenticate, type CredentialVerifier } from "./interceptors/authenticate.ts";
+import { readCallOptions } from "./interceptors/call-options.ts";
 import { enforceDeadline } from "./interceptors/enforce-deadline.ts";
 import { matchTenant } from "./interceptors/match-tenant.ts";
 import { reportErrors } from "./interceptors/report-errors.ts";
@@ -21,6 +22,11 @@ export interface ChainOptions {
   readonly verifier: CredentialVerifier;
   /** Scopes of a method, default ones included. */
   readonly requiredScopes: (rpc: string) => readonly string[];
+  /**
+   * The methods that need no credentials, by `Service/Method`, each with what it passes in place of the gate's links;
+   * every other method passes those. None where absent.
+   */
+  readonly withoutCredentials?: ReadonlyMap<string, readonly GateLink[]>;
   /** Requests whose rules are compiled at start-up. */
   readonly warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[];
 }
@@ -32,12 +38,19 @@ export interface Chain {
 
 /** Builds gate and interceptors in their order. */
 export function createChain(options: ChainOptions): Chain {
+  const guarded = createGate([
+    authenticate(options.verifier),
+    matchTenant(`${options.headerPrefix}tenant-id`),
+    requireScopes(options.requiredScopes),
+  ]);
+  const open = new Map([...(options.withoutCredentials ?? [])].map(([rpc, links]) => [rpc, createGate(links)]));
   return {
-    gate: createGate([
-      authenticate(options.verifier),
-      matchTenant(`${options.headerPrefix}tenant-id`),
-      requireScopes(options.requiredScopes),
-    ]),
-    interceptors: [reportErrors(options.service), enforceDeadline, validate(options.warmUp)],
+    gate: (context) => (open.get(context.rpc) ?? guarded)(context),
+    interceptors: [
+      reportErrors(options.service),
+      enforceDeadline,
+      readCallOptions(options.headerPrefix),
+      validate(options.warmUp),
+    ],
   };
 }

@@ -27,6 +27,8 @@ export function startDeadline(requestedMs: number | undefined, maximumMs: number
   const limitMs = Math.min(requestedMs ?? maximumMs, maximumMs);
   const expiresAt = requestedMs === undefined ? undefined : performance.now() + requestedMs;
   const timer = setTimeout(() => controller.abort(deadlinePassed), limitMs);
+  // A timer never fires at once: without this, a call without any time left might be answered.
+  if (limitMs <= 0) controller.abort(deadlinePassed);
   return {
     signal: controller.signal,
     timeoutMs: () => (expiresAt === undefined ? undefined : expiresAt - performance.now()),

@@ -9,6 +9,7 @@ export function edgeOf(request: IncomingMessage): EdgeRequest {
     headerValues: (name) => headerValues(rawHeaders, name),
     remoteAddress: socket.remoteAddress ?? "",
     clientCertificate: () => clientCertificate(socket as TLSSocket),
+    encrypted: (socket as TLSSocket).encrypted === true,
     method: request.method ?? "",
     url: request.url ?? "",
   };

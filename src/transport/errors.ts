@@ -60,11 +60,12 @@ export function toEnvelope(service: string, requestId: RequestId, error: Service
   };
 }
 
-/** Response headers that a refusal sets: `WWW-Authenticate`, and `Retry-After` in whole seconds. */
+/** Response headers that a refusal sets: `WWW-Authenticate`, `DPoP-Nonce`, and `Retry-After` in whole seconds. */
 export function refusalHeaders(error: ServiceError): Record<string, string> {
-  const { challenge, retryAfterSeconds } = error.details;
+  const { challenge, dpopNonce, retryAfterSeconds } = error.details;
   return {
     ...(challenge !== undefined && { "www-authenticate": challenge }),
+    ...(dpopNonce !== undefined && { "dpop-nonce": dpopNonce }),
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
   };
 }
@@ -133,7 +134,11 @@ export function fromProtocolError(error: ConnectError): ServiceError {
   if (code === Code.Internal && rawMessage.startsWith("parse binary")) {
     return refuse("protobuf", "message is not valid protobuf");
   }
-  const undecodable = code === Code.InvalidArgument || rawMessage.startsWith("received compressed envelope");
+  // So is compressed data that ends early.
+  const undecodable =
+    code === Code.InvalidArgument ||
+    rawMessage.startsWith("received compressed envelope") ||
+    rawMessage === "decompression failed";
   if (!undecodable) return toServiceError(error);
   return rawMessage.includes("timeout value")
     ? refuse("timeout", "the timeout header is malformed")

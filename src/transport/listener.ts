@@ -46,6 +46,7 @@ export function createListener(options: ListenerOptions): Listener {
   const h1 = createHttp1(options);
   const h2 = createHttp2(options);
   const sockets = new Set<net.Socket>();
+  const unused = unusedConnections(h1);
   const sessions = new Set<http2.ServerHttp2Session>();
   h2.on("session", (session) => {
     sessions.add(session);
@@ -65,8 +66,20 @@ export function createListener(options: ListenerOptions): Listener {
           resolve(front.address() as AddressInfo);
         });
       }),
-    close: (graceMs) => drain(front, h1, h2, sockets, sessions, graceMs),
+    close: (graceMs) => drain({ front, h1, h2, sockets, unused, sessions }, graceMs),
   };
+}
+
+/** HTTP/1.1 connections whose first request is not there yet: nothing on them is in flight. Node calls them active. */
+function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
+  const unused = new Set<Duplex>();
+  h1.on("connection", (socket) => {
+    unused.add(socket);
+    socket.on("close", () => unused.delete(socket));
+  });
+  for (const event of ["request", "checkContinue"] as const)
+    h1.prependListener(event, ({ socket }) => unused.delete(socket));
+  return unused;
 }
 
 function createHttp1({
@@ -83,7 +96,8 @@ function createHttp1({
     keepAliveTimeout: idleTimeoutMs,
     maxHeaderSize: maxHeaderBytes,
     connectionsCheckingInterval: 1_000,
-    requireHostHeader: true,
+    // A request without one gets an answer in our own words.
+    requireHostHeader: false,
     joinDuplicateHeaders: false,
   });
   server.on("request", handler);
@@ -157,19 +171,28 @@ function tlsFront(
   return server;
 }
 
-async function drain(
-  front: net.Server,
-  h1: http.Server,
-  h2: http2.Http2Server,
-  sockets: ReadonlySet<net.Socket>,
-  sessions: ReadonlySet<http2.ServerHttp2Session>,
-  graceMs: number,
-): Promise<boolean> {
+interface Connections {
+  readonly front: net.Server;
+  readonly h1: http.Server;
+  readonly h2: http2.Http2Server;
+  readonly sockets: ReadonlySet<net.Socket>;
+  readonly unused: ReadonlySet<Duplex>;
+  readonly sessions: ReadonlySet<http2.ServerHttp2Session>;
+}
+
+async function drain(connections: Connections, graceMs: number): Promise<boolean> {
+  const { front, h1, h2, sockets, unused, sessions } = connections;
   const closed = new Promise<void>((resolve) => front.close(() => resolve()));
   for (const session of sessions) session.close();
-  h1.closeIdleConnections();
+  const closeIdle = () => {
+    h1.closeIdleConnections();
+    for (const socket of unused) socket.destroy();
+    // A connection that never said anything belongs to neither protocol yet.
+    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+  };
+  closeIdle();
   // A connection is idle again once its answer is out: look until all are gone or the time is up.
-  const sweep = setInterval(() => h1.closeIdleConnections(), 20);
+  const sweep = setInterval(closeIdle, 20);
   let clean = true;
   const cut = setTimeout(() => {
     clean = false;

@@ -1,5 +1,5 @@
 /** The gateway's HTTP server: fastify's router over both kinds of connection, with every protocol's routes. */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Clock } from "../base/clock.ts";
@@ -11,13 +11,21 @@ import { edgeOf, headerValues } from "./edge.ts";
 import { toEnvelope, toServiceError } from "./errors.ts";
 import type { AdapterOptions } from "./exchange.ts";
 import { isPlainUnaryGrpc, plainGrpcConstraint, registerGrpc } from "./grpc/adapter.ts";
+import { authorityProblem } from "./host.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
-import type { ServedMethod } from "./methods.ts";
+import type { ServedMethod, ServiceBinding } from "./methods.ts";
+import { openPaths, registerOpen } from "./open/open-services.ts";
+import { type Page, pageMethods, registerPages } from "./pages/page.ts";
 import { registerRest } from "./rest/adapter.ts";
+import { boundUnreadBody } from "./unread-body.ts";
 
 export interface ServerOptions extends AdapterOptions {
   readonly methods: readonly ServedMethod[];
+  /** Pages beside the routes of the methods. */
+  readonly pages?: readonly Page[];
+  /** Services that need no credentials, and have no JSON routes. */
+  readonly openServices?: readonly ServiceBinding[];
   readonly listener: Omit<ListenerOptions, "handler" | "onClientError">;
   readonly clock: Clock;
   readonly random: RandomFill;
@@ -52,17 +60,26 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     routerOptions: { constraints: { wire: wire as never } },
   });
   addCalls(app, options);
-  const { methods } = options;
-  const allowed = allowedMethods(methods);
-  app.setErrorHandler((error: FastifyError, request, reply) =>
-    refuse(options.service, toRefusal(error), request, reply),
-  );
-  app.setNotFoundHandler((request, reply) => refuseRoute(options.service, allowed, request, reply));
+  const { methods, pages = [], openServices = [] } = options;
+  const allowed = allowedMethods(methods, pages, openServices);
+  const stopping = new AbortController();
+  const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
+    refuseRoute(options.service, allowed, request, reply);
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    // A method that fastify does not know, which HTTP/2 lets through, comes here before any hook has run.
+    if (request.call === undefined) beginCall(request, reply, options);
+    if (noRouteCodes.has(error.code)) refuseHere(request, reply);
+    else refuse(options.service, toRefusal(error), request, reply);
+  });
+  app.setNotFoundHandler(refuseHere);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   registerRest(app, methods, options);
   registerGrpc(app, methods, options);
+  registerPages(app, options.service, pages);
   await app.register(async (scope) => registerStock(scope, methods, options));
+  const openOptions = { service: options.service, limits: options.limits, stopping: stopping.signal };
+  await app.register(async (scope) => registerOpen(scope, openServices, openOptions));
   await app.ready();
   const listener = createListener({
     ...options.listener,
@@ -72,6 +89,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
   return {
     listen: listener.listen,
     close: async (graceMs) => {
+      stopping.abort();
       const clean = await listener.close(graceMs);
       await app.close();
       return clean;
@@ -98,6 +116,8 @@ function addCalls(app: FastifyInstance, options: ServerOptions): void {
   app.decorateRequest("response");
   app.addHook("onRequest", (request, reply, done) => {
     beginCall(request, reply, options);
+    const problem = authorityProblem(request.raw);
+    if (problem !== undefined) return refuse(options.service, problem, request, reply);
     done();
   });
 }
@@ -133,22 +153,11 @@ function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {
   return value === undefined || others.length > 0 ? undefined : parseRequestId(value);
 }
 
-/** How long a body that nobody reads may go on after its answer is out, in milliseconds. */
-const unreadBodyGraceMs = 2_000;
-
 /**
- * After a refusal Node swallows what is left of an HTTP/1.1 body, so that the caller gets to read its answer. A
- * caller that never stops sending is cut off.
+ * Fastify's own words for a method that no route here has: one that it does not know, and QUERY (RFC 10008), for
+ * which it has rules of its own.
  */
-function boundUnreadBody(request: IncomingMessage, response: ServerResponse): void {
-  if (request.httpVersionMajor !== 1) return;
-  response.once("finish", () => {
-    if (request.complete) return;
-    const timer = setTimeout(() => request.socket.destroy(), unreadBodyGraceMs);
-    request.once("close", () => clearTimeout(timer));
-    request.once("end", () => clearTimeout(timer));
-  });
-}
+const noRouteCodes: ReadonlySet<string> = new Set(["FST_ERR_NOT_FOUND", "FST_ERR_ROUTE_MISSING_CONTENT_TYPE"]);
 
 /** The refusal behind an error of fastify's own. */
 function toRefusal(error: FastifyError | ServiceError): ServiceError {
@@ -173,13 +182,19 @@ function refuseRoute(
 }
 
 /** `Allow` of every path. */
-function allowedMethods(methods: readonly ServedMethod[]): ReadonlyMap<string, string> {
-  return new Map(
-    methods.flatMap(({ verb, restPath, rpcPath }) => [
+function allowedMethods(
+  methods: readonly ServedMethod[],
+  pages: readonly Page[],
+  openServices: readonly ServiceBinding[],
+): ReadonlyMap<string, string> {
+  return new Map([
+    ...methods.flatMap(({ verb, restPath, rpcPath }) => [
       [restPath, verb === "GET" ? "GET, HEAD" : "POST"] as const,
       [rpcPath, verb === "GET" ? "POST, GET" : "POST"] as const,
     ]),
-  );
+    ...pages.map(({ path }) => [path, pageMethods] as const),
+    ...openPaths(openServices).map((path) => [path, "POST"] as const),
+  ]);
 }
 
 function pathOf(url: string): string {

@@ -1,5 +1,5 @@
 /**
- * A process that appends until it is stopped or done, for tests that kill it. Arguments: path, number of records.
+ * A process that appends until it is stopped or done, for tests that kill it. Arguments: directory of the store, number of records.
  * Prints `tenant leafIndex recordId` for every record that was acknowledged, at once and unbuffered; retries
  * what the store refused, with a new record.
  */
@@ -9,15 +9,20 @@ import { systemClock } from "../../src/base/clock.ts";
 import { ServiceError } from "../../src/base/errors.ts";
 import type { RandomFill } from "../../src/base/ids.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
-import { recordMaker, tenant } from "./ledger-records.ts";
+import { recordMaker, storeIn, tenant } from "./ledger-records.ts";
 
-const [path = "", count = "0"] = process.argv.slice(2);
+const [directory = "", count = "0"] = process.argv.slice(2);
 const callers = 32;
 const standardOutput = 1;
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 const makeRecord = recordMaker(systemClock, random);
-const ledger = await openSqliteLedger({ path, originPrefix: "ledger.example/logs", clock: systemClock, random });
+const ledger = await openSqliteLedger({
+  ...storeIn(directory),
+  originPrefix: "ledger.example/logs",
+  clock: systemClock,
+  random,
+});
 const tenants = [tenant("alice"), tenant("bob"), tenant("carol")] as const;
 let remaining = Number(count);
 
@@ -27,10 +32,22 @@ async function appendUntilDone(caller: number): Promise<void> {
     remaining -= 1;
     try {
       const { leafIndex, recordId } = await ledger.append(makeRecord(tenantId));
-      writeSync(standardOutput, `${tenantId} ${leafIndex} ${recordId}\n`);
+      tell(`${tenantId} ${leafIndex} ${recordId}\n`);
     } catch (error) {
       if (!(error instanceof ServiceError) || error.reason !== "store_unavailable") throw error;
       remaining += 1;
+    }
+  }
+}
+
+/** Unbuffered. A pipe that is full says so rather than wait: whoever reads it makes room. */
+function tell(line: string): void {
+  for (;;) {
+    try {
+      writeSync(standardOutput, line);
+      return;
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
     }
   }
 }

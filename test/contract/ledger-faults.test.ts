@@ -58,8 +58,13 @@ function appendThree(newcomer: TenantId): Promise<PromiseSettledResult<Appended>
   return Promise.allSettled(records.map((record) => ledger.append(record)));
 }
 
-/** BEGIN; head, 2 entries, 2 openings, advance; head, 2 entries, 2 openings, open log; COMMIT. */
-const operationsOfThree = 14;
+/**
+ * BEGIN; head, anchor, 2 entries, 2 openings, tile, advance; head, anchor, 2 entries, 2 openings, tile, open log;
+ * COMMIT.
+ */
+const commitOfThree = 18;
+/** And on the anchor: BEGIN, 2 advances, COMMIT. */
+const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);
 
 describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fault[])(
@@ -78,7 +83,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
         const results = await appendThree(newcomer);
         expect(control.isArmed, `operation ${operation} exists`).toBe(false);
         expect(results).toMatchObject([refused, refused, refused]);
-        const committed = operation === operationsOfThree && persisting.has(fault);
+        const committed = operation > commitOfThree || (operation === commitOfThree && persisting.has(fault));
         if (committed) size += 2;
         await recovered();
         await expectGapless(place, newcomer, committed ? 2 : 0);
@@ -87,6 +92,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
         acknowledged.push({ ...(await ledger.append(makeRecord(newcomer))), tenantId: newcomer });
         await expectGapless(place, "alice", size);
         await expectGapless(place, newcomer, committed ? 3 : 2);
+        place.verify();
       }
       control.arm(fault, operationsOfThree + 1);
       expect((await appendThree(tenant("newcomer-last"))).map(({ status }) => status)).not.toContain("rejected");
@@ -94,6 +100,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
       await ledger.close();
       await open();
       await expectFound(acknowledged);
+      place.verify();
     });
   },
 );
@@ -110,7 +117,7 @@ test("those who queue behind a write that fails are refused with it", async () =
 test("a rollback that fails is not believed: the connection is opened anew", async () => {
   const taken = makeRecord(alice);
   await ledger.append(taken);
-  control.arm("failBefore", 4); // BEGIN, head, entry (refused: its id is taken), ROLLBACK
+  control.arm("failBefore", 5); // BEGIN, head, anchor, entry (refused: its id is taken), ROLLBACK
   await expect(ledger.append(taken)).rejects.toMatchObject({ reason: "store_unavailable" });
   expect(control.isArmed).toBe(false);
   expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 2 });

@@ -48,6 +48,7 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
   const wrap = (statement: SqliteStatement): SqliteStatement => ({
     run: (...parameters) => operate(() => statement.run(...parameters)),
     get: (...parameters) => operate(() => statement.get(...parameters)),
+    iterate: (...parameters) => operate(() => statement.iterate(...parameters)),
   });
   return {
     exec(sql) {

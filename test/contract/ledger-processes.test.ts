@@ -1,5 +1,6 @@
 /** Processes that share a store, and processes that are killed. */
 import { type ChildProcess, spawn } from "node:child_process";
+import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
@@ -29,7 +30,7 @@ interface Child {
 
 function startChild(records: number, onAcknowledged: (child: Child) => void = () => {}): Child {
   const script = new URL("./ledger-child.ts", import.meta.url).pathname;
-  const process_ = spawn(process.execPath, [script, place.path, String(records)], {
+  const process_ = spawn(process.execPath, [script, dirname(place.path), String(records)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   children.push(process_);
@@ -54,6 +55,7 @@ async function expectStored(acknowledged: readonly string[]): Promise<void> {
   }
   expect(acknowledged.filter((line) => !stored.has(line))).toEqual([]);
   expect(new Set(acknowledged).size).toBe(acknowledged.length);
+  place.verify();
   expect(place.query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
 }
 

@@ -1,5 +1,6 @@
 /** Records, clocks and randomness for the ledger's tests. */
 import { createHash } from "node:crypto";
+import { join } from "node:path";
 import type { Clock } from "../../src/base/clock.ts";
 import {
   newRecordId,
@@ -10,6 +11,7 @@ import {
   type TenantId,
 } from "../../src/base/ids.ts";
 import type { NewRecord } from "../../src/ledger/ports.ts";
+import type { StorePlace } from "../../src/stores/sqlite/place.ts";
 
 /** A clock that stands where the test puts it. */
 export interface ManualClock extends Clock {
@@ -64,4 +66,13 @@ export function recordMaker(clock: Clock, random: RandomFill) {
 function parsed<Value>(value: Value | undefined): Value {
   if (value === undefined) throw new Error("The test's own value is malformed.");
   return value;
+}
+
+/** The parts of a store in one directory. */
+export function storeIn(directory: string): StorePlace {
+  return {
+    path: join(directory, "platform.db"),
+    anchorPath: join(directory, "platform.db.anchor"),
+    keyPath: join(directory, "ledger.key"),
+  };
 }

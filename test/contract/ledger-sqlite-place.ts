@@ -3,21 +3,31 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { auditLog } from "../../src/ledger/audit.ts";
+import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/note-keys.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+import { LogWalk } from "../../src/stores/sqlite/log-walk.ts";
 import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
+import type { StorePlace } from "../../src/stores/sqlite/place.ts";
+import { storeIn } from "./ledger-records.ts";
 import type { LedgerPlace } from "./ledger-suite.ts";
 
 export interface SqlitePlace extends LedgerPlace {
   readonly path: string;
+  readonly store: StorePlace;
   open(
     options: Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>,
   ): ReturnType<typeof openSqliteLedger>;
+  /** Audits every log, and throws where anything is wrong. */
+  verify(): void;
   /** Runs a query on a connection of its own. */
   query(sql: string, ...parameters: string[]): Record<string, unknown>[];
 }
 
 export function sqlitePlace(): SqlitePlace {
   const directory = mkdtempSync(join(tmpdir(), "ledger-"));
-  const path = join(directory, "data", "platform.db");
+  const store = storeIn(join(directory, "data"));
+  const { path } = store;
   const query: SqlitePlace["query"] = (sql, ...parameters) => {
     const database = new DatabaseSync(path, { timeout: 5_000 });
     try {
@@ -28,8 +38,20 @@ export function sqlitePlace(): SqlitePlace {
   };
   return {
     path,
+    store,
     query,
-    open: (options) => openSqliteLedger({ path, originPrefix: "ledger.example/logs", ...options }),
+    open: (options) => openSqliteLedger({ ...store, originPrefix: "ledger.example/logs", ...options }),
+    verify() {
+      const walk = new LogWalk(path);
+      try {
+        for (const head of walk.logs()) {
+          const { problem } = auditLog(walk.log(head));
+          if (problem !== undefined) throw new Error(`${head.tenantId}: ${problem.message}`);
+        }
+      } finally {
+        walk.close();
+      }
+    },
     async rows(tenantId) {
       const rows = query(
         "SELECT leaf_index, record_id, leaf FROM entries WHERE tenant_id = ? ORDER BY leaf_index",
@@ -40,6 +62,12 @@ export function sqlitePlace(): SqlitePlace {
         recordId: row.record_id as string,
         leaf: Buffer.from(row.leaf as Uint8Array).toString("utf8"),
       }));
+    },
+    async verifier(origin) {
+      const [key] = readKeyFile(store.keyPath) ?? [];
+      const verifier = key && parseVerifierKey(formatVerifierKey(origin, key.publicKey));
+      if (verifier === undefined) throw new Error("There is no key.");
+      return verifier;
     },
     async deleteOpening(tenantId, recordId) {
       query("DELETE FROM openings WHERE tenant_id = ? AND record_id = ?", tenantId, recordId);

@@ -4,7 +4,9 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
 import type { AppenderLimits } from "../../src/ledger/appender.ts";
-import type { Appended, Ledger, NewRecord } from "../../src/ledger/ports.ts";
+import type { NoteVerifier } from "../../src/ledger/note-keys.ts";
+import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
+import { verifyReceipt } from "../../src/ledger/receipt.ts";
 import { requestDigest } from "../../src/ledger/record.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
@@ -25,6 +27,8 @@ export interface LedgerPlace {
   }): Promise<Ledger>;
   /** Rows of a tenant's log, by index. */
   rows(tenantId: string): Promise<readonly StoredRow[]>;
+  /** What verifies the checkpoints of a log. */
+  verifier(origin: string): Promise<NoteVerifier>;
   /** Deletes the opening of a record, as an erasure does. */
   deleteOpening(tenantId: string, recordId: string): Promise<void>;
   /** Changes a stored record without its key. */
@@ -61,6 +65,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
         log: expect.stringMatching(/^ledger\.example\/logs\/[0-9a-f]{32}$/),
         leafIndex: 1,
         recordedAt: "2026-01-02T03:04:05.006Z",
+        receipt: expect.objectContaining({ recordId: record.recordId, leafIndex: 1, treeSize: 2 }),
       });
       expect(await ledger.find(alice, record.recordId)).toEqual({
         kind: "decision",
@@ -227,6 +232,97 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
         reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } },
       });
       expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 4 });
+    });
+
+    describe("a record with an idempotency scope", () => {
+      const hour = 60 * 60 * 1_000;
+      const idempotency = (scope: string, changes: Partial<Idempotency> = {}): Idempotency => ({
+        scope: scope.repeat(64),
+        payloadDigest: "sha256:1",
+        answer: { accepted: true, warnings: ["é", "\n"] },
+        ...changes,
+      });
+      const retry = (scope: string, changes?: Partial<Idempotency>) =>
+        ledger.append(makeRecord(alice, { idempotency: idempotency(scope, changes) }));
+
+      test("is appended once; retries get its place, receipt and answer, across restarts and whatever came since", async () => {
+        const first = await retry("a");
+        expect(first).not.toHaveProperty("keptAnswer");
+        await ledger.append(makeRecord(alice));
+        const expected = { ...first, keptAnswer: idempotency("a").answer };
+        expect(await retry("a", { answer: { accepted: false } })).toEqual(expected);
+        await ledger.close();
+        ledger = await place.open({ clock, random });
+        expect(await retry("a")).toEqual(expected);
+        await expectGapless(place, "alice", 3);
+      });
+
+      test("is one record in a storm, on two ledgers", async () => {
+        const other = await place.open({ clock, random: seededRandom("storm") });
+        try {
+          const otherRecord = recordMaker(clock, seededRandom("storm ids"));
+          const results = await Promise.all(
+            Array.from({ length: 40 }, (_, call) =>
+              call % 2 === 0 ? retry("b") : other.append(otherRecord(alice, { idempotency: idempotency("b") })),
+            ),
+          );
+          expect(new Set(results.map(({ receipt }) => JSON.stringify(receipt))).size).toBe(1);
+          expect(results.filter(({ keptAnswer }) => keptAnswer === undefined)).toHaveLength(1);
+          await expectGapless(place, "alice", 2);
+        } finally {
+          await other.close();
+        }
+      });
+
+      test("refuses another payload, in the same batch and later", async () => {
+        const conflict = { status: "rejected", reason: { reason: "idempotency_conflict" } };
+        const other = { payloadDigest: "sha256:2" };
+        expect(await Promise.allSettled([retry("c"), retry("c", other), retry("d", other)])).toMatchObject([
+          { status: "fulfilled" },
+          conflict,
+          { status: "fulfilled" },
+        ]);
+        expect(await Promise.allSettled([retry("c", other)])).toMatchObject([conflict]);
+        await expectGapless(place, "alice", 3);
+      });
+
+      test("is another tenant's own", async () => {
+        await retry("e");
+        const bobs = await ledger.append(makeRecord(bob, { idempotency: idempotency("e") }));
+        expect(bobs).not.toHaveProperty("keptAnswer");
+      });
+
+      test("says so when its record was erased", async () => {
+        const { recordId } = await retry("f");
+        await place.deleteOpening("alice", recordId);
+        await expect(retry("f")).rejects.toMatchObject({
+          reason: "idempotency_conflict",
+          message: expect.stringContaining("erased"),
+        });
+      });
+
+      test("is kept for a day, and not for ever", async () => {
+        await retry("0");
+        clock.nowMs += 24 * hour;
+        expect(await retry("0")).toHaveProperty("keptAnswer");
+        clock.nowMs += 1;
+        await retry("1");
+        expect(await retry("0")).not.toHaveProperty("keptAnswer");
+        clock.nowMs -= 24 * hour + 1;
+      });
+    });
+
+    test("every receipt verifies, in the tree of its batch, whatever the sizes of the batches", async () => {
+      const sizes = [1, 2, 100, 151, 3, 256, 1];
+      const appended: Appended[] = [];
+      for (const size of sizes)
+        appended.push(...(await Promise.all(Array.from({ length: size }, () => ledger.append(makeRecord(alice))))));
+      for (const { receipt } of appended) {
+        const { recordId, logOrigin, leafIndex, treeSize, leafHash, ...others } = receipt;
+        const position = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
+        const given = { ...position, leaf_hash: leafHash, ...others };
+        expect(verifyReceipt(given, await place.verifier(logOrigin)).record).toMatchObject({ record_id: recordId });
+      }
     });
 
     test("two ledgers on one store share the logs", async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
+import { expectAnswerInDocument, isDocumented } from "./openapi.ts";
 
 export interface Gateway extends Stack {
   /** Everything that the gateway logged so far, a line each. */
@@ -40,7 +41,7 @@ export interface RestAnswer {
   readonly body: any;
 }
 
-/** Makes one call on a JSON route; POST where there is a body. */
+/** Makes one call on a JSON route; POST where there is a body. Throws where its answer is not in the document. */
 export async function rest(
   url: string,
   {
@@ -60,5 +61,12 @@ export async function rest(
     ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
   });
   const text = await response.text();
-  return { status: response.status, headers: response.headers, body: text === "" ? undefined : JSON.parse(text) };
+  const answer = {
+    status: response.status,
+    headers: response.headers,
+    body: text === "" ? undefined : JSON.parse(text),
+  };
+  const { pathname } = new URL(url);
+  if (isDocumented(pathname)) expectAnswerInDocument(pathname, answer.status, answer.headers, answer.body);
+  return answer;
 }

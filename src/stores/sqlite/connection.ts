@@ -6,6 +6,8 @@ import { pathToFileURL } from "node:url";
 export interface SqliteStatement {
   run(...parameters: SqliteValue[]): { readonly changes: number | bigint };
   get(...parameters: SqliteValue[]): Record<string, unknown> | undefined;
+  /** Rows one by one, as many as are asked for. */
+  iterate(...parameters: SqliteValue[]): IterableIterator<Record<string, unknown>>;
 }
 
 export type SqliteValue = null | number | string | Uint8Array;
@@ -25,17 +27,22 @@ export interface ConnectionOptions {
   readonly readOnly: boolean;
   /** How long a statement waits for another process's lock. Milliseconds. */
   readonly busyTimeoutMs: number;
+  /**
+   * What a commit survives. `machine`, the default: a crash of the machine. `process`: a crash of the process; the
+   * machine's may take the newest commits, and leaves the file sound.
+   */
+  readonly durability?: "machine" | "process";
 }
 
 /** Opens a connection. Throws an SQLite error when the file is missing, is no database, or is locked for too long. */
-export function openConnection({ path, readOnly, busyTimeoutMs }: ConnectionOptions): SqliteConnection {
+export function openConnection({ path, readOnly, busyTimeoutMs, durability }: ConnectionOptions): SqliteConnection {
   const url = pathToFileURL(path);
   url.searchParams.set("mode", readOnly ? "ro" : "rw");
   const connection = new DatabaseSync(url, { readOnly, timeout: busyTimeoutMs, defensive: true });
   try {
     // The schema is not trusted to call functions: SQLite's advice for files that others may have written.
     connection.exec("PRAGMA trusted_schema = OFF; PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY");
-    if (!readOnly) configureWriter(connection);
+    if (!readOnly) configureWriter(connection, durability ?? "machine");
   } catch (error) {
     connection.close();
     throw error;
@@ -43,11 +50,11 @@ export function openConnection({ path, readOnly, busyTimeoutMs }: ConnectionOpti
   return connection;
 }
 
-function configureWriter(connection: DatabaseSync): void {
+function configureWriter(connection: DatabaseSync, durability: "machine" | "process"): void {
   // WAL lets readers go on beside the writer; FULL syncs it at every commit, which is what "durable" rests on.
   const mode = connection.prepare("PRAGMA journal_mode = WAL").get()?.journal_mode;
   if (mode !== "wal") throw new Error(`The database cannot use write-ahead logging (it is in ${String(mode)} mode).`);
-  connection.exec("PRAGMA synchronous = FULL");
+  connection.exec(`PRAGMA synchronous = ${durability === "machine" ? "FULL" : "NORMAL"}`);
   // macOS: fsync alone does not reach the disk.
   connection.exec("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
   // Deleted openings are overwritten with zeros.

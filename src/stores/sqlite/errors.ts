@@ -1,6 +1,6 @@
 /** What an SQLite error means for who waits. */
 import { ServiceError } from "../../base/errors.ts";
-import { UnstorableError } from "../../ledger/store.ts";
+import { UnsoundLogError, UnstorableError } from "../../ledger/store.ts";
 
 // Primary result codes, https://sqlite.org/rescode.html
 const busy = 5;
@@ -10,8 +10,11 @@ const mismatch = 20;
 
 /** Why a call on the store failed, as it crosses from the worker. */
 export interface StoreFailure {
-  /** `data`: what was written cannot be stored. `damaged`: what was read is not what was written. */
-  readonly kind: "data" | "store" | "damaged";
+  /**
+   * `data`: what was written cannot be stored. `damaged`: what was read is not what was written. `unsound`: the log
+   * that was to be written to is damaged, or not what its anchor says.
+   */
+  readonly kind: "data" | "store" | "damaged" | "unsound";
   /** For the log. */
   readonly message: string;
 }
@@ -21,10 +24,16 @@ export class DamagedError extends Error {
   override readonly name = "DamagedError";
 }
 
+/** The file cannot be used by this program as it is; its message tells the operator why. */
+export class IncompatibleStoreError extends Error {
+  override readonly name = "IncompatibleStoreError";
+}
+
 /** Classifies anything thrown while a call was served. */
 export function describeFailure(error: unknown): StoreFailure {
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof DamagedError) return { kind: "damaged", message };
+  if (error instanceof UnsoundLogError) return { kind: "unsound", message };
   if (error instanceof UnstorableError) return { kind: "data", message };
   const code = primaryCode(error);
   if (code === tooBig || code === constraint || code === mismatch) return { kind: "data", message };
@@ -39,6 +48,7 @@ export function isBusy(error: unknown): boolean {
 /** The error that a caller of the store gets. */
 export function toError({ kind, message }: StoreFailure): Error {
   if (kind === "data") return new UnstorableError(message);
+  if (kind === "unsound") return new UnsoundLogError(message);
   if (kind === "damaged")
     return new ServiceError("internal", "The stored record is damaged.", { cause: new Error(message) });
   return unavailable(message);

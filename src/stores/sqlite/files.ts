@@ -1,6 +1,8 @@
 /** The database file: who may read it, and that it is still there after a crash. */
 import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
+import { isFileError } from "../file-errors.ts";
+import { syncDirectory } from "../sync-directory.ts";
 
 /**
  * Creates the file (mode 0600) and its directories (0700) where they are missing; what exists keeps its modes. SQLite
@@ -14,28 +16,10 @@ export function createDatabaseFile(path: string): void {
     fsyncSync(file);
     closeSync(file);
   } catch (error) {
-    if (isCode(error, ["EEXIST"])) return;
+    if (isFileError(error, ["EEXIST"])) return;
     throw error;
   }
   // A new name is durable once its directory is.
   syncDirectory(directory);
   if (firstCreated !== undefined) syncDirectory(dirname(firstCreated));
-}
-
-function syncDirectory(path: string): void {
-  try {
-    const directory = openSync(path, "r");
-    try {
-      fsyncSync(directory);
-    } finally {
-      closeSync(directory);
-    }
-  } catch (error) {
-    // Windows has no such thing and needs none; elsewhere a parent may be closed to us.
-    if (!isCode(error, ["EISDIR", "EPERM", "EACCES", "EINVAL"])) throw error;
-  }
-}
-
-function isCode(error: unknown, codes: readonly string[]): boolean {
-  return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }

@@ -1,6 +1,7 @@
 /** Brings a database file to this program's schema. */
 import type { RandomFill } from "../../base/ids.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
+import { IncompatibleStoreError } from "./errors.ts";
 import { createDatabaseFile } from "./files.ts";
 import { applicationId, type Migration, migrations } from "./schema.ts";
 
@@ -14,15 +15,10 @@ export interface MigrateOptions {
   readonly migrations?: readonly Migration[];
 }
 
-/** The file cannot be used by this program; its message tells the operator why. */
-export class IncompatibleStoreError extends Error {
-  override readonly name = "IncompatibleStoreError";
-}
-
 /**
  * Creates the file and its directory where they are missing, and applies what is missing of the schema, all or
  * nothing. Safe when several processes start at once: they take turns. Throws `IncompatibleStoreError` when the file
- * is another program's or was written by a newer version of this one, and an SQLite or file system error when it
+ * is another program's, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
  * cannot be opened. Returns the names of the migrations that were applied.
  */
 export function migrateSqlite(options: MigrateOptions): readonly string[] {
@@ -66,7 +62,10 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
   const known = options.migrations ?? migrations;
   const missing = known.slice(readCompatibleVersion(connection, options));
   if (missing.length === 0) return [];
-  for (const { sql } of missing) connection.exec(sql);
+  for (const { sql, fill } of missing) {
+    connection.exec(sql);
+    fill?.(connection);
+  }
   connection.exec(`PRAGMA user_version = ${known.length}; PRAGMA application_id = ${applicationId}`);
   const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
   connection

@@ -4,15 +4,17 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
 import { StoredLedger } from "../../ledger/ledger.ts";
-import type { Ledger } from "../../ledger/ports.ts";
-import { migrateSqlite } from "./migrate.ts";
+import { LogSigner } from "../../ledger/signer.ts";
+import type { StorePlace } from "./place.ts";
+import { prepareStore } from "./prepare.ts";
 import { SqliteStore } from "./store.ts";
 import type { StoreLogger, ThreadLimits } from "./thread.ts";
 
-/** How to open the ledger. */
-export interface SqliteLedgerOptions {
-  /** Path of the database file; it and its directory are made where they are missing. */
-  readonly path: string;
+/**
+ * How to open the ledger. The files of store and anchor, and their directories, are made where they are missing; the
+ * key is made where both of them are empty.
+ */
+export interface SqliteLedgerOptions extends StorePlace {
   /** What stands before the random part of a log's origin, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
   readonly clock: Clock;
@@ -42,20 +44,35 @@ const migrationBusyTimeoutMs = 10_000;
 /** A log's origin is the key name of its signed notes (C2SP signed-note): no spaces, no plus sign. */
 const originPrefixPattern = /^[^\s+/]([^\s+]*[^\s+/])?$/u;
 
+/** What an embedded deployment keeps in its one file. */
+export interface SqliteStores {
+  readonly ledger: StoredLedger;
+  /** What replicas share for a short time. It is closed with the ledger. */
+  readonly shared: Pick<SqliteStore, "firstUse" | "takeAttempt" | "giveBackAttempt">;
+}
+
+/** As `openSqliteStores`, for those who need the ledger alone. */
+export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<StoredLedger> {
+  return (await openSqliteStores(options)).ledger;
+}
+
 /**
- * Opens the ledger, bringing the file to this program's schema first. Rejects with `IncompatibleStoreError` for a file
- * of a newer version or another program, with `store_unavailable` or a file system error when it cannot be opened.
+ * Opens the stores, bringing the file to this program's schema first. Rejects with `IncompatibleStoreError` for a file
+ * of a newer version or another program, and where a log is not what the anchor says or the key is not its own; with `store_unavailable` or a file system error when it cannot be opened.
  */
-export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Ledger> {
+export async function openSqliteStores(options: SqliteLedgerOptions): Promise<SqliteStores> {
   const { originPrefix, clock, random, logger } = options;
   if (!originPrefixPattern.test(originPrefix)) {
     throw new RangeError("The ledger's origin is one or more segments without spaces and plus signs.");
   }
   const path = resolve(options.path);
-  migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const anchorPath = resolve(options.anchorPath);
+  const keyPath = resolve(options.keyPath);
+  const keys = prepareStore({ path, anchorPath, keyPath, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
   const store = await SqliteStore.start({
     data: {
       path,
+      anchorPath,
       originPrefix,
       busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
       connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,
@@ -66,5 +83,6 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<Le
     random,
     logger,
   });
-  return new StoredLedger(store, { ...defaultAppenderLimits, ...options.limits });
+  const ledger = new StoredLedger(store, new LogSigner(keys), { ...defaultAppenderLimits, ...options.limits });
+  return { ledger, shared: store };
 }

@@ -1,12 +1,17 @@
 /** What passes between the store and its two threads. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { LogName } from "../../ledger/log-name.ts";
+import type { TileName } from "../../ledger/tiles.ts";
+import type { AttemptLimit } from "./attempts.ts";
 import type { StoreFailure } from "./errors.ts";
-import type { SeededBatch } from "./writer.ts";
+import type { SeededBatch } from "./log-writer.ts";
+import type { ProofRow } from "./proof-uses.ts";
 
 /** What a thread is started with. */
 export interface WorkerData {
   readonly role: "writer" | "reader";
   readonly path: string;
+  readonly anchorPath: string;
   readonly originPrefix: string;
   readonly busyTimeoutMs: number;
   /** URL of a module whose `openConnection` takes the place of the one in `connection.ts`. */
@@ -21,7 +26,17 @@ export type WorkerRequest =
   | { readonly call: "keepPolicyRevision"; readonly revision: string; readonly content: string }
   /** Makes sure that the thread can do its work now: the writer writes, the reader reads. */
   | { readonly call: "probe"; readonly nowMs: number }
+  | { readonly call: "head"; readonly name: LogName }
+  | { readonly call: "logs" }
+  | { readonly call: "tile"; readonly name: LogName; readonly tile: TileName }
+  | { readonly call: "consistencyProof"; readonly name: LogName; readonly first: number; readonly second: number }
   | { readonly call: "find"; readonly tenantId: TenantId; readonly recordId: RecordId }
+  | { readonly call: "noteProofs"; readonly rows: readonly ProofRow[]; readonly nowMs: number }
+  | {
+      readonly call: "takeAttempt" | "giveBackAttempt";
+      readonly limits: readonly AttemptLimit[];
+      readonly nowMs: number;
+    }
   | { readonly call: "close" };
 
 export interface NumberedRequest {

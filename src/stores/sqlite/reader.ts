@@ -5,15 +5,18 @@ import type { StoredRecord } from "../../ledger/ports.ts";
 import { open } from "../../ledger/sealing.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { DamagedError } from "./errors.ts";
+import { LogReader } from "./log-reader.ts";
 
 export class SqliteReader {
   readonly #connection: SqliteConnection;
   readonly #find: SqliteStatement;
   readonly #probe: SqliteStatement;
+  readonly logs: LogReader;
 
   /** The connection becomes the reader's: it is closed with it. */
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
+    this.logs = new LogReader(connection);
     // One statement is one snapshot: an erasure in between cannot show half of itself.
     this.#find = connection.prepare(
       `SELECT leaf, sealed, opening

@@ -1,4 +1,6 @@
 /** The schema as it grew. Forward only: a migration that was released is never changed, another is added. */
+import { buildTiles } from "./build-tiles.ts";
+import type { SqliteConnection } from "./connection.ts";
 
 /** Marks the file as ours (`PRAGMA application_id`), so that another program's database is never written to. */
 export const applicationId = 0x53_50_41_31;
@@ -7,6 +9,8 @@ export const applicationId = 0x53_50_41_31;
 export interface Migration {
   readonly name: string;
   readonly sql: string;
+  /** Runs after the SQL, in the same transaction: what SQL cannot compute. Throws where the data is not sound. */
+  readonly fill?: (connection: SqliteConnection) => void;
 }
 
 /**
@@ -52,6 +56,69 @@ export const migrations: readonly Migration[] = [
         revision TEXT NOT NULL PRIMARY KEY,
         content TEXT NOT NULL
       ) STRICT, WITHOUT ROWID;
+    `,
+  },
+  {
+    name: "tiles",
+    sql: `
+      -- Set by the step that follows the SQL; 32 bytes ever after.
+      ALTER TABLE log_heads ADD COLUMN root BLOB NOT NULL DEFAULT x'';
+      CREATE UNIQUE INDEX log_heads_by_name ON log_heads (substr(origin, -32));
+
+      -- Hashes of every tile; the one that is being filled has as many as there are. Bundles of entries are made of
+      -- the leaves when they are asked for.
+      CREATE TABLE tiles (
+        tenant_id TEXT NOT NULL,
+        level INTEGER NOT NULL CHECK (level BETWEEN 0 AND 63),
+        tile_index INTEGER NOT NULL CHECK (tile_index >= 0),
+        hashes BLOB NOT NULL CHECK (length(hashes) BETWEEN 32 AND 8192 AND length(hashes) % 32 = 0),
+        PRIMARY KEY (tenant_id, level, tile_index)
+      ) STRICT;
+
+      -- What was answered to calls that may come again. Sealed under the record's opening: both are erased together.
+      CREATE TABLE kept_answers (
+        tenant_id TEXT NOT NULL,
+        scope BLOB NOT NULL CHECK (length(scope) = 32),
+        leaf_index INTEGER NOT NULL,
+        tree_size INTEGER NOT NULL CHECK (tree_size > leaf_index),
+        kept_at_ms INTEGER NOT NULL,
+        sealed BLOB,
+        PRIMARY KEY (tenant_id, scope)
+      ) STRICT;
+      CREATE INDEX kept_answers_by_age ON kept_answers (tenant_id, kept_at_ms);
+
+      -- Public keys that have signed checkpoints, in their order; the last is the current one.
+      CREATE TABLE signing_keys (
+        position INTEGER PRIMARY KEY,
+        public_key BLOB NOT NULL UNIQUE CHECK (length(public_key) = 32)
+      ) STRICT;
+
+      -- Whether this store has an anchor: from then on it is not served without.
+      ALTER TABLE store ADD COLUMN anchored INTEGER NOT NULL DEFAULT 0 CHECK (anchored IN (0, 1));
+    `,
+    fill: buildTiles,
+  },
+  {
+    name: "shared_limits",
+    sql: `
+      -- DPoP proofs that were used, until nobody takes them any more.
+      CREATE TABLE proof_uses (
+        tenant_id TEXT NOT NULL,
+        proof TEXT NOT NULL,
+        expires_at_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant_id, proof)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX proof_uses_by_expiry ON proof_uses (expires_at_ms);
+
+      -- Attempts in a window of time. The tenant is empty for counters of an address, which no tenant owns.
+      CREATE TABLE attempts (
+        tenant_id TEXT NOT NULL,
+        counter TEXT NOT NULL,
+        taken INTEGER NOT NULL CHECK (taken >= 0),
+        window_ends_at_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant_id, counter)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX attempts_by_expiry ON attempts (window_ends_at_ms);
     `,
   },
 ];

@@ -1,9 +1,15 @@
 /** The embedded store: one SQLite file, one thread that writes, one that reads. The event loop does neither. */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { LogName } from "../../ledger/log-name.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
-import type { BatchPlace, LedgerStore, TenantBatch } from "../../ledger/store.ts";
+import type { BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/store.ts";
+import type { TileName } from "../../ledger/tiles.ts";
+import type { Hash } from "../../ledger/tree.ts";
+import type { AttemptLimit, ReachedLimit } from "./attempts.ts";
+import { ProofBatches } from "./proof-batches.ts";
+import type { ProofUse } from "./proof-uses.ts";
 import type { WorkerData } from "./protocol.ts";
 import { type StoreLogger, StoreThread, type ThreadLimits } from "./thread.ts";
 
@@ -21,12 +27,16 @@ export class SqliteStore implements LedgerStore {
   readonly #random: RandomFill;
   readonly #writer: StoreThread;
   readonly #reader: StoreThread;
+  readonly #proofs: ProofBatches;
 
   private constructor({ data, limits, clock, random, logger }: SqliteStoreOptions) {
     this.#clock = clock;
     this.#random = random;
     this.#writer = new StoreThread({ ...data, role: "writer" }, limits, logger);
     this.#reader = new StoreThread({ ...data, role: "reader" }, limits, logger);
+    this.#proofs = new ProofBatches(
+      async (rows) => (await this.#writer.call({ call: "noteProofs", rows, nowMs: clock.now() })) as readonly boolean[],
+    );
   }
 
   /** Starts both threads on a file that has been migrated. Rejects when either cannot open it. */
@@ -58,8 +68,47 @@ export class SqliteStore implements LedgerStore {
     return (await this.#reader.call({ call: "find", tenantId, recordId })) as StoredRecord | "unknown" | "erased";
   }
 
+  async logs(): Promise<readonly LogState[]> {
+    return (await this.#reader.call({ call: "logs" })) as readonly LogState[];
+  }
+
+  async head(name: LogName): Promise<LogState | undefined> {
+    return (await this.#writer.call({ call: "head", name })) as LogState | undefined;
+  }
+
+  async tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
+    return (await this.#reader.call({ call: "tile", name, tile })) as Uint8Array | undefined;
+  }
+
+  async consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
+    return (await this.#reader.call({ call: "consistencyProof", name, first, second })) as readonly Hash[] | undefined;
+  }
+
   async keepPolicyRevision(revision: string, content: string): Promise<void> {
     await this.#writer.call({ call: "keepPolicyRevision", revision, content });
+  }
+
+  /**
+   * Notes the use of a proof: exactly one call with the same one gets true, in all processes on the file together,
+   * before or after a restart. Rejects with `store_unavailable` where that cannot be known.
+   * @param expiresAtMs milliseconds since the Unix epoch from which on the use may be forgotten
+   */
+  firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
+    return this.#proofs.firstUse(use, expiresAtMs);
+  }
+
+  /**
+   * Counts one attempt under each of the limits, for all processes on the file together, or under none where some are
+   * reached: resolves with those. Rejects with `store_unavailable`.
+   */
+  async takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
+    const nowMs = this.#clock.now();
+    return (await this.#writer.call({ call: "takeAttempt", limits, nowMs })) as readonly ReachedLimit[];
+  }
+
+  /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
+  async giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
+    await this.#writer.call({ call: "giveBackAttempt", limits, nowMs: this.#clock.now() });
   }
 
   /** Writes, and makes sure that the reading thread is there. */

@@ -1,5 +1,6 @@
 /** A thread of the store, kept alive: calls go to it, and when it dies another takes its place. */
 import { Worker } from "node:worker_threads";
+import { threadEnvironment } from "../../base/thread-environment.ts";
 import { toError, unavailable } from "./errors.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
@@ -80,7 +81,9 @@ export class StoreThread {
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
       workerData: this.#data,
       name: `store-${this.#data.role}`,
-      env: {}, // the threads need none of the environment, secrets included
+      env: threadEnvironment(),
+      // What a thread makes is gone after each call: a young generation of the usual 16 MiB only takes memory.
+      resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
     this.#worker = worker;
     let cause = "The store's thread ended.";

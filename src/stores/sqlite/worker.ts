@@ -1,12 +1,14 @@
 /** Entry point of the store's threads: opens its connection, then serves one call after the other. */
 import { parentPort, workerData } from "node:worker_threads";
+import { anchorConnection, SqliteAnchor } from "./anchor.ts";
 import type { openConnection as OpenConnection, SqliteConnection } from "./connection.ts";
 import { describeFailure, isBusy } from "./errors.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
 import { SqliteWriter } from "./writer.ts";
 
-const { role, path, originPrefix, busyTimeoutMs, connectionModule, connectionData } = workerData as WorkerData;
+const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, connectionData } =
+  workerData as WorkerData;
 const port = parentPort;
 if (port === null) throw new Error("This file runs in a worker thread.");
 
@@ -20,9 +22,20 @@ let store: SqliteWriter | SqliteReader | undefined = openStore();
 function openStore(): SqliteWriter | SqliteReader {
   const connection = openConnection({ path, readOnly: role === "reader", busyTimeoutMs }, connectionData);
   try {
-    return role === "reader" ? new SqliteReader(connection) : new SqliteWriter(connection, originPrefix);
+    return role === "reader" ? new SqliteReader(connection) : openWriter(connection);
   } catch (error) {
     connection.close();
+    throw error;
+  }
+}
+
+function openWriter(connection: SqliteConnection): SqliteWriter {
+  const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
+  const anchor = new SqliteAnchor(openConnection(options, connectionData));
+  try {
+    return new SqliteWriter(connection, anchor, originPrefix);
+  } catch (error) {
+    anchor.close();
     throw error;
   }
 }
@@ -31,10 +44,18 @@ function serve(request: WorkerRequest): unknown {
   store ??= openStore();
   if (store instanceof SqliteReader) {
     if (request.call === "find") return store.find(request.tenantId, request.recordId);
+    if (request.call === "logs") return store.logs.logs();
+    if (request.call === "tile") return store.logs.tile(request.name, request.tile);
+    if (request.call === "consistencyProof")
+      return store.logs.consistencyProof(request.name, request.first, request.second);
     if (request.call === "probe") return store.probe();
   } else {
     if (request.call === "append") return store.append(request.batches, request.nowMs);
+    if (request.call === "head") return store.head(request.name);
     if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
+    if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
+    if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);
+    if (request.call === "giveBackAttempt") return store.giveBackAttempt(request.limits, request.nowMs);
     if (request.call === "probe") return store.probe(request.nowMs);
   }
   throw new Error(`The ${role} does not serve ${request.call}.`);

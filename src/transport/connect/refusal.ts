@@ -13,9 +13,9 @@ import { trailerFlag, trailerParse, trailerSerialize } from "@connectrpc/connect
 import type { Call, Protocol } from "../call.ts";
 import { fromProtocolError, refusalHeaders, toConnectError, toEnvelope, toServiceError } from "../errors.ts";
 
-/** The protocol that a request's content type names. */
+/** The protocol that a request's content type names. Types are compared without regard to case, as the plugin does. */
 export function protocolOf({ header }: UniversalServerRequest): Protocol {
-  const type = header.get("content-type") ?? "";
+  const type = (header.get("content-type") ?? "").toLowerCase();
   if (type.startsWith("application/grpc-web")) return "grpc_web";
   return type.startsWith("application/grpc") ? "grpc" : "connect";
 }

@@ -1,6 +1,9 @@
 import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protocol-connect";
+import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
+import type { Protocol } from "../call.ts";
 import { startDeadline } from "../deadline.ts";
 import { toServiceError } from "../errors.ts";
 import { type AdapterOptions, kRequest, route } from "../exchange.ts";
@@ -21,7 +24,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
       call.refusal = new ServiceError("method_not_allowed", `method must be ${allow}`);
       return envelopeResponse(options.service, call, { allow });
     }
-    const deadline = startDeadline(undefined, options.limits.maxDeadlineMs);
+    const deadline = startDeadline(takeTimeout(universal.header, call.protocol), options.limits.maxDeadlineMs);
     try {
       const response = await handler(limited(universal, request, deadline.signal, options));
       if (response.status === 415 && response.body === undefined) {
@@ -36,6 +39,20 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
   return Object.assign(wrapped, handler);
 }
 
+/**
+ * Takes the caller's own limit, in milliseconds, out of the headers: our deadline holds it, while the body is read
+ * too, where the plugin's would start a timer of any length. A malformed one stays for the plugin to refuse.
+ */
+export function takeTimeout(header: Headers, protocol: Protocol | undefined): number | undefined {
+  const [name, parse] =
+    protocol === "connect"
+      ? (["connect-timeout-ms", parseConnectTimeout] as const)
+      : (["grpc-timeout", parseGrpcTimeout] as const);
+  const { timeoutMs, error } = parse(header.get(name), Number.MAX_SAFE_INTEGER);
+  if (error === undefined) header.delete(name);
+  return timeoutMs;
+}
+
 function limited(
   universal: UniversalServerRequest,
   request: FastifyRequest,
@@ -43,11 +60,12 @@ function limited(
   { limits }: AdapterOptions,
 ): UniversalServerRequest {
   // Answers are small, and mix what callers send with what is secret of others': they are never compressed.
-  for (const name of acceptEncodingHeaders) universal.header.delete(name);
+  // A caller that names no encoding would get the one of its request.
+  for (const name of acceptEncodingHeaders) universal.header.set(name, "identity");
   return {
     ...universal,
     signal: AbortSignal.any([universal.signal, deadline]),
-    body: timedBody(universal.body as AsyncIterable<Uint8Array>, request, limits.bodyTimeoutMs),
+    body: timedBody(universal.body as AsyncIterable<Uint8Array>, request, limits.bodyTimeoutMs, deadline),
   };
 }
 

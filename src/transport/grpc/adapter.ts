@@ -17,7 +17,7 @@ import { toConnectError, toServiceError } from "../errors.ts";
 import { type AdapterOptions, continueIfExpected, declaredBytes, route, whenCallerGone } from "../exchange.ts";
 import type { ServedMethod } from "../methods.ts";
 import { invokeUnary } from "../seam.ts";
-import { decodeFrame, encodeFrame, frameHeaderBytes } from "./frame.ts";
+import { decodeOnly, encodeFrame, frameHeaderBytes } from "./frame.ts";
 
 /** Whether a request is one that this adapter serves, from its headers alone. */
 export function isPlainUnaryGrpc({ httpVersionMajor, method, headers }: IncomingMessage): boolean {
@@ -75,7 +75,7 @@ async function handle(
     const maxBytes = limits.maxBodyBytes(method.rpc);
     const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: limits.bodyTimeoutMs };
     const body = await readBody(raw, declaredBytes(raw), bodyLimits, deadline.signal);
-    const message = decode(method, decodeFrame(body, maxBytes));
+    const message = decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
     const output = await invokeUnary(method.spec, context, message, options.interceptors);
     answer = encodeFrame(toBinary(method.spec.method.output, output));
   } catch (thrown) {

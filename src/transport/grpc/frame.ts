@@ -7,18 +7,30 @@ import { bodyTooLarge } from "../body.ts";
 
 /** Bytes before each message. */
 export const frameHeaderBytes = 5;
+/** The other bits are reserved, and ignored. */
+const compressedFlag = 1;
 
-/** The one message in a body. Throws where there is none, more than one, a compressed one or an incomplete one. */
-export function decodeFrame(body: Buffer, maxBytes: number): Uint8Array {
+/**
+ * The one message in a body, parsed. Throws where there is none, more than one, a compressed one or an incomplete
+ * one; what follows the message is looked at only once that is parsed, as the stock plugin does.
+ */
+export function decodeOnly<T>(body: Buffer, maxBytes: number, parse: (message: Uint8Array) => T): T {
   if (body.length === 0) throw refuse("cardinality", "exactly one request message is expected");
-  if (body.length < frameHeaderBytes) throw refuse("decode", "message could not be decoded");
-  const length = body.readUInt32BE(1);
+  const message = parse(messageAt(body, 0, maxBytes));
+  const end = frameHeaderBytes + body.readUInt32BE(1);
+  if (body.length === end) return message;
+  parse(messageAt(body, end, maxBytes));
+  throw refuse("cardinality", "exactly one request message is expected");
+}
+
+function messageAt(body: Buffer, offset: number, maxBytes: number): Uint8Array {
+  const start = offset + frameHeaderBytes;
+  if (body.length < start) throw refuse("decode", "message could not be decoded");
+  const length = body.readUInt32BE(offset + 1);
   if (length > maxBytes) throw bodyTooLarge();
-  const end = frameHeaderBytes + length;
-  if (body.length < end) throw refuse("decode", "message could not be decoded");
-  if (body[0] !== 0) throw refuse("decode", "message could not be decoded");
-  if (body.length > end) throw refuse("cardinality", "exactly one request message is expected");
-  return body.subarray(frameHeaderBytes, end);
+  if (body.length < start + length) throw refuse("decode", "message could not be decoded");
+  if (((body[offset] ?? 0) & compressedFlag) !== 0) throw refuse("decode", "message could not be decoded");
+  return body.subarray(start, start + length);
 }
 
 /** Puts the prefix before a message. */

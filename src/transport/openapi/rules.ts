@@ -1,14 +1,14 @@
 /** `buf.validate` rules as JSON Schema keywords. A rule without a counterpart here is an error, never left out. */
-import { type DescField, getOption, type Message } from "@bufbuild/protobuf";
+import { type DescField, type DescMessage, getOption, type MessageShape } from "@bufbuild/protobuf";
 import { reflect } from "@bufbuild/protobuf/reflect";
 import {
   type FieldRules,
   FieldRulesSchema,
+  field as fieldRules,
   type MapRules,
   MapRulesSchema,
   type RepeatedRules,
   RepeatedRulesSchema,
-  field as fieldRules,
 } from "../../../gen/buf/validate/validate_pb.ts";
 
 /** Keywords of a JSON Schema. */
@@ -42,7 +42,7 @@ export function translateRules(field: DescField): TranslatedRules {
   const rules = getOption(field, fieldRules);
   const own = rules.type.case === "repeated" || rules.type.case === "map" ? none : scalarRules(field, rules);
   const translated = { own, items: none, keys: none, ...containerRules(field, rules) };
-  return { ...translated, required: rules.required || Number(own["minLength"] ?? 0) > 0 };
+  return { ...translated, required: rules.required || Number(own.minLength ?? 0) > 0 };
 }
 
 function containerRules(field: DescField, rules: FieldRules): Partial<Omit<TranslatedRules, "required">> {
@@ -92,9 +92,9 @@ function scalarRules(field: DescField, rules: FieldRules): Keywords {
 }
 
 /** Throws where a rule other than the named ones is set. */
-function allow<Desc extends typeof FieldRulesSchema | typeof RepeatedRulesSchema | typeof MapRulesSchema>(
+function allow<Desc extends DescMessage>(
   field: DescField,
-  rules: Message,
+  rules: MessageShape<Desc>,
   schema: Desc,
   names: readonly string[],
 ): void {

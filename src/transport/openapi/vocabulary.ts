@@ -2,15 +2,20 @@
  * What the document says of members beyond their protobuf type and rules: closed sets of words, fixed values and
  * formats that the service keeps to elsewhere. The words come from the modules that answer with them.
  */
+
+import type { AuthSource } from "../../base/caller.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { keyTransportModes, proofsOfPossession } from "../../base/vocabulary.ts";
 import { plaintextTransport } from "../../domain/answer.ts";
+import type { AuthConfiguration } from "../../domain/discovery.ts";
 import { platformDomainNames } from "../../domain/platform-domains.ts";
 import { routes } from "../../domain/routes.ts";
-import type { AuthSource } from "../../base/caller.ts";
-import type { AuthConfiguration } from "../../domain/discovery.ts";
 
-const authSources: Readonly<Record<AuthSource, true>> = { bearer_token: true, trusted_headers: true, session_token: true };
+const authSources: Readonly<Record<AuthSource, true>> = {
+  bearer_token: true,
+  trusted_headers: true,
+  session_token: true,
+};
 const authConfigurationModes: Readonly<Record<AuthConfiguration["mode"], true>> = {
   oauth_client_credentials: true,
   bearer_token_validation: true,
@@ -20,6 +25,7 @@ const localOnly = { const: plaintextTransport };
 const never = { const: false };
 const uuid = { format: "uuid" };
 const count = { minimum: 0 };
+const base64 = { contentEncoding: "base64" };
 
 /** RFC 4648 §4, padded, without whitespace, unused bits zero: no other spelling of the same bytes. */
 const canonicalBase64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=|[A-Za-z0-9+/][AQgw]==)?$";
@@ -56,6 +62,13 @@ const keywords: Readonly<Record<string, JsonObject>> = {
   "Ingestion.plaintext_transport": localOnly,
   "EvidenceSummary.label_count": count,
   "EvidenceSummary.attribute_count": count,
+  "Receipt.record_id": uuid,
+  "Receipt.leaf_index": count,
+  "Receipt.tree_size": count,
+  "Receipt.leaf_hash": base64,
+  "Receipt.leaf": base64,
+  "Receipt.opening": base64,
+  "Receipt.record": base64,
   "RecordEvidenceRequest.occurred_at": { format: "date-time" },
 };
 

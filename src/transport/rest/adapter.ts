@@ -13,7 +13,8 @@ import { type AdapterOptions, continueIfExpected, declaredBytes, hasBody, route,
 import { refuse, sendJson } from "../json-answer.ts";
 import type { ServedMethod } from "../methods.ts";
 import { invokeUnary } from "../seam.ts";
-import { decodeRequest, responseEncoder } from "./codec.ts";
+import { decodeRequest } from "./codec.ts";
+import { messageEncoder } from "./encode.ts";
 import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");
@@ -25,7 +26,7 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
   ]);
   for (const method of methods) {
     const input = registry.message(method.spec.method.input);
-    const encode = responseEncoder(registry.message(method.spec.method.output));
+    const encode = messageEncoder(registry.message(method.spec.method.output));
     const decode = (body: Uint8Array): Message => decodeRequest(input, body);
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",

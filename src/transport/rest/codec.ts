@@ -1,12 +1,5 @@
-/** Bytes of the JSON routes to protobuf messages, and back. */
-import {
-  type DescMessage,
-  fromJsonString,
-  type JsonObject,
-  type Message,
-  ScalarType,
-  toJson,
-} from "@bufbuild/protobuf";
+/** Bytes of the JSON routes to protobuf messages. */
+import { type DescMessage, fromJsonString, type Message } from "@bufbuild/protobuf";
 import { ServiceError, type Violation } from "../../base/errors.ts";
 import { checkJson } from "./check.ts";
 
@@ -49,35 +42,4 @@ function refuse(violations: readonly Violation[], cause?: unknown): ServiceError
     violations,
     cause,
   });
-}
-
-/** Makes the encoder of an answer: every member that is not optional is present, 64-bit integers are numbers. */
-export function responseEncoder(desc: DescMessage): (message: Message) => string {
-  const long = longFields(desc);
-  return (message) => {
-    const json = toJson(desc, message, { alwaysEmitImplicit: true }) as JsonObject;
-    for (const path of long) toNumber(json, path);
-    return JSON.stringify(json);
-  };
-}
-
-/** Paths of the 64-bit integers in a message type. */
-function longFields(desc: DescMessage, path: readonly string[] = []): string[][] {
-  return desc.fields.flatMap((field) => {
-    const here = [...path, field.name];
-    if (field.fieldKind === "message") return longFields(field.message, here);
-    if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT64) return [here];
-    return [];
-  });
-}
-
-function toNumber(json: JsonObject, path: readonly string[]): void {
-  let at: JsonObject = json;
-  for (const member of path.slice(0, -1)) {
-    const next = at[member];
-    if (typeof next !== "object" || next === null || Array.isArray(next)) return;
-    at = next;
-  }
-  const last = path.at(-1) as string;
-  if (typeof at[last] === "string") at[last] = Number(at[last]);
 }

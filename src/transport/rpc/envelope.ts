@@ -23,7 +23,8 @@ export function envelope(service: string, caller: Caller, status: Envelope["stat
 }
 
 export function identityOf(context: HandlerContext): CallIdentity {
-  return { caller: callerOf(context), requestId: callOf(context).requestId };
+  const { requestId, idempotencyKey } = callOf(context);
+  return { caller: callerOf(context), requestId, idempotencyKey };
 }
 
 /** Init shapes of protobuf-es want arrays that may be written to; the domain's may not. */

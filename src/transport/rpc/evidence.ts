@@ -9,6 +9,7 @@ import type { EvidenceRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../json/normal-form.ts";
 import { artifactKind, artifactProfile, evidenceEventType } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
+import { withReceipt } from "./receipt.ts";
 
 /** The evidence service over its domain. `service` is the name in every answer. */
 export function createEvidenceService(service: string, evidence: Evidence): ServiceImpl<typeof EvidenceService> {
@@ -30,6 +31,7 @@ async function recordEvidence(
   return {
     ...envelope(service, identity.caller),
     ...answer,
+    ingestion: withReceipt(context, answer.ingestion),
     requestSummary: {
       ...summary,
       eventType: evidenceEventType[summary.eventType],

@@ -14,6 +14,7 @@ import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } fr
 import { toNormalForm } from "../json/normal-form.ts";
 import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
+import { withReceipt } from "./receipt.ts";
 
 /** The protection service over its domain. `service` is the name in every answer. */
 export function createProtectionService(
@@ -37,10 +38,11 @@ async function planProtection(
   const identity = identityOf(context);
   const request = toNormalForm(PlanProtectionRequestSchema, message) as ProtectionPlanRequest;
   const answer = forMessage(await protection.plan(identity, request));
-  const { requestSummary, execution } = answer;
+  const { requestSummary, decision, execution } = answer;
   return {
     ...envelope(service, identity.caller),
     ...answer,
+    decision: withReceipt(context, decision),
     requestSummary: {
       ...summary(requestSummary),
       preferredArtifactProfile: artifactProfile[requestSummary.preferredArtifactProfile],
@@ -58,7 +60,12 @@ async function resolvePolicy(
   const identity = identityOf(context);
   const request = toNormalForm(ResolvePolicyRequestSchema, message) as PolicyResolveRequest;
   const answer = forMessage(await protection.resolve(identity, request));
-  return { ...envelope(service, identity.caller), ...answer, requestSummary: summary(answer.requestSummary) };
+  return {
+    ...envelope(service, identity.caller),
+    ...answer,
+    decision: withReceipt(context, answer.decision),
+    requestSummary: summary(answer.requestSummary),
+  };
 }
 
 async function planKeyAccess(
@@ -79,7 +86,7 @@ async function planKeyAccess(
       operation: keyAccessOperation[requestSummary.operation],
       artifactProfile: artifactProfile[requestSummary.artifactProfile],
     },
-    decision: { ...decision, operation: keyAccessOperation[decision.operation] },
+    decision: { ...withReceipt(context, decision), operation: keyAccessOperation[decision.operation] },
     execution: { ...execution, artifactProfile: artifactProfile[execution.artifactProfile] },
   };
 }

@@ -9,6 +9,7 @@ import type { RegistrationRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../json/normal-form.ts";
 import { artifactKind, artifactProfile, protectionOperation } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
+import { withReceipt } from "./receipt.ts";
 
 /** The registration service over its domain. `service` is the name in every answer. */
 export function createRegistrationService(
@@ -34,6 +35,7 @@ async function registerArtifact(
   return {
     ...envelope(service, identity.caller),
     ...answer,
+    registration: withReceipt(context, answer.registration),
     requestSummary: {
       ...summary,
       operation: protectionOperation[summary.operation],

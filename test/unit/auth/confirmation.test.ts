@@ -1,10 +1,11 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { confirmPossession, type ProofOfPossessionRule } from "../../../src/auth/confirmation.ts";
+import { confirmPossession, type MutualTlsRule, type NoPossessionRule } from "../../../src/auth/confirmation.ts";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/forwarded-certificate.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
+import { thumbprintOf } from "../../../src/base/thumbprint.ts";
 import { edgeOf, refusalOf } from "./world.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");
@@ -17,23 +18,24 @@ const cnf = { "x5t#S256": thumbprint };
 const header = "x-svc-mtls-client-certificate";
 const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
 
-const mtls = (format: ForwardedCertificateFormat = "thumbprint"): ProofOfPossessionRule => ({
+const mtls = (format: ForwardedCertificateFormat = "thumbprint"): MutualTlsRule => ({
   mode: "mtls",
   headerName: header,
   format,
-  trustedProxies: networks("10.0.0.0/8", "fd00::/8"),
+  ingress: { networks: networks("10.0.0.0/8", "fd00::/8"), certificates: [] },
 });
+type Rule = MutualTlsRule | NoPossessionRule;
 const proxy = "10.1.2.3";
 const stranger = "192.0.2.7";
 const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: () => bytes });
 
-async function confirm(confirmation: unknown, edge: EdgeRequest, rule = mtls()): Promise<string[]> {
+async function confirm(confirmation: unknown, edge: EdgeRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
   confirmPossession(confirmation, edge, rule, (address) => ignored.push(address));
   return ignored;
 }
 
-async function failureOf(confirmation: unknown, edge: EdgeRequest, rule = mtls()): Promise<string> {
+async function failureOf(confirmation: unknown, edge: EdgeRequest, rule: Rule = mtls()): Promise<string> {
   const refusal = await refusalOf(confirm(confirmation, edge, rule));
   expect(refusal).toMatchObject({ reason: "proof_of_possession_failed", httpStatus: 401 });
   expect(refusal.details.challenge).toContain('error="invalid_token"');
@@ -142,6 +144,33 @@ describe("a trusted proxy's header", () => {
   });
 });
 
+describe("where the ingress' certificate is pinned", () => {
+  const pinned = (...certificates: Uint8Array[]): MutualTlsRule => {
+    const { networks: trusted } = mtls().ingress;
+    return { ...mtls(), ingress: { networks: trusted, certificates: certificates.map(thumbprintOf) } };
+  };
+  const over = (bytes: Uint8Array | undefined, remoteAddress = proxy) => ({
+    ...forwarded(thumbprint, remoteAddress),
+    clientCertificate: () => bytes,
+  });
+
+  test("its header counts over a connection with that certificate", async () => {
+    expect(await confirm(cnf, over(otherDer), pinned(otherDer))).toEqual([]);
+    expect(await confirm(cnf, over(otherDer), pinned(Buffer.from("retired"), otherDer))).toEqual([]);
+  });
+
+  test.each<[string, Uint8Array | undefined]>([
+    ["another certificate", Buffer.from("another")],
+    ["none", undefined],
+  ])("and not over one with %s from its address", async (_name, bytes) => {
+    expect(await failureOf(cnf, over(bytes), pinned(otherDer))).toMatch(/another client|no client/);
+  });
+
+  test("nor from another address", async () => {
+    expect(await failureOf(cnf, over(otherDer, stranger), pinned(otherDer))).toContain("another client certificate");
+  });
+});
+
 describe("anybody else's header", () => {
   test.each([stranger, "11.0.0.1", "::ffff:192.0.2.7", "fe80::1%eth0", "", "unix"])(
     "from %j is ignored",
@@ -155,7 +184,7 @@ describe("anybody else's header", () => {
   });
 
   test("counts from nobody where no proxy is trusted", async () => {
-    const rule = { ...mtls(), trustedProxies: [] };
+    const rule = { ...mtls(), ingress: { networks: [], certificates: [] } };
     expect(await failureOf(cnf, forwarded(thumbprint), rule)).toContain("no client certificate");
   });
 });

@@ -6,8 +6,10 @@ import { promisify } from "node:util";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { expect, onTestFinished, test } from "vitest";
 import { type Issuer, type IssuerOptions, startIssuer } from "../../../dev/issuer.ts";
-import type { AuthenticatorOptions } from "../../../src/auth/authenticator.ts";
-import { authenticatorOf, bearer, manualTime, patient, refusalOf } from "./world.ts";
+import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
+import { memoryReplayStore, mintProof } from "../../harness/proofs.ts";
+import { newTestKey, type TestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
 
 const run = promisify(execFile);
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.pem`, import.meta.url), "utf8");
@@ -47,7 +49,7 @@ async function tokenFrom(issuer: Issuer, scope = "platform-api.access"): Promise
 }
 
 /** The library takes the time from the machine, so these tests do too. */
-function started(issuer: Issuer, options: Partial<AuthenticatorOptions> = {}) {
+function started(issuer: Issuer, options: Partial<TokenOptions> = {}) {
   const authenticator = authenticatorOf(issuer.url, manualTime(Date.now()), options);
   authenticator.start();
   return authenticator;
@@ -94,7 +96,8 @@ test("rotation is followed without a restart, and a withdrawn key is refused", a
 test("a token bound by the token request's certificate is worth nothing without it", async () => {
   const issuer = await issuerOf({ clients: [boundClient], certificateOf: () => certificate });
   const { headerValues, ...edge } = bearer(await tokenFrom(issuer));
-  const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", trustedProxies: [] } as const;
+  const ingress = { networks: [], certificates: [] };
+  const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", ingress } as const;
   const authenticator = started(issuer, { proofOfPossession: rule });
   const withKey = { ...edge, headerValues, clientCertificate: () => certificate.raw };
   expect(await authenticator.authenticate(withKey, patient)).toHaveProperty("tenantId", "tenant-b");
@@ -102,6 +105,31 @@ test("a token bound by the token request's certificate is worth nothing without 
   expect(await refusalOf(without)).toHaveProperty("reason", "proof_of_possession_failed");
   const unbound = started(issuer).authenticate(withKey, patient);
   expect(await refusalOf(unbound)).toHaveProperty("reason", "proof_of_possession_failed");
+});
+
+test("a token bound by the token request's DPoP proof needs a proof on every call, by the same key", async () => {
+  const client = { ...boundClient, certificateBound: false, dpopBound: true };
+  const issuer = await issuerOf({ clients: [client] });
+  const key = newTestKey("ES256", "caller");
+  const asked = tokenRequest(issuer, "platform-api.access");
+  const forToken = { method: "POST", url: issuer.tokenEndpoint, accessToken: "", nowMs: Date.now() };
+  const dpop = mintProof(key, forToken, { ath: undefined });
+  const response = await fetch(issuer.tokenEndpoint, { ...asked, headers: { ...asked.headers, dpop } });
+  const granted = (await response.json()) as { access_token: string; token_type: string };
+  expect(granted.token_type).toBe("DPoP");
+  expect((await fetch(issuer.tokenEndpoint, asked)).status).toBe(400);
+
+  const replayStore = memoryReplayStore();
+  const proofOfPossession = { mode: "dpop", publicUrl: "https://api.example", replayStore, nonces: undefined } as const;
+  const authenticator = started(issuer, { proofOfPossession });
+  const call = (signer: TestKey) => {
+    const target = { ...forToken, method: "GET", url: "https://api.example/v1/sdk/whoami" };
+    const proof = mintProof(signer, { ...target, accessToken: granted.access_token });
+    return authenticator.authenticate(edgeOf({ authorization: `DPoP ${granted.access_token}`, dpop: proof }), patient);
+  };
+  expect(await call(key)).toHaveProperty("tenantId", "tenant-b");
+  const stolen = await refusalOf(call(newTestKey("ES256", "thief")));
+  expect(stolen.message).toBe("the access token is bound to another DPoP key");
 });
 
 test("over TLS it binds to the certificate of the session, and mints none without one", async () => {

@@ -1,12 +1,9 @@
 /** An authenticator in front of a bare issuer, with time in the test's hands. */
 import { onTestFinished } from "vitest";
-import {
-  type Authenticator,
-  type AuthenticatorEvent,
-  type AuthenticatorOptions,
-  createAuthenticator,
-} from "../../../src/auth/authenticator.ts";
+import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
+import { type Authenticator, type AuthenticatorEvent, createAuthenticator } from "../../../src/auth/authenticator.ts";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { IdentityHeaderRule } from "../../../src/auth/trusted-headers.ts";
 import type { Clock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { Timers } from "../../../src/base/timers.ts";
@@ -47,11 +44,25 @@ export interface World extends Authenticator {
 }
 
 /** Makes an authenticator that is not started yet; it is closed when the test ends. */
-export function authenticatorOf(issuer: string, time: ManualTime, options: Partial<AuthenticatorOptions> = {}): World {
+export function authenticatorOf(
+  issuer: string,
+  time: ManualTime,
+  options: Partial<TokenOptions> = {},
+  identityHeaders?: IdentityHeaderRule,
+): World {
   const events: AuthenticatorEvent[] = [];
   let waiting: (() => void)[] = [];
   const authenticator = createAuthenticator(
-    { issuer, audience: "api://svc-platform-api", claims: claimNames, proofOfPossession: { mode: "none" }, ...options },
+    {
+      tokens: {
+        issuer,
+        audience: "api://svc-platform-api",
+        claims: claimNames,
+        proofOfPossession: { mode: "none" },
+        ...options,
+      },
+      identityHeaders,
+    },
     {
       clock: time,
       timers: time,
@@ -78,7 +89,7 @@ export function authenticatorOf(issuer: string, time: ManualTime, options: Parti
 /** A call with these headers; a list is a header that came several times. */
 export function edgeOf(
   headers: Readonly<Record<string, string | readonly string[]>>,
-  connection: Partial<Pick<EdgeRequest, "remoteAddress" | "clientCertificate">> = {},
+  connection: Partial<Omit<EdgeRequest, "headerValues">> = {},
 ): EdgeRequest {
   return {
     headerValues: (name) => [headers[name] ?? []].flat(),

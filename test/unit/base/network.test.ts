@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { isInNetworks, isLoopbackHost, parseNetwork } from "../../../src/base/network.ts";
+import {
+  isInNetworks,
+  isLoopbackAddress,
+  isLoopbackHost,
+  isLoopbackNetwork,
+  parseNetwork,
+} from "../../../src/base/network.ts";
 
 const isIn = (network: string, address: string) => {
   const parsed = parseNetwork(network);
@@ -60,4 +66,28 @@ test.each([
   ["[::2]", false],
 ])("%s is loopback: %s", (host, expected) => {
   expect(isLoopbackHost(host)).toBe(expected);
+});
+
+test.each(["127.0.0.1", "127.255.0.1", "::1", "::ffff:127.0.0.1"])("the peer %s is this machine", (address) => {
+  expect(isLoopbackAddress(address)).toBe(true);
+});
+
+test.each(["", "unix", "localhost", "128.0.0.1", "0.0.0.0", "::", "::2", "fe80::1", "::ffff:10.0.0.1"])(
+  "the peer %j is not",
+  (address) => expect(isLoopbackAddress(address)).toBe(false),
+);
+
+test.each([
+  ["127.0.0.0/8", true],
+  ["127.0.0.1", true],
+  ["::1", true],
+  ["::ffff:127.0.0.0/104", true],
+  ["126.0.0.0/7", false],
+  ["0.0.0.0/0", false],
+  ["::/127", false],
+  ["10.0.0.1", false],
+])("the network %s is this machine's alone: %s", (text, expected) => {
+  const network = parseNetwork(text);
+  if (network === undefined) throw new Error(`${text} is no network`);
+  expect(isLoopbackNetwork(network)).toBe(expected);
 });

@@ -210,9 +210,9 @@ describe("what a command uses", () => {
   test("serving requires issuer, policy directory and ledger origin", () => {
     expect(readConfig({}, undefined, { uses: "serve", files: filesOf() })).toMatchObject({
       problems: [
-        "SVC_OIDC_ISSUER: is required",
         "SVC_POLICY_DIR: is required",
         "SVC_LEDGER_ORIGIN: is required",
+        "SVC_OIDC_ISSUER: is required",
         expect.stringContaining("SVC_PROOF_OF_POSSESSION: is mtls, but"),
       ],
     });

@@ -1,7 +1,6 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { unavailable } from "../../../src/config/unavailable.ts";
 import { filesOf, goodEnvironment, problemsOf } from "./read.ts";
 
 describe("a weak or impossible configuration refuses to start", () => {
@@ -35,6 +34,88 @@ describe("a weak or impossible configuration refuses to start", () => {
     ["both listeners on any free port", { SVC_LISTEN: "127.0.0.1:0", SVC_OPS_LISTEN: "127.0.0.1:0" }],
     ["health and metrics off loopback", { SVC_OPS_LISTEN: "0.0.0.0:9090" }],
   ])("but not %s", (_name, env) => expect(problemsOf(env)).toEqual([]));
+});
+
+describe("who may name the caller", () => {
+  const pin = Buffer.alloc(32).toString("base64url");
+  const tls = { SVC_TLS_CERT: "/own.pem", SVC_TLS_KEY: "/own.key", SVC_TLS_CLIENT_CA: "/own.pem" };
+  const fixture = (name: string): string => readFileSync(new URL(`fixtures/${name}`, import.meta.url), "utf8");
+  const files = filesOf({ "/own.pem": fixture("server.crt.pem"), "/own.key": fixture("server.key.pem") });
+  const headers = { SVC_AUTH_MODE: "trusted_headers", SVC_OIDC_ISSUER: undefined };
+  const open = { SVC_LISTEN: "0.0.0.0:8443" };
+  const none = { SVC_PROOF_OF_POSSESSION: "none" };
+
+  test.each([
+    ["tokens without an issuer", { SVC_OIDC_ISSUER: undefined }, "SVC_OIDC_ISSUER: is required"],
+    [
+      "tokens or headers without an issuer",
+      { SVC_AUTH_MODE: "bearer_token_or_trusted_headers", SVC_OIDC_ISSUER: undefined },
+      "SVC_OIDC_ISSUER: is required",
+    ],
+    [
+      "headers and nobody trusted",
+      { ...headers, ...none, SVC_TRUSTED_PROXIES: undefined },
+      "SVC_AUTH_MODE: believes identity headers, but of nobody",
+    ],
+    [
+      "headers over an unauthenticated hop",
+      { ...headers, ...open },
+      "SVC_AUTH_MODE: would believe identity headers over an unauthenticated hop",
+    ],
+    [
+      "the same beside tokens, with TLS",
+      { ...open, ...tls, SVC_AUTH_MODE: "bearer_token_or_trusted_headers" },
+      "SVC_AUTH_MODE: would believe identity headers over an unauthenticated hop",
+    ],
+    [
+      "an ingress that is this machine and another",
+      { ...headers, ...open, SVC_TRUSTED_PROXIES: "127.0.0.0/8,10.0.0.1" },
+      "SVC_AUTH_MODE: would believe identity headers over an unauthenticated hop",
+    ],
+    [
+      "a pinned certificate that cannot be seen",
+      { SVC_TRUSTED_PROXY_CERTIFICATES: pin },
+      "SVC_TRUSTED_PROXY_CERTIFICATES: needs SVC_TRUSTED_PROXIES, and SVC_TLS_CLIENT_CA",
+    ],
+    [
+      "a pinned certificate of nobody",
+      { ...tls, SVC_TRUSTED_PROXIES: undefined, SVC_TRUSTED_PROXY_CERTIFICATES: pin },
+      "SVC_TRUSTED_PROXY_CERTIFICATES: needs SVC_TRUSTED_PROXIES, and SVC_TLS_CLIENT_CA",
+    ],
+    ["a pin that is none", { ...tls, SVC_TRUSTED_PROXY_CERTIFICATES: `${pin}=` }, "must be SHA-256 thumbprints"],
+    ["a pin in hexadecimal", { ...tls, SVC_TRUSTED_PROXY_CERTIFICATES: "0".repeat(64) }, "must be SHA-256 thumbprints"],
+  ])("refuses to start: %s", (_name, env, problem) => {
+    expect(problemsOf(env, undefined, files)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test.each([
+    ["headers on loopback, without an issuer", headers],
+    ["headers of an ingress on this machine", { ...headers, ...open, SVC_TRUSTED_PROXIES: "127.0.0.1,::1" }],
+    ["headers of a pinned ingress", { ...headers, ...open, ...tls, SVC_TRUSTED_PROXY_CERTIFICATES: pin }],
+    ["tokens through a pinned ingress", { ...open, ...tls, SVC_TRUSTED_PROXY_CERTIFICATES: pin }],
+  ])("but not: %s", (_name, env) => expect(problemsOf(env, undefined, files)).toEqual([]));
+});
+
+describe("DPoP", () => {
+  const files = filesOf({ "/short": "a".repeat(31).concat("\n"), "/long": "a".repeat(32) });
+  const dpop = { SVC_PROOF_OF_POSSESSION: "dpop" };
+  const problemsBesides = (env: Record<string, string>) =>
+    problemsOf(env, undefined, files).filter((problem) => !problem.includes("this build has no"));
+
+  test.each([
+    ["no public URL off loopback", { ...dpop, SVC_LISTEN: "0.0.0.0:8080" }, "SVC_PROOF_OF_POSSESSION: is dpop, but"],
+    ["a nonce key that is short", { ...dpop, SVC_DPOP_NONCE_KEY: "/short" }, "SVC_DPOP_NONCE_KEY: holds a secret of"],
+    ["a nonce key that is missing", { ...dpop, SVC_DPOP_NONCE_KEY: "/none" }, "SVC_DPOP_NONCE_KEY: cannot be read"],
+    ["a nonce key for nothing", { SVC_DPOP_NONCE_KEY: "/long" }, "SVC_DPOP_NONCE_KEY: needs SVC_PROOF_OF_POSSESSION"],
+  ])("refuses to start: %s", (_name, env, problem) => {
+    expect(problemsBesides(env)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test.each([
+    ["on loopback", dpop],
+    ["with a public URL", { ...dpop, SVC_LISTEN: "0.0.0.0:8080", SVC_PUBLIC_URL: "https://api.example" }],
+    ["with nonces", { ...dpop, SVC_DPOP_NONCE_KEY: "/long" }],
+  ])("but not: %s", (_name, env) => expect(problemsBesides(env)).toEqual([]));
 });
 
 describe("TLS files", () => {
@@ -88,13 +169,8 @@ describe("TLS files", () => {
 
 describe("what this build has not", () => {
   test.each([
-    ["SVC_AUTH_MODE", "trusted_headers"],
-    ["SVC_AUTH_MODE", "bearer_token_or_trusted_headers"],
     ["SVC_PROOF_OF_POSSESSION", "dpop"],
     ["SVC_STORE", "postgres://db.example/svc"],
-    ["SVC_SHADOW_POLICY_DIR", "/policies"],
-    ["SVC_LEDGER_KEY", "/keys/ledger.key"],
-    ["SVC_ANCHOR", "/anchor"],
     ["SVC_WITNESSES", "https://witness.example/"],
   ])("%s=%s is refused", (name, value) => {
     expect(problemsOf({ [name]: value })).toEqual([expect.stringContaining(`${name}: this build has no `)]);
@@ -104,8 +180,7 @@ describe("what this build has not", () => {
     expect(problemsOf({ SVC_SESSION_CLIENTS: "/a", SVC_SESSION_KEY: "/b" })).toHaveLength(2);
   });
 
-  test("no row is dead: the defaults ask for nothing that is missing", () => {
-    expect(unavailable.length).toBeGreaterThan(0);
+  test("the defaults ask for nothing that is missing, and say so by being accepted", () => {
     expect(problemsOf(goodEnvironment)).toEqual([]);
   });
 });

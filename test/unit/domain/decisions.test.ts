@@ -1,10 +1,10 @@
 /** The three decision routes: what is answered, what is recorded, and in which order. */
 import { expect, test } from "vitest";
-import { parseRecordId } from "../../../src/base/ids.ts";
+import { parseRecordId, type RecordId } from "../../../src/base/ids.ts";
 import { createKeyAccess } from "../../../src/domain/key-access.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import type { KeyAccessRequest, ProtectionPlanRequest } from "../../../src/domain/requests.ts";
-import { createWorld, described, guidance, identity, sha256 } from "./world.ts";
+import { createWorld, described, guidance, identity, receiptOf, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("content")}`;
 const plan: ProtectionPlanRequest = { ...described, operation: "protect", content_digest: digest };
@@ -47,6 +47,7 @@ test("a permitted plan", async () => {
     decisionId: ledger.records[0]?.recordId,
     policyRevision: "sha256:revision",
     reasons: ["permit-1"],
+    receipt: receiptOf(ledger.records[0]?.recordId as RecordId, 1),
   });
   expect(parseRecordId(answer.decision.decisionId)).toBeDefined();
   expect(answer.execution).toEqual({

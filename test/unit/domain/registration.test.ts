@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import type { RecordId } from "../../../src/base/ids.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import { createRegistrations } from "../../../src/domain/registration.ts";
 import type { RegistrationRequest } from "../../../src/domain/requests.ts";
-import { createWorld, described, identity, sha256 } from "./world.ts";
+import { createWorld, described, identity, receiptOf, sha256 } from "./world.ts";
 
 // Published vector: the raw CIDv1 of these bytes.
 const object = "hello world";
@@ -50,6 +51,7 @@ test("a registration without decision or object", async () => {
     sendPlaintextToPlatform: false,
     catalogActions: ["record_artifact_metadata"],
     evidenceExpected: ["protect"],
+    receipt: receiptOf(ledger.records[0]?.recordId as RecordId, 1),
   });
   expect(answer.warnings).toEqual([]);
   expect(ledger.records).toMatchObject([

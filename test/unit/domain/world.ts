@@ -14,7 +14,7 @@ import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
 import type { ArtifactHasher } from "../../../src/domain/ports.ts";
 import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
-import type { Ledger, NewRecord, StoredRecord } from "../../../src/ledger/ports.ts";
+import type { Ledger, NewRecord, Receipt, StoredRecord } from "../../../src/ledger/ports.ts";
 import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/decision.ts";
 
 export const startMs = Date.UTC(2026, 2, 1, 12);
@@ -72,7 +72,9 @@ export class FakeLedger implements Ledger {
     this.records.push(record);
     const recordedAt = new Date(this.nowMs()).toISOString();
     this.stored.set(`${record.tenantId} ${record.recordId}`, stored(record, recordedAt));
-    return { recordId: record.recordId, log: "log", leafIndex: this.records.length, recordedAt };
+    const { recordId } = record;
+    const leafIndex = this.records.length;
+    return { recordId, log: "log", leafIndex, recordedAt, receipt: receiptOf(recordId, leafIndex) };
   }
 
   async find(tenantId: TenantId, recordId: RecordId) {
@@ -83,6 +85,21 @@ export class FakeLedger implements Ledger {
   async keepPolicyRevision() {}
   async check() {}
   async close() {}
+}
+
+/** A receipt in the right shape, which proves nothing. */
+export function receiptOf(recordId: RecordId, leafIndex: number): Receipt {
+  return {
+    recordId,
+    logOrigin: "log",
+    leafIndex,
+    treeSize: leafIndex + 1,
+    leafHash: "aGFzaA==",
+    proof: "c2sp.org/tlog-proof@v1\n",
+    leaf: "bGVhZg==",
+    opening: "b3BlbmluZw==",
+    record: "cmVjb3Jk",
+  };
 }
 
 function stored(record: NewRecord, recordedAt: string): StoredRecord {

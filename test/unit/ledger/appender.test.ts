@@ -1,6 +1,8 @@
 import { afterEach, expect, test } from "vitest";
 import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/appender.ts";
+import { signingKeyOf } from "../../../src/ledger/note-keys.ts";
 import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { LogSigner } from "../../../src/ledger/signer.ts";
 import { type BatchPlace, type BatchWriter, type TenantBatch, UnstorableError } from "../../../src/ledger/store.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
@@ -8,6 +10,16 @@ const makeRecord = recordMaker(manualClock(), seededRandom());
 const alice = tenant("alice");
 const bob = tenant("bob");
 const bad = { request: { bad: true } };
+
+const placed = {
+  recordedAt: "2026-01-02T03:04:05.006Z",
+  leafHash: "aGFzaA==",
+  path: "",
+  leaf: "bGVhZg==",
+  opening: "b3BlbmluZw==",
+  record: "cmVjb3Jk",
+};
+const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
 
 /** A writer whose writes end when the test says so. */
 class HeldWriter implements BatchWriter {
@@ -42,8 +54,14 @@ class HeldWriter implements BatchWriter {
     resolve(
       batches.map(({ tenantId, records }) => {
         const firstLeafIndex = this.sizes.get(tenantId) ?? 0;
-        this.sizes.set(tenantId, firstLeafIndex + records.length);
-        return { log: `o/${tenantId}`, firstLeafIndex, recordedAt: "2026-01-02T03:04:05.006Z" };
+        const size = firstLeafIndex + records.length;
+        this.sizes.set(tenantId, size);
+        const tree = { size, root: new Uint8Array(32) };
+        const results = records.map((json, position) => {
+          const { recordId } = JSON.parse(json) as NewRecord;
+          return { ...placed, recordId, tree, leafIndex: firstLeafIndex + position };
+        });
+        return { log: `o/${tenantId}`, results };
       }),
     );
   }
@@ -54,7 +72,7 @@ afterEach(() => stop());
 
 function setup(limits: Partial<AppenderLimits> = {}) {
   const writer = new HeldWriter();
-  return { writer, appender: new Appender(writer, { ...defaultAppenderLimits, ...limits }) };
+  return { writer, appender: new Appender(writer, signer, { ...defaultAppenderLimits, ...limits }) };
 }
 
 /** Ends every write as soon as it begins. */

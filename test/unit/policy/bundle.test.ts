@@ -53,7 +53,11 @@ test("the engine made from kept content decides alike; other content is refused"
   const rebuilt = compilePolicyBundle(bundle);
   if (rebuilt.problems) throw new Error("does not compile");
   expect(rebuilt.engine.revision).toBe(engine.revision);
-  fc.assert(fc.property(queries, (query) => expect(rebuilt.engine.decide(query)).toEqual(engine.decide(query))));
+  fc.assert(
+    fc.property(queries, (query) => {
+      expect(rebuilt.engine.decide(query)).toEqual(engine.decide(query));
+    }),
+  );
   expect(parseBundleContent(`${engine.content} `, engine.revision)).toBeUndefined();
 });
 
@@ -75,6 +79,17 @@ test("a tenant without a set is denied, and is not another by case or by a name 
   for (const other of ["Tenant-A", "constructor", "default", "*"]) {
     expect(decide(other), other).toMatchObject({ allow: false, reasons: ["platform/no-policy-set"], inputs: [] });
   }
+});
+
+test("each tenant has its own set's answer, and those not named the other's, whatever they are called", async () => {
+  const engine = await engineOf({
+    ...openFiles,
+    "manifest.yaml": 'platform: platform\ntenants: { "*": default, tenant-b: closed }',
+    "closed/all.cedar": '@id("all") forbid (principal, action, resource);',
+  });
+  const allow = (tenant: string) => engine.decide(ask("protect", {}, { tenantId: tenant as never })).allow;
+  const tenants = ["tenant-a", "tenant-b", "constructor", "toString", "tenant-b"];
+  expect(tenants.map(allow)).toEqual([true, false, true, true, false]);
 });
 
 test("engines do not disturb each other, and a released one denies", async () => {

@@ -68,7 +68,13 @@ test("no path that is opened comes from a tenant's name", async () => {
     ...openFiles,
     "manifest.yaml": 'platform: platform\ntenants: { "*": default, secret-tenant: default }',
   });
-  const watched = { ...memory, realpath: (path: string) => (opened.push(path), memory.realpath(path)) };
+  const watched = {
+    ...memory,
+    realpath: async (path: string) => {
+      opened.push(path);
+      return await memory.realpath(path);
+    },
+  };
   expect((await loadPolicyDirectory("/policies", watched)).problems).toBeUndefined();
   expect(opened.length).toBeGreaterThan(3);
   expect(opened.join()).not.toContain("secret-tenant");

@@ -12,7 +12,10 @@ test.each([
 ])("splits %j", (source, texts) => {
   const statements = splitPolicies(source);
   expect(statements.map(({ text }) => text)).toEqual(texts);
-  for (const { text, start } of statements) expect(source.startsWith(text, start)).toBe(true);
+  for (const { text, start, line } of statements) {
+    expect(source.startsWith(text, start)).toBe(true);
+    expect(line).toBe(lineAt(source, start));
+  }
 });
 
 test("lines are counted from 1, whatever ends them", () => {

@@ -22,10 +22,10 @@ export const conditions: readonly string[] = [
   "context.claimed has content_size_bytes && -1 + context.claimed.content_size_bytes * 1 >= 0",
   'context.claimed has key_reference && context.claimed.key_reference like "kms://*"',
   '(if context.claimed.content_digest_present then principal.scopes else context.claimed.labels).contains("a")',
-  'decimal("1.5").lessThan(decimal("2.5")) && action in Action::"dataOperation"',
+  'decimal("1.5").lessThan(decimal("2.5")) && context.claimed.content_digest_present',
   'action == Action::"protect" || resource == Resource::"claimed"',
 ];
 
 /** Fails for every question that names a size of at least one byte: the sum is beyond what a Long holds. */
 export const overflowing =
-  "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 > 0";
+  "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 == 0";

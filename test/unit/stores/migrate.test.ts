@@ -2,11 +2,14 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { RightEdge } from "../../../src/ledger/right-edge.ts";
+import { seedBytes, sequence } from "../../../src/ledger/sequence.ts";
+import { leafHash } from "../../../src/ledger/tree.ts";
 import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { migrations } from "../../../src/stores/sqlite/schema.ts";
-import { manualClock, seededRandom } from "../../contract/ledger-records.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 
 let directory: string;
 let path: string;
@@ -49,9 +52,67 @@ test("a file that exists keeps its mode", () => {
 
 test("what was added since is applied, to the data that is there", () => {
   migrate();
-  const added = { name: "more", sql: "ALTER TABLE log_heads ADD COLUMN root BLOB" };
+  const added = { name: "more", sql: "ALTER TABLE log_heads ADD COLUMN note BLOB" };
   expect(migrate([...migrations, added])).toEqual(["more"]);
-  expect(inspect((database) => database.prepare("SELECT root FROM log_heads").all())).toEqual([]);
+  expect(inspect((database) => database.prepare("SELECT note FROM log_heads").all())).toEqual([]);
+});
+
+describe("logs from before there were tiles", () => {
+  const makeRecord = recordMaker(manualClock(), random);
+  const head = { origin: `o/${"0".repeat(32)}`, size: 0, lastRecordedAtMs: 0 };
+
+  /** A store of the first schema with a log of so many records. */
+  function writeOldLog(size: number): void {
+    migrate(migrations.slice(0, 1));
+    const [first, ...rest] = Array.from({ length: size }, () => makeRecord(tenant("alice")));
+    if (first === undefined) throw new Error("no records");
+    const { entries } = sequence(head, [first, ...rest], 0, random(new Uint8Array(seedBytes(size))), "o");
+    inspect((database) => {
+      database.prepare("INSERT INTO log_heads VALUES ('alice', ?, ?, 0)").run(head.origin, size);
+      for (const { leafIndex, recordId, leaf, sealed, opening } of entries) {
+        database.prepare("INSERT INTO entries VALUES ('alice', ?, ?, ?, ?)").run(leafIndex, recordId, leaf, sealed);
+        database.prepare("INSERT INTO openings VALUES ('alice', ?, ?)").run(recordId, opening);
+      }
+    });
+  }
+
+  test.each([1, 255, 256, 257, 600])("%i records are brought into tiles", (size) => {
+    writeOldLog(size);
+    expect(migrate()).toContain("tiles");
+    const root = inspect((database) => database.prepare("SELECT root FROM log_heads").get()?.root);
+    const edge = new RightEdge();
+    const leaves = inspect((database) => database.prepare("SELECT leaf FROM entries ORDER BY leaf_index").all());
+    for (const { leaf } of leaves) edge.append(leafHash(leaf as Uint8Array));
+    expect(Buffer.from(root as Uint8Array)).toEqual(Buffer.from(edge.tree().root()));
+    const tiles = inspect((database) => database.prepare("SELECT level, tile_index, hashes FROM tiles").all());
+    expect(tiles).toHaveLength(edge.takeTouched().length);
+  });
+
+  test.each([
+    ["a leaf that is missing", "DELETE FROM entries WHERE leaf_index = 2", "leaf 2 is missing"],
+    ["the last leaf missing", "DELETE FROM entries WHERE leaf_index = 4", "leaf 4 is not the last of 5"],
+    [
+      "a leaf that was changed",
+      "UPDATE entries SET leaf = CAST('{}' AS BLOB) WHERE leaf_index = 3",
+      "leaf 3 does not verify",
+    ],
+    [
+      "a record that was changed",
+      "UPDATE entries SET sealed = zeroblob(99) WHERE leaf_index = 1",
+      "leaf 1 does not verify",
+    ],
+  ])("%s stops the migration, which says where", (_, damage, message) => {
+    writeOldLog(5);
+    inspect((database) => database.exec(damage));
+    expect(() => migrate()).toThrow(message);
+    expect(inspect((database) => database.prepare("PRAGMA user_version").get())).toEqual({ user_version: 1 });
+  });
+
+  test("a record that was erased is no obstacle", () => {
+    writeOldLog(5);
+    inspect((database) => database.exec("DELETE FROM openings"));
+    expect(migrate()).toContain("tiles");
+  });
 });
 
 test("a step that fails leaves the file as it was", () => {
@@ -68,7 +129,7 @@ test("a newer schema refuses to start, and says why", async () => {
   migrate([...migrations, { name: "future", sql: "CREATE TABLE future (a)" }]);
   const message = `schema version ${migrations.length + 1}; this program knows versions up to ${migrations.length}`;
   await expect(
-    openSqliteLedger({ path, originPrefix: "ledger.example", clock: manualClock(), random }),
+    openSqliteLedger({ ...storeIn(directory), path, originPrefix: "ledger.example", clock: manualClock(), random }),
   ).rejects.toThrow(message);
 });
 
@@ -90,6 +151,8 @@ test("a file that is no database is refused and left as it is", () => {
 test.each(["", "with space", "with+plus", "line\nbreak", "/rooted", "trailing/"])(
   "the origin %j is refused",
   async (originPrefix) => {
-    await expect(openSqliteLedger({ path, originPrefix, clock: manualClock(), random })).rejects.toThrow(RangeError);
+    await expect(
+      openSqliteLedger({ ...storeIn(directory), path, originPrefix, clock: manualClock(), random }),
+    ).rejects.toThrow(RangeError);
   },
 );

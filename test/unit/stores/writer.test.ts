@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { seedBytes } from "../../../src/ledger/sequence.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/sqlite/anchor.ts";
 import { openConnection, type SqliteConnection } from "../../../src/stores/sqlite/connection.ts";
 import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
 import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
@@ -22,6 +23,11 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
+const anchorOf = () => {
+  const anchorPath = `${path}.anchor`;
+  createAnchor(anchorPath, 1_000, openConnection);
+  return new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs: 0 }));
+};
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
 const batch = () => ({
   tenantId: alice,
@@ -38,7 +44,7 @@ test("every commit is synced, whatever the file was opened with before", () => {
 
 test("a head that someone moved meanwhile stores nothing", () => {
   const connection = open();
-  const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), "o");
+  const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), anchorOf(), "o");
   writer.append([batch()], clock.now());
   expect(() => writer.append([batch()], clock.now())).toThrow("moved by another writer");
   expect(connection.prepare("SELECT count(*) AS count FROM entries").get()).toEqual({ count: 2 });
@@ -49,7 +55,7 @@ test("a head that someone moved meanwhile stores nothing", () => {
 test("a store without its identity does not pass for one that can write", () => {
   const connection = open();
   connection.exec("DELETE FROM store");
-  const writer = new SqliteWriter(connection, "o");
+  const writer = new SqliteWriter(connection, anchorOf(), "o");
   expect(() => writer.probe(clock.now())).toThrow("identity");
   writer.close();
 });
@@ -59,7 +65,9 @@ function withoutEffect(connection: SqliteConnection, beginning: string): SqliteC
   return {
     exec: (sql) => connection.exec(sql),
     prepare: (sql) =>
-      sql.startsWith(beginning) ? { run: () => ({ changes: 0 }), get: () => undefined } : connection.prepare(sql),
+      sql.startsWith(beginning)
+        ? { run: () => ({ changes: 0 }), get: () => undefined, iterate: () => [].values() }
+        : connection.prepare(sql),
     close: () => connection.close(),
     get isTransaction() {
       return connection.isTransaction;

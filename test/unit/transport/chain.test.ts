@@ -65,6 +65,7 @@ describe("interceptors", () => {
     const request = {
       stream: false,
       signal,
+      header: new Headers(),
       message: create(ResolvePolicyRequestSchema),
       method: { input: ResolvePolicyRequestSchema },
       contextValues: createContextValues().set(kCall, call),

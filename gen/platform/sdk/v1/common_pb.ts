@@ -11,7 +11,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file platform/sdk/v1/common.proto.
  */
 export const file_platform_sdk_v1_common: GenFile = /*@__PURE__*/
-  fileDesc("ChxwbGF0Zm9ybS9zZGsvdjEvY29tbW9uLnByb3RvEg9wbGF0Zm9ybS5zZGsudjEimQEKEldvcmtsb2FkRGVzY3JpcHRvchIfCgthcHBsaWNhdGlvbhgBIAEoCUIKukgHcgUQARiAAhIiCgtlbnZpcm9ubWVudBgCIAEoCUIIukgFcgMYgAJIAIgBARIgCgljb21wb25lbnQYAyABKAlCCLpIBXIDGIACSAGIAQFCDgoMX2Vudmlyb25tZW50QgwKCl9jb21wb25lbnQigAEKElJlc291cmNlRGVzY3JpcHRvchIYCgRraW5kGAEgASgJQgq6SAdyBRABGIACEhkKAmlkGAIgASgJQgi6SAVyAxiAAkgAiAEBEiAKCW1pbWVfdHlwZRgDIAEoCUIIukgFcgMY/wFIAYgBAUIFCgNfaWRCDAoKX21pbWVfdHlwZSJnCgZDYWxsZXISEQoJdGVuYW50X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIPCgdzdWJqZWN0GAMgASgJEhMKC2F1dGhfc291cmNlGAQgASgJEg4KBnNjb3BlcxgFIAMoCSJECg5QbGF0Zm9ybURvbWFpbhIOCgZkb21haW4YASABKAkSEgoKY29uZmlndXJlZBgCIAEoCBIOCgZyZWFzb24YAyABKAki/wEKDEtleVRyYW5zcG9ydBIMCgRtb2RlGAEgASgJEhsKE2tleV9tYXRlcmlhbF9vcmlnaW4YAiABKAkSJgoec3RhYmxlX2tleV9yZWZlcmVuY2VfcHJlZmVycmVkGAMgASgIEiIKGnJhd19rZXlfZGVsaXZlcnlfZm9yYmlkZGVuGAQgASgIEiQKF3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uGAUgASgJSACIAQESHwoSZXhjaGFuZ2VfYWxnb3JpdGhtGAYgASgJSAGIAQFCGgoYX3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uQhUKE19leGNoYW5nZV9hbGdvcml0aG0qnwEKE1Byb3RlY3Rpb25PcGVyYXRpb24SJAogUFJPVEVDVElPTl9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIgChxQUk9URUNUSU9OX09QRVJBVElPTl9QUk9URUNUEAESHwobUFJPVEVDVElPTl9PUEVSQVRJT05fQUNDRVNTEAISHwobUFJPVEVDVElPTl9PUEVSQVRJT05fUkVXUkFQEAMqmwEKEktleUFjY2Vzc09wZXJhdGlvbhIkCiBLRVlfQUNDRVNTX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEh0KGUtFWV9BQ0NFU1NfT1BFUkFUSU9OX1dSQVAQARIfChtLRVlfQUNDRVNTX09QRVJBVElPTl9VTldSQVAQAhIfChtLRVlfQUNDRVNTX09QRVJBVElPTl9SRVdSQVAQAyqVAQoPQXJ0aWZhY3RQcm9maWxlEiAKHEFSVElGQUNUX1BST0ZJTEVfVU5TUEVDSUZJRUQQABIYChRBUlRJRkFDVF9QUk9GSUxFX1RERhABEh0KGUFSVElGQUNUX1BST0ZJTEVfRU5WRUxPUEUQAhInCiNBUlRJRkFDVF9QUk9GSUxFX0RFVEFDSEVEX1NJR05BVFVSRRADKmwKDEFydGlmYWN0S2luZBIdChlBUlRJRkFDVF9LSU5EX1VOU1BFQ0lGSUVEEAASHQoZQVJUSUZBQ1RfS0lORF9EQVRBX09CSkVDVBABEh4KGkFSVElGQUNUX0tJTkRfVERGX01BTklGRVNUEAIqtwEKEUV2aWRlbmNlRXZlbnRUeXBlEiMKH0VWSURFTkNFX0VWRU5UX1RZUEVfVU5TUEVDSUZJRUQQABIfChtFVklERU5DRV9FVkVOVF9UWVBFX1BST1RFQ1QQARIeChpFVklERU5DRV9FVkVOVF9UWVBFX0FDQ0VTUxACEh4KGkVWSURFTkNFX0VWRU5UX1RZUEVfUkVXUkFQEAMSHAoYRVZJREVOQ0VfRVZFTlRfVFlQRV9ERU5ZEARiBnByb3RvMw", [file_buf_validate_validate]);
+  fileDesc("ChxwbGF0Zm9ybS9zZGsvdjEvY29tbW9uLnByb3RvEg9wbGF0Zm9ybS5zZGsudjEimQEKEldvcmtsb2FkRGVzY3JpcHRvchIfCgthcHBsaWNhdGlvbhgBIAEoCUIKukgHcgUQARiAAhIiCgtlbnZpcm9ubWVudBgCIAEoCUIIukgFcgMYgAJIAIgBARIgCgljb21wb25lbnQYAyABKAlCCLpIBXIDGIACSAGIAQFCDgoMX2Vudmlyb25tZW50QgwKCl9jb21wb25lbnQigAEKElJlc291cmNlRGVzY3JpcHRvchIYCgRraW5kGAEgASgJQgq6SAdyBRABGIACEhkKAmlkGAIgASgJQgi6SAVyAxiAAkgAiAEBEiAKCW1pbWVfdHlwZRgDIAEoCUIIukgFcgMY/wFIAYgBAUIFCgNfaWRCDAoKX21pbWVfdHlwZSJnCgZDYWxsZXISEQoJdGVuYW50X2lkGAEgASgJEhQKDHByaW5jaXBhbF9pZBgCIAEoCRIPCgdzdWJqZWN0GAMgASgJEhMKC2F1dGhfc291cmNlGAQgASgJEg4KBnNjb3BlcxgFIAMoCSJECg5QbGF0Zm9ybURvbWFpbhIOCgZkb21haW4YASABKAkSEgoKY29uZmlndXJlZBgCIAEoCBIOCgZyZWFzb24YAyABKAki/wEKDEtleVRyYW5zcG9ydBIMCgRtb2RlGAEgASgJEhsKE2tleV9tYXRlcmlhbF9vcmlnaW4YAiABKAkSJgoec3RhYmxlX2tleV9yZWZlcmVuY2VfcHJlZmVycmVkGAMgASgIEiIKGnJhd19rZXlfZGVsaXZlcnlfZm9yYmlkZGVuGAQgASgIEiQKF3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uGAUgASgJSACIAQESHwoSZXhjaGFuZ2VfYWxnb3JpdGhtGAYgASgJSAGIAQFCGgoYX3B1YmxpY19rZXlfZGlzdHJpYnV0aW9uQhUKE19leGNoYW5nZV9hbGdvcml0aG0i1wEKB1JlY2VpcHQSEQoJcmVjb3JkX2lkGAEgASgJEhIKCmxvZ19vcmlnaW4YAiABKAkSEgoKbGVhZl9pbmRleBgDIAEoAxIRCgl0cmVlX3NpemUYBCABKAMSEQoJbGVhZl9oYXNoGAUgASgJEg0KBXByb29mGAYgASgJEhEKBGxlYWYYByABKAlIAIgBARIUCgdvcGVuaW5nGAggASgJSAGIAQESEwoGcmVjb3JkGAkgASgJSAKIAQFCBwoFX2xlYWZCCgoIX29wZW5pbmdCCQoHX3JlY29yZCqfAQoTUHJvdGVjdGlvbk9wZXJhdGlvbhIkCiBQUk9URUNUSU9OX09QRVJBVElPTl9VTlNQRUNJRklFRBAAEiAKHFBST1RFQ1RJT05fT1BFUkFUSU9OX1BST1RFQ1QQARIfChtQUk9URUNUSU9OX09QRVJBVElPTl9BQ0NFU1MQAhIfChtQUk9URUNUSU9OX09QRVJBVElPTl9SRVdSQVAQAyqbAQoSS2V5QWNjZXNzT3BlcmF0aW9uEiQKIEtFWV9BQ0NFU1NfT1BFUkFUSU9OX1VOU1BFQ0lGSUVEEAASHQoZS0VZX0FDQ0VTU19PUEVSQVRJT05fV1JBUBABEh8KG0tFWV9BQ0NFU1NfT1BFUkFUSU9OX1VOV1JBUBACEh8KG0tFWV9BQ0NFU1NfT1BFUkFUSU9OX1JFV1JBUBADKpUBCg9BcnRpZmFjdFByb2ZpbGUSIAocQVJUSUZBQ1RfUFJPRklMRV9VTlNQRUNJRklFRBAAEhgKFEFSVElGQUNUX1BST0ZJTEVfVERGEAESHQoZQVJUSUZBQ1RfUFJPRklMRV9FTlZFTE9QRRACEicKI0FSVElGQUNUX1BST0ZJTEVfREVUQUNIRURfU0lHTkFUVVJFEAMqbAoMQXJ0aWZhY3RLaW5kEh0KGUFSVElGQUNUX0tJTkRfVU5TUEVDSUZJRUQQABIdChlBUlRJRkFDVF9LSU5EX0RBVEFfT0JKRUNUEAESHgoaQVJUSUZBQ1RfS0lORF9UREZfTUFOSUZFU1QQAiq3AQoRRXZpZGVuY2VFdmVudFR5cGUSIwofRVZJREVOQ0VfRVZFTlRfVFlQRV9VTlNQRUNJRklFRBAAEh8KG0VWSURFTkNFX0VWRU5UX1RZUEVfUFJPVEVDVBABEh4KGkVWSURFTkNFX0VWRU5UX1RZUEVfQUNDRVNTEAISHgoaRVZJREVOQ0VfRVZFTlRfVFlQRV9SRVdSQVAQAxIcChhFVklERU5DRV9FVkVOVF9UWVBFX0RFTlkQBGIGcHJvdG8z", [file_buf_validate_validate]);
 
 /**
  * The workload that asks, as it describes itself. Everything in it is a claim
@@ -235,6 +235,89 @@ export type KeyTransport = Message<"platform.sdk.v1.KeyTransport"> & {
  */
 export const KeyTransportSchema: GenMessage<KeyTransport> = /*@__PURE__*/
   messageDesc(file_platform_sdk_v1_common, 4);
+
+/**
+ * Receipt shows that a record is on the evidence ledger: with it anyone can
+ * check offline, against the log's key, that the log holds exactly this record.
+ * The header `x-svc-receipt: brief` leaves leaf, opening and record out, and
+ * then only a position is shown; `none` leaves the receipt out.
+ *
+ * @generated from message platform.sdk.v1.Receipt
+ */
+export type Receipt = Message<"platform.sdk.v1.Receipt"> & {
+  /**
+   * Identifier of the record. Example: `01890a5d-ac96-774b-bcce-b302099a8057`.
+   *
+   * @generated from field: string record_id = 1;
+   */
+  recordId: string;
+
+  /**
+   * Name of the tenant's log. Example:
+   * `logs.example.com/evidence/0123456789abcdef0123456789abcdef`.
+   *
+   * @generated from field: string log_origin = 2;
+   */
+  logOrigin: string;
+
+  /**
+   * Place of the record in the log, from 0.
+   *
+   * @generated from field: int64 leaf_index = 3;
+   */
+  leafIndex: bigint;
+
+  /**
+   * Size of the log that the proof speaks of.
+   *
+   * @generated from field: int64 tree_size = 4;
+   */
+  treeSize: bigint;
+
+  /**
+   * RFC 6962 hash of the leaf, in base64. Example:
+   * `rCUF9nuQiLQVUXhrlqpHoKCLhCnJKAoKqBbqDNVsZ1s=`.
+   *
+   * @generated from field: string leaf_hash = 5;
+   */
+  leafHash: string;
+
+  /**
+   * Inclusion proof and signed checkpoint, as C2SP tlog-proof v1.
+   *
+   * @generated from field: string proof = 6;
+   */
+  proof: string;
+
+  /**
+   * Exact bytes of the leaf, in base64.
+   *
+   * @generated from field: optional string leaf = 7;
+   */
+  leaf?: string | undefined;
+
+  /**
+   * Opens the leaf's commitment to the record: 32 bytes, in base64. Whoever has
+   * it and the record can show what the leaf stands for.
+   *
+   * @generated from field: optional string opening = 8;
+   */
+  opening?: string | undefined;
+
+  /**
+   * Exact bytes of the record, in base64: canonical JSON (RFC 8785).
+   *
+   * @generated from field: optional string record = 9;
+   */
+  record?: string | undefined;
+};
+
+/**
+ * Describes the message platform.sdk.v1.Receipt.
+ * Use `create(ReceiptSchema)` to create a new message.
+ */
+export const ReceiptSchema: GenMessage<Receipt> = /*@__PURE__*/
+  messageDesc(file_platform_sdk_v1_common, 5);
 
 /**
  * Operation on protected data.

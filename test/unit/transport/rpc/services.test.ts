@@ -77,11 +77,24 @@ const domains = expect.arrayContaining([
   { domain: "policy", configured: true, reason: "A policy set is in force." },
   { domain: "identity", configured: true, reason: expect.any(String) },
 ]);
+/** As the message has it: 64-bit integers are text in canonical JSON. */
+const receipt = {
+  record_id: expect.any(String),
+  log_origin: "log",
+  leaf_index: "1",
+  tree_size: "2",
+  leaf_hash: "aGFzaA==",
+  proof: "c2sp.org/tlog-proof@v1\n",
+  leaf: "bGVhZg==",
+  opening: "b3BlbmluZw==",
+  record: "cmVjb3Jk",
+};
 const decision = {
   allow: true,
   decision_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
   policy_revision: "sha256:revision",
   reasons: ["permit-1"],
+  receipt,
 };
 const auth = {
   auth_mode: "AUTH_MODE_BEARER_TOKEN",
@@ -268,6 +281,7 @@ test("artifact-register, with its object", async () => {
       send_plaintext_to_platform: false,
       catalog_actions: ["record_artifact_metadata", "derive_artifact_cid"],
       evidence_expected: ["protect"],
+      receipt,
     },
     platform_domains: domains,
     warnings: [],
@@ -291,6 +305,7 @@ test("evidence", async () => {
       plaintext_transport: "forbidden_by_default",
       send_only: expect.arrayContaining(["event_type", "decision_id"]),
       correlate_by: ["resource.id"],
+      receipt,
     },
     platform_domains: domains,
     warnings: [expect.stringMatching(/cannot be linked/)],

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { readBearerToken } from "../../../src/auth/bearer.ts";
+import { presentedScheme, readAccessToken } from "../../../src/auth/authorization-header.ts";
 import { edgeOf, refusalOf } from "./world.ts";
 
-const read = async (authorization: string | readonly string[]) => readBearerToken(edgeOf({ authorization }), 32);
+const read = async (authorization: string | readonly string[], scheme: "Bearer" | "DPoP" = "Bearer") =>
+  readAccessToken(edgeOf({ authorization }), scheme, 32);
 
 describe("the Authorization header", () => {
   test.each([
@@ -48,4 +49,27 @@ describe("the Authorization header", () => {
       /^Bearer realm="sdk", error="invalid_token", error_description="[^"\\]+"$/,
     );
   });
+});
+
+describe("where the DPoP scheme is asked for", () => {
+  test.each(["DPoP abc", "dpop abc", "DPOP   abc", `DPoP ${"a".repeat(32)}`])("%j carries a token", async (value) => {
+    expect(await read(value, "DPoP")).toMatch(/^a/);
+  });
+
+  test("a bearer token is refused, unread", async () => {
+    for (const value of ["Bearer abc", "bearer abc"]) {
+      expect(await refusalOf(read(value, "DPoP"))).toHaveProperty("reason", "proof_of_possession_failed");
+    }
+    expect(await refusalOf(read("Basic abc", "DPoP"))).toHaveProperty("reason", "missing_token");
+    expect(await refusalOf(read(`DPoP ${"a".repeat(33)}`, "DPoP"))).toHaveProperty("reason", "invalid_token");
+  });
+});
+
+test.each([
+  ["DPoP abc", "DPoP"],
+  ["dpop abc", "DPoP"],
+  ["Bearer abc", "Bearer"],
+  [[], "Bearer"],
+])("%j was presented under %s", (authorization, scheme) => {
+  expect(presentedScheme(edgeOf({ authorization }))).toBe(scheme);
 });

@@ -1,0 +1,85 @@
+/**
+ * Calls a second that are authenticated with a token that was seen before, beside verifications a second of the same
+ * token without the cache, in the same run. `node bench/token-cache.ts [seconds per measurement]`.
+ */
+import type { TokenOptions } from "../src/auth/access-tokens.ts";
+import { createAuthenticator } from "../src/auth/authenticator.ts";
+import { confirmPossession } from "../src/auth/confirmation.ts";
+import type { EdgeRequest } from "../src/auth/edge.ts";
+import { createIssuerKeys } from "../src/auth/issuer-keys.ts";
+import { verifyToken } from "../src/auth/token-verifier.ts";
+import { systemClock } from "../src/base/clock.ts";
+import { systemTimers } from "../src/base/timers.ts";
+import { headerValues } from "../src/transport/edge.ts";
+import { startStaticIssuer } from "../test/harness/issuer.ts";
+import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
+
+const measureMs = Number(process.argv[2] ?? 2) * 1_000;
+const machine = { clock: systemClock, timers: systemTimers, random: Math.random, fetch: globalThis.fetch };
+const patient = new AbortController().signal;
+
+/** Turns a second of the asynchronous function, one after another, after a quarter of the time to warm up. */
+async function perSecond(turn: () => Promise<unknown>): Promise<number> {
+  for (const durationMs of [measureMs / 4, measureMs]) {
+    const beginMs = performance.now();
+    let turns = 0;
+    while (performance.now() - beginMs < durationMs) {
+      for (let i = 0; i < 100; i++) await turn();
+      turns += 100;
+    }
+    if (durationMs === measureMs) return (turns * 1000) / (performance.now() - beginMs);
+  }
+  return Number.NaN;
+}
+
+async function measure(algorithm: string): Promise<{ readonly warm: number; readonly uncached: number }> {
+  const key = newTestKey(algorithm, "key");
+  const issuer = await startStaticIssuer([key.publicJwk]);
+  const token = mintToken(key, claimsOf(issuer.url, Date.now()));
+  const options: TokenOptions & { readonly clockToleranceSeconds: number } = {
+    issuer: issuer.url,
+    audience: "api://svc-platform-api",
+    claims: { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" },
+    proofOfPossession: { mode: "none" },
+    clockToleranceSeconds: 30,
+  };
+  const rawHeaders = ["Host", "api.example", "Accept", "*/*", "Authorization", `Bearer ${token}`];
+  const edge: EdgeRequest = {
+    headerValues: (name) => headerValues(rawHeaders, name),
+    remoteAddress: "127.0.0.1",
+    method: "GET",
+    url: "/v1/sdk/whoami",
+  };
+  const keys = createIssuerKeys(issuer.url, { ...machine, timeoutMs: 5_000 });
+  const authenticator = createAuthenticator(
+    { tokens: options, identityHeaders: undefined },
+    { ...machine, onEvent() {} },
+  );
+  keys.start();
+  authenticator.start();
+  try {
+    const uncached = await perSecond(async () => {
+      const { confirmation } = await verifyToken(
+        token,
+        { ...options, issuer: issuer.url, authSource: "bearer_token" },
+        keys.find,
+        systemClock,
+        patient,
+      );
+      confirmPossession(confirmation, edge, { mode: "none" }, () => {});
+    });
+    const warm = await perSecond(() => authenticator.authenticate(edge, patient));
+    return { warm, uncached };
+  } finally {
+    authenticator.close();
+    keys.close();
+    await issuer.stop();
+  }
+}
+
+process.stdout.write("| algorithm | uncached/s | warm/s | ratio |\n|---|---|---|---|\n");
+for (const algorithm of ["RS256", "PS256", "ES256", "EdDSA"]) {
+  const { warm, uncached } = await measure(algorithm);
+  const [low, high] = [uncached, warm].map((value) => Math.round(value).toLocaleString("en"));
+  process.stdout.write(`| ${algorithm} | ${low} | ${high} | ${(warm / uncached).toFixed(0)} |\n`);
+}

@@ -1,0 +1,50 @@
+/** The OpenAPI document of a deployment that sets nothing, which is the one that is committed. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { settings } from "../src/config/settings.ts";
+import { createScopeTable } from "../src/domain/routes.ts";
+import { servedMethods } from "../src/transport/methods.ts";
+import type { Comments } from "../src/transport/openapi/comments.ts";
+import { createOpenApiDocument } from "../src/transport/openapi/document.ts";
+import { publicServices } from "../src/transport/services.ts";
+
+/** Makes the document from the settings' defaults and the given comments. */
+export function defaultDocument(comments: Comments) {
+  return createOpenApiDocument({
+    methods: servedMethods(publicServices.map((desc) => ({ desc, impl: unserved(desc.methods) }))),
+    comments,
+    service: defaultOf("serviceName"),
+    version: packageVersion(),
+    headerPrefix: defaultOf("headerPrefix"),
+    scopes: createScopeTable(defaultOf("defaultRequiredScopes"), defaultOf("routeScopes")),
+    authMode: defaultOf("authMode"),
+    proofOfPossession: defaultOf("proofOfPossession"),
+    maxBodyBytes: (rpc) =>
+      rpc === "RegistrationService/RegisterArtifact" ? defaultOf("maxArtifactBodyBytes") : defaultOf("maxBodyBytes"),
+  });
+}
+
+type WithDefault =
+  | "serviceName"
+  | "headerPrefix"
+  | "defaultRequiredScopes"
+  | "routeScopes"
+  | "authMode"
+  | "proofOfPossession"
+  | "maxArtifactBodyBytes"
+  | "maxBodyBytes";
+
+function defaultOf<K extends WithDefault>(key: K): ReturnType<(typeof settings)[K]["parse"]> {
+  const { parse, default: text } = settings[key];
+  return parse(text as string) as ReturnType<(typeof settings)[K]["parse"]>;
+}
+
+/** Implementations that nobody calls: the document reads descriptors only. */
+function unserved(methods: readonly { readonly localName: string }[]): Record<string, unknown> {
+  return Object.fromEntries(methods.map(({ localName }) => [localName, () => Promise.reject(new Error("unserved"))]));
+}
+
+function packageVersion(): string {
+  const text = readFileSync(join(import.meta.dirname, "../package.json"), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}

@@ -1,0 +1,25 @@
+/**
+ * Writes what is generated for the OpenAPI document: `comments.json` (the comments of the protobuf definitions, which
+ * generated code does not carry), `openapi.json` and `openapi.yaml`.
+ *
+ * Usage: node scripts/openapi.ts [folder, default gen]
+ */
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fromBinary } from "@bufbuild/protobuf";
+import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { toJsonText, toYamlText } from "../src/transport/openapi/text.ts";
+import { defaultDocument } from "./openapi-document.ts";
+import { commentsOf } from "./proto-comments.ts";
+
+const folder = process.argv[2] ?? join(import.meta.dirname, "../gen");
+const image = execFileSync("buf", ["build", "proto", "-o", "-"], {
+  cwd: join(import.meta.dirname, ".."),
+  maxBuffer: 64 * 1024 * 1024,
+});
+const comments = commentsOf(fromBinary(FileDescriptorSetSchema, image), "platform.sdk.v1");
+const document = defaultDocument(comments);
+writeFileSync(join(folder, "comments.json"), `${JSON.stringify(comments, null, 2)}\n`);
+writeFileSync(join(folder, "openapi.json"), toJsonText(document));
+writeFileSync(join(folder, "openapi.yaml"), toYamlText(document));

@@ -1,0 +1,99 @@
+/** The caller as a trusted ingress names it, in headers, once it has authenticated the caller in a way of its own. */
+import type { Caller } from "../base/caller.ts";
+import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import { missingIdentity, refusedToken } from "./challenge.ts";
+import { scopesFromText } from "./claims.ts";
+import type { EdgeRequest } from "./edge.ts";
+import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
+
+/** Names of the headers, lowercase. */
+export interface IdentityHeaderNames {
+  readonly tenant: string;
+  readonly principal: string;
+  readonly subject: string;
+  /** Space separated. */
+  readonly scopes: string;
+}
+
+export interface IdentityHeaderRule {
+  readonly names: IdentityHeaderNames;
+  /** Whose headers count, over an authenticated hop; nobody else's do. */
+  readonly ingress: TrustedIngress;
+}
+
+/** The names under a deployment's prefix, such as `x-svc-`. */
+export function identityHeaderNames(prefix: string): IdentityHeaderNames {
+  return {
+    tenant: `${prefix}tenant-id`,
+    principal: `${prefix}user-id`,
+    subject: `${prefix}subject`,
+    scopes: `${prefix}scopes`,
+  };
+}
+
+/** Longest list of scopes that is looked at, in characters. */
+const maximumScopesLength = 4096;
+
+/**
+ * Visible ASCII with single spaces in between. No comma: it is how a proxy joins two headers of one name
+ * (RFC 9110 §5.3), and then one of them came from somebody else.
+ */
+const canonical = /^[\x21-\x2b\x2d-\x7e]+(?: [\x21-\x2b\x2d-\x7e]+)*$/;
+
+/**
+ * Derives the caller of this one call; nothing is remembered of the connection's earlier ones. All four headers must
+ * be there exactly once, and well formed; scopes alone may be empty. What a trailer says is never read: it comes after
+ * the decision.
+ * @param onIgnored told where identity headers came from somebody who is not believed
+ * @throws ServiceError `missing_token` without identity headers of the ingress, `invalid_token` where they do not stand
+ */
+export function callerFromHeaders(edge: EdgeRequest, rule: IdentityHeaderRule, onIgnored: () => void): Caller {
+  const { names, ingress } = rule;
+  if (Object.values(names).every((name) => edge.headerValues(name).length === 0)) throw missingIdentity();
+  if (!isAuthenticatedIngress(edge, ingress)) {
+    onIgnored();
+    throw missingIdentity();
+  }
+  refuseTrailers(edge, names);
+  const tenantId = parseTenantId(onlyValue(edge, names.tenant));
+  if (tenantId === undefined)
+    throw refusedToken("invalid_token", "the tenant header is missing, repeated or malformed");
+  const principalId = parsePrincipalId(canonicalValue(edge, names.principal));
+  if (principalId === undefined)
+    throw refusedToken("invalid_token", "the user header is missing, repeated or malformed");
+  // A subject obeys the same rule as a principal.
+  const subject = parsePrincipalId(canonicalValue(edge, names.subject));
+  if (subject === undefined)
+    throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
+  return { tenantId, principalId, subject, authSource: "trusted_headers", scopes: readScopes(edge, names.scopes) };
+}
+
+/** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) lets through what it should have set. */
+function refuseTrailers(edge: EdgeRequest, names: IdentityHeaderNames): void {
+  const announced = edge.headerValues("trailer").flatMap((value) => value.toLowerCase().split(","));
+  const forbidden = new Set(Object.values(names));
+  if (announced.some((name) => forbidden.has(name.trim()))) {
+    throw refusedToken("invalid_token", "an identity header is announced as a trailer");
+  }
+}
+
+function readScopes(edge: EdgeRequest, name: string): readonly string[] {
+  const values = edge.headerValues(name);
+  const [value] = values;
+  const fits = value !== undefined && values.length === 1 && value.length <= maximumScopesLength;
+  const scopes = fits && (value === "" || canonical.test(value)) ? scopesFromText(value) : undefined;
+  if (scopes === undefined) throw refusedToken("invalid_token", "the scopes header is missing, repeated or malformed");
+  return scopes;
+}
+
+/** The value, where it is canonical; else the empty text, which no id is. */
+function canonicalValue(edge: EdgeRequest, name: string): string {
+  const value = onlyValue(edge, name);
+  return canonical.test(value) ? value : "";
+}
+
+/** The value of a header that is there once; else the empty text. */
+function onlyValue(edge: EdgeRequest, name: string): string {
+  const values = edge.headerValues(name);
+  return values.length === 1 ? (values[0] as string) : "";
+}

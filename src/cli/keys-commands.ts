@@ -1,0 +1,115 @@
+import { randomFillSync } from "node:crypto";
+import { existsSync } from "node:fs";
+import type { Command } from "commander";
+import { type SigningKey, signingKeyOf } from "../ledger/note-keys.ts";
+import { LogSigner } from "../ledger/signer.ts";
+import { formatBase64 } from "../ledger/text-forms.ts";
+import { createKeyFile, KeyFileError, readKeyFile, replaceKeyFile, type SigningKeys } from "../stores/key-file.ts";
+import { openStoreOrReport } from "./ledger-store.ts";
+import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
+import { createOutput, type Output } from "./output.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** `keys …`: the keys that sign the checkpoints of the logs. */
+export function addKeysCommands(program: Command, terminal: Terminal): void {
+  const keys = program.command("keys").description("make, rotate and show the keys that sign checkpoints");
+  const outputOf = (options: CommonOptions) => createOutput(options.json === true, terminal);
+  withCommonOptions(keys.command("generate"))
+    .description("make the key file (SVC_LEDGER_KEY) where there is none")
+    .action((options: CommonOptions) => generate(options, outputOf(options)));
+  withCommonOptions(keys.command("rotate"))
+    .description("put a new key before the old one: from the next start of the service both sign")
+    .option("--finish", "end the overlap: from the next start of the service the new key signs alone")
+    .action((options: RotateOptions) => rotate(options, outputOf(options)));
+  withCommonOptions(keys.command("show"))
+    .description("print the verifier keys (C2SP vkey) of every log, or of one tenant's")
+    .option("--tenant <tenant>", "this tenant's log only")
+    .action((options: ShowOptions) => show(options, outputOf(options)));
+}
+
+interface RotateOptions extends CommonOptions {
+  readonly finish?: boolean;
+}
+
+interface ShowOptions extends CommonOptions {
+  readonly tenant?: string;
+}
+
+function generate(options: CommonOptions, output: Output) {
+  const path = loadOrReport("keys", options, output)?.ledgerKey;
+  if (path === undefined) return;
+  if (existsSync(path)) return output.fail([`${path} is there already; \`keys rotate\` changes it`]);
+  const key = newKey();
+  createKeyFile(path, [key]);
+  output.succeed(
+    { path, public_key: formatBase64(key.publicKey) },
+    `${path}: public key ${formatBase64(key.publicKey)}`,
+  );
+}
+
+function rotate(options: RotateOptions, output: Output) {
+  const path = loadOrReport("keys", options, output)?.ledgerKey;
+  const keys = path === undefined ? undefined : readKeysOrReport(path, output);
+  if (path === undefined || keys === undefined) return;
+  if (options.finish === true) return finishRotation(options, path, keys, output);
+  const [current, ...retiring] = keys;
+  if (retiring.length > 0)
+    return output.fail([`${path}: a rotation is under way; \`keys rotate --finish\` ends its overlap`]);
+  const next = newKey();
+  replaceKeyFile(path, [next, current]);
+  const publicKeys = [next, current].map(({ publicKey }) => formatBase64(publicKey));
+  output.succeed(
+    { path, public_keys: publicKeys },
+    `${path}: public key ${publicKeys[0]}; the old one, ${publicKeys[1]}, signs too until \`keys rotate --finish\`\n` +
+      "restart the service, and give verifiers the new lines of `keys show`",
+  );
+}
+
+function finishRotation(options: CommonOptions, path: string, keys: SigningKeys, output: Output) {
+  const [current, ...retiring] = keys;
+  if (retiring.length === 0) return output.fail([`${path}: there is no rotation to finish`]);
+  const opened = openStoreOrReport(options, output);
+  if (opened === undefined) return;
+  const { walk } = opened;
+  const isAdmitted = walk.signingKeys().at(-1)?.equals(current.publicKey) === true;
+  walk.close();
+  if (!isAdmitted) return output.fail(["the logs do not know the new key yet: start the service with it first"]);
+  replaceKeyFile(path, [current]);
+  const publicKey = formatBase64(current.publicKey);
+  output.succeed({ path, public_keys: [publicKey] }, `${path}: public key ${publicKey} alone; restart the service`);
+}
+
+function show(options: ShowOptions, output: Output) {
+  const opened = openStoreOrReport(options, output);
+  const keys = opened && readKeysOrReport(opened.place.keyPath, output);
+  if (opened === undefined) return;
+  const heads = opened.walk
+    .logs()
+    .filter(({ tenantId }) => options.tenant === undefined || tenantId === options.tenant);
+  opened.walk.close();
+  if (keys === undefined) return;
+  if (heads.length === 0) return output.fail(["there is no such log"]);
+  const signer = new LogSigner(keys);
+  const logs = heads.map(({ tenantId, origin }) => ({
+    tenant_id: tenantId,
+    origin,
+    keys: signer.verifierKeys(origin),
+  }));
+  output.succeed({ logs }, logs.flatMap((log) => log.keys).join("\n"));
+}
+
+function readKeysOrReport(path: string, output: Output): SigningKeys | undefined {
+  try {
+    const keys = readKeyFile(path);
+    if (keys === undefined) output.fail([`${path} is missing; \`keys generate\` makes it`]);
+    return keys;
+  } catch (error) {
+    if (!(error instanceof KeyFileError)) throw error;
+    output.fail([error.message]);
+    return undefined;
+  }
+}
+
+function newKey(): SigningKey {
+  return signingKeyOf(randomFillSync(new Uint8Array(32)));
+}

@@ -1,0 +1,81 @@
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { Command } from "commander";
+import { LogSigner } from "../ledger/signer.ts";
+import type { LogState } from "../ledger/store.ts";
+import { allTiles, type TileName, tilePath } from "../ledger/tiles.ts";
+import { KeyFileError, readKeyFile } from "../stores/key-file.ts";
+import { anchorForSigning } from "../stores/sqlite/anchor-problems.ts";
+import type { LogWalk } from "../stores/sqlite/log-walk.ts";
+import { logsOrReport, type OpenedStore, openStoreOrReport } from "./ledger-store.ts";
+import { type CommonOptions, withCommonOptions } from "./options.ts";
+import { createOutput, type Output } from "./output.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface ExportOptions extends CommonOptions {
+  readonly tenant: string;
+  readonly out: string;
+}
+
+/** `ledger export`: a log as a directory of files that public tools read (C2SP tlog-tiles). */
+export function addLedgerExportCommand(ledger: Command, terminal: Terminal): void {
+  withCommonOptions(ledger.command("export"))
+    .description("write a tenant's log as static files: checkpoint, tiles and entries (C2SP tlog-tiles), and its keys")
+    .requiredOption("--tenant <tenant>", "whose log")
+    .requiredOption("--out <directory>", "where to; must be empty or not there yet")
+    .action((options: ExportOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const opened = openStoreOrReport(options, output);
+      if (opened === undefined) return;
+      try {
+        const [head] = logsOrReport(opened.walk, options.tenant, output) ?? [];
+        if (head !== undefined) exportLog(opened, head, options.out, output, createProgress(terminal));
+      } finally {
+        opened.walk.close();
+      }
+    });
+}
+
+function exportLog({ walk, place }: OpenedStore, head: LogState, out: string, output: Output, progress: Progress) {
+  mkdirSync(out, { recursive: true });
+  if (readdirSync(out).length > 0) return output.fail([`${out} is not empty`]);
+  const keys = readKeys(place.keyPath);
+  if (typeof keys === "string") return output.fail([keys]);
+  const problem = anchorForSigning(place, walk, head);
+  if (problem !== undefined) return output.fail([problem]);
+  const signer = new LogSigner(keys);
+  writeTiles(walk, head, out, progress);
+  writeFileSync(join(out, "vkey"), `${signer.verifierKeys(head.origin).join("\n")}\n`);
+  // Last, so that what it speaks of is there.
+  writeFileSync(join(out, "checkpoint"), signer.sign(head));
+  const { origin, size } = head;
+  output.succeed({ origin, tree_size: size, directory: out }, `${out}: ${size} leaves of ${origin}`);
+}
+
+function writeTiles(walk: LogWalk, head: LogState, out: string, progress: Progress): void {
+  const write = (tile: TileName) => {
+    const bytes = walk.tile(head, tile);
+    if (bytes === undefined) throw new Error(`The tile ${tilePath(tile)} is missing from the store.`);
+    const path = join(out, "tile", tilePath(tile));
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, bytes);
+  };
+  for (const tile of allTiles(head.size)) {
+    write(tile);
+    if (tile.level !== 0) continue;
+    write({ ...tile, level: "entries" });
+    progress.show(`tile ${tile.index + 1} of ${Math.ceil(head.size / 256)}`);
+  }
+  progress.done();
+}
+
+/** The keys, or what is wrong with their file. */
+function readKeys(path: string) {
+  try {
+    return readKeyFile(path) ?? `${path} is missing`;
+  } catch (error) {
+    if (error instanceof KeyFileError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,76 @@
+import type { Command } from "commander";
+import { type Audit, auditLog } from "../ledger/audit.ts";
+import type { LogState } from "../ledger/store.ts";
+import { formatBase64 } from "../ledger/text-forms.ts";
+import { readAnchorProblems } from "../stores/sqlite/anchor-problems.ts";
+import { logsOrReport, type OpenedStore, openStoreOrReport } from "./ledger-store.ts";
+import { type CommonOptions, withCommonOptions } from "./options.ts";
+import { createOutput, type Output } from "./output.ts";
+import { createProgress } from "./progress.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface VerifyOptions extends CommonOptions {
+  readonly tenant?: string;
+}
+
+/** `ledger verify`: whether every log of the store is sound, and goes on from its anchor. */
+export function addLedgerVerifyCommand(ledger: Command, terminal: Terminal): void {
+  withCommonOptions(ledger.command("verify"))
+    .description("walk whole logs: every leaf, record, tile and root, and the anchor")
+    .option("--tenant <tenant>", "this tenant's log only")
+    .action((options: VerifyOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const opened = openStoreOrReport(options, output);
+      if (opened === undefined) return;
+      try {
+        const logs = logsOrReport(opened.walk, options.tenant, output);
+        if (logs !== undefined) verify(opened, logs, options.tenant, output, terminal);
+      } finally {
+        opened.walk.close();
+      }
+    });
+}
+
+function verify(
+  { walk, place }: OpenedStore,
+  logs: readonly LogState[],
+  tenant: string | undefined,
+  output: Output,
+  terminal: Terminal,
+) {
+  const progress = createProgress(terminal);
+  const audits = logs.map((head, position) => {
+    const name = `log ${position + 1} of ${logs.length}`;
+    return { head, audit: auditLog(walk.log(head), (leaves) => progress.show(`${name}: ${leaves} of ${head.size}`)) };
+  });
+  progress.done();
+  const problems = [
+    ...readAnchorProblems(place, walk).filter((problem) => tenant === undefined || problem.tenantId === tenant),
+  ].map(({ message }) => message);
+  const value = { logs: audits.map(describe), anchor_problems: problems };
+  const wrong = audits.flatMap(({ head, audit }) =>
+    audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`],
+  );
+  const text = audits.map(({ head, audit }) => line(head, audit)).join("\n");
+  if (problems.length + wrong.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
+  else output.fail([...wrong, ...problems], value, text);
+}
+
+function describe({ head, audit }: { readonly head: LogState; readonly audit: Audit }) {
+  return {
+    tenant_id: head.tenantId,
+    origin: head.origin,
+    leaves: audit.leaves,
+    erased: audit.erased,
+    root: formatBase64(audit.root),
+    ...(audit.problem !== undefined && {
+      problem: audit.problem.message,
+      first_bad_index: audit.problem.leafIndex,
+    }),
+  };
+}
+
+function line(head: LogState, { leaves, erased, root, problem }: Audit): string {
+  const found = problem === undefined ? "ok" : "WRONG";
+  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}`;
+}

@@ -1,0 +1,76 @@
+/** Trying again, politely: only what may be tried again, no sooner than the service asks, and less and less often. */
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import { problemOf } from "./problem.ts";
+
+export interface RetryOptions {
+  /** How often a call is sent at most, the first time included. Default 4. */
+  readonly attempts?: number;
+  /** Longest pause before the second attempt, in milliseconds; it doubles with each. Default 200. */
+  readonly baseDelayMs?: number;
+  /** Longest pause that is chosen here, in milliseconds. Default 5,000. */
+  readonly maxDelayMs?: number;
+  /** Longest pause that the service may ask for, in milliseconds; asked for more, the call fails. Default 60,000. */
+  readonly maxRetryAfterMs?: number;
+  /** A number from 0 up to 1. Default `Math.random`. */
+  readonly random?: () => number;
+  /** Resolves after so many milliseconds; rejects when the signal aborts. */
+  readonly pause?: (delayMs: number, signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Retries calls that the service could not answer now (`unavailable`), that it told to come later (`RetryInfo` or
+ * `Retry-After`), or whose connection broke. The pause is random between nothing and a bound that doubles, and never
+ * shorter than what the service asks for. The call's own deadline covers all attempts.
+ *
+ * A decision whose answer was lost is asked for anew and recorded anew; registrations and events carry an
+ * idempotency key and are recorded once.
+ */
+export function retry(options: RetryOptions = {}): Interceptor {
+  const { attempts = 4, baseDelayMs = 200, maxDelayMs = 5_000, maxRetryAfterMs = 60_000 } = options;
+  const random = options.random ?? Math.random;
+  const pause = options.pause ?? systemPause;
+  return (next) => async (request) => {
+    if (request.stream) return next(request);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await next(request);
+      } catch (thrown) {
+        const error = ConnectError.from(thrown);
+        const retryAfterMs = problemOf(error).retryAfterMs ?? 0;
+        const again = attempt < attempts && mayRetry(error, retryAfterMs) && retryAfterMs <= maxRetryAfterMs;
+        if (!again || request.signal.aborted) throw error;
+        const boundMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
+        // Where all are told to come back at once, they are still spread.
+        await pause(retryAfterMs + boundMs * random(), request.signal);
+      }
+    }
+  };
+}
+
+function mayRetry({ code }: ConnectError, retryAfterMs: number): boolean {
+  switch (code) {
+    case Code.Unavailable:
+    // A connection that was cut.
+    case Code.Aborted:
+      return true;
+    case Code.ResourceExhausted:
+      return retryAfterMs > 0;
+    default:
+      return false;
+  }
+}
+
+function systemPause(delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(ConnectError.from(signal.reason, Code.Canceled));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    }, delayMs);
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,44 @@
+/** Calls that may come again: the same payload under the same key gets the first answer. */
+import type { JsonObject } from "../base/json.ts";
+import type { SdkRoute } from "../base/vocabulary.ts";
+import type { Appended, Idempotency, Ledger, NewRecord } from "../ledger/ports.ts";
+import { requestDigest } from "../ledger/record.ts";
+import type { CallIdentity } from "./record.ts";
+import { routePath } from "./routes.ts";
+
+/** One recorded answer, before it has its receipt. */
+export interface Answering<Answer> {
+  readonly call: CallIdentity;
+  readonly route: SdkRoute;
+  readonly record: NewRecord;
+  /** What makes two calls the same: the request as it was sent, in normal form. */
+  readonly payload: JsonObject;
+  /** Plain JSON data. */
+  readonly answer: Answer;
+}
+
+/**
+ * Appends the record and returns the answer to give: the one to the first call, where this is a retry of it.
+ *
+ * @throws ServiceError `idempotency_conflict`, and what `Ledger.append` throws
+ */
+export async function appendOnce<Answer extends object>(
+  ledger: Ledger,
+  answering: Answering<Answer>,
+): Promise<{ readonly answer: Answer; readonly receipt: Appended["receipt"] }> {
+  const { record, answer } = answering;
+  const idempotency = idempotencyOf(answering);
+  const { receipt, keptAnswer } = await ledger.append({ ...record, ...(idempotency !== undefined && { idempotency }) });
+  return { answer: (keptAnswer as Answer | undefined) ?? answer, receipt };
+}
+
+function idempotencyOf({ call, route, payload, answer }: Answering<object>): Idempotency | undefined {
+  const { caller, idempotencyKey: key } = call;
+  if (key === undefined) return undefined;
+  const scope = requestDigest({ principal_id: caller.principalId, route: routePath(route), key });
+  return {
+    scope: scope.slice(scope.indexOf(":") + 1),
+    payloadDigest: requestDigest(payload),
+    answer: answer as JsonObject,
+  };
+}

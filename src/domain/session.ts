@@ -1,0 +1,148 @@
+/** Exchanging a client's credentials for a short-lived access token (specification, section 4.5). */
+import { createHash } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { TenantId } from "../base/ids.ts";
+import type { Slots } from "../base/slots.ts";
+import type {
+  AttemptCounters,
+  AttemptLimit,
+  SessionClient,
+  SessionClients,
+  SessionTokenSigner,
+} from "./session-ports.ts";
+
+/** Window of every limit, in milliseconds. */
+const windowMs = 60_000;
+/** Wrong attempts from one address; a right one does not count. */
+const wrongAttemptsOfAddress = 20;
+/** Attempts for one client from one address, right ones too: a token lives for five minutes. */
+const attemptsOfClientAtAddress = 30;
+/** Counters that are remembered as reached, so that a flood does not ask the store again and again. */
+const maximumReached = 10_000;
+
+export interface SessionRequest {
+  readonly tenantId: TenantId;
+  /** 1 to 256 characters. */
+  readonly clientId: string;
+  /** 1 to 1024 characters. */
+  readonly clientSecret: string;
+  /** None asks for all that the client was granted. */
+  readonly requestedScopes: readonly string[];
+}
+
+/** Who asks, as far as the network tells. */
+export interface SessionOrigin {
+  /** Address, or block of addresses, that attempts are counted under. */
+  readonly address: string;
+  /** Base64url SHA-256 of the client certificate that the token is to be bound to; undefined for none. */
+  readonly certificateThumbprint: string | undefined;
+}
+
+export interface Session {
+  readonly accessToken: string;
+  readonly expiresInSeconds: number;
+  /** What was requested of what the client was granted, in the order of the request; may be empty. */
+  readonly scopes: readonly string[];
+  readonly tenantId: TenantId;
+  readonly clientId: string;
+  readonly subject: string;
+}
+
+export interface Sessions {
+  /**
+   * Unknown client, wrong secret and wrong tenant are one answer. Limits are by address, and by client and address
+   * together: nobody can lock out a client that calls from elsewhere. They come before the secret is looked at.
+   * @throws ServiceError `invalid_client`, `rate_limited`, `store_unavailable`; the signal's reason once aborted
+   */
+  create(request: SessionRequest, origin: SessionOrigin, signal: AbortSignal): Promise<Session>;
+}
+
+export interface SessionDependencies {
+  readonly clients: SessionClients;
+  readonly counters: AttemptCounters;
+  readonly signer: SessionTokenSigner;
+  /** Bounds how many secrets are looked at at once, and how many wait for it. */
+  readonly slots: Slots;
+  readonly clock: Clock;
+}
+
+export function createSessions({ clients, counters, signer, slots, clock }: SessionDependencies): Sessions {
+  const reachedUntilMs = new LRUCache<string, number>({ max: maximumReached });
+
+  /** Milliseconds until none of the limits is known to be reached any more; 0 where none is. */
+  function knownWaitMs(limits: readonly AttemptLimit[]): number {
+    const nowMs = clock.now();
+    const waits = limits.map(({ counter }) => (reachedUntilMs.get(counter) ?? 0) - nowMs);
+    // One that is longer than a window is of a clock that went back since.
+    return Math.max(0, ...waits.filter((waitMs) => waitMs <= windowMs));
+  }
+
+  async function countAttempt(limits: readonly AttemptLimit[]): Promise<void> {
+    const knownMs = knownWaitMs(limits);
+    if (knownMs > 0) throw tooManyAttempts(knownMs);
+    const reached = await counters.takeAttempt(limits);
+    if (reached.length === 0) return;
+    for (const { counter, waitMs } of reached) reachedUntilMs.set(counter, clock.now() + waitMs);
+    throw tooManyAttempts(Math.max(...reached.map(({ waitMs }) => waitMs)));
+  }
+
+  return {
+    async create(request, { address, certificateThumbprint }, signal) {
+      const { tenantId, clientId, clientSecret } = request;
+      const ofAddress = limitOfAddress(address);
+      const limits = [ofAddress, limitOfClient(tenantId, clientId, address)];
+      // Before the queue as well, so that who is over the limit keeps nobody waiting.
+      const knownMs = knownWaitMs(limits);
+      if (knownMs > 0) throw tooManyAttempts(knownMs);
+      // Counted in the slot: attempts that wait for their turn count against nobody.
+      const client = await slots.run(async () => {
+        await countAttempt(limits);
+        return clients.verify(tenantId, clientId, clientSecret);
+      }, signal);
+      if (client === undefined) throw invalidClient();
+      await counters.giveBackAttempt([ofAddress]);
+      const scopes = narrow(client, request.requestedScopes);
+      const token = await signer.sign({ tenantId, clientId, scopes, certificateThumbprint });
+      return { ...token, scopes, tenantId, clientId };
+    },
+  };
+}
+
+/** RFC 6749 §3.3: the client may get fewer scopes than it asked for; the answer says which. */
+function narrow({ scopes }: SessionClient, requested: readonly string[]): readonly string[] {
+  return requested.length === 0 ? scopes : [...new Set(requested)].filter((scope) => scopes.includes(scope));
+}
+
+function limitOfAddress(address: string): AttemptLimit {
+  return {
+    tenantId: undefined,
+    counter: nameOf("session-address", address),
+    maximum: wrongAttemptsOfAddress,
+    windowMs,
+  };
+}
+
+function limitOfClient(tenantId: TenantId, clientId: string, address: string): AttemptLimit {
+  const counter = nameOf("session-client", tenantId, clientId, address);
+  return { tenantId, counter, maximum: attemptsOfClientAtAddress, windowMs };
+}
+
+/** A short name of fixed length, whatever a caller sent. */
+function nameOf(...parts: readonly string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
+}
+
+function tooManyAttempts(waitMs: number): ServiceError {
+  return new ServiceError("rate_limited", "too many attempts to open a session", {
+    retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
+  });
+}
+
+/** RFC 6749 §5.2; HTTP asks for a challenge on every 401 (RFC 9110 §15.5.2). */
+function invalidClient(): ServiceError {
+  return new ServiceError("invalid_client", "the client credentials are not valid", {
+    challenge: 'Bearer realm="sdk"',
+  });
+}

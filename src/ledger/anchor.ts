@@ -1,0 +1,33 @@
+/**
+ * The anchor: what every log was last known to be, kept outside the store. A store that was put back to an older copy,
+ * replaced, or rewritten does not agree with it, and then nothing may be signed: two trees of one log that are not
+ * consistent can never be taken back.
+ */
+import type { TenantId } from "../base/ids.ts";
+import type { LogState, StoredTree } from "./store.ts";
+import { type Hash, sameHash } from "./tree.ts";
+
+/** What was answered, or was about to be: the log was at least this. */
+export interface AnchoredLog extends StoredTree {
+  readonly tenantId: TenantId;
+  readonly origin: string;
+}
+
+/** What the store has now. */
+export interface StoreState {
+  /** Undefined where the tenant has no log. */
+  readonly log: Pick<LogState, "origin" | "size" | "root"> | undefined;
+  /** Root over the log's first leaves, as the stored tiles have them. May throw where they are damaged. */
+  rootAt(size: number): Hash;
+}
+
+/** Says what does not hold of the log, for the operator; undefined where it goes on from what was anchored. */
+export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }: StoreState): string | undefined {
+  if (anchored === undefined) return undefined;
+  if (log === undefined) return `log ${anchored.origin} with ${anchored.size} leaves is missing from the store`;
+  if (log.origin !== anchored.origin) return `log ${anchored.origin} was replaced by ${log.origin}`;
+  if (log.size < anchored.size)
+    return `log ${log.origin} has ${log.size} leaves, and had ${anchored.size}: the store is an older copy`;
+  const root = log.size === anchored.size ? log.root : rootAt(anchored.size);
+  return sameHash(root, anchored.root) ? undefined : `log ${log.origin} was rewritten before leaf ${anchored.size}`;
+}

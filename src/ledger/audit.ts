@@ -1,0 +1,141 @@
+/**
+ * Walks a whole log as its operator sees it, leaf by leaf, and says where the first thing is wrong. Memory is that of
+ * one tile a level, whatever the size of the log.
+ */
+import { type Leaf, parseLeaf } from "./leaf.ts";
+import type { StoredRecord } from "./ports.ts";
+import { RightEdge, type WrittenTile } from "./right-edge.ts";
+import { open } from "./sealing.ts";
+import type { LogState } from "./store.ts";
+import { tileWidth } from "./tiles.ts";
+import { type Hash, hashBytes, leafHash, sameHash } from "./tree.ts";
+
+/** One leaf as it is stored, with its sealed record. */
+export interface StoredEntry {
+  readonly leafIndex: number;
+  readonly recordId: string;
+  readonly leaf: Uint8Array;
+  readonly sealed: Uint8Array;
+  /** Undefined where the record was erased. */
+  readonly opening: Uint8Array | undefined;
+}
+
+/** A log as it is stored. */
+export interface AuditedLog {
+  readonly head: LogState;
+  /** In the order of their indices. */
+  entries(): Iterable<StoredEntry>;
+  /** Hashes of a tile, as many as are stored; undefined where there is none. */
+  tile(level: number, index: number): Uint8Array | undefined;
+}
+
+/** What was found. */
+export interface Audit {
+  /** Leaves that were looked at. */
+  readonly leaves: number;
+  /** Leaves whose record was erased: they are in the log, what they commit to cannot be shown. */
+  readonly erased: number;
+  readonly root: Hash;
+  /** The first thing that is wrong. */
+  readonly problem?: AuditProblem;
+}
+
+export interface AuditProblem {
+  /** Index of the first leaf that is wrong, or that a wrong tile stands for; undefined for the log as a whole. */
+  readonly leafIndex?: number;
+  readonly message: string;
+}
+
+/** How often `onProgress` is told, in leaves. */
+const progressEvery = 4 * tileWidth;
+
+class Finding extends Error {
+  readonly problem: AuditProblem;
+  constructor(message: string, leafIndex?: number) {
+    super(message);
+    this.problem = { message, ...(leafIndex !== undefined && { leafIndex }) };
+  }
+}
+
+/**
+ * Checks that indices are gapless, that every leaf parses and no time goes back, that every record opens to what its
+ * leaf commits to and says the same, that every tile is the one that the leaves give, and that the head's size and
+ * root are theirs.
+ */
+export function auditLog(log: AuditedLog, onProgress: (leaves: number) => void = () => {}): Audit {
+  const edge = new RightEdge();
+  let erased = 0;
+  try {
+    let previous: Leaf | undefined;
+    for (const entry of log.entries()) {
+      if (entry.leafIndex !== edge.size) throw new Finding(`leaf ${edge.size} is missing`, edge.size);
+      previous = checkEntry(entry, log.head, previous);
+      if (entry.opening === undefined) erased += 1;
+      edge.append(leafHash(entry.leaf));
+      if (edge.size % tileWidth === 0) checkTiles(log, edge.takeTouched());
+      if (edge.size % progressEvery === 0) onProgress(edge.size);
+    }
+    checkTiles(log, edge.takeTouched());
+    checkHead(log.head, edge);
+    return { leaves: edge.size, erased, root: edge.tree().root() };
+  } catch (error) {
+    if (!(error instanceof Finding)) throw error;
+    return { leaves: edge.size, erased, root: edge.tree().root(), problem: error.problem };
+  }
+}
+
+function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined): Leaf {
+  const { leafIndex } = entry;
+  const leaf = orFinding(() => parseLeaf(entry.leaf), leafIndex, "does not parse");
+  const expect = (holds: boolean, what: string) => {
+    if (!holds) throw new Finding(`leaf ${leafIndex} ${what}`, leafIndex);
+  };
+  expect(leaf.record_id === entry.recordId, "is not of the record that it is stored with");
+  expect((leaf.kind === "genesis") === (leafIndex === 0), "is a genesis in the wrong place, or the first and none");
+  expect(previous === undefined || leaf.recorded_at >= previous.recorded_at, "is older than the one before it");
+  if (entry.opening === undefined) return leaf;
+  const { sealed, opening } = entry;
+  const bytes = orFinding(() => open(sealed, opening, leaf.commitment), leafIndex, "does not open its record");
+  const record = orFinding(
+    () => JSON.parse(Buffer.from(bytes).toString("utf8")) as StoredRecord,
+    leafIndex,
+    "has no record",
+  );
+  expect(record.record_id === leaf.record_id && record.kind === leaf.kind, "and its record differ");
+  expect(record.recorded_at === leaf.recorded_at, "and its record differ in time");
+  expect(record.log === head.origin && record.tenant_id === head.tenantId, "has the record of another log");
+  return leaf;
+}
+
+function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): void {
+  for (const { level, index, width, hashes } of computed) {
+    const stored = tile(level, index);
+    const leavesEach = tileWidth ** level;
+    const first = index * tileWidth * leavesEach;
+    const name = `tile ${index} of level ${level}`;
+    if (stored === undefined) throw new Finding(`${name} is missing`, first);
+    for (let place = 0; place < width; place++) {
+      const at = [place * hashBytes, (place + 1) * hashBytes] as const;
+      if (!sameHash(stored.subarray(...at), hashes.subarray(...at)))
+        throw new Finding(
+          `${name} is not what the leaves give, from leaf ${first + place * leavesEach}`,
+          first + place * leavesEach,
+        );
+    }
+    if (stored.length > width * hashBytes && width === tileWidth) throw new Finding(`${name} is too long`, first);
+  }
+}
+
+function checkHead(head: LogState, edge: RightEdge): void {
+  if (head.size !== edge.size)
+    throw new Finding(`the head says ${head.size} leaves; there are ${edge.size}`, edge.size);
+  if (!sameHash(head.root, edge.tree().root())) throw new Finding("the head's root is not that of its leaves");
+}
+
+function orFinding<Value>(read: () => Value, leafIndex: number, problem: string): Value {
+  try {
+    return read();
+  } catch {
+    throw new Finding(`leaf ${leafIndex} ${problem}`, leafIndex);
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * The growing side of a log: the tile that is being filled on each level, with all nodes inside it. Appending costs two
+ * hashes a leaf, and every node that proofs of new leaves need is at hand.
+ */
+import { hashesOnLevel, partialTiles, type TileCoordinate, tileHeight, tileWidth } from "./tiles.ts";
+import { type Hash, hashBytes, nodeHash, Tree } from "./tree.ts";
+
+/** A tile with its inner nodes. */
+class EdgeTile {
+  readonly level: number;
+  readonly index: number;
+  /** Number of hashes so far. */
+  width = 0;
+  /** By height above the tile's hashes: 256 hashes, 128 nodes over them, …, 2. */
+  readonly #nodes = Array.from(
+    { length: tileHeight },
+    (_, height) => new Uint8Array((tileWidth >> height) * hashBytes),
+  );
+
+  constructor(level: number, index: number) {
+    this.level = level;
+    this.index = index;
+  }
+
+  /** The tile's hashes, which are also its file. */
+  get hashes(): Uint8Array {
+    return (this.#nodes[0] as Uint8Array).subarray(0, this.width * hashBytes);
+  }
+
+  node(height: number, index: number): Hash {
+    return (this.#nodes[height] as Uint8Array).subarray(index * hashBytes, (index + 1) * hashBytes);
+  }
+
+  /** Adds a hash; returns the tile's root when it became full. */
+  push(hash: Hash): Hash | undefined {
+    let node = hash;
+    let index = this.width;
+    this.width += 1;
+    for (let height = 0; height < tileHeight; height++) {
+      this.#nodes[height]?.set(node, index * hashBytes);
+      if (index % 2 === 0) return undefined;
+      node = nodeHash(this.node(height, index - 1), node);
+      index = (index - 1) / 2;
+    }
+    return node;
+  }
+}
+
+/** A tile as it is to be stored. */
+export interface WrittenTile extends TileCoordinate {
+  /** `width` hashes, 32 bytes each. */
+  readonly hashes: Uint8Array;
+}
+
+export class RightEdge {
+  /** The tile being filled, by level. */
+  readonly #open: EdgeTile[] = [];
+  /** Tiles that were filled since the last `takeTouched`, with those on their right: proofs may need them. */
+  #touched = new Map<string, EdgeTile>();
+  #size = 0;
+
+  /**
+   * Takes the edge of a stored tree up again.
+   *
+   * @param readTile gives the hashes of a partial tile, at least as many as its width
+   * @throws Error when a tile is missing or short; whether they are the right ones, only the root tells
+   */
+  static load(size: number, readTile: (tile: TileCoordinate) => Uint8Array | undefined): RightEdge {
+    const edge = new RightEdge();
+    for (const tile of partialTiles(size)) {
+      const hashes = readTile(tile);
+      if (hashes === undefined || hashes.length < tile.width * hashBytes)
+        throw new Error(`tile ${tile.index} of level ${tile.level} is missing or short`);
+      const open = edge.#tileAt(tile.level, size);
+      for (let place = 0; place < tile.width; place++)
+        open.push(hashes.subarray(place * hashBytes, (place + 1) * hashBytes));
+    }
+    edge.#size = size;
+    return edge;
+  }
+
+  /** Number of leaves. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Adds the hash of the next leaf. */
+  append(leaf: Hash): void {
+    let hash: Hash | undefined = leaf;
+    for (let level = 0; hash !== undefined; level++) {
+      const tile: EdgeTile = this.#tileAt(level, this.#size);
+      this.#touched.set(`${level}/${tile.index}`, tile);
+      hash = tile.push(hash);
+      if (tile.width === tileWidth) this.#open[level] = new EdgeTile(level, tile.index + 1);
+    }
+    this.#size += 1;
+  }
+
+  /** The tree as it is now: its root, and the proofs of every leaf added since the last `takeTouched`. */
+  tree(): Tree {
+    return new Tree(this.#size, (height, index) => this.#node(height, index));
+  }
+
+  /** The tiles that changed since the last call. Afterwards proofs of the leaves up to now are no longer at hand. */
+  takeTouched(): readonly WrittenTile[] {
+    const touched = [...this.#touched.values()];
+    this.#touched = new Map();
+    return touched.map(({ level, index, width, hashes }) => ({ level, index, width, hashes }));
+  }
+
+  #tileAt(level: number, size: number): EdgeTile {
+    const open = this.#open[level];
+    if (open !== undefined) return open;
+    const tile = new EdgeTile(level, Math.floor(hashesOnLevel(level, size) / tileWidth));
+    this.#open[level] = tile;
+    return tile;
+  }
+
+  #node(height: number, index: number): Hash {
+    const level = Math.floor(height / tileHeight);
+    const within = height % tileHeight;
+    const perTile = tileWidth >> within;
+    const tileIndex = Math.floor(index / perTile);
+    const open = this.#open[level];
+    const tile = open?.index === tileIndex ? open : this.#touched.get(`${level}/${tileIndex}`);
+    if (tile === undefined) throw new RangeError("The node is not at the edge of the tree.");
+    return tile.node(within, index % perTile);
+  }
+}

@@ -1,0 +1,46 @@
+/** Nodes of a tree, read from its tiles. */
+
+import { tileHeight, tileWidth } from "./tiles.ts";
+import { type Hash, hashBytes, type NodeReader, nodeHash } from "./tree.ts";
+
+/** Gives the hashes of a tile, at least those that belong to the tree in question; undefined when there is none. */
+export type TileReader = (level: number, index: number) => Uint8Array | undefined;
+
+/** A tile that the tree must have is not there, or is too short. */
+export class MissingTileError extends Error {
+  override readonly name = "MissingTileError";
+}
+
+/**
+ * Reads nodes from tiles. Keeps the tiles that it read, so a reader serves one question or a few and is then let go.
+ * The reader throws `MissingTileError`.
+ */
+export function nodesOfTiles(readTile: TileReader): NodeReader {
+  const tiles = new Map<string, Uint8Array>();
+  const tile = (level: number, index: number): Uint8Array => {
+    const key = `${level}/${index}`;
+    const known = tiles.get(key);
+    if (known !== undefined) return known;
+    const read = readTile(level, index);
+    if (read === undefined) throw new MissingTileError(`tile ${index} of level ${level} is missing`);
+    tiles.set(key, read);
+    return read;
+  };
+  return (height, index) => {
+    const level = Math.floor(height / tileHeight);
+    const count = 2 ** (height % tileHeight);
+    const first = index * count;
+    const tileIndex = Math.floor(first / tileWidth);
+    const begin = (first % tileWidth) * hashBytes;
+    const hashes = tile(level, tileIndex).subarray(begin, begin + count * hashBytes);
+    if (hashes.length < count * hashBytes) throw new MissingTileError(`tile ${tileIndex} of level ${level} is short`);
+    return rootOf(hashes);
+  };
+}
+
+/** Root over a power of two of hashes that lie side by side. */
+export function rootOf(hashes: Uint8Array): Hash {
+  if (hashes.length === hashBytes) return hashes;
+  const middle = hashes.length / 2;
+  return nodeHash(rootOf(hashes.subarray(0, middle)), rootOf(hashes.subarray(middle)));
+}

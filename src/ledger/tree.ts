@@ -1,0 +1,122 @@
+/**
+ * Merkle trees as RFC 6962 §2.1 defines them. A tree is known by its size and by its complete nodes: the roots of the
+ * aligned subtrees of 2^height leaves that lie within it.
+ */
+import { hash } from "node:crypto";
+
+/** A SHA-256 hash: 32 bytes. */
+export type Hash = Uint8Array;
+
+export const hashBytes = 32;
+
+/** Gives the root of the complete subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
+export type NodeReader = (height: number, index: number) => Hash;
+
+/** Root of the tree without leaves (RFC 6962 §2.1). */
+export const emptyRoot: Hash = hash("sha256", new Uint8Array(0), "buffer");
+
+const leafPrefix = Uint8Array.of(0);
+/** One buffer for all node hashes: they are made one after the other, on one thread. */
+const pair = new Uint8Array(1 + 2 * hashBytes);
+pair[0] = 1;
+
+/** Hash of a leaf: SHA-256 of 0x00 and the entry. */
+export function leafHash(entry: Uint8Array): Hash {
+  return hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer");
+}
+
+/** Hash of an inner node: SHA-256 of 0x01 and both children. */
+export function nodeHash(left: Hash, right: Hash): Hash {
+  pair.set(left, 1);
+  pair.set(right, 1 + hashBytes);
+  return hash("sha256", pair, "buffer");
+}
+
+/** Whether two hashes are the same. They are public, so the time that it takes tells nothing. */
+export function sameHash(a: Hash, b: Hash): boolean {
+  return Buffer.compare(a, b) === 0;
+}
+
+/** The largest power of two that is less than `size`, which is at least 2 (RFC 6962 §2.1, `k`). */
+export function splitPoint(size: number): number {
+  let power = 1;
+  while (power * 2 < size) power *= 2;
+  return power;
+}
+
+/** A tree of one size, over nodes that may belong to a larger one. Sizes are up to 2^53 - 1. */
+export class Tree {
+  readonly size: number;
+  readonly #node: NodeReader;
+  /** Roots of the ranges that end with the tree and are not complete, by where they begin: proofs share them. */
+  readonly #edge = new Map<number, Hash>();
+
+  constructor(size: number, node: NodeReader) {
+    this.size = size;
+    this.#node = node;
+  }
+
+  root(): Hash {
+    return this.size === 0 ? emptyRoot : this.#range(0, this.size);
+  }
+
+  /**
+   * Audit path of a leaf (RFC 6962 §2.1.1): from its sibling up to the root's child. Throws a RangeError when the
+   * tree has no such leaf.
+   */
+  inclusionProof(index: number): Hash[] {
+    if (!Number.isSafeInteger(index) || index < 0 || index >= this.size) throw new RangeError("no such leaf");
+    const path: Hash[] = [];
+    let begin = 0;
+    let end = this.size;
+    while (end - begin > 1) {
+      const middle = begin + splitPoint(end - begin);
+      if (index < middle) {
+        path.push(this.#range(middle, end));
+        end = middle;
+      } else {
+        path.push(this.#range(begin, middle));
+        begin = middle;
+      }
+    }
+    return path.reverse();
+  }
+
+  /**
+   * Consistency proof from the tree's first `size` leaves to the whole (RFC 6962 §2.1.2). Empty for size 0, which is
+   * consistent with every tree, and for the tree itself. Throws a RangeError for a size that it never had.
+   */
+  consistencyProof(size: number): Hash[] {
+    if (!Number.isSafeInteger(size) || size < 0 || size > this.size) throw new RangeError("no such size");
+    if (size === 0 || size === this.size) return [];
+    const proof: Hash[] = [];
+    let begin = 0;
+    let end = this.size;
+    while (end !== size) {
+      const middle = begin + splitPoint(end - begin);
+      if (size <= middle) {
+        proof.push(this.#range(middle, end));
+        end = middle;
+      } else {
+        proof.push(this.#range(begin, middle));
+        begin = middle;
+      }
+    }
+    // The whole old tree is known to whoever asks; a part of it is not.
+    if (begin > 0) proof.push(this.#range(begin, end));
+    return proof.reverse();
+  }
+
+  /** Root of the leaves from `begin` to `end` - 1, a range that the recursion of RFC 6962 comes to. */
+  #range(begin: number, end: number): Hash {
+    const count = end - begin;
+    const height = Math.log2(count);
+    if (Number.isInteger(height) && 2 ** height === count) return this.#node(height, begin / count);
+    const known = end === this.size ? this.#edge.get(begin) : undefined;
+    if (known !== undefined) return known;
+    const middle = begin + splitPoint(count);
+    const root = nodeHash(this.#range(begin, middle), this.#range(middle, end));
+    if (end === this.size) this.#edge.set(begin, root);
+    return root;
+  }
+}

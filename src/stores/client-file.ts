@@ -1,0 +1,88 @@
+/** The file of the session route's clients: JSON, one object with a list `clients`. */
+import { parseTenantId, type TenantId } from "../base/ids.ts";
+import { formatSecretHash, parseSecretHash, type SecretHash } from "./client-secret.ts";
+
+/** A client as the file has it. */
+export interface RegisteredClient {
+  readonly tenantId: TenantId;
+  readonly clientId: string;
+  /** In their order, without duplicates. */
+  readonly scopes: readonly string[];
+  readonly secret: SecretHash;
+}
+
+/** 1 to 256 visible ASCII characters. */
+const clientIdPattern = /^[\x21-\x7e]{1,256}$/;
+/** scope-token (RFC 6749 §3.3), without the comma that separates lists in settings. */
+const scopePattern = /^[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,256}$/;
+const memberNames = ["client_id", "scopes", "secret", "tenant_id"];
+
+export function isClientId(text: string): boolean {
+  return clientIdPattern.test(text);
+}
+
+export function isScope(text: string): boolean {
+  return scopePattern.test(text);
+}
+
+/** Whether both are the same client: two tenants may use one name. */
+export function isClient(client: RegisteredClient, tenantId: string, clientId: string): boolean {
+  return client.tenantId === tenantId && client.clientId === clientId;
+}
+
+/** Reads the file's text. Throws an Error that names the client and what is wrong, and repeats no secret. */
+export function parseClientFile(text: string): readonly RegisteredClient[] {
+  const { clients, ...others } = parseObject(text);
+  if (!Array.isArray(clients) || Object.keys(others).length > 0)
+    throw new Error('must be an object with "clients", a list, and nothing else');
+  const parsed = (clients as unknown[]).map((client, i) => parseClient(client, `clients[${i}]`));
+  const known = new Set<string>();
+  for (const [i, { tenantId, clientId }] of parsed.entries()) {
+    const key = JSON.stringify([tenantId, clientId]);
+    if (known.has(key)) throw new Error(`clients[${i}] is there twice`);
+    known.add(key);
+  }
+  return parsed;
+}
+
+/** The text of the file, in the order of the clients. */
+export function formatClientFile(clients: readonly RegisteredClient[]): string {
+  const rows = clients.map(({ tenantId, clientId, scopes, secret }) => ({
+    tenant_id: tenantId,
+    client_id: clientId,
+    scopes,
+    secret: formatSecretHash(secret),
+  }));
+  return `${JSON.stringify({ clients: rows }, undefined, 2)}\n`;
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // The parser's own message quotes the text.
+    throw new Error("is not JSON");
+  }
+  if (!isObject(value)) throw new Error("is not a JSON object");
+  return value;
+}
+
+function parseClient(value: unknown, place: string): RegisteredClient {
+  if (!isObject(value) || Object.keys(value).sort().join() !== memberNames.join())
+    throw new Error(`${place} must have tenant_id, client_id, scopes and secret, and nothing else`);
+  const { tenant_id, client_id, scopes, secret } = value;
+  const tenantId = typeof tenant_id === "string" ? parseTenantId(tenant_id) : undefined;
+  if (tenantId === undefined) throw new Error(`${place}.tenant_id is no tenant id`);
+  if (typeof client_id !== "string" || !isClientId(client_id))
+    throw new Error(`${place}.client_id is not 1 to 256 visible characters`);
+  if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === "string" && isScope(scope)))
+    throw new Error(`${place}.scopes is no list of scopes`);
+  const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
+  if (hash === undefined) throw new Error(`${place}.secret is no Argon2id hash within the bounds`);
+  return { tenantId, clientId: client_id, scopes: [...new Set(scopes as string[])], secret: hash };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

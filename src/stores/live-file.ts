@@ -1,0 +1,91 @@
+/** A file that an operator may replace while the service runs: what it says is followed within seconds. */
+import type { Timers } from "../base/timers.ts";
+
+/** What the file system says. Both reject with an error that has a `code`. */
+export interface LiveFileSystem {
+  stat(path: string): Promise<{ readonly mtimeMs: number; readonly size: number; readonly ino: number }>;
+  readFile(path: string, encoding: "utf8"): Promise<string>;
+}
+
+export interface LiveFileOptions<Content> {
+  readonly path: string;
+  /** Throws where the text is not what it should be; the message says why and repeats nothing secret. */
+  readonly parse: (text: string) => Content | Promise<Content>;
+  readonly files: LiveFileSystem;
+  readonly timers: Timers;
+  /** Told once for each change that is not followed, why. Must not throw. */
+  readonly onProblem: (problem: string) => void;
+}
+
+const lookEveryMs = 2_000;
+
+/**
+ * Holds what the file said when it was last good: a file that went missing or bad changes nothing until it is good
+ * again. Replace it in one step, by renaming another over it.
+ */
+export class LiveFile<Content> {
+  readonly #options: LiveFileOptions<Content>;
+  #current: Content;
+  #seen: string;
+  #revision = 0;
+  #problem: string | undefined;
+  #cancel = () => {};
+  #closed = false;
+
+  private constructor(options: LiveFileOptions<Content>, current: Content, seen: string) {
+    this.#options = options;
+    this.#current = current;
+    this.#seen = seen;
+    this.#lookLater();
+  }
+
+  /** Reads it for the first time. Rejects where it cannot be read or is not what it should be. */
+  static async open<Content>(options: LiveFileOptions<Content>): Promise<LiveFile<Content>> {
+    const seen = await signature(options);
+    const content = await options.parse(await options.files.readFile(options.path, "utf8"));
+    return new LiveFile(options, content, seen);
+  }
+
+  get current(): Content {
+    return this.#current;
+  }
+
+  /** Another number each time that the content changed. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** Follows it no longer; idempotent. */
+  close(): void {
+    this.#closed = true;
+    this.#cancel();
+  }
+
+  #lookLater(): void {
+    if (this.#closed) return;
+    this.#cancel = this.#options.timers.after(lookEveryMs, () => void this.#look().finally(() => this.#lookLater()));
+  }
+
+  async #look(): Promise<void> {
+    const { files, path, parse, onProblem } = this.#options;
+    try {
+      const seen = await signature(this.#options);
+      if (seen === this.#seen) return;
+      // Noted before it is read: a change in between is seen again.
+      const content = await parse(await files.readFile(path, "utf8"));
+      this.#seen = seen;
+      this.#current = content;
+      this.#revision += 1;
+      this.#problem = undefined;
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      if (problem !== this.#problem) onProblem(problem);
+      this.#problem = problem;
+    }
+  }
+}
+
+async function signature<Content>({ files, path }: LiveFileOptions<Content>): Promise<string> {
+  const { mtimeMs, size, ino } = await files.stat(path);
+  return `${mtimeMs} ${size} ${ino}`;
+}

@@ -1,0 +1,51 @@
+/** Sorts a batch into records to append and calls that were answered before. */
+import type { Idempotency } from "../../ledger/ports.ts";
+import type { AppendedRecord } from "../../ledger/record.ts";
+import { type BatchPlace, type PlacedRecord, type Unplaced, UnstorableError } from "../../ledger/store.ts";
+
+export interface BatchPlan {
+  /** Records to append, in order. */
+  readonly fresh: readonly AppendedRecord[];
+  /** The batch's results, given where the fresh records were placed. */
+  results(placed: readonly PlacedRecord[]): BatchPlace["results"];
+}
+
+/** What stands for one record of the batch: a fresh one by its position, or a result that is known. */
+type Part = { readonly position: number; readonly retried: boolean } | { readonly result: PlacedRecord | Unplaced };
+
+/**
+ * Reads the batch's records and looks up those with an idempotency scope. A scope that comes twice in one batch is one
+ * record.
+ */
+export function planBatch(
+  records: readonly string[],
+  find: (idempotency: Idempotency) => PlacedRecord | Unplaced | undefined,
+): BatchPlan {
+  const fresh: AppendedRecord[] = [];
+  const positions = new Map<string, number>();
+  const plan = (record: AppendedRecord): Part => {
+    const { idempotency } = record;
+    const twin = idempotency && positions.get(idempotency.scope);
+    if (twin !== undefined) {
+      const isSame = fresh[twin]?.idempotency?.payloadDigest === idempotency?.payloadDigest;
+      return isSame ? { position: twin, retried: true } : { result: "conflict" };
+    }
+    const known = idempotency && find(idempotency);
+    if (known !== undefined) return { result: known };
+    if (idempotency !== undefined) positions.set(idempotency.scope, fresh.length);
+    fresh.push(record);
+    return { position: fresh.length - 1, retried: false };
+  };
+  const parts = records.map((json) => plan(JSON.parse(json) as AppendedRecord));
+  return {
+    fresh,
+    results: (placed) =>
+      parts.map((part) => {
+        if ("result" in part) return part.result;
+        const result = placed[part.position];
+        if (result === undefined) throw new UnstorableError("A record was not placed.");
+        const answer = part.retried ? fresh[part.position]?.idempotency?.answer : undefined;
+        return answer === undefined ? result : { ...result, keptAnswer: JSON.stringify(answer) };
+      }),
+  };
+}

@@ -1,0 +1,167 @@
+/** Appends one tenant's batch to its log, inside a transaction that the caller holds. */
+import type { TenantId } from "../../base/ids.ts";
+import { anchorProblem } from "../../ledger/anchor.ts";
+import { placeRecord } from "../../ledger/placing.ts";
+import type { AppendedRecord } from "../../ledger/record.ts";
+import { RightEdge } from "../../ledger/right-edge.ts";
+import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/sequence.ts";
+import {
+  type BatchPlace,
+  type LogState,
+  type PlacedRecord,
+  type TenantBatch,
+  UnsoundLogError,
+  UnstorableError,
+} from "../../ledger/store.ts";
+import { type Hash, leafHash, type Tree } from "../../ledger/tree.ts";
+import type { SqliteAnchor } from "./anchor.ts";
+import { type BatchPlan, planBatch } from "./batch-plan.ts";
+import type { SqliteConnection, SqliteStatement } from "./connection.ts";
+import { Edges } from "./edges.ts";
+import { KeptAnswers } from "./kept-answers.ts";
+import { LogRows, type StoredHead } from "./log-rows.ts";
+import { TileWriter } from "./tile-writer.ts";
+
+/** A batch with the randomness that it needs, drawn where the caller owns it. */
+export interface SeededBatch extends TenantBatch {
+  /** `seedBytes(records.length)` fresh random bytes. */
+  readonly seed: Uint8Array;
+}
+
+/** What an append did, true once it is committed. */
+export interface AppendedBatch {
+  readonly place: BatchPlace;
+  /** The log's newest state, which the place's trees are of or older than. */
+  readonly log: LogState;
+  /** To be called after the commit. */
+  settle(): void;
+}
+
+export class LogWriter {
+  readonly #rows: LogRows;
+  readonly #anchor: SqliteAnchor;
+  readonly #originPrefix: string;
+  readonly #edges: Edges;
+  readonly #kept: KeptAnswers;
+  readonly #tiles: TileWriter;
+  readonly #openLog: SqliteStatement;
+  readonly #advanceHead: SqliteStatement;
+  readonly #entry: SqliteStatement;
+  readonly #opening: SqliteStatement;
+
+  constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
+    this.#rows = new LogRows(connection);
+    this.#anchor = anchor;
+    this.#originPrefix = originPrefix;
+    this.#edges = new Edges(this.#rows);
+    this.#kept = new KeptAnswers(connection, this.#rows);
+    this.#tiles = new TileWriter(connection);
+    this.#openLog = connection.prepare(
+      "INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, tenant_id) VALUES (?, ?, ?, ?, ?)",
+    );
+    this.#advanceHead = connection.prepare(
+      `UPDATE log_heads SET size = ?, root = ?, last_recorded_at_ms = ?
+        WHERE tenant_id = ? AND size = ? AND root = ?`,
+    );
+    this.#entry = connection.prepare(
+      "INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed) VALUES (?, ?, ?, ?, ?)",
+    );
+    this.#opening = connection.prepare("INSERT INTO openings (tenant_id, record_id, opening) VALUES (?, ?, ?)");
+  }
+
+  /** The head of a log by its name, if it goes on from its anchor. Throws `UnsoundLogError` where it does not. */
+  soundHead(name: string): StoredHead | undefined {
+    const head = this.#rows.headByName(name);
+    if (head !== undefined) this.#refuseUnsound(head.tenantId, head);
+    return head;
+  }
+
+  /**
+   * Appends. Throws `UnsoundLogError` where the log is not what its anchor says or its edge is damaged,
+   * `UnstorableError` where a record cannot be built, an SQLite error otherwise.
+   */
+  append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
+    const head = this.#rows.headOfTenant(tenantId);
+    this.#refuseUnsound(tenantId, head);
+    const plan = planBatch(records, (idempotency) => this.#kept.find(tenantId, idempotency));
+    if (plan.fresh.length === 0 && head !== undefined)
+      return { place: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
+    const edge = head === undefined ? new RightEdge() : this.#edges.take(head);
+    const sequenced = this.#sequence(head, plan.fresh, nowMs, seed);
+    for (const entry of sequenced.entries) this.#insert(tenantId, entry, edge);
+    const tree = edge.tree();
+    const log: LogState = { tenantId, origin: sequenced.head.origin, size: edge.size, root: tree.root() };
+    const placed = placeAll(sequenced, tree, log);
+    this.#tiles.write(tenantId, edge.takeTouched());
+    this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
+    this.#moveHead(head, sequenced, log);
+    const place = { log: log.origin, results: plan.results(placed) };
+    return { place, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
+  }
+
+  #refuseUnsound(tenantId: TenantId, log: StoredHead | undefined): void {
+    const problem = attempt(() =>
+      anchorProblem(this.#anchor.find(tenantId), { log, rootAt: (size) => this.#rows.rootAt(tenantId, size) }),
+    );
+    if (problem !== undefined) throw new UnsoundLogError(problem);
+  }
+
+  #sequence(
+    head: StoredHead | undefined,
+    records: readonly AppendedRecord[],
+    nowMs: number,
+    seed: Uint8Array,
+  ): Sequenced {
+    const [first, ...rest] = records;
+    if (first === undefined) throw new UnstorableError("The batch is empty.");
+    try {
+      const ownSeed = seed.subarray(0, seedBytes(records.length));
+      return sequence(head, [first, ...rest], nowMs, ownSeed, this.#originPrefix);
+    } catch (cause) {
+      throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
+    }
+  }
+
+  #insert(tenantId: TenantId, { leafIndex, recordId, leaf, sealed, opening }: SealedEntry, edge: RightEdge): void {
+    edge.append(leafHash(leaf));
+    this.#entry.run(tenantId, leafIndex, recordId, leaf, sealed);
+    this.#opening.run(tenantId, recordId, opening);
+  }
+
+  #keepAnswers(tenantId: TenantId, { fresh }: BatchPlan, sequenced: Sequenced, treeSize: number, nowMs: number): void {
+    const entries = sequenced.entries.slice(-fresh.length);
+    fresh.forEach(({ idempotency }, position) => {
+      const entry = entries[position];
+      if (idempotency === undefined || entry === undefined) return;
+      const { leafIndex, opening } = entry;
+      this.#kept.keep(tenantId, idempotency, { leafIndex, treeSize, opening }, nowMs);
+    });
+  }
+
+  #moveHead(head: StoredHead | undefined, { head: next }: Sequenced, { tenantId, origin, size, root }: LogState): void {
+    if (head === undefined) {
+      this.#openLog.run(origin, size, root, next.lastRecordedAtMs, tenantId);
+      return;
+    }
+    const { changes } = this.#advanceHead.run(size, root, next.lastRecordedAtMs, tenantId, head.size, head.root);
+    if (Number(changes) !== 1) throw new Error("The head of the log was moved by another writer.");
+  }
+}
+
+/** The batch's own records, without the genesis. */
+function placeAll({ entries, firstLeafIndex, recordedAt }: Sequenced, tree: Tree, log: LogState): PlacedRecord[] {
+  const stored: { readonly size: number; readonly root: Hash } = { size: log.size, root: log.root };
+  return entries
+    .filter(({ leafIndex }) => leafIndex >= firstLeafIndex)
+    .map((entry) => placeRecord({ ...entry, recordedAt }, tree, stored));
+}
+
+/** A root that cannot be computed is a problem of the log like any other. */
+function attempt(find: () => string | undefined): string | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof Error && error.name === "MissingTileError") return error.message;
+    throw error;
+  }
+}

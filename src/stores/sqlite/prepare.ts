@@ -1,0 +1,126 @@
+/** What must hold before a store may be written to: its schema, its anchor and its key. */
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill, TenantId } from "../../base/ids.ts";
+import { anchorProblem } from "../../ledger/anchor.ts";
+import { signingKeyOf } from "../../ledger/note-keys.ts";
+import { sameHash } from "../../ledger/tree.ts";
+import { isFileError } from "../file-errors.ts";
+import { createKeyFile, readKeyFile, type SigningKeys } from "../key-file.ts";
+import { admitKey } from "./admit-key.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
+import { openConnection, type SqliteConnection } from "./connection.ts";
+import { IncompatibleStoreError } from "./errors.ts";
+import { LogRows } from "./log-rows.ts";
+import { migrateSqlite } from "./migrate.ts";
+import type { StorePlace } from "./place.ts";
+import { readStoreId } from "./store-identity.ts";
+import { inTransaction } from "./transaction.ts";
+
+export interface PrepareOptions extends StorePlace {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** How long to wait for another process that prepares the same store. Milliseconds. */
+  readonly busyTimeoutMs: number;
+}
+
+/**
+ * Brings the store to this program's schema, checks every log against the anchor, and loads the keys; a key is made
+ * only where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError`
+ * naming all that does not hold: then nothing may be signed.
+ */
+export function prepareStore(options: PrepareOptions): SigningKeys {
+  const { path, anchorPath, busyTimeoutMs } = options;
+  migrateSqlite(options);
+  createAnchor(anchorPath, busyTimeoutMs, openConnection);
+  const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  try {
+    const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+    try {
+      const keys = inTransaction(connection, () => {
+        checkAnchor(connection, anchor, anchorPath);
+        return admitKeys(connection, anchor, options);
+      });
+      // A rotation has moved the heads.
+      anchor.advance([...new LogRows(connection).heads()]);
+      return keys;
+    } finally {
+      anchor.close();
+    }
+  } finally {
+    connection.close();
+  }
+}
+
+function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorPath: string): void {
+  const storeId = readStoreId(connection);
+  const rows = new LogRows(connection);
+  const anchored = anchor.storeId();
+  if (anchored === undefined) {
+    if (connection.prepare("SELECT anchored FROM store").get()?.anchored === 1) {
+      throw new IncompatibleStoreError(
+        `${anchorPath} is new, but this store had an anchor: without it nobody can tell whether the store is an older ` +
+          "copy. Put the anchor back, or set SVC_ANCHOR to it.",
+      );
+    }
+    anchor.adopt(storeId, [...rows.heads()]);
+    connection.exec("UPDATE store SET anchored = 1");
+    return;
+  }
+  if (anchored !== storeId)
+    throw new IncompatibleStoreError(`${anchorPath} is the anchor of another store: nothing may be signed.`);
+  const problems = [...anchor.all()].flatMap((log) => logProblem(rows, log.tenantId, log) ?? []);
+  if (problems.length > 0)
+    throw new IncompatibleStoreError(
+      `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}`,
+    );
+  // An anchor that outlived the flag: the store was put back to a copy from before it, and every log agrees.
+  connection.exec("UPDATE store SET anchored = 1");
+}
+
+function logProblem(
+  rows: LogRows,
+  tenantId: TenantId,
+  anchored: Parameters<typeof anchorProblem>[0],
+): string | undefined {
+  try {
+    const log = rows.headOfTenant(tenantId);
+    return anchorProblem(anchored, { log, rootAt: (size) => rows.rootAt(tenantId, size) });
+  } catch (error) {
+    return `log ${anchored?.origin}: ${error instanceof Error ? error.message : "cannot be read"}`;
+  }
+}
+
+/** The keys of the file, if they are the ones that this store's logs are signed with. */
+function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: PrepareOptions): SigningKeys {
+  const { keyPath, random } = options;
+  const known = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
+  const hasLogs = connection.prepare("SELECT 1 FROM log_heads LIMIT 1").get() !== undefined;
+  const isEmpty = !hasLogs && known === undefined && anchor.all().next().done === true;
+  const keys = readKeyFile(keyPath) ?? (isEmpty ? makeKeys(keyPath, random) : undefined);
+  if (keys === undefined) {
+    throw new IncompatibleStoreError(
+      `${keyPath} is missing, and this store has logs. Put the key back that signed them; where they were never ` +
+        "signed, make one with `keys generate`.",
+    );
+  }
+  const [current, ...retiring] = keys;
+  const previous = known?.public_key as Uint8Array | undefined;
+  if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
+  // Whoever has the old key may hand over to a new one; anybody else may not.
+  if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
+    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+  admitKey(connection, anchor, { current: current.publicKey, previous, ...options });
+  return keys;
+}
+
+/** Another process, for another store, may make the same file meanwhile: then its keys are the ones. */
+function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
+  const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
+  try {
+    createKeyFile(keyPath, keys);
+    return keys;
+  } catch (error) {
+    if (isFileError(error, ["EEXIST"])) return readKeyFile(keyPath);
+    throw error;
+  }
+}

@@ -1,0 +1,49 @@
+/** Uses of proofs on their way to the writer: those that come while it is busy go together, and share one commit. */
+import { unavailable } from "./errors.ts";
+import type { ProofRow, ProofUse } from "./proof-uses.ts";
+
+/** Rows of one transaction. */
+const maxBatch = 256;
+/** Calls that may wait; each has a caller that waits for its answer. */
+const maxWaiting = 10_000;
+
+interface Waiting {
+  readonly row: ProofRow;
+  resolve(first: boolean): void;
+  reject(error: unknown): void;
+}
+
+export class ProofBatches {
+  readonly #write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>;
+  readonly #waiting: Waiting[] = [];
+  #writing = false;
+
+  /** `write` answers for each row, in order, whether its use is the first; durable when it resolves. */
+  constructor(write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>) {
+    this.#write = write;
+  }
+
+  /** Rejects as `write` does, and with `store_unavailable` where too many wait. */
+  firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
+    if (this.#waiting.length >= maxWaiting) return Promise.reject(unavailable("Too many proofs wait to be noted."));
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    this.#waiting.push({ row: { ...use, expiresAtMs }, resolve, reject });
+    if (!this.#writing) void this.#writeAll();
+    return promise;
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#writing = true;
+    while (this.#waiting.length > 0) await this.#writeSome(this.#waiting.splice(0, maxBatch));
+    this.#writing = false;
+  }
+
+  async #writeSome(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const first = await this.#write(batch.map(({ row }) => row));
+      for (const [i, { resolve }] of batch.entries()) resolve(first[i] === true);
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Services that need no credentials, because those who call them have none: health probes, and tools that ask what
+ * there is. They stream, so Connect's own plugin carries them, outside the gate and without JSON routes.
+ */
+import { constants, type Http2ServerResponse } from "node:http2";
+import type { DescMethod } from "@bufbuild/protobuf";
+import { createContextValues, type MethodImpl } from "@connectrpc/connect";
+import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import type { FastifyInstance } from "fastify";
+import { ServiceError } from "../../base/errors.ts";
+import { kCall } from "../call.ts";
+import { envelopeResponse, protocolOf } from "../connect/refusal.ts";
+import { takeTimeout, wrap } from "../connect/wrap.ts";
+import { type AdapterOptions, kRequest, route } from "../exchange.ts";
+import type { ServiceBinding } from "../methods.ts";
+import { bodyUntil } from "./body-until.ts";
+import { limitStreams, reportStreamErrors } from "./stream-interceptors.ts";
+
+/** Largest message that these services read, in bytes: they take names. */
+const maxMessageBytes = 4096;
+/** Streams that may be open at once in one process. */
+const maxStreams = 128;
+/** Longest time that a caller may go on asking on one stream, in milliseconds. */
+const maxConversationMs = 60_000;
+/** Longest time that a stream stays open, in milliseconds: a day. Those who watch begin again. */
+const maxStreamMs = 86_400_000;
+
+export interface OpenServicesOptions extends Pick<AdapterOptions, "service" | "limits"> {
+  /** Aborted when the server begins to stop: nothing more is read from open streams. */
+  readonly stopping: AbortSignal;
+}
+
+/** Paths of the methods of these services. */
+export function openPaths(services: readonly ServiceBinding[]): string[] {
+  return services.flatMap(({ desc }) => desc.methods.map(({ name }) => `/${desc.typeName}/${name}`));
+}
+
+/** Serves them on gRPC, gRPC-Web and Connect. */
+export function registerOpen(
+  app: FastifyInstance,
+  services: readonly ServiceBinding[],
+  options: OpenServicesOptions,
+): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  const shared = {
+    interceptors: [reportStreamErrors(options.service), limitStreams(maxStreams)],
+    readMaxBytes: maxMessageBytes,
+    acceptCompression: [compressionGzip, compressionBrotli],
+  };
+  app.register(fastifyConnectPlugin, {
+    routes: (router) => {
+      for (const { desc, impl } of services) {
+        for (const method of desc.methods) router.rpc(method, implementation(method, impl), shared);
+      }
+      router.handlers.forEach((handler, i) => {
+        router.handlers[i] =
+          handler.method.methodKind === "unary" ? wrapUnary(handler, options) : wrapStream(handler, options);
+      });
+    },
+    contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
+  });
+}
+
+function implementation(method: DescMethod, impl: Record<string, unknown>): MethodImpl<DescMethod> {
+  const found = impl[method.localName];
+  if (typeof found !== "function") throw new Error(`${method} is not implemented`);
+  return found.bind(impl) as MethodImpl<DescMethod>;
+}
+
+function wrapUnary(handler: UniversalHandler, { service, limits }: OpenServicesOptions): UniversalHandler {
+  return wrap(handler, { service, limits, interceptors: [], gate: async () => {} });
+}
+
+/**
+ * Ends an HTTP/2 stream with its answer, where the caller goes on asking: nobody listens any more (RFC 9113 §8.1).
+ * Node tells of the end of an answer only when the stream is closed, but always asks for trailers before.
+ */
+function endWithAnswer({ stream }: Http2ServerResponse): void {
+  stream?.once("wantTrailers", () => setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR)));
+}
+
+/** What `wrap` does, as far as it goes for a stream: its answer is not complete when it begins. */
+function wrapStream(handler: UniversalHandler, options: OpenServicesOptions): UniversalHandler {
+  const rpc = `${handler.service.name}/${handler.method.name}`;
+  const timeoutMs = handler.method.methodKind === "server_streaming" ? options.limits.bodyTimeoutMs : maxConversationMs;
+  const wrapped = async (universal: UniversalServerRequest): Promise<UniversalServerResponse> => {
+    const request = universal.contextValues?.get(kRequest);
+    if (request === undefined) throw new Error("call without a request");
+    const call = route(request, protocolOf(universal), rpc);
+    if (!handler.allowedMethods.includes(universal.method)) {
+      const allow = handler.allowedMethods.join(", ");
+      call.refusal = new ServiceError("method_not_allowed", `method must be ${allow}`);
+      return envelopeResponse(options.service, call, { allow });
+    }
+    endWithAnswer(request.response as unknown as Http2ServerResponse);
+    const enough = AbortSignal.any([options.stopping, AbortSignal.timeout(timeoutMs)]);
+    const limitMs = Math.min(takeTimeout(universal.header, call.protocol) ?? maxStreamMs, maxStreamMs);
+    const response = await handler({
+      ...universal,
+      signal: AbortSignal.any([universal.signal, AbortSignal.timeout(limitMs)]),
+      body: bodyUntil(universal.body as AsyncIterable<Uint8Array>, enough),
+    });
+    if (response.status !== 415 || response.body !== undefined) return response;
+    call.refusal = new ServiceError("unsupported_media_type", "content type is not supported by this method");
+    return envelopeResponse(options.service, call);
+  };
+  return Object.assign(wrapped, handler);
+}

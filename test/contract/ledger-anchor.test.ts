@@ -1,0 +1,197 @@
+/** A store that is not what it was signs nothing, and says so. */
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { parseCheckpoint } from "../../src/ledger/checkpoint.ts";
+import type { StoredLedger } from "../../src/ledger/ledger.ts";
+import { logNameOf } from "../../src/ledger/log-name.ts";
+import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const bob = tenant("bob");
+const refused = { name: "IncompatibleStoreError" };
+
+let place: SqlitePlace;
+let ledger: StoredLedger;
+
+beforeEach(async () => {
+  place = sqlitePlace();
+  await open();
+});
+afterEach(async () => {
+  await ledger.close();
+  await place.remove();
+});
+
+async function open(): Promise<void> {
+  ledger = await place.open({ clock, random });
+}
+
+async function append(count: number, tenantId = alice): Promise<void> {
+  await Promise.all(Array.from({ length: count }, () => ledger.append(makeRecord(tenantId))));
+}
+
+/** Copies the closed store. */
+function backUp(): string {
+  const copy = `${place.path}.copy`;
+  copyFileSync(place.path, copy);
+  return copy;
+}
+
+function putBack(copy: string): void {
+  for (const suffix of ["-wal", "-shm"]) rmSync(place.path + suffix, { force: true });
+  copyFileSync(copy, place.path);
+}
+
+test("an older copy of the store is refused, and the right one is served again", async () => {
+  await append(3);
+  await ledger.close();
+  const older = backUp();
+  await open();
+  await append(2);
+  await ledger.close();
+  copyFileSync(place.path, `${place.path}.newest`);
+  putBack(older);
+  await expect(open()).rejects.toMatchObject({
+    ...refused,
+    message: expect.stringContaining("has 4 leaves, and had 6"),
+  });
+  putBack(`${place.path}.newest`);
+  await open();
+  await append(1);
+  place.verify();
+});
+
+test("a store that was put back while the service runs is not appended to, and other tenants go on", async () => {
+  await append(3);
+  await append(1, bob);
+  place.query(
+    `UPDATE log_heads SET size = 2, root = (SELECT root FROM log_heads WHERE tenant_id = 'bob') WHERE tenant_id = 'alice'`,
+  );
+  const results = await Promise.allSettled([ledger.append(makeRecord(alice)), ledger.append(makeRecord(bob))]);
+  expect(results).toMatchObject([
+    { status: "rejected", reason: { reason: "store_unavailable", message: "The log cannot be continued." } },
+    { status: "fulfilled" },
+  ]);
+  const [{ origin } = { origin: "" }] = (await ledger.published()).filter(({ tenantId }) => tenantId === alice);
+  await expect(ledger.checkpoint(logNameOf(origin))).rejects.toMatchObject({ reason: "store_unavailable" });
+});
+
+test("a log that is missing is refused", async () => {
+  await append(3);
+  await append(1, bob);
+  await ledger.close();
+  for (const table of ["log_heads", "entries", "openings", "tiles"])
+    place.query(`DELETE FROM ${table} WHERE tenant_id = 'alice'`);
+  await expect(open()).rejects.toMatchObject({
+    ...refused,
+    message: expect.stringContaining("is missing from the store"),
+  });
+});
+
+test("a log that was rewritten at its size, or before it, is refused", async () => {
+  await append(3);
+  await ledger.close();
+  const anchor = readFileSync(place.store.anchorPath);
+  await open();
+  await append(2);
+  await ledger.close();
+  place.query("UPDATE log_heads SET root = zeroblob(32)");
+  await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("was rewritten") });
+  // An anchor that is behind is as good: the tiles tell.
+  writeFileSync(place.store.anchorPath, anchor);
+  for (const suffix of ["-wal", "-shm"]) rmSync(place.store.anchorPath + suffix, { force: true });
+  place.query("UPDATE tiles SET hashes = CAST(zeroblob(64) || substr(hashes, 65) AS BLOB)");
+  await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("before leaf 4") });
+});
+
+test("an anchor that is lost, or another store's, is refused", async () => {
+  await append(1);
+  await ledger.close();
+  rmSync(place.store.anchorPath);
+  await expect(open()).rejects.toMatchObject({
+    ...refused,
+    message: expect.stringContaining("is new, but this store had"),
+  });
+  const other = sqlitePlace();
+  await (await other.open({ clock, random })).close();
+  copyFileSync(other.store.anchorPath, place.store.anchorPath);
+  await other.remove();
+  await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("of another store") });
+});
+
+test("a corrupted right edge is not continued", async () => {
+  await append(3);
+  await ledger.close();
+  place.query("UPDATE tiles SET hashes = CAST(zeroblob(32) || substr(hashes, 33) AS BLOB)");
+  await open();
+  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+  place.query("DELETE FROM tiles");
+  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+  expect((await place.rows("alice")).length).toBe(4);
+});
+
+test("the key is made by itself once, kept private, and never replaced", async () => {
+  await append(1);
+  await ledger.close();
+  const { keyPath } = place.store;
+  const key = readFileSync(keyPath);
+  expect(key.toString()).toMatch(/^-----BEGIN PRIVATE KEY-----/);
+  rmSync(keyPath);
+  await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("is missing") });
+  expect(existsSync(keyPath)).toBe(false);
+  const other = sqlitePlace();
+  await (await other.open({ clock, random })).close();
+  copyFileSync(other.store.keyPath, keyPath);
+  await other.remove();
+  await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("is not the key") });
+  writeFileSync(keyPath, key);
+  await open();
+});
+
+test("a rotation is a leaf in every log, and both keys sign while it lasts", async () => {
+  await append(1);
+  await append(1, bob);
+  await ledger.close();
+  const { keyPath } = place.store;
+  const old = readFileSync(keyPath, "utf8");
+  const other = sqlitePlace();
+  await (await other.open({ clock, random })).close();
+  writeFileSync(keyPath, readFileSync(other.store.keyPath, "utf8") + old);
+  await other.remove();
+  await open();
+  const logs = await ledger.published();
+  expect(logs).toMatchObject([{ size: 3 }, { size: 3 }]);
+  for (const { origin, verifierKeys } of logs) {
+    const checkpoint = (await ledger.checkpoint(logNameOf(origin))) ?? "";
+    expect(parseCheckpoint(checkpoint).size).toBe(3);
+    expect(checkpoint.match(/^— /gm)).toHaveLength(2);
+    expect(new Set(verifierKeys).size).toBe(2);
+  }
+  expect((await place.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind)).toEqual([
+    "genesis",
+    "decision",
+    "key_rotation",
+  ]);
+  await ledger.close();
+  await open(); // Not again.
+  expect(await ledger.published()).toMatchObject([{ size: 3 }, { size: 3 }]);
+  await append(1);
+  place.verify();
+});
+
+test("the anchor survives the process, and the writer's store the machine", () => {
+  const pragma = (durability: "machine" | "process") => {
+    const connection = openConnection({ path: place.path, readOnly: false, busyTimeoutMs: 1_000, durability });
+    try {
+      return connection.prepare("PRAGMA synchronous").get()?.synchronous;
+    } finally {
+      connection.close();
+    }
+  };
+  expect([pragma("machine"), pragma("process")]).toEqual([2, 1]);
+});

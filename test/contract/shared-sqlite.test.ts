@@ -1,0 +1,17 @@
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
+import { seededRandom } from "./ledger-records.ts";
+import { sqlitePlace } from "./ledger-sqlite-place.ts";
+import { describeShared } from "./shared-suite.ts";
+
+describeShared("SQLite", () => {
+  const { store, query, remove } = sqlitePlace();
+  const random = seededRandom();
+  return {
+    async open(clock) {
+      const { ledger, shared } = await openSqliteStores({ ...store, originPrefix: "ledger.example", clock, random });
+      return { shared, close: () => ledger.close() };
+    },
+    count: (what) => Number(query(`SELECT count(*) AS rows FROM ${what === "proofs" ? "proof_uses" : what}`)[0]?.rows),
+    remove,
+  };
+});

@@ -1,0 +1,167 @@
+/** What every store keeps for a short time for all replicas: used proofs, and attempts. One suite for all of them. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { ReplayStore } from "../../src/auth/replay-store.ts";
+import type { AttemptCounters } from "../../src/domain/session-ports.ts";
+import { manualClock, tenant } from "./ledger-records.ts";
+
+export interface SharedStore {
+  readonly shared: ReplayStore & AttemptCounters;
+  close(): Promise<void>;
+}
+
+export interface SharedPlace {
+  /** Opens the store, as another replica does: with a connection of its own. */
+  open(clock: ReturnType<typeof manualClock>): Promise<SharedStore>;
+  /** Number of rows that are kept. */
+  count(what: "proofs" | "attempts"): number;
+  remove(): Promise<void>;
+}
+
+const alice = tenant("alice");
+const bob = tenant("bob");
+const minuteMs = 60_000;
+
+export function describeShared(name: string, newPlace: () => SharedPlace): void {
+  describe(name, () => {
+    let place: SharedPlace;
+    let clock: ReturnType<typeof manualClock>;
+    let stores: SharedStore[];
+    const open = async () => {
+      const store = await place.open(clock);
+      stores.push(store);
+      return store.shared;
+    };
+    beforeEach(() => {
+      place = newPlace();
+      clock = manualClock();
+      stores = [];
+    });
+    afterEach(async () => {
+      for (const store of stores) await store.close();
+      await place.remove();
+    });
+
+    describe("a used proof", () => {
+      const use = { tenantId: alice, proof: "p".repeat(43) };
+      const later = () => clock.now() + 90_000;
+
+      test("is the first once, on every replica and after a restart", async () => {
+        const [one, two] = [await open(), await open()];
+        expect(await one.firstUse(use, later())).toBe(true);
+        expect(await one.firstUse(use, later())).toBe(false);
+        expect(await two.firstUse(use, later())).toBe(false);
+        for (const store of stores.splice(0)) await store.close();
+        expect(await (await open()).firstUse(use, later())).toBe(false);
+      });
+
+      test("is the first once of many at once", async () => {
+        const replicas = [await open(), await open()];
+        const calls = Array.from({ length: 200 }, (_, i) => replicas[i % 2]?.firstUse(use, later()));
+        expect((await Promise.all(calls)).filter((first) => first)).toHaveLength(1);
+      });
+
+      test("is another's where the tenant or the proof is", async () => {
+        const replica = await open();
+        const uses = [use, { ...use, tenantId: bob }, { ...use, proof: "q".repeat(43) }];
+        expect(await Promise.all(uses.map((each) => replica.firstUse(each, later())))).toEqual([true, true, true]);
+      });
+
+      test("is kept until it expires, and then goes as others come", async () => {
+        const replica = await open();
+        const useMany = (prefix: string) =>
+          Promise.all(
+            Array.from({ length: 100 }, (_, i) =>
+              replica.firstUse({ ...use, proof: prefix + i }, clock.now() + 90_000),
+            ),
+          );
+        await useMany("early");
+        clock.nowMs += 89_999;
+        await useMany("meanwhile");
+        expect(place.count("proofs")).toBe(200);
+        expect(await replica.firstUse({ ...use, proof: "early0" }, later())).toBe(false);
+        clock.nowMs += 1;
+        await useMany("late");
+        expect(place.count("proofs")).toBe(200);
+      });
+    });
+
+    describe("an attempt", () => {
+      /** What `takeAttempt` answers where this limit, and no other, is reached. */
+      const reached = ({ counter }: { counter: string }, waitMs: number) => [{ counter, waitMs }];
+
+      const limit = { tenantId: alice, counter: "client", maximum: 3, windowMs: minuteMs };
+      const address = { tenantId: undefined, counter: "address", maximum: 5, windowMs: minuteMs };
+
+      test("is counted up to the limit, over all replicas, and again when the window has ended", async () => {
+        const [one, two] = [await open(), await open()];
+        expect(await one.takeAttempt([limit])).toEqual([]);
+        clock.nowMs += 20_000;
+        expect(await two.takeAttempt([limit])).toEqual([]);
+        expect(await one.takeAttempt([limit])).toEqual([]);
+        expect(await two.takeAttempt([limit])).toEqual(reached(limit, 40_000));
+        clock.nowMs += 39_999;
+        expect(await one.takeAttempt([limit])).toEqual(reached(limit, 1));
+        clock.nowMs += 1;
+        expect(await one.takeAttempt([limit])).toEqual([]);
+      });
+
+      test("is let through no more often than the limit says, of many at once", async () => {
+        const replicas = [await open(), await open()];
+        const calls = Array.from({ length: 40 }, (_, i) => replicas[i % 2]?.takeAttempt([limit]));
+        expect((await Promise.all(calls)).filter((limits) => limits?.length === 0)).toHaveLength(3);
+      });
+
+      test("counts under all limits or under none", async () => {
+        const replica = await open();
+        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit, address]);
+        for (let i = 0; i < 3; i++)
+          expect(await replica.takeAttempt([limit, address])).toEqual(reached(limit, minuteMs));
+        const other = { ...limit, counter: "other" };
+        expect(await replica.takeAttempt([other, address])).toEqual([]);
+        expect(await replica.takeAttempt([other, address])).toEqual([]);
+        expect(await replica.takeAttempt([other, address])).toEqual(reached(address, minuteMs));
+        expect(await replica.takeAttempt([other])).toEqual([]);
+      });
+
+      test("is the tenant's own", async () => {
+        const replica = await open();
+        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
+        expect(await replica.takeAttempt([{ ...limit, tenantId: bob }])).toEqual([]);
+        expect(await replica.takeAttempt([{ ...limit, tenantId: undefined }])).toEqual([]);
+      });
+
+      test("that is given back was none, in its own window only", async () => {
+        const replica = await open();
+        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
+        await replica.giveBackAttempt([limit]);
+        expect(await replica.takeAttempt([limit])).toEqual([]);
+        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+        clock.nowMs += minuteMs;
+        await replica.giveBackAttempt([limit]);
+        for (let i = 0; i < 3; i++) expect(await replica.takeAttempt([limit])).toEqual([]);
+        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+        for (let i = 0; i < 9; i++) await replica.giveBackAttempt([limit]);
+        for (let i = 0; i < 3; i++) expect(await replica.takeAttempt([limit])).toEqual([]);
+        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+      });
+
+      test("locks nobody out for longer than a window where the clock goes back", async () => {
+        const replica = await open();
+        for (let i = 0; i < 3; i++) await replica.takeAttempt([limit]);
+        clock.nowMs -= 3_600_000;
+        expect(await replica.takeAttempt([limit])).toEqual([]);
+        expect(await replica.takeAttempt([limit])).toEqual([]);
+        expect(await replica.takeAttempt([limit])).toEqual([]);
+        expect(await replica.takeAttempt([limit])).toEqual(reached(limit, minuteMs));
+      });
+
+      test("is forgotten after its window, as others come", async () => {
+        const replica = await open();
+        for (let i = 0; i < 20; i++) await replica.takeAttempt([{ ...limit, counter: `early-${i}` }]);
+        clock.nowMs += minuteMs;
+        for (let i = 0; i < 2; i++) await replica.takeAttempt([{ ...limit, counter: `late-${i}` }]);
+        expect(place.count("attempts")).toBe(2);
+      });
+    });
+  });
+}

@@ -1,0 +1,57 @@
+/** gRPC by hand: frames, and the refusal that trailers carry. */
+import type { IncomingHttpHeaders } from "node:http2";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
+
+/** A length-prefixed message; `flags` and `lengthBytes` may lie. */
+export function frame(message: Uint8Array, flags = 0, lengthBytes = message.byteLength): Buffer {
+  const head = Buffer.alloc(5);
+  head[0] = flags;
+  head.writeUInt32BE(lengthBytes, 1);
+  return Buffer.concat([head, message]);
+}
+
+/** A refusal in the words of the JSON envelope, whichever protocol carried it. */
+export interface WireRefusal {
+  readonly code: string;
+  readonly reason: string;
+  readonly message: string;
+  /** Paths of the broken members, in order. */
+  readonly fields: readonly string[];
+  readonly requiredScopes?: string | undefined;
+  readonly missingScopes?: string | undefined;
+  readonly requestId?: string | undefined;
+  readonly retryAfterSeconds?: number | undefined;
+}
+
+/** The refusal in an error of one of Connect's clients. */
+export function refusalOf(error: ConnectError): WireRefusal {
+  const [info] = error.findDetails(ErrorInfoSchema);
+  const [bad] = error.findDetails(BadRequestSchema);
+  const [retry] = error.findDetails(RetryInfoSchema);
+  return {
+    code: snakeCase(Code[error.code] ?? "none"),
+    reason: info?.reason ?? "none",
+    message: error.rawMessage,
+    fields: bad?.fieldViolations.map(({ field }) => field) ?? [],
+    requiredScopes: info?.metadata.required_scopes,
+    missingScopes: info?.metadata.missing_scopes,
+    requestId: info?.metadata.request_id,
+    retryAfterSeconds: retry === undefined ? undefined : Number(retry.retryDelay?.seconds),
+  };
+}
+
+/** The refusal in gRPC trailers; undefined where the call went well. */
+export function refusalInTrailers(trailers: IncomingHttpHeaders): WireRefusal | undefined {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(trailers))
+    if (value !== undefined && !name.startsWith(":")) headers.set(name, String(value));
+  if (!headers.has("grpc-status")) throw new Error("trailers without grpc-status");
+  const error = findTrailerError(headers);
+  return error && refusalOf(ConnectError.from(error));
+}
+
+function snakeCase(name: string): string {
+  return name.replace(/(?<=[a-z])(?=[A-Z])/g, "_").toLowerCase();
+}

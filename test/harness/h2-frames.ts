@@ -1,0 +1,21 @@
+/** HTTP/2 frames by hand (RFC 9113 §4.1), for what no client library would send. */
+
+/** What a client says first (RFC 9113 §3.4). */
+export const h2Preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/** One frame: length, type, flags, stream, payload. */
+export function h2Frame(type: number, flags: number, streamId: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.byteLength, 0, 3);
+  head[3] = type;
+  head[4] = flags;
+  head.writeUInt32BE(streamId, 5);
+  return Buffer.concat([head, payload]);
+}
+
+/** Header block of a GET (RFC 7541): method and scheme from the static table, path and authority as literals. */
+export function h2RequestHeaders(path: string): Buffer {
+  const literal = (nameIndex: number, value: string) =>
+    Buffer.concat([Buffer.from([nameIndex, value.length]), Buffer.from(value, "latin1")]);
+  return Buffer.concat([Buffer.from([0x82, 0x86]), literal(0x04, path), literal(0x01, "localhost")]);
+}

@@ -1,0 +1,33 @@
+/** An ingress that serves a service under a path prefix, as many do: it strips the prefix and changes nothing else. */
+import { createServer, request } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** Starts it on a free loopback port. `url` is the base URL of the service behind it, without a slash at the end. */
+export async function startPrefixProxy(
+  target: string,
+  prefix: string,
+): Promise<{ url: string; stop(): Promise<void> }> {
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.url === undefined || !incoming.url.startsWith(`${prefix}/`)) {
+      outgoing.writeHead(404).end();
+      return;
+    }
+    const { method, headers } = incoming;
+    const onward = request(new URL(incoming.url.slice(prefix.length), target), { method, headers }, (answer) => {
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(outgoing);
+    });
+    onward.on("error", () => outgoing.destroy());
+    incoming.pipe(onward);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}${prefix}`,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

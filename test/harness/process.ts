@@ -1,0 +1,123 @@
+/** The service in a process of its own, started as an operator starts it: `node src/main.ts` and an environment. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "../..");
+
+/** How a process ended. */
+export interface Exit {
+  /** Null where a signal ended it. */
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface ServiceProcess {
+  readonly child: ChildProcess;
+  /** Lines of standard output so far; the list grows. */
+  readonly lines: readonly string[];
+  /** Standard error so far. */
+  errors(): string;
+  /** Resolves once the process is gone and all of its output is read. */
+  readonly ended: Promise<Exit>;
+  /** Resolves with the first line, past or to come, that has the text; rejects where the process ends without. */
+  line(text: string): Promise<string>;
+}
+
+export interface RunningService extends ServiceProcess {
+  readonly url: string;
+  readonly opsUrl: string;
+  /** Milliseconds from the start of the process to its saying that it listens. */
+  readonly startupMs: number;
+  /** Memory that is resident now, in bytes. */
+  residentBytes(): number;
+}
+
+/** Settings of a whole deployment on loopback, with its store in the folder. */
+export function serviceSettings(dataDir: string, issuerUrl: string): Record<string, string> {
+  return {
+    SVC_LISTEN: "127.0.0.1:0",
+    SVC_OPS_LISTEN: "127.0.0.1:0",
+    SVC_OIDC_ISSUER: issuerUrl,
+    SVC_PROOF_OF_POSSESSION: "none",
+    SVC_STORE: `sqlite:${join(dataDir, "platform.db")}`,
+    SVC_LEDGER_KEY: join(dataDir, "ledger.key"),
+    SVC_LEDGER_ORIGIN: "localhost/test",
+    SVC_POLICY_DIR: join(root, "policies"),
+  };
+}
+
+/** Starts the process with this environment and no other, in the folder. */
+export function spawnService(cwd: string, settings: Readonly<Record<string, string>>): ServiceProcess {
+  const child = spawn(process.execPath, [join(root, "src/main.ts")], {
+    cwd,
+    env: { PATH: process.env.PATH ?? "", ...settings },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const lines: string[] = [];
+  const watchers = new Set<() => void>();
+  let rest = "";
+  let errors = "";
+  let over = false;
+  const wake = () => {
+    for (const watcher of watchers) watcher();
+  };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    const parts = (rest + text).split("\n");
+    rest = parts.pop() ?? "";
+    lines.push(...parts);
+    wake();
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    errors += text;
+  });
+  const ended = new Promise<Exit>((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code, signal) => {
+      over = true;
+      wake();
+      resolve({ code, signal });
+    });
+  });
+  return {
+    child,
+    lines,
+    errors: () => errors,
+    ended,
+    line: (text) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const found = lines.find((line) => line.includes(text));
+          if (found === undefined && !over) return;
+          watchers.delete(look);
+          if (found !== undefined) resolve(found);
+          else reject(new Error(`the process ended without "${text}":\n${lines.join("\n")}\n${errors}`));
+        };
+        watchers.add(look);
+        look();
+      }),
+  };
+}
+
+/** Starts the process and waits until it listens. Rejects with its output where it ends before. */
+export async function startService(cwd: string, settings: Readonly<Record<string, string>>): Promise<RunningService> {
+  const startedAt = performance.now();
+  const service = spawnService(cwd, settings);
+  const { url, ops_url } = JSON.parse(await service.line('"message":"listening"'));
+  return {
+    ...service,
+    url,
+    opsUrl: ops_url,
+    startupMs: performance.now() - startedAt,
+    residentBytes: () => residentBytes(service.child.pid),
+  };
+}
+
+/** From the kernel's own account; where there is none (not Linux), what a test compares stays at zero. */
+function residentBytes(pid: number | undefined): number {
+  try {
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) * 1024;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,178 @@
+/** The explorer as a person uses it, in headless Chromium. */
+import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { launchBrowser, openPage } from "../harness/browser.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { openApiDocument } from "../harness/openapi.ts";
+import { startPrefixProxy } from "../harness/prefix-proxy.ts";
+
+let gateway: Gateway;
+let browser: Browser;
+let token: string;
+
+beforeAll(async () => {
+  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  token = await gateway.token();
+});
+afterAll(async () => {
+  await browser.close();
+  await gateway.stop();
+});
+
+const plan = "#operations-Protection-planProtection";
+const whoami = "#operations-Discovery-whoAmI";
+
+async function explore(page: Page, base = gateway.url): Promise<void> {
+  await page.goto(`${base}/explorer`);
+  await page.waitForSelector(".opblock");
+}
+
+async function pasteToken(page: Page): Promise<void> {
+  await page.click("button.authorize");
+  await page.fill(".modal-ux input", token);
+  await page.click(".modal-ux button.authorize");
+  await page.click(".modal-ux button.btn-done");
+}
+
+/** Opens an operation. Swagger UI can send a request once it has resolved the operation, and then shows what it says. */
+async function open(page: Page, operation: string): Promise<void> {
+  await page.click(`${operation} .opblock-summary-control`);
+  await page.waitForSelector(`${operation} .opblock-description`);
+}
+
+async function textOf(element: Locator): Promise<string> {
+  return ((await element.textContent()) ?? "").trim();
+}
+
+/** Sends what is in the editor of an operation. Returns the status and body that are shown. */
+async function send(page: Page, operation: string): Promise<{ status: string; body: string }> {
+  await page.click(`${operation} button.execute`);
+  const shown = page.locator(`${operation} .live-responses-table .response`);
+  await shown.waitFor();
+  const status = await textOf(shown.locator(".response-col_status"));
+  return { status, body: await textOf(shown.locator(".highlight-code code").first()) };
+}
+
+describe("on a desktop", () => {
+  test("lists the eight routes, and a call with a pasted token shows its answer", async () => {
+    const { page, requests, complaints } = await openPage(browser);
+    await explore(page);
+    const listed = await page.locator(".opblock-summary-path").allTextContents();
+    expect(listed.map((path) => path.replaceAll("\u200b", "")).sort()).toEqual(
+      Object.keys(openApiDocument.paths).sort(),
+    );
+    await pasteToken(page);
+    await open(page, plan);
+    await page.selectOption(`${plan} .examples-select-element`, "denied");
+    const answer = await send(page, plan);
+    expect(answer.status).toMatch(/^200/);
+    const { caller, decision } = JSON.parse(answer.body);
+    expect([caller.tenant_id, decision.allow]).toEqual(["tenant-a", false]);
+    expect(requests).toContain(`${gateway.url}/v1/sdk/protection-plan`);
+    expect(requests.filter((url) => new URL(url).origin !== gateway.url && !url.startsWith("data:"))).toEqual([]);
+    expect(complaints).toEqual([]);
+  });
+
+  test("a wrong body shows the error envelope", async () => {
+    const { page } = await openPage(browser);
+    await explore(page);
+    await pasteToken(page);
+    await open(page, plan);
+    await page.fill(`${plan} textarea`, '{"plaintext": "x"}');
+    const answer = await send(page, plan);
+    expect(answer.status).toMatch(/^400/);
+    expect(JSON.parse(answer.body).error).toMatchObject({
+      reason: "invalid_request",
+      violations: [{ field: "plaintext", rule: "json.unknown_field" }],
+    });
+  });
+
+  test("the token is kept nowhere", async () => {
+    const { page } = await openPage(browser);
+    await explore(page);
+    await pasteToken(page);
+    expect(await page.evaluate("({ ...localStorage, ...sessionStorage })")).toEqual({});
+    expect(await page.context().cookies()).toEqual([]);
+    await explore(page);
+    await open(page, whoami);
+    expect((await send(page, whoami)).status).toMatch(/^401/);
+  });
+
+  test("settings in the address change nothing", async () => {
+    const { page, requests } = await openPage(browser);
+    await page.goto(`${gateway.url}/explorer?url=https://other.example/x.json&configUrl=https://other.example/c.json`);
+    await page.waitForSelector(".opblock");
+    expect(requests.filter((url) => url.includes("other.example/"))).toEqual([
+      expect.stringContaining("/explorer?url="),
+    ]);
+    expect(await page.locator(".opblock").count()).toBe(8);
+  });
+});
+
+test("the keyboard alone is enough", async () => {
+  const { page } = await openPage(browser);
+  await explore(page);
+  const focus = async (selector: string) => {
+    for (let i = 0; i < 60; i++) {
+      await page.keyboard.press("Tab");
+      if (await page.evaluate(`document.activeElement.matches(${JSON.stringify(selector)})`)) return;
+    }
+    throw new Error(`${selector} cannot be reached with the Tab key`);
+  };
+  await focus("button.authorize");
+  await page.keyboard.press("Enter");
+  await focus(".modal-ux input");
+  await page.keyboard.insertText(token);
+  await focus(".modal-ux button.authorize");
+  await page.keyboard.press("Enter");
+  await focus(".modal-ux button.btn-done");
+  await page.keyboard.press("Enter");
+  await focus(`${whoami} .opblock-summary-control`);
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(`${whoami} .opblock-description`);
+  await focus(`${whoami} button.execute`);
+  await page.keyboard.press("Enter");
+  await page.locator(`${whoami} .live-responses-table .response`).waitFor();
+  expect(await textOf(page.locator(`${whoami} .live-responses-table`))).toContain("tenant-a");
+});
+
+test("behind a path prefix", async () => {
+  const proxy = await startPrefixProxy(gateway.url, "/apps/platform");
+  try {
+    const { page, requests, complaints } = await openPage(browser);
+    await page.goto(`${proxy.url}/`);
+    await page.click("text=Explorer");
+    await page.waitForSelector(".opblock");
+    await pasteToken(page);
+    await open(page, whoami);
+    expect((await send(page, whoami)).status).toMatch(/^200/);
+    expect(requests.filter((url) => !url.startsWith(`${proxy.url}/`) && !url.startsWith("data:"))).toEqual([]);
+    expect(complaints).toEqual([]);
+  } finally {
+    await proxy.stop();
+  }
+});
+
+const screens: [string, BrowserContextOptions][] = [
+  ["a phone, light", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, colorScheme: "light" }],
+  ["a phone, dark", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, colorScheme: "dark" }],
+  ["a desktop, dark", { viewport: { width: 1280, height: 900 }, colorScheme: "dark" }],
+];
+test.each(screens)("fits on %s", async (_name, options) => {
+  const { page, complaints } = await openPage(browser, options);
+  const isDark = options.colorScheme === "dark";
+  for (const path of ["/", "/explorer"]) {
+    await page.goto(gateway.url + path);
+    if (path === "/explorer") {
+      await page.waitForSelector(".opblock");
+      await open(page, plan);
+      await page.waitForSelector(`${plan} textarea`);
+    }
+    const [wide, screen] = (await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")) as number[];
+    expect({ path, wide }).toEqual({ path, wide: screen });
+    const background = String(await page.evaluate("getComputedStyle(document.body).backgroundColor"));
+    const brightness = Math.max(...(background.match(/\d+/g) ?? []).slice(0, 3).map(Number));
+    expect({ path, dark: brightness < 128 }).toEqual({ path, dark: isDark });
+  }
+  expect(complaints).toEqual([]);
+});

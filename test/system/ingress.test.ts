@@ -1,0 +1,274 @@
+/** The shipped ingress configurations: a real nginx in front of a real gateway, and in front of one that only looks. */
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { type IncomingMessage, request } from "node:http";
+import http2, { type IncomingHttpHeaders } from "node:http2";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { IssuerClient } from "../../dev/issuer.ts";
+import { identityHeaderNames } from "../../src/auth/trusted-headers.ts";
+import { createListener } from "../../src/transport/listener.ts";
+import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { type Nginx, startNginx } from "../harness/nginx.ts";
+import { type TlsCaller, whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
+
+const certificateHeader = "x-svc-mtls-client-certificate";
+const identity = identityHeaderNames("x-svc-");
+const forged = {
+  [identity.tenant]: "tenant-forged",
+  [identity.principal]: "forged",
+  [identity.subject]: "forged",
+  [identity.scopes]: "platform-api.access",
+};
+const protocols = [
+  ["REST", whoamiByRest],
+  ["gRPC", whoamiByGrpc],
+] as const;
+
+let folder: string;
+let servers: CertificateAuthority;
+let callers: CertificateAuthority;
+let ingressServer: IssuedCertificate;
+let payroll: IssuedCertificate;
+let thief: IssuedCertificate;
+let stranger: IssuedCertificate;
+const running: { stop(): Promise<void> }[] = [];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-ingress-"));
+  servers = await createAuthority(folder, "servers");
+  callers = await createAuthority(folder, "callers");
+  ingressServer = await servers.issue("ingress-server", "/CN=ingress", "IP:127.0.0.1");
+  payroll = await callers.issue("payroll", "/O=tenant-a/CN=payroll-service");
+  thief = await callers.issue("thief", "/O=tenant-b/CN=thief");
+  stranger = await (await createAuthority(folder, "strangers")).issue("stranger", "/O=tenant-a/CN=payroll-service");
+});
+afterAll(async () => {
+  for (const part of running.reverse()) await part.stop();
+  await rm(folder, { recursive: true });
+});
+
+const as = (own?: IssuedCertificate): TlsCaller => ({ ca: servers.cert, cert: own?.cert, key: own?.key });
+
+async function started<T extends { stop(): Promise<void> }>(part: Promise<T>): Promise<T> {
+  running.push(await part);
+  return part;
+}
+
+function nginx(example: string, upstream: string, tls: Record<string, string> = {}): Promise<Nginx> {
+  return started(
+    startNginx({
+      example,
+      folder: join(folder, `nginx-${running.length}`),
+      tls: {
+        "server.crt.pem": ingressServer.cert,
+        "server.key.pem": ingressServer.key,
+        "client-ca.crt.pem": callers.cert,
+        ...tls,
+      },
+      upstream,
+    }),
+  );
+}
+
+/** Status of a call to the plaintext gateway from an address of this machine. */
+async function statusFrom(localAddress: string, url: string, headers: Record<string, string>): Promise<number> {
+  const outgoing = request(`${url}/v1/sdk/whoami`, { localAddress, headers, agent: false }).end();
+  const [response] = (await once(outgoing, "response")) as [IncomingMessage];
+  response.resume();
+  await once(response, "end");
+  return response.statusCode ?? 0;
+}
+
+describe("tokens bound to the certificate that the ingress forwards", () => {
+  let gateway: Gateway;
+  let url: string;
+  let token: string;
+
+  beforeAll(async () => {
+    const client: IssuerClient = {
+      clientId: "payroll-service",
+      clientSecret: "the secret of the payroll service",
+      tenantId: "tenant-a",
+      principalId: "payroll-service",
+      scopes: ["platform-api.access"],
+      certificateBound: true,
+    };
+    gateway = await started(
+      startGateway({
+        issuer: { clients: [client], certificateOf: () => new X509Certificate(payroll.cert) },
+        env: {
+          SVC_PROOF_OF_POSSESSION: "mtls",
+          SVC_TRUSTED_PROXIES: "127.0.0.1",
+          SVC_FORWARDED_CERT_FORMAT: "pem",
+        },
+      }),
+    );
+    token = await gateway.token();
+    ({ url } = await nginx(".", new URL(gateway.url).host));
+  });
+
+  describe.each(protocols)("%s", (_name, whoami) => {
+    const call = (own: IssuedCertificate | undefined, headers: Record<string, string> = {}) =>
+      whoami(url, as(own), { authorization: `Bearer ${token}`, ...headers });
+
+    test("the owner is let in", async () => {
+      expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
+    });
+
+    test("a thief with a certificate of its own, or none, is not", async () => {
+      expect(await call(thief)).toEqual({ reason: "proof_of_possession_failed" });
+      expect(await call(undefined)).toEqual({ reason: "proof_of_possession_failed" });
+    });
+
+    test("nor one that forges the owner's header", async () => {
+      for (const name of [certificateHeader, certificateHeader.toUpperCase()]) {
+        for (const value of [payroll.thumbprint, encodeURIComponent(payroll.cert)]) {
+          const refused = { reason: "proof_of_possession_failed" };
+          expect(await call(thief, { [name]: value })).toEqual(refused);
+          expect(await call(undefined, { [name]: value })).toEqual(refused);
+        }
+      }
+    });
+
+    test("a certificate of another authority gets nowhere", async () => {
+      expect(await call(stranger)).toEqual({ reason: expect.stringMatching(/400|ECONNRESET|HTTP 400/) });
+    });
+
+    test("identity headers from outside do not arrive", async () => {
+      expect(await call(payroll, forged)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
+      expect(await whoami(url, as(payroll), forged)).toEqual({ reason: "missing_token" });
+    });
+  });
+
+  test("past the ingress, from an address that is not its own, the header is worth nothing", async () => {
+    const headers = { authorization: `Bearer ${token}`, [certificateHeader]: encodeURIComponent(payroll.cert) };
+    expect(await statusFrom("127.0.0.1", gateway.url, headers)).toBe(200);
+    expect(await statusFrom("127.0.0.2", gateway.url, headers)).toBe(401);
+    expect(gateway.logged.join("")).toContain("forwarded certificate of an untrusted peer ignored");
+  });
+
+  test("neither token nor certificate is in what the gateway logged", () => {
+    const logged = gateway.logged.join("");
+    expect(logged).toContain("proof_of_possession_failed");
+    expect(logged).not.toContain(token.split(".")[1]);
+    for (const { cert, thumbprint } of [payroll, thief]) {
+      expect(logged).not.toContain(cert.split("\n")[2]);
+      expect(logged).not.toContain(thumbprint);
+    }
+  });
+});
+
+describe("identity that the ingress names", () => {
+  let gateway: Gateway;
+  let url: string;
+  let ingress: IssuedCertificate;
+  let neighbour: IssuedCertificate;
+
+  beforeAll(async () => {
+    const hop = await createAuthority(folder, "hop");
+    ingress = await hop.issue("ingress", "/CN=ingress");
+    neighbour = await hop.issue("neighbour", "/CN=neighbour");
+    const server = await servers.issue("gateway", "/CN=gateway", "DNS:gateway.internal,IP:127.0.0.1");
+    gateway = await started(
+      startGateway({
+        env: {
+          SVC_AUTH_MODE: "trusted_headers",
+          SVC_TRUSTED_PROXIES: "127.0.0.1",
+          SVC_TRUSTED_PROXY_CERTIFICATES: ingress.thumbprint,
+          SVC_TLS_CERT: server.certFile,
+          SVC_TLS_KEY: server.keyFile,
+          SVC_TLS_CLIENT_CA: hop.certFile,
+        },
+      }),
+    );
+    ({ url } = await nginx("trusted-headers", new URL(gateway.url).host, {
+      "ingress.crt.pem": ingress.cert,
+      "ingress.key.pem": ingress.key,
+      "gateway-ca.crt.pem": servers.cert,
+    }));
+  });
+
+  describe.each(protocols)("%s", (_name, whoami) => {
+    test("a caller of the table is let in as what the table says, whatever it says itself", async () => {
+      const expected = { tenant: "tenant-a", source: "trusted_headers" };
+      expect(await whoami(url, as(payroll), {})).toEqual(expected);
+      expect(await whoami(url, as(payroll), { ...forged, authorization: "Bearer abc" })).toEqual(expected);
+    });
+
+    test("nobody else is", async () => {
+      expect(await whoami(url, as(thief), forged)).toEqual({ reason: "missing_token" });
+      expect(await whoami(url, as(), forged)).toEqual({ reason: "missing_token" });
+    });
+
+    test("past the ingress, from its address, its headers are worth nothing without its certificate", async () => {
+      expect(await whoami(gateway.url, as(ingress), forged)).toHaveProperty("tenant", "tenant-forged");
+      for (const own of [neighbour, thief, undefined]) {
+        expect(await whoami(gateway.url, as(own), forged)).toEqual({ reason: "missing_token" });
+      }
+      expect(gateway.logged.join("")).toContain("identity headers of an untrusted peer ignored");
+    });
+  });
+});
+
+describe.each([
+  [".", "plaintext"],
+  ["trusted-headers", "TLS"],
+] as const)("%s", (example, hop) => {
+  const seen: IncomingHttpHeaders[] = [];
+  let url: string;
+
+  beforeAll(async () => {
+    const hopAuthority = await createAuthority(folder, `looking-${hop}`);
+    const server = await hopAuthority.issue(`looking-server-${hop}`, "/CN=gateway", "DNS:gateway.internal");
+    const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
+    const listener = createListener({
+      ...(hop === "TLS" && { tls: { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } }),
+      handler(request, response) {
+        seen.push(request.headers);
+        const grpc = request.httpVersionMajor === 2;
+        response.writeHead(200, { "content-type": grpc ? "application/grpc" : "application/json", "grpc-status": "0" });
+        response.end();
+      },
+      headersTimeoutMs: 5_000,
+      requestTimeoutMs: 5_000,
+      idleTimeoutMs: 5_000,
+      maxHeaderBytes: 32 * 1024,
+      onClientError: (_error, socket) => void socket.destroy(),
+    });
+    const { port } = await listener.listen("127.0.0.1", 0);
+    running.push({ stop: async () => void (await listener.close(0)) });
+    ({ url } = await nginx(example, `127.0.0.1:${port}`, {
+      "ingress.crt.pem": own.cert,
+      "ingress.key.pem": own.key,
+      "gateway-ca.crt.pem": hopAuthority.cert,
+    }));
+  });
+
+  test.each([
+    ["/v1/sdk/evidence", "application/json"],
+    ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/json"],
+    ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/grpc-web"],
+    ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/grpc"],
+    ["/platform.sdk.v1.EvidenceService/RecordEvidence", "application/grpc+proto"],
+  ])("to %s as %s only the ingress speaks for others, and what is the caller's own arrives", async (path, type) => {
+    const names = [...Object.values(identity), certificateHeader];
+    const own = { "x-svc-receipt": "brief", dpop: "a proof", "idempotency-key": "a key", "x-request-id": "an id" };
+    const outside = Object.fromEntries(names.map((name) => [name, ["forged", "forged"]]));
+    seen.length = 0;
+    const session = http2.connect(url, { ca: servers.cert, cert: thief.cert, key: thief.key });
+    const stream = session.request({ ":method": "POST", ":path": path, "content-type": type, ...outside, ...own });
+    stream.end("12345");
+    stream.resume();
+    await once(stream, "end");
+    session.close();
+    expect(seen).toHaveLength(1);
+    expect(seen[0]).toMatchObject(own);
+    for (const name of names) expect(seen[0]?.[name] ?? "").not.toContain("forged");
+    const certificate = example === "." ? encodeURIComponent(thief.cert) : undefined;
+    expect(seen[0]?.[certificateHeader]).toBe(certificate);
+  });
+});

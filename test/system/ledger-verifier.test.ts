@@ -1,0 +1,203 @@
+/** Exported logs and receipts, checked by the Go project's packages for signed notes and transparency logs. */
+import { execFile } from "node:child_process";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
+import type { Receipt } from "../../src/ledger/ports.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
+import { type SqlitePlace, sqlitePlace } from "../contract/ledger-sqlite-place.ts";
+
+/** Two full tiles on level 0, and a part of a third. */
+const records = 700;
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+
+let place: SqlitePlace;
+let directory: string;
+let verifier: string;
+let vkey: string;
+const receipts: Receipt[] = [];
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), "verifier-"));
+  verifier = join(directory, "verifier");
+  await run("go", ["build", "-o", verifier, "."], new URL("go-verifier", import.meta.url).pathname);
+  place = sqlitePlace();
+  const ledger = await place.open({ clock, random });
+  for (let count = 0; count < records; count += 100) {
+    const batch = Array.from({ length: Math.min(100, records - count) }, () => ledger.append(makeRecord(alice)));
+    receipts.push(...(await Promise.all(batch)).map(({ receipt }) => receipt));
+  }
+  await ledger.close();
+  await cli("ledger", "export", "--tenant", "alice", "--out", exported());
+  vkey = readFileSync(join(exported(), "vkey"), "utf8").trim();
+}, 120_000);
+afterAll(async () => {
+  await place.remove();
+  rmSync(directory, { recursive: true, force: true });
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+});
+
+const exported = () => join(directory, "out");
+
+interface Ran {
+  readonly code: number;
+  readonly result: Readonly<Record<string, unknown>>;
+}
+
+function run(command: string, args: readonly string[], cwd?: string): Promise<{ code: number; out: string }> {
+  return new Promise((resolve, reject) => {
+    execFile(command, args, { cwd, encoding: "utf8" }, (error, out, err) => {
+      const code = error === null ? 0 : Number(error.code);
+      if (Number.isNaN(code) || (code !== 0 && out === "")) reject(new Error(err, { cause: error }));
+      else resolve({ code, out });
+    });
+  });
+}
+
+async function goVerify(kind: "log" | "receipt", path: string, key = vkey): Promise<Ran> {
+  const { code, out } = await run(verifier, [kind, path, key]);
+  return { code, result: JSON.parse(out) };
+}
+
+/** Runs a command of ours on the place's store. */
+async function cli(...line: readonly string[]): Promise<Ran> {
+  vi.stubEnv("SVC_STORE", `sqlite:${place.path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", place.store.keyPath);
+  let out = "";
+  let code = 0;
+  await runCommandLine([...line, "--json"], {
+    out: (text) => {
+      out += text;
+    },
+    err: () => {},
+    exitCode: (given) => {
+      code = given;
+    },
+  });
+  return { code, result: JSON.parse(out) };
+}
+
+/** Flips one bit of a file in a copy of the export. */
+function damaged(file: string, offset: number): string {
+  const copy = mkdtempSync(join(directory, "copy-"));
+  cpSync(exported(), copy, { recursive: true });
+  const path = join(copy, file);
+  const bytes = readFileSync(path);
+  bytes[offset] = (bytes[offset] as number) ^ 1;
+  writeFileSync(path, bytes);
+  return copy;
+}
+
+test("the export verifies: checkpoint, every leaf, every tile, and proofs between sizes", async () => {
+  const { code, result } = await goVerify("log", exported());
+  expect(result).toMatchObject({ ok: true, leaves: records + 1 });
+  expect(result.proofs).toBeGreaterThan(700);
+  expect(code).toBe(0);
+  expect(await cli("ledger", "verify")).toMatchObject({
+    code: 0,
+    result: { ok: true, logs: [{ leaves: records + 1, root: result.root }] },
+  });
+});
+
+describe("one bit flipped in", () => {
+  /** Where the nth leaf of a bundle begins. */
+  const leafOffset = (bundle: string, leaf: number) => {
+    const bytes = readFileSync(join(exported(), bundle));
+    let offset = 0;
+    for (let index = 0; index < leaf; index++) offset += 2 + bytes.readUInt16BE(offset);
+    return offset + 2;
+  };
+
+  test("an exported leaf is found, and named", async () => {
+    const bundle = "tile/entries/001";
+    const { code, result } = await goVerify("log", damaged(bundle, leafOffset(bundle, 44) + 30));
+    expect(code).toBe(1);
+    expect(result.problem).toMatch(/^leaf 300: is not the one that tile /);
+  });
+
+  test.each([
+    ["tile/0/000", 7 * 32 + 3, 7],
+    ["tile/0/002.p/189", 188 * 32, 700],
+    ["tile/1/000.p/2", 32, 256],
+  ])("the exported %s is found, and named", async (file, offset, leaf) => {
+    const { code, result } = await goVerify("log", damaged(file, offset));
+    expect(code).toBe(1);
+    expect(result.problem).toMatch(new RegExp(`^leaf ${leaf}: tile .*${file} is not what the leaves give$`));
+  });
+
+  test.each([40, 60, 100, 160])("the exported checkpoint, at byte %i, is found", async (offset) => {
+    const { code, result } = await goVerify("log", damaged("checkpoint", offset));
+    expect(code).toBe(1);
+    expect(result.problem).toMatch(/^checkpoint: /);
+  });
+
+  test.each([
+    ["leaf", "entries", "leaf", "leaf_index = 300", 300, /leaf 300/],
+    ["record", "entries", "sealed", "leaf_index = 301", 301, /leaf 301 does not open its record/],
+    ["opening", "openings", "opening", "record_id = (SELECT record_id FROM entries WHERE leaf_index = 9)", 9, /leaf 9/],
+    ["tile", "tiles", "hashes", "level = 0 AND tile_index = 1", 256, /tile 1 of level 0 .* from leaf 256/],
+    ["head", "log_heads", "root", "1", undefined, /root is not that of its leaves|was rewritten/],
+  ] as const)("a stored %s is found, and named", async (_, table, column, where, index, message) => {
+    const row = place.query(`SELECT hex(${column}) AS hex FROM ${table} WHERE ${where}`)[0] as { hex: string };
+    const changed = Buffer.from(row.hex, "hex");
+    changed[5] = (changed[5] as number) ^ 1;
+    const write = (hex: string) => place.query(`UPDATE ${table} SET ${column} = unhex('${hex}') WHERE ${where}`);
+    write(changed.toString("hex"));
+    try {
+      const { code, result } = await cli("ledger", "verify");
+      expect(code).toBe(1);
+      expect(String(result.problems)).toMatch(message);
+      expect((result.logs as { first_bad_index?: number }[])[0]?.first_bad_index).toBe(index);
+    } finally {
+      write(row.hex);
+    }
+    expect((await cli("ledger", "verify")).code).toBe(0);
+  });
+});
+
+describe("receipts", () => {
+  const written = (receipt: Receipt, changes: Readonly<Record<string, unknown>> = {}) => {
+    const file = join(mkdtempSync(join(directory, "receipt-")), "receipt.json");
+    const { recordId, logOrigin, leafIndex, treeSize, leafHash, ...others } = receipt;
+    const members = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
+    writeFileSync(file, JSON.stringify({ ...members, leaf_hash: leafHash, ...others, ...changes }));
+    return file;
+  };
+
+  test("verify, in any tree that the log has had, there and here", async () => {
+    for (const receipt of [0, 99, 100, 254, 255, 511, 699].map((index) => receipts[index] as Receipt)) {
+      const file = written(receipt);
+      expect(await goVerify("receipt", file)).toMatchObject({ code: 0, result: { leaf_index: receipt.leafIndex } });
+      expect(await cli("ledger", "receipt", "verify", file, "--key", vkey)).toMatchObject({
+        code: 0,
+        result: { ok: true, proves: "record", record: { record_id: receipt.recordId, tenant_id: "alice" } },
+      });
+    }
+  });
+
+  test("without leaf, opening and record prove a position only", async () => {
+    const file = written(receipts[3] as Receipt, { leaf: undefined, opening: undefined, record: undefined });
+    expect(await cli("ledger", "receipt", "verify", file, "--key", vkey)).toMatchObject({
+      code: 0,
+      result: { ok: true, proves: "position", leaf_index: 4 },
+    });
+  });
+
+  test("of another leaf, or for another key, are refused there and here", async () => {
+    const [first, second] = receipts as [Receipt, Receipt];
+    const swapped = written(first, { leaf: second.leaf, leaf_hash: second.leafHash });
+    const otherKey = vkey.replace(/.{4}$/, "AAA=");
+    const ours = (file: string, key: string) => cli("ledger", "receipt", "verify", file, "--key", key);
+    expect((await goVerify("receipt", swapped)).code).toBe(1);
+    expect((await ours(swapped, vkey)).code).toBe(1);
+    expect((await goVerify("receipt", written(first), otherKey)).code).toBe(1);
+    expect((await ours(written(first), otherKey)).code).toBe(1);
+  });
+});

@@ -1,0 +1,76 @@
+/** Two public linters, each with the strictest of its rule sets, find nothing to say about the document. */
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import spectralCore, { type ISpectralDiagnostic } from "@stoplight/spectral-core";
+import owasp from "@stoplight/spectral-owasp-ruleset";
+import { oas } from "@stoplight/spectral-rulesets";
+import { expect, test } from "vitest";
+import { openApiDocument } from "../harness/openapi.ts";
+
+const root = join(import.meta.dirname, "../..");
+
+/** Rules that ask for what this service does not have, or cannot know. */
+const notOurs = {
+  // No route but artifact-register limits rates, and none sends RateLimit headers.
+  "owasp:api4:2023-rate-limit": "off",
+  "owasp:api4:2023-rate-limit-responses-429": "off",
+  // Browsers of other origins are not callers: there is no CORS header to describe.
+  "owasp:api8:2023-define-cors-origin": "off",
+  // One document for every deployment: which environment it is, its operator knows.
+  "owasp:api9:2023-inventory-access": "off",
+  "owasp:api9:2023-inventory-environment": "off",
+  // The operator's address is not known, and the licence is named by its identifier instead of an address.
+  "contact-properties": "off",
+  "license-url": "off",
+} as const;
+
+/** Rules that guard a service against its callers. Answers are its own, and as long as what they tell. */
+const ofRequests = new Set([
+  "owasp:api4:2023-array-limit",
+  "owasp:api4:2023-string-limit",
+  "owasp:api4:2023-string-restricted",
+]);
+
+async function spectral(document: unknown): Promise<ISpectralDiagnostic[]> {
+  const linter = new spectralCore.Spectral();
+  linter.setRuleset({
+    extends: [
+      [oas, "all"],
+      [owasp, "all"],
+    ],
+    rules: notOurs,
+  } as never);
+  const findings = await linter.run(document as never);
+  return findings.filter(({ code, path }) => !ofRequests.has(String(code)) || path.includes("requestBody"));
+}
+
+test("Spectral: all OpenAPI and OWASP rules", async () => {
+  const findings = await spectral(openApiDocument);
+  expect(findings.map(({ code, path, message }) => `${code} ${path.join(".")} ${message}`)).toEqual([]);
+});
+
+test("Spectral would speak up", async () => {
+  const worse = structuredClone(openApiDocument);
+  delete worse.components.schemas.WorkloadDescriptor.properties.component.maxLength;
+  worse.paths["/v1/sdk/whoami"].get.responses["200"].content["application/json"].examples.caller.value.status = 1;
+  delete worse.paths["/v1/sdk/whoami"].get.responses["500"];
+  const codes = new Set((await spectral(worse)).map(({ code }) => code));
+  expect(codes).toContain("owasp:api4:2023-string-limit");
+  expect(codes).toContain("oas3-valid-media-example");
+  expect(codes).toContain("owasp:api8:2023-define-error-responses-500");
+});
+
+test.each(["openapi.json", "openapi.yaml"])("Redocly recommended-strict: %s", (name) => {
+  const output = execFileSync(
+    join(root, "node_modules/.bin/redocly"),
+    ["lint", "--extends", "recommended-strict", "--format", "json", join("gen", name)],
+    {
+      cwd: root,
+      encoding: "utf8",
+      // What it says on standard error is for a terminal.
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" },
+    },
+  );
+  expect(JSON.parse(output)).toMatchObject({ totals: { errors: 0, warnings: 0, ignored: 0 } });
+});

@@ -1,0 +1,30 @@
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
+
+/** Programs beyond Node that this lane uses, and how a Debian machine gets them. */
+const sources = {
+  curl: "apt-get install curl",
+  openssl: "apt-get install openssl",
+  nginx: "apt-get install nginx-light",
+  chromium: "apt-get install chromium",
+  buf: "npm ci",
+} as const;
+
+/** Folders that hold administrators' programs, which a user's PATH may lack. */
+const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
+
+/** Returns the path of the program. Throws where it is missing, and says how to get it: this lane never skips. */
+export function requireTool(name: keyof typeof sources): string {
+  const found = folders.map((folder) => join(folder, name)).find(isExecutable);
+  if (found === undefined) throw new Error(`These tests need ${name}, which is not on the PATH: ${sources[name]}`);
+  return found;
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

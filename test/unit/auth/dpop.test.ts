@@ -1,0 +1,347 @@
+import { createHmac } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { DpopRule } from "../../../src/auth/dpop.ts";
+import { createDpopNonces } from "../../../src/auth/dpop-nonce.ts";
+import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { ReplayStore } from "../../../src/auth/replay-store.ts";
+import { ServiceError } from "../../../src/base/errors.ts";
+import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { boundTo, memoryReplayStore, mintProof, type ProofTarget, publicJwkOf } from "../../harness/proofs.ts";
+import {
+  claimsOf,
+  encodePart,
+  type Members,
+  mintHmacToken,
+  mintToken,
+  mintUnsignedToken,
+  newTestKey,
+  type TestKey,
+  withPart,
+} from "../../harness/tokens.ts";
+import { authenticatorOf, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+
+const issuerKey = newTestKey("ES256", "issuer");
+const callerKey = newTestKey("ES256", "caller");
+const strangeKey = newTestKey("ES256", "stranger");
+const time = manualTime();
+const nowSeconds = time.now() / 1000;
+const publicUrl = "https://api.example";
+const whoami = "/v1/sdk/whoami";
+let issuer: StaticIssuer;
+let token: string;
+let target: ProofTarget;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([issuerKey.publicJwk]);
+  token = await tokenOf(callerKey);
+  target = { method: "GET", url: publicUrl + whoami, accessToken: token, nowMs: time.now() };
+});
+afterAll(() => issuer.stop());
+
+async function tokenOf(key: TestKey, claims: Members = {}): Promise<string> {
+  return mintToken(issuerKey, claimsOf(issuer.url, time.now(), { cnf: await boundTo(key), ...claims }));
+}
+
+function started(rule: Partial<DpopRule> = {}) {
+  const full: DpopRule = { mode: "dpop", publicUrl, replayStore: memoryReplayStore(), nonces: undefined, ...rule };
+  const world = authenticatorOf(issuer.url, time, { proofOfPossession: full });
+  world.start();
+  return world;
+}
+
+/** The call that the proof is for, unless told otherwise. */
+function callOf(dpop: string | readonly string[], edge: Partial<EdgeRequest> = {}, accessToken = token): EdgeRequest {
+  return edgeOf({ authorization: `DPoP ${accessToken}`, dpop }, { url: whoami, ...edge });
+}
+
+const good = (claims: Members = {}, header: Members = {}) => mintProof(callerKey, target, claims, header);
+const authenticate = (edge: EdgeRequest, rule?: Partial<DpopRule>) => started(rule).authenticate(edge, patient);
+
+describe("a fresh proof by the bound key lets its call in", () => {
+  test.each(["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"])("signed with %s", async (algorithm) => {
+    const key = newTestKey(algorithm, "caller");
+    const accessToken = await tokenOf(key);
+    const proof = mintProof(key, { ...target, accessToken });
+    expect(await authenticate(callOf(proof, {}, accessToken))).toMatchObject({ tenantId: "tenant-a" });
+  });
+
+  test.each<[string, Members]>([
+    ["query and fragment of htu do not count", { htu: `https://api.example${whoami}?a=b#c` }],
+    ["scheme and host in any case, the default port named", { htu: `HTTPS://API.example:443${whoami}` }],
+    ["dot segments", { htu: "https://api.example/v1/./x/../sdk/whoami" }],
+    ["as old as it may be", { iat: nowSeconds - 60 }],
+    ["as far ahead as it may be", { iat: nowSeconds + 30 }],
+    ["a nonce nobody asked for", { nonce: "x" }],
+    ["claims of the caller's own", { extra: { a: 1 } }],
+  ])("%s", async (_name, claims) => {
+    expect(await authenticate(callOf(good(claims)))).toHaveProperty("tenantId");
+  });
+
+  test("the call's own query does not count, and a path below the public URL does", async () => {
+    const edge = { url: `${whoami}?message=1` };
+    expect(await authenticate(callOf(good(), edge))).toHaveProperty("tenantId");
+    const below = good({ htu: `https://api.example/base${whoami}` });
+    expect(await authenticate(callOf(below), { publicUrl: "https://api.example/base" })).toHaveProperty("tenantId");
+  });
+
+  test("a gRPC call is a POST to its method's path", async () => {
+    const url = "/platform.sdk.v1.DiscoveryService/WhoAmI";
+    const proof = mintProof(callerKey, { ...target, method: "POST", url: publicUrl + url });
+    expect(await authenticate(callOf(proof, { method: "POST", url }))).toHaveProperty("tenantId");
+  });
+
+  test("its use is noted under the tenant until no replica takes it any more", async () => {
+    const replayStore = memoryReplayStore();
+    await authenticate(callOf(good({ iat: nowSeconds - 5 })), { replayStore });
+    expect(replayStore.uses).toEqual([
+      {
+        tenantId: "tenant-a",
+        proof: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+        expiresAtMs: (nowSeconds - 5 + 60 + 30) * 1000,
+      },
+    ]);
+  });
+});
+
+const privateJwk = () => callerKey.privateKey.export({ format: "jwk" });
+const symmetricJwk = { kty: "oct", k: Buffer.from("secret").toString("base64url") };
+
+const wrongProofs: readonly [string, () => string][] = [
+  ["is no JWT", () => "abc"],
+  ["are two, joined", () => `${good()}, ${good()}`],
+  ["typ JWT", () => good({}, { typ: "JWT" })],
+  ["typ at+jwt", () => good({}, { typ: "at+jwt" })],
+  ["typ in capitals", () => good({}, { typ: "DPOP+JWT" })],
+  ["typ a media type in full", () => good({}, { typ: "application/dpop+jwt" })],
+  ["typ missing", () => good({}, { typ: undefined })],
+  ["alg none", () => mintUnsignedToken({ htm: "GET" }, { typ: "dpop+jwt", jwk: publicJwkOf(callerKey) })],
+  ["HMAC with the public key", () => hmacProof()],
+  ["alg outside the list", () => good({}, { alg: "ES256K" })],
+  ["key missing", () => good({}, { jwk: undefined })],
+  ["key no object", () => good({}, { jwk: "x" })],
+  ["key an empty object", () => good({}, { jwk: {} })],
+  ["key private", () => good({}, { jwk: privateJwk() })],
+  ["key for encryption", () => good({}, { jwk: { ...publicJwkOf(callerKey), use: "enc" } })],
+  [
+    "signature by another key than it carries",
+    () => mintProof(strangeKey, target, {}, { jwk: publicJwkOf(callerKey) }),
+  ],
+  ["payload exchanged", () => withPart(good(), 1, encodePart({ htm: "GET" }))],
+  ["crit unknown", () => good({}, { crit: ["x"], x: 1 })],
+  ["htm another method", () => good({ htm: "POST" })],
+  ["htm in small letters", () => good({ htm: "get" })],
+  ["htm missing", () => good({ htm: undefined })],
+  ["htu another path", () => good({ htu: `${publicUrl}/v1/sdk/evidence` })],
+  ["htu with a slash more", () => good({ htu: `${publicUrl}${whoami}/` })],
+  ["htu another host", () => good({ htu: `https://api.example.org${whoami}` })],
+  ["htu another port", () => good({ htu: `https://api.example:8443${whoami}` })],
+  ["htu over http", () => good({ htu: `http://api.example${whoami}` })],
+  ["htu with user information", () => good({ htu: `https://a@api.example${whoami}` })],
+  ["htu a path", () => good({ htu: whoami })],
+  ["htu no URL", () => good({ htu: "https://" })],
+  ["htu missing", () => good({ htu: undefined })],
+  ["htu a list", () => good({ htu: [publicUrl + whoami] })],
+  ["ath of another token", () => mintProof(callerKey, { ...target, accessToken: "another" })],
+  ["ath missing", () => good({ ath: undefined })],
+  ["jti missing", () => good({ jti: undefined })],
+  ["jti empty", () => good({ jti: "" })],
+  ["jti a number", () => good({ jti: 1 })],
+  ["jti too long", () => good({ jti: "a".repeat(257) })],
+  ["jti with a zero", () => good({ jti: "a\0" })],
+  ["iat missing", () => good({ iat: undefined })],
+  ["iat text", () => good({ iat: String(nowSeconds) })],
+  ["iat a second too old", () => good({ iat: nowSeconds - 61 })],
+  ["iat a second too far ahead", () => good({ iat: nowSeconds + 31 })],
+  ["exp passed", () => good({ exp: nowSeconds - 31 })],
+  ["nonce no text", () => good({ nonce: 7 })],
+  ["longer than 4 KiB", () => good({ filler: "x".repeat(4096) })],
+];
+
+function hmacProof(): string {
+  const secret = callerKey.publicKey.export({ format: "pem", type: "spki" });
+  return mintHmacToken(secret, { htm: "GET" }, { typ: "dpop+jwt", jwk: publicJwkOf(callerKey) });
+}
+
+async function failureOf(edge: EdgeRequest, rule: Partial<DpopRule> = {}) {
+  const replayStore = memoryReplayStore();
+  const refusal = await refusalOf(authenticate(edge, { replayStore, ...rule }));
+  expect(refusal).toMatchObject({ reason: "proof_of_possession_failed", httpStatus: 401 });
+  // Whoever is not let in leaves nothing behind.
+  expect(replayStore.uses).toEqual([]);
+  return refusal.details.challenge ?? "";
+}
+
+describe("a call is refused where its proof:", () => {
+  test.each(wrongProofs)("%s", async (_name, mint) => {
+    expect(await failureOf(callOf(mint()))).toMatch(
+      /^DPoP realm="sdk", error="invalid_dpop_proof", error_description="[^"\\]+", algs="RS256 [A-Za-z0-9 ]+"$/,
+    );
+  });
+
+  test.each<[string, () => string | string[]]>([
+    ["is missing", () => []],
+    ["is empty", () => ""],
+    ["is there twice", () => [good(), good()]],
+    ["is there once and empty", () => [good(), ""]],
+  ])("%s", async (_name, dpop) => {
+    expect(await failureOf(callOf(dpop()))).toContain('error="invalid_dpop_proof"');
+  });
+
+  test("is by another key than the token's", async () => {
+    expect(await failureOf(callOf(mintProof(strangeKey, target)))).toContain('error="invalid_token"');
+    expect(await failureOf(callOf(good({}, { jwk: symmetricJwk })))).toContain('error="invalid_token"');
+  });
+
+  test("was made for another call", async () => {
+    for (const edge of [{ method: "POST" }, { method: "HEAD" }, { url: "/v1/sdk/evidence" }, { url: "//x" }]) {
+      expect(await failureOf(callOf(good(), edge))).toContain("is for another");
+    }
+    expect(await failureOf(callOf(good(), { url: publicUrl + whoami }))).toContain("is for another URL");
+    const joined = good({ htu: `${publicUrl}.example.org${whoami}` });
+    expect(await failureOf(callOf(joined, { url: `.example.org${whoami}` }))).toContain("is for another URL");
+  });
+});
+
+describe("a used proof", () => {
+  test("is refused, and a new one is not", async () => {
+    const world = started();
+    const proof = good();
+    await world.authenticate(callOf(proof), patient);
+    const again = await refusalOf(world.authenticate(callOf(proof), patient));
+    expect(again).toMatchObject({ reason: "proof_of_possession_failed", message: "the DPoP proof was used before" });
+    expect(again.details.challenge).toContain('error="invalid_dpop_proof"');
+    expect(await world.authenticate(callOf(good()), patient)).toBeDefined();
+  });
+
+  test("is refused by every replica that shares the store, and signed anew with the same id too", async () => {
+    const replayStore = memoryReplayStore();
+    const claims = { jti: "the same" };
+    await authenticate(callOf(good(claims)), { replayStore });
+    expect(await refusalOf(authenticate(callOf(good(claims)), { replayStore }))).toHaveProperty(
+      "reason",
+      "proof_of_possession_failed",
+    );
+  });
+
+  test("of one key does not use up the id of another key's", async () => {
+    const replayStore = memoryReplayStore();
+    const accessToken = await tokenOf(strangeKey);
+    const other = mintProof(strangeKey, { ...target, accessToken }, { jti: "the same" });
+    await authenticate(callOf(good({ jti: "the same" })), { replayStore });
+    expect(await authenticate(callOf(other, {}, accessToken), { replayStore })).toBeDefined();
+  });
+
+  test("cannot be told where the store is down, and then nobody is let in", async () => {
+    const replayStore: ReplayStore = {
+      firstUse: () => Promise.reject(new ServiceError("store_unavailable", "the store is not available")),
+    };
+    const refusal = await refusalOf(authenticate(callOf(good()), { replayStore }));
+    expect(refusal).toMatchObject({ reason: "store_unavailable", httpStatus: 503 });
+    expect(refusal.details.challenge).toBeUndefined();
+  });
+});
+
+describe("the token of a DPoP call", () => {
+  test.each<[string, unknown]>([
+    ["no cnf", undefined],
+    ["null", null],
+    ["no method", {}],
+    ["a certificate's method", { "x5t#S256": "A".repeat(43) }],
+    ["two methods", { jkt: "A".repeat(43), "x5t#S256": "A".repeat(43) }],
+    ["no thumbprint", { jkt: "abc" }],
+    ["a list", { jkt: ["A".repeat(43)] }],
+  ])("is refused with cnf: %s", async (_name, cnf) => {
+    const accessToken = await tokenOf(callerKey, { cnf });
+    const proof = mintProof(callerKey, { ...target, accessToken });
+    expect(await failureOf(callOf(proof, {}, accessToken))).toMatch(/^DPoP .*error="invalid_token"/);
+  });
+
+  test("is refused as a bearer token, with its proof beside it", async () => {
+    const edge = edgeOf({ authorization: `Bearer ${token}`, dpop: good() }, { url: whoami });
+    expect(await failureOf(edge)).toMatch(/^DPoP .*error="invalid_token"/);
+  });
+
+  test("is challenged for the scheme that is asked for, whatever is wrong with it", async () => {
+    const expired = await tokenOf(callerKey, { exp: nowSeconds - 100 });
+    for (const [authorization, reason] of [
+      [`DPoP ${expired}`, "expired_token"],
+      ["DPoP abc", "invalid_token"],
+      ["Basic abc", "missing_token"],
+    ] as const) {
+      const refusal = await refusalOf(authenticate(edgeOf({ authorization, dpop: good() })));
+      expect(refusal.reason).toBe(reason);
+      expect(refusal.details.challenge).toMatch(/^DPoP realm="sdk",.* algs="/);
+    }
+  });
+
+  test.each([["none"], ["mtls"]] as const)("is worth nothing where proof of possession is %s", async (mode) => {
+    const mtls = { mode: "mtls", headerName: "x-cert", format: "pem", ingress: { networks: [], certificates: [] } };
+    const proofOfPossession = mode === "none" ? ({ mode } as const) : (mtls as never);
+    const world = authenticatorOf(issuer.url, time, { proofOfPossession });
+    world.start();
+    for (const [scheme, reason] of [
+      ["Bearer", "proof_of_possession_failed"],
+      ["DPoP", "missing_token"],
+    ] as const) {
+      const edge = edgeOf({ authorization: `${scheme} ${token}`, dpop: good() });
+      expect(await refusalOf(world.authenticate(edge, patient))).toHaveProperty("reason", reason);
+    }
+  });
+});
+
+describe("without a public URL", () => {
+  const at = (url: string) => mintProof(callerKey, { ...target, url: url + whoami });
+  const to = (dpop: string, host: string | string[], encrypted?: boolean, name = "host") =>
+    edgeOf(
+      { authorization: `DPoP ${token}`, dpop, [name]: host },
+      { url: whoami, ...(encrypted !== undefined && { encrypted }) },
+    );
+  const rule = { publicUrl: undefined };
+
+  test("the request's own counts on loopback", async () => {
+    expect(await authenticate(to(at("http://127.0.0.1:8080"), "127.0.0.1:8080"), rule)).toBeDefined();
+    expect(await authenticate(to(at("https://localhost"), "localhost", true), rule)).toBeDefined();
+    expect(await authenticate(to(at("http://[::1]:80"), "[::1]", false, ":authority"), rule)).toBeDefined();
+  });
+
+  test.each<[string, () => EdgeRequest]>([
+    ["another host, however the request names it", () => to(at("http://api.example"), "api.example")],
+    ["another scheme", () => to(at("https://localhost"), "localhost")],
+    ["two hosts", () => to(at("http://localhost"), ["localhost", "localhost"])],
+    ["no host", () => to(at("http://localhost"), [])],
+    ["user information", () => to(at("http://localhost"), "a@localhost")],
+  ])("and not %s", async (_name, edge) => {
+    expect(await failureOf(edge(), rule)).toContain("is for another URL");
+  });
+});
+
+describe("nonces", () => {
+  const secret = "a secret of thirty-two characters";
+  const period = 5 * 60_000;
+
+  test("are asked for, taken, and asked for anew", async () => {
+    const nonces = createDpopNonces(secret, time);
+    const first = await refusalOf(authenticate(callOf(good()), { nonces }));
+    expect(first).toMatchObject({ reason: "proof_of_possession_failed", details: { dpopNonce: nonces.current() } });
+    expect(first.details.challenge).toMatch(/^DPoP realm="sdk", error="use_dpop_nonce",/);
+    expect(await authenticate(callOf(good({ nonce: first.details.dpopNonce })), { nonces })).toBeDefined();
+    const wrong = await refusalOf(authenticate(callOf(good({ nonce: "x" })), { nonces }));
+    expect(wrong.details.dpopNonce).toBe(nonces.current());
+  });
+
+  test("last for their period and the next, are the same on every replica, and nobody can make them", () => {
+    const clock = manualTime(period * 1000);
+    const nonces = createDpopNonces(secret, clock);
+    const ahead = createDpopNonces(secret, manualTime(period * 1001));
+    const nonce = nonces.current();
+    expect(createDpopNonces(secret, clock).current()).toBe(nonce);
+    expect(nonces.accepts(ahead.current())).toBe(true);
+    const guessed = createHmac("sha256", "").update(`dpop-nonce ${1000}`).digest("base64url");
+    for (const made of ["", "x", guessed, nonce.toLowerCase(), `${nonce}=`]) expect(nonces.accepts(made)).toBe(false);
+    expect(createDpopNonces(`${secret}.`, clock).accepts(nonce)).toBe(false);
+    clock.advance(2 * period - 1);
+    expect(nonces.accepts(nonce)).toBe(true);
+    clock.advance(1);
+    expect(nonces.accepts(nonce)).toBe(false);
+  });
+});

@@ -1,0 +1,166 @@
+import { hash } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
+import { cacheVerified } from "../../../src/auth/token-cache.ts";
+import type { VerifiedToken } from "../../../src/auth/token-verifier.ts";
+import type { Caller } from "../../../src/base/caller.ts";
+import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, edgeOf, type ManualTime, manualTime, patient, refusalOf } from "./world.ts";
+
+const minute = 60_000;
+
+/** A cache before a verifier that counts, for tokens that live for the given time. */
+function cached(livesMs: number) {
+  const time = manualTime();
+  const expiresAtMs = time.now() + livesMs;
+  const world = { time, revision: 1 as number | undefined, verified: [] as string[], during: () => {}, fails: false };
+  const verify = cacheVerified(
+    async (token): Promise<VerifiedToken> => {
+      world.verified.push(token);
+      world.during();
+      if (world.fails) throw new Error("refused");
+      return { caller: { subject: token } as Caller, confirmation: undefined, expiresAtMs };
+    },
+    { clock: time, keyRevision: () => world.revision, clockToleranceSeconds: 30 },
+  );
+  return { world, verify: (token: string) => verify(token, patient) };
+}
+
+describe("a token is verified again", () => {
+  test("not while it is fresh, and each token for itself", async () => {
+    const { world, verify } = cached(60 * minute);
+    for (const token of ["a", "b", "a", "b"]) expect((await verify(token)).caller.subject).toBe(token);
+    expect(world.verified).toEqual(["a", "b"]);
+  });
+
+  test.each([
+    ["five minutes later", 60 * minute, 5 * minute],
+    ["once it expired, tolerance included", minute, minute + 30_000],
+    ["once the clock went back", 60 * minute, -1],
+  ])("%s", async (_name, livesMs, laterMs) => {
+    const { world, verify } = cached(livesMs);
+    await verify("a");
+    world.time.advance(laterMs < 0 ? 0 : laterMs - 1);
+    await verify("a");
+    expect(world.verified).toHaveLength(1);
+    world.time.advance(laterMs < 0 ? laterMs : 1);
+    await verify("a");
+    expect(world.verified).toHaveLength(2);
+  });
+
+  test("once the keys changed, or are gone", async () => {
+    const { world, verify } = cached(60 * minute);
+    await verify("a");
+    for (const revision of [2, undefined, undefined, 3]) {
+      world.revision = revision;
+      await verify("a");
+    }
+    expect(world.verified).toHaveLength(5);
+    await verify("a");
+    expect(world.verified).toHaveLength(5);
+  });
+
+  test("where the keys changed while it was verified, and another token came in between", async () => {
+    const { world, verify } = cached(60 * minute);
+    world.during = () => {
+      world.during = () => {};
+      world.revision = 2;
+      void verify("b");
+    };
+    await verify("a");
+    await verify("a");
+    expect(world.verified).toEqual(["a", "b", "a"]);
+  });
+
+  test("where it was refused", async () => {
+    const { world, verify } = cached(60 * minute);
+    world.fails = true;
+    await expect(verify("a")).rejects.toThrow("refused");
+    world.fails = false;
+    await verify("a");
+    expect(world.verified).toHaveLength(2);
+  });
+
+  test("where 10,000 others were seen since", async () => {
+    const { world, verify } = cached(60 * minute);
+    await verify("first");
+    for (let i = 0; i < 9_999; i++) await verify(`token ${i}`);
+    await verify("first");
+    expect(world.verified).toHaveLength(10_000);
+    await verify("one more");
+    await verify("token 0");
+    expect(world.verified).toHaveLength(10_002);
+  });
+});
+
+describe("behind the authenticator", () => {
+  const first = newTestKey("ES256", "first");
+  const second = newTestKey("ES256", "second");
+  let issuer: StaticIssuer;
+  beforeAll(async () => {
+    issuer = await startStaticIssuer([first.publicJwk]);
+  });
+  afterAll(() => issuer.stop());
+
+  /** An authenticator that has its keys: what is verified while they are on their way is not remembered. */
+  async function started(time: ManualTime, options: Partial<TokenOptions> = {}) {
+    const world = authenticatorOf(issuer.url, time, options);
+    const fetched = world.fetched();
+    world.start();
+    await fetched;
+    return world;
+  }
+
+  test("a withdrawn key ends its tokens at the next fetch; the same keys again end nothing", async () => {
+    const time = manualTime();
+    const world = await started(time);
+    const exp = time.now() / 1000 + 3600;
+    const token = mintToken(first, claimsOf(issuer.url, time.now(), { exp }));
+    const caller = await world.authenticate(bearer(token), patient);
+    const fetched = world.fetched();
+    time.advance(4.9 * minute);
+    await fetched;
+    // The very same object: it was not derived again.
+    expect(await world.authenticate(bearer(token), patient)).toBe(caller);
+    const later = mintToken(first, claimsOf(issuer.url, time.now(), { exp }));
+    await world.authenticate(bearer(later), patient);
+    issuer.keys = [second.publicJwk];
+    const again = world.fetched();
+    time.advance(4.9 * minute);
+    await again;
+    expect(await refusalOf(world.authenticate(bearer(later), patient))).toHaveProperty("reason", "invalid_token");
+    issuer.keys = [first.publicJwk];
+  });
+
+  test("a remembered token that expires is refused as expired", async () => {
+    const time = manualTime();
+    const world = await started(time);
+    const token = mintToken(first, claimsOf(issuer.url, time.now(), { exp: time.now() / 1000 + 10 }));
+    await world.authenticate(bearer(token), patient);
+    time.advance(39_999);
+    await world.authenticate(bearer(token), patient);
+    time.advance(1);
+    expect(await refusalOf(world.authenticate(bearer(token), patient))).toHaveProperty("reason", "expired_token");
+  });
+
+  test("possession is checked on every call, the remembered ones too", async () => {
+    const time = manualTime();
+    const ingress = { networks: [], certificates: [] };
+    const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", ingress } as const;
+    const world = await started(time, { proofOfPossession: rule });
+    const own = Buffer.from("own certificate");
+    const cnf = { "x5t#S256": hash("sha256", own, "base64url") };
+    const token = mintToken(first, claimsOf(issuer.url, time.now(), { cnf }));
+    const over = (certificate: Buffer | undefined) =>
+      world.authenticate(
+        edgeOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
+        patient,
+      );
+    const caller = await over(own);
+    for (const stolen of [Buffer.from("another certificate"), undefined]) {
+      expect(await refusalOf(over(stolen))).toHaveProperty("reason", "proof_of_possession_failed");
+    }
+    expect(await over(own)).toBe(caller);
+  });
+});

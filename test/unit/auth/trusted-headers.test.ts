@@ -1,0 +1,215 @@
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
+import { type Network, parseNetwork } from "../../../src/base/network.ts";
+import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+
+const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
+const ingressCertificate = Buffer.from("certificate of the ingress");
+const pins = [createHash("sha256").update(ingressCertificate).digest()];
+const ruleOf = (certificates: readonly Uint8Array[] = pins): IdentityHeaderRule => ({
+  names: identityHeaderNames("x-svc-"),
+  ingress: { networks: networks("10.0.0.0/8", "127.0.0.0/8", "::1"), certificates },
+});
+const identity = {
+  "x-svc-tenant-id": "tenant-a",
+  "x-svc-user-id": "payroll-service",
+  "x-svc-subject": "CN=payroll, but of the ingress".replace(",", ""),
+  "x-svc-scopes": "platform-api.access policy.read",
+};
+const caller = {
+  tenantId: "tenant-a",
+  principalId: "payroll-service",
+  subject: "CN=payroll but of the ingress",
+  authSource: "trusted_headers",
+  scopes: ["platform-api.access", "policy.read"],
+};
+type Headers = Readonly<Record<string, string | readonly string[]>>;
+const through = (headers: Headers, connection: Partial<EdgeRequest> = {}) =>
+  edgeOf(headers, { remoteAddress: "10.1.2.3", clientCertificate: () => ingressCertificate, ...connection });
+
+/** What comes of the call: the caller, and how often an untrusted sender was reported. */
+async function read(edge: EdgeRequest, rule = ruleOf()) {
+  let ignored = 0;
+  const outcome = async () => callerFromHeaders(edge, rule, () => void ignored++);
+  return { outcome: outcome(), ignored: () => ignored };
+}
+const refused = async (edge: EdgeRequest, rule?: IdentityHeaderRule) => refusalOf((await read(edge, rule)).outcome);
+
+describe("the ingress names the caller", () => {
+  test("over a connection with its pinned certificate", async () => {
+    expect(await (await read(through(identity))).outcome).toEqual(caller);
+  });
+
+  test.each(["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])("from %s, without one", async (remoteAddress) => {
+    const edge = edgeOf(identity, { remoteAddress });
+    expect(await (await read(edge, ruleOf([]))).outcome).toEqual(caller);
+  });
+
+  test("who may have no scopes, or one of them twice", async () => {
+    const scopesOf = async (scopes: string) =>
+      (await (await read(through({ ...identity, "x-svc-scopes": scopes }))).outcome).scopes;
+    expect(await scopesOf("")).toEqual([]);
+    expect(await scopesOf("a b a")).toEqual(["a", "b"]);
+  });
+
+  test("under the deployment's own prefix", () => {
+    expect(identityHeaderNames("x-acme-")).toEqual({
+      tenant: "x-acme-tenant-id",
+      principal: "x-acme-user-id",
+      subject: "x-acme-subject",
+      scopes: "x-acme-scopes",
+    });
+  });
+});
+
+describe("nobody else does", () => {
+  test.each<[string, Partial<EdgeRequest>, IdentityHeaderRule?]>([
+    ["another address with the ingress' certificate", { remoteAddress: "192.0.2.7" }],
+    ["an address of the network next door", { remoteAddress: "11.0.0.1" }],
+    ["no address", { remoteAddress: "" }],
+    ["the ingress' address with another certificate", { clientCertificate: () => Buffer.from("x") }],
+    ["the ingress' address without one", { clientCertificate: () => undefined }],
+    ["the ingress' address where no certificate is pinned", {}, ruleOf([])],
+    ["loopback without the pinned one", { remoteAddress: "127.0.0.1", clientCertificate: () => undefined }],
+  ])("%s", async (_name, connection, rule) => {
+    const { outcome, ignored } = await read(through(identity, connection), rule);
+    const refusal = await refusalOf(outcome);
+    expect(refusal).toMatchObject({ reason: "missing_token", httpStatus: 401 });
+    expect(refusal.details.challenge).toBe('Bearer realm="sdk"');
+    expect(ignored()).toBe(1);
+  });
+
+  test("and a call without identity headers is not reported", async () => {
+    const { outcome, ignored } = await read(through({}, { remoteAddress: "192.0.2.7" }));
+    expect(await refusalOf(outcome)).toHaveProperty("reason", "missing_token");
+    expect(ignored()).toBe(0);
+  });
+});
+
+const long = "a".repeat(257);
+const wrong: Readonly<Record<keyof typeof identity, readonly (string | readonly string[])[]>> = {
+  "x-svc-tenant-id": [
+    [],
+    "",
+    ["tenant-a", "tenant-a"],
+    ["tenant-a", "tenant-b"],
+    ["tenant-a", ""],
+    "tenant-a, tenant-a",
+    "tenant-a,tenant-b",
+    " tenant-a",
+    "tenant-a ",
+    "tenant-a\t",
+    "tenant\u2010a",
+    "t\u00e9nant",
+    "../tenant-a",
+    "tenant-a\0",
+    "a".repeat(129),
+  ],
+  "x-svc-user-id": [
+    [],
+    "",
+    ["a", "a"],
+    "a, a",
+    "a,a",
+    " a",
+    "a ",
+    "a  b",
+    "a\tb",
+    "p\u00e4yroll",
+    "a\0",
+    "a\x7f",
+    long,
+  ],
+  "x-svc-subject": [[], "", ["a", "a"], "a, a", "a,a", " a", "a ", "a  b", "a\tb", "\u043f", "a\0", long],
+  "x-svc-scopes": [
+    [],
+    ["a", "b"],
+    ["", ""],
+    "a, b",
+    "a,b",
+    " a",
+    "a ",
+    "a  b",
+    "a\tb",
+    'a "b',
+    "a\\b",
+    "\u00e4",
+    "a ".repeat(2100).trim(),
+  ],
+};
+
+describe("refused with invalid_token, all else being well:", () => {
+  test.each(Object.entries(wrong).flatMap(([name, values]) => values.map((value) => [name, value] as const)))(
+    "%s %j",
+    async (name, value) => {
+      const refusal = await refused(through({ ...identity, [name]: value }));
+      expect(refusal).toMatchObject({ reason: "invalid_token", httpStatus: 401 });
+      expect(refusal.details.challenge).toContain('error="invalid_token"');
+    },
+  );
+
+  test.each([["x-svc-tenant-id"], ["X-SVC-Scopes"], ["grpc-status, x-svc-user-id"], [["a", "b,x-svc-subject "]]])(
+    "trailer %j is announced",
+    async (trailer) => {
+      expect(await refused(through({ ...identity, trailer }))).toHaveProperty("reason", "invalid_token");
+    },
+  );
+
+  test("and other trailers are nobody's business", async () => {
+    expect(await (await read(through({ ...identity, trailer: "grpc-status" }))).outcome).toEqual(caller);
+  });
+});
+
+describe("beside access tokens", () => {
+  const key = newTestKey("ES256", "key");
+  const time = manualTime();
+  let issuer: StaticIssuer;
+  beforeAll(async () => {
+    issuer = await startStaticIssuer([key.publicJwk]);
+  });
+  afterAll(() => issuer.stop());
+
+  function started() {
+    const world = authenticatorOf(issuer.url, time, {}, ruleOf());
+    world.start();
+    return world;
+  }
+  const token = () => mintToken(key, claimsOf(issuer.url, time.now(), { tenant_id: "tenant-t" }));
+
+  test("either way leads in, each call for itself", async () => {
+    const world = started();
+    expect(await world.authenticate(through(identity), patient)).toEqual(caller);
+    const withToken = edgeOf({ authorization: `Bearer ${token()}` });
+    expect(await world.authenticate(withToken, patient)).toMatchObject({ authSource: "bearer_token" });
+    expect(await refusalOf(world.authenticate(through({}), patient))).toHaveProperty("reason", "missing_token");
+  });
+
+  test("a token wins over the headers beside it, whatever they say", async () => {
+    const both = through({ ...identity, "x-svc-user-id": ["x", "y"], authorization: `Bearer ${token()}` });
+    expect(await started().authenticate(both, patient)).toMatchObject({
+      tenantId: "tenant-t",
+      authSource: "bearer_token",
+    });
+  });
+
+  test.each([
+    ["empty", "", "missing_token"],
+    ["of another scheme", "Basic dXNlcjpwYXNz", "missing_token"],
+    ["no token", "Bearer abc", "invalid_token"],
+    ["malformed", "Bearer", "invalid_token"],
+    ["there twice", ["Bearer abc", "Bearer abc"], "invalid_token"],
+  ])("an Authorization header that is %s does not fall back to them", async (_name, authorization, reason) => {
+    const both = through({ ...identity, authorization });
+    expect(await refusalOf(started().authenticate(both, patient))).toHaveProperty("reason", reason);
+  });
+
+  test("headers of a stranger are reported by address", async () => {
+    const world = started();
+    await refusalOf(world.authenticate(through(identity, { remoteAddress: "192.0.2.7" }), patient));
+    expect(world.events).toContainEqual({ type: "identity_headers_ignored", remoteAddress: "192.0.2.7" });
+  });
+});

@@ -1,0 +1,204 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+
+const samplePolicies = join(import.meta.dirname, "../../../policies");
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "cli-"));
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+async function run(...commandLine: string[]) {
+  const result = { out: "", err: "", code: 0 };
+  await runCommandLine(commandLine, {
+    out: (text) => {
+      result.out += text;
+    },
+    err: (text) => {
+      result.err += text;
+    },
+    exitCode: (code) => {
+      result.code = code;
+    },
+  });
+  return result;
+}
+
+const runJson = async (...commandLine: string[]) => {
+  const { out, err, code } = await run(...commandLine, "--json");
+  expect(err).toBe("");
+  return { ...(JSON.parse(out) as Record<string, unknown>), code };
+};
+
+/** A copy of the sample policies, changed by the function. */
+function policies(file: string, change: (text: string) => string): string {
+  const copy = join(directory, "policies");
+  cpSync(samplePolicies, copy, { recursive: true });
+  writeFileSync(join(copy, file), change(readFileSync(join(copy, file), "utf8")));
+  return copy;
+}
+
+describe("the command line", () => {
+  test.each([
+    [["--help"], "serve"],
+    [["help"], "migrate"],
+    [["serve", "--help"], "--json"],
+    [["migrate", "--help"], "--json"],
+    [["policy", "--help"], "test"],
+    [["policy", "check", "--help"], "--json"],
+    [["policy", "test", "--help"], "--junit"],
+  ])("%j is help, and no failure", async (commandLine, word) => {
+    const { out, code } = await run(...commandLine);
+    expect(out).toContain(word);
+    expect(code).toBe(0);
+  });
+
+  test.each([[["sevre"]], [["serve", "--port", "1"]], [["policy"]], [["policy", "check", "a", "b"]]])(
+    "%j is refused",
+    async (commandLine) => {
+      const { out, err, code } = await run(...commandLine);
+      expect(out).toBe("");
+      expect(err).not.toBe("");
+      expect(code).toBe(1);
+    },
+  );
+});
+
+describe("serve", () => {
+  test("does not start where settings are missing, and names them all", async () => {
+    const { err, out, code } = await run("serve");
+    expect(code).toBe(1);
+    expect(out).toBe("");
+    for (const name of ["SVC_OIDC_ISSUER", "SVC_POLICY_DIR", "SVC_LEDGER_ORIGIN"]) {
+      expect(err).toContain(`${name}: is required
+`);
+    }
+  });
+
+  test("reads the file that it is given", async () => {
+    const file = join(directory, "settings.yaml");
+    writeFileSync(file, "SVC_LISTEN: nowhere\n");
+    expect((await run("serve", "--config", file)).err).toContain("SVC_LISTEN: must be host:port");
+    expect(await runJson("serve", "--config", join(directory, "none"))).toEqual({
+      ok: false,
+      problems: ["--config: the file cannot be read (ENOENT)"],
+      code: 1,
+    });
+  });
+});
+
+describe("migrate", () => {
+  test("makes the store, and then has nothing to do", async () => {
+    const path = join(directory, "data", "a.db");
+    vi.stubEnv("SVC_STORE", `sqlite:${path}`);
+    // Wrong settings of other commands do not matter here.
+    vi.stubEnv("SVC_LISTEN", "nowhere");
+    const first = await runJson("migrate");
+    expect(first).toMatchObject({ ok: true, store: "sqlite", schema_version: expect.any(Number), code: 0 });
+    expect(first).not.toHaveProperty("applied", []);
+    expect(readFileSync(path).subarray(0, 15).toString()).toBe("SQLite format 3");
+    const second = await run("migrate");
+    expect(second).toMatchObject({ code: 0, out: expect.stringMatching(/^schema version \d+: nothing to do\n$/) });
+  });
+
+  test("refuses what is no store, and leaves it as it is", async () => {
+    const path = join(directory, "text");
+    writeFileSync(path, "not a database, but long enough to be looked at as if it were one ".repeat(20));
+    const before = readFileSync(path);
+    vi.stubEnv("SVC_STORE", `sqlite:${path}`);
+    const { err, code } = await run("migrate");
+    expect(code).toBe(1);
+    expect(err).toMatch(/^SVC_STORE: /);
+    expect(readFileSync(path)).toEqual(before);
+  });
+});
+
+describe("policy check", () => {
+  test("accepts the sample set, named as an argument or by a setting", async () => {
+    const byArgument = await runJson("policy", "check", samplePolicies);
+    expect(byArgument).toMatchObject({
+      ok: true,
+      policy_revision: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+      code: 0,
+    });
+    vi.stubEnv("SVC_POLICY_DIR", samplePolicies);
+    expect(await runJson("policy", "check")).toEqual(byArgument);
+  });
+
+  test("the revision follows the settings that decide", async () => {
+    const before = await runJson("policy", "check", samplePolicies);
+    vi.stubEnv("SVC_KEY_REFERENCES", '{"hsm://*":{"mode":"wrapped_key_reference","origin":"hsm"}}');
+    const after = (await runJson("policy", "check", samplePolicies)) as Record<string, unknown>;
+    expect(after).toMatchObject({ ok: true });
+    expect(after.policy_revision).not.toBe((before as Record<string, unknown>).policy_revision);
+  });
+
+  test("names file and line of what is wrong", async () => {
+    const broken = policies("platform/operations.cedar", (text) => `${text}\npermit(principal, action, resource`);
+    const { err, code } = await run("policy", "check", broken);
+    expect(code).toBe(1);
+    expect(err).toMatch(/^platform\/operations\.cedar:\d+: /);
+  });
+
+  test("refuses a directory that is missing or not named", async () => {
+    const missing = await runJson("policy", "check", join(directory, "none"));
+    expect(missing).toMatchObject({ ok: false, problems: [expect.stringContaining("ENOENT")], code: 1 });
+    expect(await run("policy", "check")).toMatchObject({ err: "SVC_POLICY_DIR: is required\n", code: 1 });
+  });
+});
+
+describe("policy test", () => {
+  test("passes the sample set, and every policy of it decides a test", async () => {
+    const junit = join(directory, "results.xml");
+    const result = await runJson("policy", "test", samplePolicies, "--strict", "--junit", junit);
+    expect(result).toMatchObject({ ok: true, failed: 0, unexercised: [], code: 0 });
+    expect(readFileSync(junit, "utf8")).toMatch(/<testsuites tests="\d+" failures="0">/);
+  });
+
+  test("fails where one decision is not as expected, and says which", async () => {
+    const copy = policies("tests/default.yaml", (text) => text.replace("allow: true", "allow: false"));
+    const junit = join(directory, "results.xml");
+    const { out, err, code } = await run("policy", "test", copy, "--junit", junit);
+    expect(code).toBe(1);
+    expect(out).toMatch(/^FAILED /m);
+    expect(out).toMatch(/1 failed/);
+    expect(err).toMatch(/^tests\/default\.yaml:\d+: .*allow: expected false, got true/);
+    expect(readFileSync(junit, "utf8")).toMatch(
+      /failures="1"[\s\S]*<failure message="allow: expected false, got true">/,
+    );
+  });
+
+  test("fails where nothing is tested", async () => {
+    const copy = policies("tests/default.yaml", (text) => text);
+    rmSync(join(copy, "tests"), { recursive: true });
+    expect(await run("policy", "test", copy)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("no expected decisions"),
+    });
+  });
+
+  test("an untested policy fails with --strict only", async () => {
+    const untested =
+      '\n@id("untested")\nforbid(principal, action, resource) when { context.claimed.purpose == "never" };\n';
+    const copy = policies(
+      "platform/operations.cedar",
+      (text) =>
+        text +
+        untested.replace("context.claimed.purpose ==", "context.claimed has purpose && context.claimed.purpose =="),
+    );
+    const lenient = await run("policy", "test", copy);
+    expect(lenient).toMatchObject({ code: 0, out: expect.stringContaining("policy untested") });
+    expect(await run("policy", "test", copy, "--strict")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("untested decides no test"),
+    });
+  });
+});

@@ -1,0 +1,125 @@
+import { expect, test } from "vitest";
+import { checkpointText, openCheckpoint, parseCheckpoint, signCheckpoint } from "../../../src/ledger/checkpoint.ts";
+import { openNote, parseNote, signNote } from "../../../src/ledger/note.ts";
+import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
+
+const good = <Value>(value: Value | undefined): Value => {
+  if (value === undefined) throw new Error("malformed");
+  return value;
+};
+
+// The example of C2SP signed-note.
+const exampleKey = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
+const exampleNote = `This is an example message.
+
+— example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=
+`;
+
+const key = signingKeyOf(new Uint8Array(32).fill(7));
+const otherKey = signingKeyOf(new Uint8Array(32).fill(8));
+const signer = noteSigner("example.com/log", key);
+const verifier = good(parseVerifierKey(formatVerifierKey("example.com/log", key.publicKey)));
+
+test("the published example verifies", () => {
+  expect(openNote(exampleNote, good(parseVerifierKey(exampleKey)))).toBe("This is an example message.\n");
+});
+
+test("what is signed opens again, whoever else signed too", () => {
+  const text = "one\n\ntwo\n";
+  const note = signNote(text, [noteSigner("other.example", otherKey), signer]);
+  expect(openNote(note, verifier)).toBe(text);
+  expect(parseNote(note).signatures.map(({ name }) => name)).toEqual(["other.example", "example.com/log"]);
+});
+
+test("a signature under the trusted name by another key, or by the key under another name, counts for nothing", () => {
+  expect(() => openNote(signNote("x\n", [noteSigner("example.com/log", otherKey)]), verifier)).toThrow("not signed");
+  expect(() => openNote(signNote("x\n", [noteSigner("example.com/log2", key)]), verifier)).toThrow("not signed");
+});
+
+test("a wrong signature under the trusted name and id refuses the note, whatever else is right", () => {
+  const note = signNote("x\n", [signer]);
+  const line = good(note.split("\n").at(-2));
+  const other = good(signNote("y\n", [signer]).split("\n").at(-2));
+  expect(() => openNote(`x\n\n${other}\n`, verifier)).toThrow("does not verify");
+  expect(() => openNote(`x\n\n${line}\n${other}\n`, verifier)).toThrow("does not verify");
+});
+
+const [, signatureLine = ""] = exampleNote.split("\n\n");
+test.each([
+  ["nothing", ""],
+  ["no signatures", "text\n"],
+  ["an empty part for signatures", "text\n\n"],
+  ["no final newline", exampleNote.slice(0, -1)],
+  ["another dash", exampleNote.replace("—", "-")],
+  ["a signature without a name", exampleNote.replace("example.com/foo ", "")],
+  ["a name with a plus sign", exampleNote.replace("example.com/foo", "example.com+foo")],
+  ["base64 that is not canonical", exampleNote.replace("aQM=", "aQN=")],
+  ["base64 without its padding", exampleNote.replace("aQM=", "aQM")],
+  ["a signature that is only an id", "text\n\n— a AAAAAA==\n"],
+  ["two spaces", exampleNote.replace("— ", "—  ")],
+  ["a control character", exampleNote.replace("This", "Th\tis")],
+  ["carriage returns", exampleNote.replaceAll("\n", "\r\n")],
+  ["a lone surrogate", `\ud800${exampleNote}`],
+  ["65 signatures", `text\n\n${signatureLine.repeat(65)}`],
+  ["more than 256 KiB", `${"x".repeat(256 * 1024)}${exampleNote}`],
+])("a note with %s is refused", (_, note) => {
+  expect(() => parseNote(note)).toThrow(expect.objectContaining({ name: "NoteError" }));
+});
+
+test("a text that no note can hold is not signed", () => {
+  expect(() => signNote("no newline", [signer])).toThrow("text");
+  expect(() => signNote("a\tb\n", [signer])).toThrow("text");
+});
+
+test.each([
+  "",
+  "name",
+  exampleKey.replace("530d903a", "530d903b"),
+  exampleKey.replace("530d903a", "530D903A"),
+  exampleKey.replace("+Aeky", "+Beky"),
+  `${exampleKey}=`,
+  exampleKey.slice(0, -4),
+  exampleKey.replace("example.com", "example com"),
+  `+${exampleKey}`,
+])("%j is no verifier key", (vkey) => {
+  expect(parseVerifierKey(vkey)).toBeUndefined();
+});
+
+test("a verifier key is written as it is read", () => {
+  expect(formatVerifierKey("example.com/log", key.publicKey)).toMatch(
+    /^example\.com\/log\+[0-9a-f]{8}\+A[A-Za-z0-9+/]{42}[=A-Za-z0-9+/]{1,2}$/,
+  );
+  expect(verifier).toMatchObject({ name: "example.com/log", keyId: signer.keyId });
+});
+
+const checkpoint = { origin: "example.com/log", size: 109_482, root: new Uint8Array(32).fill(3) };
+
+test("a checkpoint opens for its log's key only", () => {
+  expect(openCheckpoint(signCheckpoint(checkpoint, [signer]), verifier)).toEqual({
+    ...checkpoint,
+    root: Buffer.from(checkpoint.root),
+  });
+  const foreign = signCheckpoint({ ...checkpoint, origin: "example.com/another" }, [signer]);
+  expect(() => openCheckpoint(foreign, verifier)).toThrow("another log");
+});
+
+test("extension lines are read over", () => {
+  expect(parseCheckpoint(signNote(`${checkpointText(checkpoint)}more\n`, [signer]))).toMatchObject({ size: 109_482 });
+});
+
+const rootText = "AwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwM=";
+test.each([
+  ["no root", "example.com/log\n1\n"],
+  ["no origin", `\n1\n${rootText}\n`],
+  ["an empty size", `example.com/log\n\n${rootText}\n`],
+  ["a size with a leading zero", `example.com/log\n01\n${rootText}\n`],
+  ["a negative size", `example.com/log\n-1\n${rootText}\n`],
+  ["a size with a plus sign", `example.com/log\n+1\n${rootText}\n`],
+  ["a size beyond 2^53 - 1", `example.com/log\n9007199254740992\n${rootText}\n`],
+  ["a size in another notation", `example.com/log\n1e3\n${rootText}\n`],
+  ["a short root", "example.com/log\n1\nAwMD\n"],
+  ["a root that is no base64", `example.com/log\n1\n${rootText.replace("=", "")}\n`],
+  ["an empty extension", `example.com/log\n1\n${rootText}\n\nmore\n`],
+])("a checkpoint with %s is refused", (_, text) => {
+  expect(() => parseCheckpoint(signNote(text, [signer]))).toThrow("malformed");
+});

@@ -1,0 +1,81 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { allTiles, encodeEntries, parseTilePath, partialTiles, tilePath } from "../../../src/ledger/tiles.ts";
+
+test.each([
+  ["0/000", { level: 0, index: 0, width: 256 }],
+  ["0/x001/234", { level: 0, index: 1_234, width: 256 }],
+  ["1/x001/x234/067", { level: 1, index: 1_234_067, width: 256 }],
+  ["0/273.p/112", { level: 0, index: 273, width: 112 }],
+  ["63/999.p/1", { level: 63, index: 999, width: 1 }],
+  ["entries/x001/000.p/255", { level: "entries", index: 1_000, width: 255 }],
+] as const)("%s", (path, name) => {
+  expect(tilePath(name)).toBe(path);
+  expect(parseTilePath(path)).toEqual(name);
+});
+
+test.each([
+  "",
+  "0",
+  "0/0",
+  "0/00",
+  "0/0000",
+  "0/x000/000",
+  "0/001/234",
+  "0/x001",
+  "0/x001/x234",
+  "00/000",
+  "64/000",
+  "100/000",
+  "-1/000",
+  "0/000.p/0",
+  "0/000.p/256",
+  "0/000.p/01",
+  "0/000.p/",
+  "0/000.p/1/",
+  "/0/000",
+  "0/000/",
+  "0/000\n",
+  "entry/000",
+  "Entries/000",
+  "0/x009/x007/x199/x254/x740/x993",
+  "0/x009/x007/x199/x254/x740/993",
+])("%j names no tile", (path) => {
+  expect(parseTilePath(path)).toBeUndefined();
+});
+
+test("every name is read back as it was written", () => {
+  const name = fc.record({
+    level: fc.oneof(fc.constant("entries" as const), fc.integer({ min: 0, max: 63 })),
+    index: fc.maxSafeNat(),
+    width: fc.integer({ min: 1, max: 256 }),
+  });
+  fc.assert(
+    fc.property(name, (tile) => {
+      expect(parseTilePath(tilePath(tile))).toEqual(tile);
+    }),
+  );
+});
+
+test("the tiles of a tree of 70,000 are those that the specification counts", () => {
+  expect(partialTiles(70_000)).toEqual([
+    { level: 0, index: 273, width: 112 },
+    { level: 1, index: 1, width: 17 },
+    { level: 2, index: 0, width: 1 },
+  ]);
+  const tiles = [...allTiles(70_000)];
+  expect(tiles).toHaveLength(273 + 1 + 1 + 1 + 1);
+  expect(tiles.filter(({ width }) => width < 256)).toEqual(partialTiles(70_000));
+  expect([...allTiles(256)]).toEqual([
+    { level: 0, index: 0, width: 256 },
+    { level: 1, index: 0, width: 1 },
+  ]);
+  expect([...allTiles(0)]).toEqual([]);
+});
+
+test("entries stand in a bundle behind their lengths", () => {
+  const bundle = encodeEntries([Buffer.from("ab"), new Uint8Array(0), new Uint8Array(300)]);
+  expect(Buffer.from(bundle.subarray(0, 8)).toString("hex")).toBe("000261620000012c");
+  expect(bundle).toHaveLength(2 + 2 + 2 + 2 + 300);
+  expect(() => encodeEntries([new Uint8Array(65_536)])).toThrow(RangeError);
+});

@@ -1,0 +1,181 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { PolicyBundle } from "../../../src/policy/bundle.ts";
+import { checkBundle } from "../../../src/policy/check.ts";
+import { checkBundleInThread } from "../../../src/policy/check-thread.ts";
+import { readPolicyDirectory } from "../../../src/policy/directory.ts";
+import { PolicyHolder } from "../../../src/policy/holder.ts";
+import { describeProblem } from "../../../src/policy/problem.ts";
+import { PolicyReloader, type ReloadEvent } from "../../../src/policy/reloader.ts";
+import { publishedSchema } from "../../../src/policy/schema.ts";
+import { ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
+import { handTimers } from "./timers.ts";
+
+const closed: Files = { ...openFiles, "default/all.cedar": permitAll.replace("permit", "forbid") };
+const bad: Files = { ...openFiles, "default/all.cedar": "permit (principal" };
+
+let files: Files;
+let holder: PolicyHolder;
+let reloader: PolicyReloader;
+let events: ReloadEvent[];
+let kept: string[];
+let faults: { keep?: Error; check?: Error };
+let timers: ReturnType<typeof handTimers>;
+
+beforeEach(async () => {
+  files = openFiles;
+  events = [];
+  kept = [];
+  faults = {};
+  timers = handTimers();
+  const read = () => readPolicyDirectory("/policies", memoryFileSystem(files));
+  holder = new PolicyHolder(await engineOf(files));
+  reloader = new PolicyReloader({
+    read,
+    async check(bundle) {
+      if (faults.check !== undefined) throw faults.check;
+      return checkBundle(bundle);
+    },
+    async keep(revision) {
+      if (faults.keep !== undefined) throw faults.keep;
+      // It must not decide yet.
+      expect(holder.revision).not.toBe(revision);
+      kept.push(revision);
+    },
+    current: () => holder.revision,
+    install: (engine) => holder.replace(engine),
+    known: await read(),
+    pollMs: 1_000,
+    timers,
+    onEvent: (event) => void events.push(event),
+  });
+  reloader.start();
+  await timers.armed();
+});
+
+afterEach(async () => {
+  await reloader.stop();
+  holder.release();
+});
+
+/** Lets the time to the next look pass, and waits until that look is over. */
+async function look(): Promise<void> {
+  timers.fire(1_000);
+  await timers.armed();
+}
+
+const allows = () => holder.decide(ask("protect")).allow;
+
+test("a directory that does not change is not loaded again", async () => {
+  await look();
+  await look();
+  expect(events).toEqual([]);
+});
+
+test("a changed directory comes into force when it looked the same twice", async () => {
+  const before = holder.revision;
+  files = closed;
+  await look();
+  expect([allows(), holder.revision]).toEqual([true, before]);
+  await look();
+  expect(allows()).toBe(false);
+  expect(holder.revision).not.toBe(before);
+  expect(events).toEqual([{ type: "loaded", revision: holder.revision }]);
+  expect(kept).toEqual([holder.revision]);
+});
+
+test("a copy under way is waited for", async () => {
+  for (const count of [1, 2, 3]) {
+    const added = Array.from({ length: count }, (_, index) => [`default/${index}.cedar`, `// ${index}`]);
+    files = { ...closed, ...Object.fromEntries(added) };
+    await look();
+  }
+  expect(events).toEqual([]);
+  await look();
+  expect(events).toHaveLength(1);
+});
+
+test("a reload that is asked for does not wait", async () => {
+  files = closed;
+  await reloader.reload();
+  expect(allows()).toBe(false);
+});
+
+test("a bad directory is refused once, and what was in force stays", async () => {
+  files = bad;
+  await look();
+  await look();
+  await look();
+  expect(allows()).toBe(true);
+  expect(reloader.standing.newest).toBe("refused");
+  expect(reloader.standing.problems?.map(describeProblem)).toEqual([
+    expect.stringMatching(/^default\/all\.cedar:1: unexpected end of input/),
+  ]);
+  expect(events).toEqual([{ type: "refused", problems: reloader.standing.problems }]);
+  expect(kept).toEqual([]);
+});
+
+test("the refusal ends when the directory is what is in force again, or better", async () => {
+  const before = holder.revision;
+  files = bad;
+  await reloader.reload();
+  files = openFiles;
+  await reloader.reload();
+  expect(reloader.standing).toEqual({ newest: "in_force" });
+  expect(events.at(-1)).toEqual({ type: "loaded", revision: before });
+  files = bad;
+  await reloader.reload();
+  files = closed;
+  await reloader.reload();
+  expect(reloader.standing).toEqual({ newest: "in_force" });
+  expect(allows()).toBe(false);
+});
+
+test("a directory that is gone is refused", async () => {
+  files = {};
+  await reloader.reload();
+  expect(allows()).toBe(true);
+  expect(reloader.standing.problems?.map(describeProblem)).toEqual([".: the policy directory cannot be read (ENOENT)"]);
+});
+
+test.each(["keep", "check"] as const)("where it cannot %s, nothing changes, and it is tried again", async (step) => {
+  faults[step] = new Error("not now");
+  files = closed;
+  await look();
+  await look();
+  await look();
+  expect(allows()).toBe(true);
+  expect(events).toEqual([{ type: "failed", error: faults[step] }]);
+  expect(reloader.standing).toEqual({ newest: "failed" });
+  delete faults[step];
+  await look();
+  expect(allows()).toBe(false);
+  expect(reloader.standing).toEqual({ newest: "in_force" });
+});
+
+test("nothing is loaded after the end", async () => {
+  await reloader.stop();
+  files = closed;
+  expect(timers.waiting.size).toBe(0);
+  await reloader.reload();
+  expect(allows()).toBe(true);
+});
+
+test("the engine that is replaced gives its memory back", async () => {
+  const first = await engineOf(openFiles);
+  const second = new PolicyHolder(first);
+  expect(first.decide(ask("protect")).allow).toBe(true);
+  second.replace(await engineOf(closed));
+  expect(first.decide(ask("protect")).reasons).toContain("platform/evaluation-error");
+  second.release();
+});
+
+test("a thread of its own judges as this one does", async () => {
+  for (const some of [openFiles, bad, closed]) {
+    const { bundle } = await readPolicyDirectory("/policies", memoryFileSystem(some));
+    expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(checkBundle(bundle as PolicyBundle));
+  }
+});
+
+test("a thread that fails is a rejection", async () => {
+  await expect(checkBundleInThread({ schema: publishedSchema } as PolicyBundle)).rejects.toThrow();
+});

@@ -1,0 +1,459 @@
+/** Every refusal of the contract's error table that a caller can bring about, on the JSON routes and over gRPC. */
+import type { ClientHttp2Session } from "node:http2";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { toBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
+import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
+import { claimsOf, type Members, mintToken, newTestKey } from "../harness/tokens.ts";
+
+const key = newTestKey("ES256", "key-1");
+const maxBodyBytes = 4096;
+const allScopes = "platform-api.access policy.read keys.use artifacts.write evidence.write";
+let issuer: StaticIssuer;
+let gateway: Gateway;
+let session: ClientHttp2Session;
+let token: string;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([key.publicJwk]);
+  gateway = await startGateway({
+    env: {
+      SVC_OIDC_ISSUER: issuer.url,
+      SVC_MAX_BODY_BYTES: String(maxBodyBytes),
+      SVC_BODY_TIMEOUT_MS: "100",
+      SVC_MAX_DEADLINE_MS: "400",
+    },
+  });
+  session = await h2Connect(gateway.url);
+  token = mint();
+});
+afterAll(async () => {
+  await h2Close(session);
+  await gateway.stop();
+  await issuer.stop();
+});
+
+function mint(claims: Members = {}): string {
+  return mintToken(key, claimsOf(issuer.url, Date.now(), { scope: allScopes, ...claims }));
+}
+
+const plan = methodOn("/v1/sdk/protection-plan");
+const sample = sampleCalls().find(({ route }) => route === plan.restPath)?.body ?? {};
+// What callers declare, and what no answer may repeat.
+const confidential = ["secret-label-value", "secret-attribute-key", "secret-attribute-value", "secret-header-value"];
+const good = {
+  ...sample,
+  labels: ["secret-label-value"],
+  attributes: { "secret-attribute-key": "secret-attribute-value" },
+};
+
+/** A call to protection-plan: good but for what is given. */
+interface Faults {
+  readonly token?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Members over those of a good request. */
+  readonly members?: Readonly<Record<string, unknown>>;
+}
+
+/** What came of it, in one shape for both protocols. */
+interface Refused extends WireRefusal {
+  readonly status: number;
+  readonly headers: (name: string) => string | undefined;
+}
+
+async function onRest({ headers = {}, members, ...faults }: Faults): Promise<Refused> {
+  const bearer = "token" in faults ? faults.token : token;
+  const body = JSON.stringify({ ...good, ...members });
+  const lines = Object.entries({
+    ...(bearer !== undefined && { authorization: `Bearer ${bearer}` }),
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}`);
+  return refusedOnRest(await h1Exchange(gateway.url, h1Request(`POST ${plan.restPath}`, lines, body)), bearer);
+}
+
+function refusedOnRest(answer: H1Answer | undefined, bearer = token): Refused {
+  if (answer === undefined) throw new Error("no answer");
+  expectDiscretion(JSON.stringify([answer.text, ...answer.headers]), bearer);
+  const envelope = JSON.parse(answer.text);
+  expect(Object.keys(envelope)).toEqual(["service", "status", "error"]);
+  expect(envelope).toMatchObject({ service: "svc-platform-api", status: "error" });
+  expect(answer.headers.get("content-type")).toBe("application/json");
+  expect(answer.headers.get("cache-control")).toBe("no-store");
+  expect(answer.headers.get("x-request-id")).toBe(envelope.error.request_id);
+  const { code, reason, message, violations = [], required_scopes, missing_scopes } = envelope.error;
+  const retryAfter = envelope.error.retry_after_seconds;
+  expect(answer.headers.get("retry-after")).toBe(retryAfter === undefined ? undefined : String(retryAfter));
+  return {
+    status: answer.status,
+    headers: (name) => answer.headers.get(name),
+    code,
+    reason,
+    message,
+    fields: violations.map(({ field }: { field: string }) => field),
+    requiredScopes: required_scopes?.join(" "),
+    missingScopes: missing_scopes?.join(" "),
+    requestId: envelope.error.request_id,
+    retryAfterSeconds: retryAfter,
+  };
+}
+
+async function onGrpc({ headers = {}, members, ...faults }: Faults): Promise<Refused> {
+  const bearer = "token" in faults ? faults.token : token;
+  const body = frame(toBinary(plan.desc.input, requestFromRest(plan, { ...good, ...members })));
+  return refusedOnGrpc(await grpcCall({ body, headers }, bearer ?? null), bearer);
+}
+
+function grpcCall(call: Partial<H2Call>, bearer: string | null = token): Promise<H2Answer> {
+  return h2Call(session, {
+    path: plan.rpcPath,
+    ...call,
+    headers: {
+      "content-type": "application/grpc",
+      te: "trailers",
+      ...(bearer !== null && { authorization: `Bearer ${bearer}` }),
+      ...call.headers,
+    },
+  });
+}
+
+function refusedOnGrpc(answer: H2Answer, bearer = token): Refused {
+  expectDiscretion(JSON.stringify([answer.headers, answer.trailers, answer.body.toString("latin1")]), bearer);
+  const details = Buffer.from(String(answer.trailers["grpc-status-details-bin"]), "base64").toString("latin1");
+  expectDiscretion(details, bearer);
+  const refusal = refusalInTrailers(answer.trailers);
+  if (refusal === undefined) throw new Error("not refused");
+  expect(answer.headers["cache-control"]).toBe("no-store");
+  expect(answer.headers["x-request-id"]).toBe(refusal.requestId);
+  expect(answer.trailers["retry-after"]).toBe(
+    refusal.retryAfterSeconds === undefined ? undefined : String(refusal.retryAfterSeconds),
+  );
+  return { status: answer.status, headers: (name) => answer.trailers[name]?.toString(), ...refusal };
+}
+
+function expectDiscretion(answer: string, bearer: string): void {
+  for (const part of bearer.split(".").filter(({ length }) => length > 8)) expect(answer).not.toContain(part);
+  for (const text of confidential) expect(answer).not.toContain(text);
+}
+
+describe.each([
+  ["the JSON routes", onRest, true],
+  ["gRPC", onGrpc, false],
+] as const)("on %s", (_protocol, call, isRest) => {
+  const status = (http: number) => (isRest ? http : 200);
+
+  test.each<[string, () => Faults, string]>([
+    ["no credentials", () => ({ token: undefined }), "missing_token"],
+    ["another scheme", () => ({ headers: { authorization: "Basic c2VjcmV0LWhlYWRlci12YWx1ZQ==" } }), "missing_token"],
+    ["a malformed token", () => ({ token: "secret-header-value" }), "invalid_token"],
+    ["an expired token", () => ({ token: mint({ exp: Math.floor(Date.now() / 1000) - 60 }) }), "expired_token"],
+    ["a token of another issuer", () => ({ token: mint({ iss: "https://other.example" }) }), "invalid_token"],
+    ["a token for another audience", () => ({ token: mint({ aud: "api://other" }) }), "invalid_token"],
+    ["a token without tenant", () => ({ token: mint({ tenant_id: undefined }) }), "invalid_token"],
+  ])("401 for %s, with a challenge", async (_name, faults, reason) => {
+    const refused = await call(faults());
+    expect(refused).toMatchObject({ status: status(401), code: "unauthenticated", reason, fields: [] });
+    const challenge = reason === "missing_token" ? 'Bearer realm="sdk"' : 'Bearer realm="sdk", error="invalid_token"';
+    expect(refused.headers("www-authenticate")?.startsWith(challenge)).toBe(true);
+    expect(reason === "missing_token" && refused.headers("www-authenticate")?.includes("error")).toBe(false);
+  });
+
+  test("403 for a tenant header that differs", async () => {
+    const refused = await call({ headers: { "x-svc-tenant-id": "secret-header-value" } });
+    expect(refused).toMatchObject({ status: status(403), code: "permission_denied", reason: "tenant_mismatch" });
+    expect(refused.headers("www-authenticate")).toBeUndefined();
+  });
+
+  test("403 for missing scopes, which it names", async () => {
+    const refused = await call({ token: mint({ scope: "evidence.write" }) });
+    expect(refused).toMatchObject({
+      status: status(403),
+      code: "permission_denied",
+      reason: "missing_scope",
+      requiredScopes: "platform-api.access policy.read",
+      missingScopes: "platform-api.access policy.read",
+    });
+    expect(refused.headers("www-authenticate")).toBe(
+      'Bearer realm="sdk", error="insufficient_scope", scope="platform-api.access policy.read"',
+    );
+    expect(await call({ token: mint({ scope: "platform-api.access" }) })).toMatchObject({
+      missingScopes: "policy.read",
+    });
+  });
+
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ["an empty application", { workload: { application: "" } }, ["workload.application"]],
+    ["no resource", { resource: undefined }, ["resource"]],
+    ["no operation", { operation: undefined }, ["operation"]],
+    ["a negative size", { content_size_bytes: -1 }, ["content_size_bytes"]],
+    ["a digest without algorithm", { content_digest: "abc" }, ["content_digest"]],
+    ["a long label", { labels: ["a", "b".repeat(257)] }, ["labels[1]"]],
+    ["too many labels", { labels: Array(65).fill("a") }, ["labels"]],
+    ["a long attribute", { attributes: { a: "1", "secret-attribute-key": "v".repeat(1025) } }, ["attributes[1].value"]],
+    ["a long attribute key", { attributes: { ["k".repeat(129)]: "v" } }, ["attributes[0].key"]],
+    ["U+0000", { purpose: "a\u0000b" }, ["purpose"]],
+    [
+      "several at once",
+      { workload: { application: "", component: "c".repeat(257) }, purpose: "p".repeat(1025) },
+      ["workload.application", "workload.component", "purpose"],
+    ],
+  ])("400 for %s, with every path", async (_name, members, fields) => {
+    const refused = await call({ members });
+    expect(refused).toMatchObject({ status: status(400), code: "invalid_argument", reason: "invalid_request" });
+    expect([...refused.fields].sort()).toEqual([...fields].sort());
+  });
+
+  test("413 for a body that is too large", async () => {
+    const refused = await call({ members: { labels: Array(64).fill("x".repeat(100)) } });
+    expect(refused).toMatchObject({ status: status(413), code: "resource_exhausted", reason: "body_too_large" });
+  });
+
+  test("503 where the store is down, and 504 where the caller cannot wait for it", async () => {
+    const patient = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
+    const own = gateway;
+    const ownSession = session;
+    const release = [lockStore(patient), lockStore(own)];
+    try {
+      expect(await call({})).toMatchObject({ status: status(504), reason: "deadline_exceeded" });
+      gateway = patient;
+      session = await h2Connect(patient.url);
+      expect(await call({})).toMatchObject({
+        status: status(503),
+        code: "unavailable",
+        reason: "store_unavailable",
+        retryAfterSeconds: expect.any(Number),
+      });
+    } finally {
+      for (const unlock of release) unlock();
+      if (session !== ownSession) await h2Close(session);
+      gateway = own;
+      session = ownSession;
+      await patient.stop();
+    }
+  });
+
+  test("503 where the issuer's keys are not available", async () => {
+    const own = gateway;
+    const ownSession = session;
+    const absent = await startStaticIssuer();
+    await absent.stop();
+    gateway = await startGateway({ env: { SVC_OIDC_ISSUER: absent.url } });
+    try {
+      session = await h2Connect(gateway.url);
+      expect(await call({})).toMatchObject({
+        status: status(503),
+        code: "unavailable",
+        reason: "issuer_unavailable",
+        retryAfterSeconds: 1,
+      });
+    } finally {
+      if (session !== ownSession) await h2Close(session);
+      await gateway.stop();
+      gateway = own;
+      session = ownSession;
+    }
+  });
+
+  test("what is wrong with the headers is refused first, in one order", async () => {
+    // Everything is wrong; each step puts one thing right.
+    const members = { workload: { application: "" } };
+    const headers = { "x-svc-tenant-id": "tenant-b" };
+    const weak = mint({ scope: "" });
+    expect(await call({ token: "x", headers, members })).toMatchObject({ reason: "invalid_token" });
+    expect(await call({ token: weak, headers, members })).toMatchObject({ reason: "tenant_mismatch" });
+    expect(await call({ token: weak, members })).toMatchObject({ reason: "missing_scope" });
+    expect(await call({ members })).toMatchObject({ reason: "invalid_request" });
+  });
+
+  test("a good request id is echoed, a bad one replaced", async () => {
+    const refused = (id: string) => call({ token: undefined, headers: { "x-request-id": id } });
+    expect(await refused("A.b_c-1")).toMatchObject({ requestId: "A.b_c-1" });
+    expect(await refused("x".repeat(128))).toMatchObject({ requestId: "x".repeat(128) });
+    for (const bad of ["x".repeat(129), "secret-header-value!", "a b", ""])
+      expect((await refused(bad)).requestId).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/);
+  });
+});
+
+/** Takes the store's lock from another connection, as a stuck process would. Returns how to let go. */
+function lockStore({ dataDir }: Gateway): () => void {
+  const database = new DatabaseSync(join(dataDir, "platform.db"));
+  database.exec("BEGIN IMMEDIATE");
+  return () => database.close();
+}
+
+describe("bodies", () => {
+  const authorized = () => [`Authorization: Bearer ${token}`];
+  const post = `POST ${plan.restPath}`;
+
+  test("413 before the body where its length says so, while reading where it does not", async () => {
+    const declared = h1Request(post, [...authorized(), "Content-Type: application/json", "Content-Length: 4097"]);
+    expect(refusedOnRest(await h1Exchange(gateway.url, declared))).toMatchObject({ status: 413 });
+    const chunked = [...authorized(), "Content-Type: application/json", "Transfer-Encoding: chunked"];
+    const body = `1001\r\n${"x".repeat(4097)}\r\n`;
+    const answer = await h1Exchange(gateway.url, h1Request(post, chunked, body));
+    expect(refusedOnRest(answer)).toMatchObject({ status: 413, reason: "body_too_large" });
+  });
+
+  test.each([
+    [[]],
+    [["Content-Type: text/plain"]],
+    [["Content-Type: application/json; charset=utf-16"]],
+    [["Content-Type: application/json; charset=utf-8; a=b"]],
+    [["Content-Type: application/jsonx"]],
+    [["Content-Type: application/grpc"]],
+    [["Content-Type: application/x-www-form-urlencoded"]],
+    [["Content-Type: application/json", "Content-Encoding: gzip"]],
+  ])("415 for %j", async (headers) => {
+    const request = h1Request(post, [...authorized(), ...headers, "Content-Length: 2"], "{}");
+    expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({
+      status: 415,
+      code: "invalid_argument",
+      reason: "unsupported_media_type",
+    });
+  });
+
+  test("415 on the methods of the other protocols", async () => {
+    for (const type of ["text/plain", "application/xml", "application/grpcx"]) {
+      const request = h1Request(
+        `POST ${plan.rpcPath}`,
+        [...authorized(), `Content-Type: ${type}`, "Content-Length: 2"],
+        "{}",
+      );
+      expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ status: 415 });
+      const anonymous = request.replace(/Authorization.*\r\n/, "");
+      expect(refusedOnRest(await h1Exchange(gateway.url, anonymous))).toMatchObject({ status: 401 });
+    }
+  });
+
+  test.each([
+    "application/json",
+    "Application/JSON",
+    'application/json;charset="UTF-8"',
+    "application/json ; charset=utf-8",
+  ])("%s is fine", async (type) => {
+    const body = JSON.stringify(good);
+    const headers = [...authorized(), `Content-Type: ${type}`, `Content-Length: ${Buffer.byteLength(body)}`];
+    expect(await h1Exchange(gateway.url, h1Request(post, headers, body))).toMatchObject({ status: 200 });
+  });
+
+  test("type before size before content", async () => {
+    const wrongType = h1Request(post, [...authorized(), "Content-Type: text/plain", "Content-Length: 99999"]);
+    expect(refusedOnRest(await h1Exchange(gateway.url, wrongType))).toMatchObject({ status: 415 });
+    const tooLarge = h1Request(post, [...authorized(), "Content-Type: application/json", "Content-Length: 99999"], "[");
+    expect(refusedOnRest(await h1Exchange(gateway.url, tooLarge))).toMatchObject({ status: 413 });
+  });
+
+  test("a refusal by the headers waits for no byte of the body", async () => {
+    const request = h1Request(post, ["Authorization: Bearer x", "Content-Type: application/json", "Content-Length: 9"]);
+    expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ reason: "invalid_token" });
+    expect(refusedOnGrpc(await grpcCall({ unfinished: true }, "x"))).toMatchObject({ reason: "invalid_token" });
+  });
+
+  test("a caller that waits for 100 Continue gets a refusal instead, or may go on", async () => {
+    const expecting = ["Content-Type: application/json", "Content-Length: 2", "Expect: 100-continue"];
+    expect(refusedOnRest(await h1Exchange(gateway.url, h1Request(post, expecting)))).toMatchObject({ status: 401 });
+    const connection = await h1Connect(gateway.url);
+    connection.write(h1Request(post, [...authorized(), ...expecting]));
+    expect(await connection.next()).toMatchObject({ status: 100 });
+    connection.write("{}");
+    expect(refusedOnRest(await connection.next())).toMatchObject({ status: 400 });
+    connection.destroy();
+  });
+
+  test("408 for a body that is too slow", async () => {
+    const request = h1Request(post, [...authorized(), "Content-Type: application/json", "Content-Length: 9"], '{"a"');
+    const refused = { code: "deadline_exceeded", reason: "request_timeout" };
+    expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ status: 408, ...refused });
+    expect(refusedOnGrpc(await grpcCall({ unfinished: true, body: frame(Buffer.alloc(1), 0, 9) }))).toMatchObject(
+      refused,
+    );
+  });
+
+  test("504 where the caller's own deadline passes first", async () => {
+    const unfinished = { unfinished: true, body: frame(Buffer.alloc(1), 0, 9) };
+    const refused = refusedOnGrpc(await grpcCall({ ...unfinished, headers: { "grpc-timeout": "20m" } }));
+    expect(refused).toMatchObject({ code: "deadline_exceeded", reason: "deadline_exceeded" });
+  });
+
+  test("two Authorization headers are none", async () => {
+    const request = h1Request("GET /v1/sdk/whoami", [...authorized(), ...authorized()]);
+    expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ reason: "invalid_token" });
+  });
+
+  test("a GET takes no body", async () => {
+    const headers = [...authorized(), "Content-Type: application/json", "Content-Length: 2"];
+    const answer = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers, "{}"));
+    expect(refusedOnRest(answer)).toMatchObject({ status: 400, reason: "invalid_request" });
+  });
+});
+
+describe("routes", () => {
+  test.each([
+    "/v1/sdk",
+    "/v1/sdk/",
+    "/v1/sdk/Whoami",
+    "/v1/sdk/whoami/",
+    "/v1//sdk/whoami",
+    "/v1/sdk/whoami/x",
+    "/v1/sdk/%77hoami%",
+    "/v1/sdk/../sdk/whoami",
+    "/v1/sdk/session",
+    "/platform.sdk.v1.DiscoveryService/Nothing",
+    "/platform.sdk.v1.SessionService/CreateSession",
+    "/livez",
+    "/metrics",
+  ])("404 for %s, whoever asks", async (path) => {
+    for (const headers of [[], [`Authorization: Bearer ${token}`]]) {
+      const answer = await h1Exchange(gateway.url, h1Request(`GET ${path}`, headers));
+      expect(refusedOnRest(answer)).toMatchObject({ status: 404, code: "not_found", reason: "no_route" });
+    }
+  });
+
+  test.each(
+    wireMethods.map((method) => [method.restPath, method.verb === "GET" ? ["GET", "HEAD"] : ["POST"]] as const),
+  )("405 on %s for all but %j", async (path, allowed) => {
+    for (const verb of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"]) {
+      const answer = await h1Exchange(gateway.url, h1Request(`${verb} ${path}`, ["Content-Length: 0"]));
+      if ((allowed as readonly string[]).includes(verb)) {
+        expect(answer).toMatchObject({ status: 401 });
+      } else if (verb === "HEAD") {
+        expect(answer).toMatchObject({ status: 405 });
+      } else {
+        const refused = refusedOnRest(answer);
+        expect(refused).toMatchObject({ status: 405, code: "unimplemented", reason: "method_not_allowed" });
+        expect(refused.headers("allow")).toBe(allowed.join(", "));
+      }
+    }
+  });
+
+  test.each(wireMethods.map((method) => [method.rpcPath, method.verb] as const))(
+    "405 on %s, which takes POST, and GET where it is free of effects (%s)",
+    async (path, verb) => {
+      const allowed = verb === "GET" ? ["POST", "GET"] : ["POST"];
+      for (const other of ["GET", "PUT", "DELETE", "OPTIONS"].filter((name) => !allowed.includes(name))) {
+        const refused = refusedOnRest(
+          await h1Exchange(gateway.url, h1Request(`${other} ${path}`, ["Content-Length: 0"])),
+        );
+        expect(refused).toMatchObject({ status: 405, reason: "method_not_allowed" });
+        expect([...(refused.headers("allow") ?? "").split(", ")].sort()).toEqual([...allowed].sort());
+      }
+    },
+  );
+
+  test("HEAD answers as GET does, without the body", async () => {
+    const headers = [`Authorization: Bearer ${token}`];
+    const get = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers));
+    const head = await h1Exchange(gateway.url, h1Request("HEAD /v1/sdk/whoami", headers));
+    expect(head?.status).toBe(200);
+    for (const name of ["content-type", "content-length", "cache-control"])
+      expect(head?.headers.get(name)).toBe(get?.headers.get(name));
+  });
+});

@@ -1,0 +1,173 @@
+import { type Client, Code, type ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, createGrpcWebTransport } from "@connectrpc/connect-node";
+import { credentials, type ServiceError as GrpcError, makeGenericClientConstructor, status } from "@grpc/grpc-js";
+import { service as healthDefinition } from "grpc-health-check";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
+import { newTestKey } from "../harness/tokens.ts";
+
+const protectionService = "platform.sdk.v1.ProtectionService";
+let gateway: Gateway;
+beforeAll(async () => {
+  gateway = await startGateway();
+  // The issuer's keys are fetched while the service listens already.
+  const abort = new AbortController();
+  for await (const { status } of healthOf(gateway.url).watch({}, { signal: abort.signal })) {
+    if (status === Status.SERVING) break;
+  }
+  abort.abort();
+});
+afterAll(() => gateway.stop());
+
+function healthOf(url: string): Client<typeof Health> {
+  return createClient(Health, createGrpcTransport({ baseUrl: url }));
+}
+
+describe("Check", () => {
+  const transports = {
+    grpc: () => createGrpcTransport({ baseUrl: gateway.url }),
+    grpc_web: () => createGrpcWebTransport({ baseUrl: gateway.url, httpVersion: "1.1" }),
+    connect: () => createConnectTransport({ baseUrl: gateway.url, httpVersion: "1.1" }),
+  };
+  test.each(Object.entries(transports))("answers without credentials over %s", async (_name, transport) => {
+    const health = createClient(Health, transport());
+    for (const service of ["", protectionService, "platform.sdk.v1.DiscoveryService"]) {
+      expect(await health.check({ service })).toMatchObject({ status: Status.SERVING });
+    }
+    await expect(health.check({ service: "platform.sdk.v1.SessionService" })).rejects.toMatchObject({ code: 5 });
+  });
+
+  test("answers the client that the protocol's own package carries", async () => {
+    const HealthClient = makeGenericClientConstructor(healthDefinition, "Health");
+    const client = new HealthClient(new URL(gateway.url).host, credentials.createInsecure());
+    onTestFinished(() => client.close());
+    const check = (service: string) =>
+      new Promise<string>((resolve) => {
+        client.check?.({ service }, (error: GrpcError | null, answer: { status: string }) =>
+          resolve(error === null ? answer.status : (status[error.code] as string)),
+        );
+      });
+    expect(await check("")).toBe("SERVING");
+    expect(await check("nobody")).toBe("NOT_FOUND");
+  });
+
+  test("lists the state of every public service", async () => {
+    const { statuses } = await healthOf(gateway.url).list({});
+    expect(Object.keys(statuses).sort()).toEqual([
+      "",
+      "platform.sdk.v1.DiscoveryService",
+      "platform.sdk.v1.EvidenceService",
+      protectionService,
+      "platform.sdk.v1.RegistrationService",
+    ]);
+  });
+
+  test("refuses another verb with 405 and Allow, and another type with 415", async () => {
+    const path = `${gateway.url}/grpc.health.v1.Health/Check`;
+    const got = await rest(path, {});
+    expect([got.status, got.headers.get("allow"), got.body.error.reason]).toEqual([405, "POST", "method_not_allowed"]);
+    const typed = await rest(path, { body: "x", headers: { "content-type": "text/plain" } });
+    expect([typed.status, typed.body.error.reason]).toEqual([415, "unsupported_media_type"]);
+    const unknown = await rest(`${gateway.url}/grpc.health.v1.Health/Nothing`, {});
+    expect([unknown.status, unknown.body.error.reason]).toEqual([404, "no_route"]);
+  });
+
+  test("refuses a message that is no protobuf, and one that is too large, in the words of any other refusal", async () => {
+    const send = (body: Uint8Array) =>
+      fetch(`${gateway.url}/grpc.health.v1.Health/Check`, {
+        method: "POST",
+        headers: { "content-type": "application/proto" },
+        body,
+      });
+    for (const [body, code] of [
+      [Uint8Array.of(0x0a, 0x7f), "invalid_argument"],
+      [new Uint8Array(5000), "resource_exhausted"],
+    ] as const) {
+      expect(await (await send(body)).json()).toMatchObject({ code });
+    }
+  });
+});
+
+describe("Watch", () => {
+  test("tells the state at once, follows the issuer's keys, and ends with the service", async () => {
+    const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+    onTestFinished(() => issuer.stop());
+    issuer.answer = (_path, response) => response.writeHead(503).end();
+    const watched = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
+    const seen: Status[] = [];
+    const reached = watchers(seen);
+    const stream = (async () => {
+      for await (const { status } of healthOf(watched.url).watch({ service: "" })) {
+        seen.push(status);
+        reached.notify();
+      }
+    })();
+    await reached.length(1);
+    expect(seen).toEqual([Status.NOT_SERVING]);
+    expect(await healthOf(watched.url).check({ service: protectionService })).toMatchObject({
+      status: Status.NOT_SERVING,
+    });
+    issuer.answer = undefined;
+    await reached.length(2);
+    expect(seen).toEqual([Status.NOT_SERVING, Status.SERVING]);
+    expect(await watched.app.close()).toBe(true);
+    await stream;
+    expect(seen).toEqual([Status.NOT_SERVING, Status.SERVING, Status.NOT_SERVING]);
+    await watched.issuer.stop();
+  });
+
+  test("answers SERVICE_UNKNOWN for a name that is not known, and goes on", async () => {
+    const abort = new AbortController();
+    const stream = healthOf(gateway.url).watch({ service: "nobody" }, { signal: abort.signal });
+    const iterator = stream[Symbol.asyncIterator]();
+    expect((await iterator.next()).value).toMatchObject({ status: Status.SERVICE_UNKNOWN });
+    const next = iterator.next();
+    abort.abort();
+    await expect(next).rejects.toMatchObject({ code: 1 });
+  });
+
+  test("keeps a bounded number of streams open, and makes room when they end", async () => {
+    const health = healthOf(gateway.url);
+    /** Opens streams until one is refused, and says how many there are. */
+    const fill = async (signal: AbortSignal): Promise<number> => {
+      for (let opened = 0; ; opened++) {
+        const first = health.watch({ service: "" }, { signal })[Symbol.asyncIterator]().next();
+        const code = await first.then(
+          () => undefined,
+          (error: ConnectError) => error.code,
+        );
+        if (code === Code.ResourceExhausted) return opened;
+        if (code !== undefined || opened > 1_000) throw new Error(`unexpected: ${code} after ${opened}`);
+      }
+    };
+    const first = new AbortController();
+    expect(await fill(first.signal)).toBeGreaterThan(120);
+    first.abort();
+    // All of the room comes back, as soon as the service has seen the streams end.
+    const second = new AbortController();
+    onTestFinished(() => second.abort());
+    let opened = 0;
+    const fillUp = async () => {
+      opened += await fill(second.signal);
+      return opened;
+    };
+    await expect.poll(fillUp, { timeout: 5_000 }).toBe(128);
+  });
+});
+
+/** Lets a test wait until a list has grown. */
+function watchers(list: readonly unknown[]) {
+  let wake = () => {};
+  return {
+    notify: () => wake(),
+    async length(length: number): Promise<void> {
+      while (list.length < length) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+      }
+    },
+  };
+}

@@ -1,0 +1,792 @@
+/**
+ * Input that nobody sends in good faith, against the service in a process of its own. Whatever comes, the service
+ * neither fails (no answer is its own fault), nor ends, nor hangs, nor grows; and the next caller is served.
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { toBinary } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { rest } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+
+const key = newTestKey("ES256", "key-1");
+const plan = methodOn("/v1/sdk/protection-plan");
+const planBody = sampleCalls().find(({ route }) => route === plan.restPath)?.body ?? {};
+const planBytes = Buffer.from(toBinary(plan.desc.input, requestFromRest(plan, planBody)));
+const maxBodyBytes = 262_144;
+const mebibyte = 1024 * 1024;
+
+let issuer: StaticIssuer;
+let directory: string;
+let service: RunningService;
+let token: string;
+let baselineBytes: number;
+/** Lines of the log that were looked at already. */
+let seenLines = 0;
+/** Connections that say too little, opened at the start: by the end of the file their time is up. */
+let reluctant: Readonly<Record<"silent" | "slowHeaders" | "partialPreface", H1Connection>>;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([key.publicJwk]);
+  directory = mkdtempSync(join(tmpdir(), "svc-hostile-"));
+  service = await startService(directory, { ...serviceSettings(directory, issuer.url), SVC_BODY_TIMEOUT_MS: "200" });
+  const scope = "platform-api.access policy.read artifacts.write";
+  token = mintToken(key, claimsOf(issuer.url, Date.now(), { scope }));
+  reluctant = {
+    silent: await h1Connect(service.url),
+    slowHeaders: await h1Connect(service.url),
+    partialPreface: await h1Connect(service.url),
+  };
+  reluctant.slowHeaders.write("GET /v1/sdk/whoami HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
+  reluctant.partialPreface.write("PRI * HTTP/2.0\r\n");
+  // Warm: what a first call of each kind makes is no growth.
+  for (let i = 0; i < 50; i++) await onRest(JSON.stringify(planBody));
+  baselineBytes = service.residentBytes();
+});
+afterAll(async () => {
+  service.child.kill("SIGKILL");
+  await service.ended;
+  rmSync(directory, { recursive: true });
+  await issuer.stop();
+});
+
+// After everything that follows the next caller is served, and no line of the log speaks of a failure.
+afterEach(async () => {
+  const answer = await rest(`${service.url}/v1/sdk/whoami`, { token });
+  expect(answer.status).toBe(200);
+  const since = service.lines.slice(seenLines);
+  seenLines = service.lines.length;
+  expect(since.filter((line) => line.includes('"level":"error"') || line.includes('"level":"fatal"'))).toEqual([]);
+  expect(service.errors()).toBe("");
+});
+
+/** Sends a body to protection-plan over HTTP/1.1. */
+function onRest(body: string | Uint8Array, type = "application/json", path = plan.restPath, headers: string[] = []) {
+  const bytes = typeof body === "string" ? Buffer.from(body) : body;
+  const head = h1Request(`POST ${path}`, [
+    `Authorization: Bearer ${token}`,
+    `Content-Type: ${type}`,
+    `Content-Length: ${bytes.byteLength}`,
+    ...headers,
+  ]);
+  return h1Exchange(service.url, Buffer.concat([Buffer.from(head), bytes]));
+}
+
+/** The refusal in an answer: not the service's fault. */
+function refusedWith(answer: H1Answer | undefined): { status: number; reason: string } {
+  if (answer === undefined) throw new Error("no answer");
+  const { error } = JSON.parse(answer.text);
+  return { status: answer.status, reason: error.reason };
+}
+
+const invalid = { status: 400, reason: "invalid_request" };
+const withMember = (text: string) => `${JSON.stringify(planBody).slice(0, -1)},${text}}`;
+
+describe("JSON", () => {
+  test.each<[string, string | Buffer]>([
+    ["nothing", ""],
+    ["white space", " \r\n\t"],
+    ["an open brace", "{"],
+    ["a scalar", "1"],
+    ["null", "null"],
+    ["an array", "[]"],
+    ["half of a request", JSON.stringify(planBody).slice(0, 40)],
+    ["two requests", JSON.stringify(planBody).repeat(2)],
+    ["a trailing comma", withMember("").replace(",}", ",}")],
+    ["a comment", `/**/${JSON.stringify(planBody)}`],
+    ["single quotes", "{'operation':'protect'}"],
+    ["NaN", withMember('"content_size_bytes":NaN').replace('"content_size_bytes":48213,', "")],
+    ["an exponent beyond numbers", '{"content_size_bytes":1e999}'],
+    ["a fraction", '{"content_size_bytes":0.5}'],
+    ["a number as text", '{"content_size_bytes":"1"}'],
+    ["a long number", `{"content_size_bytes":${"9".repeat(100_000)}}`],
+    ["deep arrays", "[".repeat(100_000)],
+    ["deep arrays, closed", "[".repeat(100_000) + "]".repeat(100_000)],
+    ["deep objects", '{"workload":'.repeat(20_000)],
+    ["deep objects, closed", `${'{"workload":'.repeat(20_000)}1${"}".repeat(20_000)}`],
+    ["a deep attribute", withMember(`"attributes2":${"[".repeat(50_000)}${"]".repeat(50_000)}`)],
+    ["a member twice", withMember('"operation":"protect"')],
+    ["a member twice, once escaped", withMember('"\\u006fperation":"protect"')],
+    ["an inner member twice", '{"workload":{"application":"a","application":"b"}}'],
+    ["an attribute twice", '{"attributes":{"a":"1","a":"2"}}'],
+    ["an attribute twice, once escaped", '{"attributes":{"a":"1","\\u0061":"2"}}'],
+    ["camel case", withMember('"contentDigest":"sha256:ab"')],
+    ["plaintext", withMember('"plaintext":"x"')],
+    ["a prototype", withMember('"__proto__":{"allow":true}')],
+    ["an inner prototype", '{"workload":{"application":"a","__proto__":{"environment":"x"}}}'],
+    ["a constructor", withMember('"constructor":{"prototype":{"allow":true}}')],
+    ["toString", withMember('"toString":"x"')],
+    ["many unknown members", `{${Array.from({ length: 20_000 }, (_, i) => `"m${i}":1`).join(",")}}`],
+    ["bytes that are not UTF-8", Buffer.from('{"purpose":"\xff\xfe"}', "latin1")],
+    ["overlong UTF-8", Buffer.from('{"purpose":"\xc0\xaf"}', "latin1")],
+    ["half a code point at the end", Buffer.from('{"purpose":"\xe2\x82', "latin1")],
+    ["a byte order mark", `\ufeff${JSON.stringify(planBody)}`],
+    ["UTF-16", Buffer.from(JSON.stringify(planBody), "utf16le")],
+    ["U+0000 in a value", withMember('"purpose2":"\\u0000"')],
+    ["U+0000 in a label", JSON.stringify({ ...planBody, labels: ["a\0"] })],
+    ["U+0000 in an attribute key", JSON.stringify({ ...planBody, attributes: { "a\0": "" } })],
+    ["a lone surrogate", JSON.stringify({ ...planBody, purpose: "\ud800" })],
+    ["a lone surrogate in an attribute key", JSON.stringify({ ...planBody, attributes: { "\udc00": "" } })],
+  ])("%s is refused", async (_name, body) => {
+    expect(refusedWith(await onRest(body))).toEqual(invalid);
+    // As canonical protobuf JSON on Connect, which has another parser of messages.
+    const connect = await onRest(body, "application/json", plan.rpcPath);
+    expect(connect?.status).toBe(400);
+  });
+
+  test("attributes may have any name, and stay attributes", async () => {
+    const names = ["__proto__", "constructor", "prototype", "toString", "hasOwnProperty", "toJSON", "then"];
+    const attributes = `{${names.map((name) => `"${name}":"x"`).join(",")}}`;
+    const body = JSON.stringify({ ...planBody, attributes: 0 }).replace('"attributes":0', `"attributes":${attributes}`);
+    const answer = await onRest(body);
+    expect(answer?.status).toBe(200);
+    expect(JSON.parse(answer?.text ?? "")).toMatchObject({ request_summary: { attribute_count: names.length } });
+  });
+
+  test("any text at all is answered", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.json(), fc.string(), fc.uint8Array({ maxLength: 64 })), async (body) => {
+        expect((await onRest(body))?.status).toBe(400);
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe("bodies", () => {
+  test("a body that ends early is nobody's answer", async () => {
+    const connection = await h1Connect(service.url);
+    connection.write(
+      h1Request(`POST ${plan.restPath}`, [
+        `Authorization: Bearer ${token}`,
+        "Content-Type: application/json",
+        "Content-Length: 1000",
+      ]),
+    );
+    connection.write('{"operation"');
+    connection.end();
+    await connection.closed;
+  });
+
+  test("a body that never ends is refused, and its sender cut off", { timeout: 15_000 }, async () => {
+    const connection = await h1Connect(service.url);
+    connection.write(
+      h1Request(`POST ${plan.restPath}`, [
+        `Authorization: Bearer ${token}`,
+        "Content-Type: application/json",
+        "Transfer-Encoding: chunked",
+      ]),
+    );
+    const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
+    const sending = setInterval(() => connection.write(chunk), 1);
+    expect(refusedWith(await connection.next())).toEqual({ status: 413, reason: "body_too_large" });
+    await connection.closed;
+    clearInterval(sending);
+  });
+
+  test("a body that trickles is refused in time", async () => {
+    const connection = await h1Connect(service.url);
+    connection.write(
+      h1Request(`POST ${plan.restPath}`, [
+        `Authorization: Bearer ${token}`,
+        "Content-Type: application/json",
+        "Content-Length: 1000",
+      ]),
+    );
+    const trickle = setInterval(() => connection.write(" "), 20);
+    expect(refusedWith(await connection.next())).toEqual({ status: 408, reason: "request_timeout" });
+    clearInterval(trickle);
+    connection.destroy();
+  });
+
+  test("a body longer than it says is no second request", async () => {
+    const connection = await h1Connect(service.url);
+    const body = JSON.stringify(planBody);
+    connection.write(
+      h1Request(
+        `POST ${plan.restPath}`,
+        [`Authorization: Bearer ${token}`, "Content-Type: application/json", `Content-Length: ${body.length}`],
+        `${body}${body}`,
+      ),
+    );
+    // Node may find out before the first is answered, and then nothing more is said than that.
+    const first = await connection.next();
+    if (first?.status === 200) expect(await connection.next()).toMatchObject({ status: 400 });
+    else expect(first).toMatchObject({ status: 400 });
+    expect(await connection.next()).toBeUndefined();
+  });
+
+  const bomb = Buffer.alloc(100 * mebibyte);
+  const zipped = gzipSync(bomb);
+  test.each([
+    ["Connect in JSON", "application/json", "Content-Encoding", zipped, "gzip"],
+    ["Connect in binary", "application/proto", "Content-Encoding", zipped, "gzip"],
+    ["Connect with brotli", "application/proto", "Content-Encoding", brotliCompressSync(bomb), "br"],
+  ] as const)("a compressed bomb over %s is refused", async (_name, type, header, body, encoding) => {
+    const answer = await onRest(body, type, plan.rpcPath, [`${header}: ${encoding}`]);
+    expect(answer?.status).toBe(429);
+    expect(JSON.parse(answer?.text ?? "")).toMatchObject({ code: "resource_exhausted" });
+  });
+
+  test.each(["application/grpc", "application/grpc-web+proto"])(
+    "a compressed bomb over %s is refused",
+    async (type) => {
+      const { trailers, body } = await onH2({ body: frame(zipped, 1), type, encoding: "gzip" });
+      // gRPC-Web has its trailers in the body.
+      const said = `${trailers["grpc-status"]}${body.toString("latin1")}`;
+      expect(said).toMatch(/^8|grpc-status: 8/);
+    },
+  );
+
+  test.each([
+    ["not gzip", Buffer.from("plain")],
+    ["truncated", gzipSync(planBytes).subarray(0, -9)],
+    ["damaged", gzipSync(planBytes).fill(0xff, 12, 30)],
+    ["nothing", Buffer.alloc(0)],
+  ])("a compressed message that is %s is refused", async (_name, message) => {
+    const overGrpc = await onH2({ body: frame(message, 1), encoding: "gzip" });
+    expect(refusalInTrailers(overGrpc.trailers)).toMatchObject({ reason: "invalid_request" });
+    const overConnect = await onRest(message, "application/proto", plan.rpcPath, ["Content-Encoding: gzip"]);
+    expect(overConnect?.status).toBe(400);
+  });
+
+  test("encodings that are not spoken are refused", async () => {
+    expect(
+      refusedWith(await onRest(zipped, "application/json", plan.restPath, ["Content-Encoding: gzip"])),
+    ).toMatchObject({
+      status: 415,
+    });
+    expect((await onRest("{}", "application/json", plan.rpcPath, ["Content-Encoding: zstd"]))?.status).toBe(501);
+    const overGrpc = await onH2({ body: frame(planBytes, 1), encoding: "zstd" });
+    expect(refusalInTrailers(overGrpc.trailers)).toMatchObject({ reason: "unsupported_encoding" });
+  });
+});
+
+/** Sends one call to protection-plan on an HTTP/2 session of its own. */
+async function onH2(call: { body: Uint8Array; type?: string; encoding?: string }): Promise<H2Answer> {
+  const session = await h2Connect(service.url);
+  const answer = await h2Call(session, {
+    path: plan.rpcPath,
+    headers: {
+      "content-type": call.type ?? "application/grpc",
+      authorization: `Bearer ${token}`,
+      ...(call.encoding !== undefined && { "grpc-encoding": call.encoding }),
+    },
+    body: call.body,
+  });
+  await h2Close(session);
+  return answer;
+}
+
+describe("protobuf", () => {
+  const groups = (depth: number) => Buffer.concat([Buffer.alloc(2 * depth, Buffer.from([0xfb, 0x3f]))]);
+  const nested = (depth: number) => {
+    let message = Buffer.alloc(0);
+    for (let i = 0; i < depth; i++) message = Buffer.concat([Buffer.from([0x12, message.length]), message]);
+    return message;
+  };
+
+  test.each<[string, Uint8Array]>([
+    ["100,000 open groups", groups(100_000)],
+    ["100,000 groups", Buffer.concat([groups(60_000), Buffer.alloc(120_000, Buffer.from([0xfc, 0x3f]))])],
+    ["messages in messages", nested(60)],
+    ["a packed list where none is", Buffer.from([0x0a, 0x03, 1, 2, 3])],
+    ["a string as a number", Buffer.from([0x28, 0x01])],
+    ["a map entry without key", Buffer.from([0x4a, 0x00])],
+    ["field 2^29-1", Buffer.from([0xf8, 0xff, 0xff, 0xff, 0x0f, 0x01])],
+    ["field 2^29", Buffer.from([0x80, 0x80, 0x80, 0x80, 0x10, 0x01])],
+  ])("%s is answered", async (_name, message) => {
+    const { trailers } = await onH2({ body: frame(message) });
+    expect(refusalInTrailers(trailers)).toMatchObject({ reason: "invalid_request" });
+    expect((await onRest(message, "application/proto", plan.rpcPath))?.status).toBe(400);
+  });
+
+  test("any bytes at all are answered, over gRPC, gRPC-Web and Connect", async () => {
+    const session = await h2Connect(service.url);
+    const mutated = fc
+      .tuple(fc.nat(planBytes.length - 1), fc.nat(255))
+      .map(([at, byte]) => Buffer.from(planBytes).fill(byte, at, at + 1));
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.uint8Array({ maxLength: 64 }), mutated), async (message) => {
+        const headers = { authorization: `Bearer ${token}` };
+        const grpc = await h2Call(session, {
+          path: plan.rpcPath,
+          headers: { ...headers, "content-type": "application/grpc" },
+          body: frame(message),
+        });
+        const status = String(grpc.trailers["grpc-status"]);
+        expect(["0", "3"]).toContain(status);
+        const web = await h2Call(session, {
+          path: plan.rpcPath,
+          headers: { ...headers, "content-type": "application/grpc-web+proto" },
+          body: frame(message),
+        });
+        expect(web.body.toString("latin1")).toContain(`grpc-status: ${status}`);
+        const connect = await onRest(message, "application/proto", plan.rpcPath);
+        expect(connect?.status).toBe(status === "0" ? 200 : 400);
+      }),
+      { numRuns: 100 },
+    );
+    await h2Close(session);
+  });
+});
+
+describe("HTTP/1.1", () => {
+  const authorization = () => `Authorization: Bearer ${token}`;
+  const json = "Content-Type: application/json";
+  /** A whole request that a front server might have taken for the body of the one before it. */
+  const smuggled = () => h1Request("GET /v1/sdk/whoami", [authorization()]);
+
+  test.each<[string, () => string]>([
+    [
+      "a length and chunks",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Content-Length: 4", "Transfer-Encoding: chunked"],
+          `0\r\n\r\n${smuggled()}`,
+        ),
+    ],
+    [
+      "chunks and a length",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked", "Content-Length: 4"],
+          `0\r\n\r\n${smuggled()}`,
+        ),
+    ],
+    [
+      "two lengths",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Content-Length: 0", "Content-Length: 60"],
+          smuggled(),
+        ),
+    ],
+    [
+      "two equal lengths",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Content-Length: 0", "Content-Length: 0"],
+          smuggled(),
+        ),
+    ],
+    [
+      "a list of lengths",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: 0, 0"], smuggled()),
+    ],
+    [
+      "a negative length",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: -1"], smuggled()),
+    ],
+    [
+      "a signed length",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: +0"], smuggled()),
+    ],
+    [
+      "a hexadecimal length",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length: 0x0"], smuggled()),
+    ],
+    [
+      "a length beyond numbers",
+      () =>
+        h1Request(`POST ${plan.restPath}`, [authorization(), json, `Content-Length: ${"9".repeat(40)}`], smuggled()),
+    ],
+    [
+      "an unknown transfer coding",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Transfer-Encoding: xchunked"], smuggled()),
+    ],
+    [
+      "chunked not last",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked, identity"],
+          `0\r\n\r\n${smuggled()}`,
+        ),
+    ],
+    [
+      "two transfer codings",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked", "Transfer-Encoding: identity"],
+          `0\r\n\r\n${smuggled()}`,
+        ),
+    ],
+    [
+      "a transfer coding after a vertical tab",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: \x0bchunked"],
+          `0\r\n\r\n${smuggled()}`,
+        ),
+    ],
+    [
+      "a space before the colon",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length : 0"], smuggled()),
+    ],
+    [
+      "a folded header",
+      () =>
+        h1Request(`POST ${plan.restPath}`, [authorization(), json, "X-Fold: a\r\n b", "Content-Length: 0"], smuggled()),
+    ],
+    [
+      "a folded length",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length:\r\n 0"], smuggled()),
+    ],
+    [
+      "a bare line feed",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "X-A: b\nTransfer-Encoding: chunked", "Content-Length: 0"],
+          smuggled(),
+        ),
+    ],
+    [
+      "a bare carriage return",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "X-A: b\rTransfer-Encoding: chunked", "Content-Length: 0"],
+          smuggled(),
+        ),
+    ],
+    [
+      "a null byte in a header",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "X-A: \0", "Content-Length: 0"], smuggled()),
+    ],
+    [
+      "a header without a colon",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Content-Length", "X: 0"], smuggled()),
+    ],
+    [
+      "a chunk size beyond numbers",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked"],
+          `${"F".repeat(20)}\r\n`,
+        ),
+    ],
+    [
+      "a chunk size of minus one",
+      () => h1Request(`POST ${plan.restPath}`, [authorization(), json, "Transfer-Encoding: chunked"], "-1\r\n"),
+    ],
+    [
+      "a chunk longer than it says",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked"],
+          `1\r\n{}\r\n0\r\n\r\n${smuggled()}`,
+        ),
+    ],
+    [
+      "a chunk ended by a line feed",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked"],
+          `2\n{}\n0\n\n${smuggled()}`,
+        ),
+    ],
+    [
+      "endless chunk extensions",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked"],
+          `1;${"a".repeat(100_000)}\r\n`,
+        ),
+    ],
+    [
+      "chunks over HTTP/1.0",
+      () =>
+        h1Request(
+          `POST ${plan.restPath}`,
+          [authorization(), json, "Transfer-Encoding: chunked", "Content-Length: 5"],
+          `0\r\n\r\n${smuggled()}`,
+        ).replace("HTTP/1.1", "HTTP/1.0"),
+    ],
+    ["a version from the future", () => smuggled().replace("HTTP/1.1", "HTTP/3.0")],
+    ["no version", () => "GET /v1/sdk/whoami\r\n\r\n"],
+    ["a space in the path", () => smuggled().replace("whoami", "who ami")],
+    ["a method of no standard", () => smuggled().replace("GET", "BREW")],
+    ["a TLS handshake", () => "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
+    ["garbage", () => "\x00\xff\x00\xff\r\n\r\n"],
+    ["a preface that goes wrong", () => "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"],
+  ])("%s ends the connection, and smuggles nothing", async (_name, request) => {
+    const connection = await h1Connect(service.url);
+    connection.write(request());
+    const answer = await connection.next();
+    if (answer !== undefined) {
+      expect(refusedWith(answer)).toEqual(invalid);
+      expect(answer.headers.get("cache-control")).toBe("no-store");
+    }
+    expect(await connection.next()).toBeUndefined();
+  });
+
+  test.each<[string, () => string[]]>([
+    ["40 KiB of one header", () => [`X-Long: ${"a".repeat(40_000)}`]],
+    ["40 KiB of headers", () => Array.from({ length: 400 }, (_, i) => `X-${i}: ${"a".repeat(100)}`)],
+    ["40 KiB of path", () => []],
+  ])("%s are refused", async (name, headers) => {
+    const line = name.includes("path") ? `GET /v1/sdk/whoami?${"a".repeat(40_000)}` : "GET /v1/sdk/whoami";
+    expect(await h1Exchange(service.url, h1Request(line, headers()))).toMatchObject({ status: 431 });
+  });
+
+  test("hundreds of small headers are fine, and 20 KiB of path are no route", async () => {
+    const many = Array.from({ length: 400 }, (_, i) => `X${i}: a`);
+    const answer = await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", [authorization(), ...many]));
+    expect(answer?.status).toBe(200);
+    const long = h1Request(`GET /${"a".repeat(20_000)}`, [authorization()]);
+    expect(refusedWith(await h1Exchange(service.url, long))).toMatchObject({ status: 404 });
+  });
+
+  test.each([
+    "//",
+    "/%",
+    "/%ff",
+    "/%00",
+    "/v1/sdk/whoami%00",
+    "/v1/sdk/%2e%2e/whoami",
+    "/v1/sdk/whoami;a=b",
+    "/__proto__",
+    "/constructor/prototype",
+    "/platform.sdk.v1.DiscoveryService/",
+    "http://[::1/v1/sdk/whoami",
+  ])("the target %s is no route", async (target) => {
+    const answer = await h1Exchange(service.url, h1Request(`GET ${target}`, [authorization()]));
+    expect(refusedWith(answer)).toMatchObject({ status: 404, reason: "no_route" });
+  });
+
+  test.each([
+    [["Host: localhost", "Connection: Upgrade", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"]],
+    [["Host: localhost", "Connection: Upgrade", "Upgrade: websocket"]],
+    [["Host: localhost", "Expect: 200-ok"]],
+  ])("%j is answered on every route", async (headers) => {
+    for (const path of ["/v1/sdk/whoami", "/platform.sdk.v1.DiscoveryService/WhoAmI", "/nowhere"]) {
+      const lines = [`POST ${path} HTTP/1.1`, ...headers, authorization(), json, "Content-Length: 2", "", "{}"];
+      const answer = await h1Exchange(service.url, lines.join("\r\n"));
+      expect(answer?.status).toBeGreaterThanOrEqual(200);
+      expect(answer?.status).toBeLessThan(500);
+    }
+  });
+
+  test.each([
+    ["HTTP/1.1", []],
+    ["HTTP/1.0", []],
+    ["HTTP/1.1", ["Host: a", "Host: b"]],
+    ["HTTP/1.1", ["Host: "]],
+    ["HTTP/1.1", ["Host: ["]],
+    ["HTTP/1.1", ["Host: a b"]],
+    ["HTTP/1.1", ["Host: a@b"]],
+    ["HTTP/1.1", ["Host: a/b"]],
+    ["HTTP/1.1", ["Host: \xff"]],
+  ])("%s with %j as its host is refused on every route", async (version, headers) => {
+    for (const path of ["/v1/sdk/whoami", "/platform.sdk.v1.DiscoveryService/WhoAmI", "/nowhere"]) {
+      const lines = [`POST ${path} ${version}`, ...headers, authorization(), json, "Content-Length: 2", "", "{}"];
+      expect(refusedWith(await h1Exchange(service.url, lines.join("\r\n")))).toEqual(invalid);
+    }
+  });
+
+  test("CONNECT opens no tunnel", async () => {
+    const connection = await h1Connect(service.url);
+    connection.write(h1Request("CONNECT localhost:80", [authorization()]));
+    const answer = await connection.next();
+    if (answer !== undefined) expect(answer.status).toBeGreaterThanOrEqual(400);
+    await connection.closed;
+  });
+
+  test("pipelined requests are answered in order", async () => {
+    const connection = await h1Connect(service.url);
+    const one = (id: number) => h1Request("GET /v1/sdk/whoami", [authorization(), `X-Request-Id: p${id}`]);
+    connection.write(Array.from({ length: 200 }, (_, id) => one(id)).join(""));
+    for (let id = 0; id < 200; id++) expect((await connection.next())?.headers.get("x-request-id")).toBe(`p${id}`);
+    connection.destroy();
+  });
+
+  test("500 connections that come and go", async () => {
+    await Promise.all(
+      Array.from({ length: 500 }, async (_, i) => {
+        const connection = await h1Connect(service.url);
+        if (i % 3 === 1) connection.write("GET /v1/sdk/whoami HTTP/1.1\r\n");
+        if (i % 3 === 2) connection.write("PRI * ");
+        connection.destroy();
+      }),
+    );
+  });
+});
+
+describe("HTTP/2", () => {
+  /** Opens a connection by hand and reads nothing more than its end. */
+  async function raw(bytes: readonly Uint8Array[]): Promise<H1Connection> {
+    const connection = await h1Connect(service.url);
+    connection.write(Buffer.concat([h2Preface, h2Frame(4, 0, 0), ...bytes]));
+    return connection;
+  }
+
+  const headers = (streamId: number, flags = 0x5) => h2Frame(1, flags, streamId, h2RequestHeaders("/v1/sdk/whoami"));
+
+  test.each<[string, Uint8Array[]]>([
+    ["headers on stream 0", [h2Frame(1, 0x5, 0, Buffer.from([0x82]))]],
+    ["an even stream", [headers(2)]],
+    ["data on an idle stream", [h2Frame(0, 0, 1, Buffer.from("x"))]],
+    ["a frame over the limit", [h2Frame(0, 0, 1, Buffer.alloc(20_000))]],
+    ["padding longer than the frame", [h2Frame(1, 0x0d, 1, Buffer.from([0xff, 0x82]))]],
+    ["headers that no table has", [h2Frame(1, 0x5, 1, Buffer.from([0xff, 0xff, 0xff, 0x7f]))]],
+    ["a push promise", [h2Frame(5, 0x4, 1, Buffer.from([0, 0, 0, 2, 0x82]))]],
+    ["a settings frame of odd length", [h2Frame(4, 0, 0, Buffer.alloc(5))]],
+    ["a settings acknowledgement with content", [h2Frame(4, 1, 0, Buffer.alloc(6))]],
+    [
+      "a window of 2^31",
+      [
+        h2Frame(8, 0, 0, Buffer.from([0x7f, 0xff, 0xff, 0xff])),
+        h2Frame(8, 0, 0, Buffer.from([0x7f, 0xff, 0xff, 0xff])),
+      ],
+    ],
+    ["a window update of nothing", [h2Frame(8, 0, 0, Buffer.alloc(4))]],
+    ["a ping of seven bytes", [h2Frame(6, 0, 0, Buffer.alloc(7))]],
+    ["a continuation of nothing", [h2Frame(9, 0x4, 1, Buffer.from([0x82]))]],
+    ["another frame between headers", [headers(1, 0x1), h2Frame(6, 0, 0, Buffer.alloc(8))]],
+    ["10,000 continuations", [headers(1, 0x1), ...Array(10_000).fill(h2Frame(9, 0, 1, Buffer.from([0x82])))]],
+    ["garbage", [Buffer.alloc(4096, 0xff)]],
+  ])("%s ends the connection", async (_name, bytes) => {
+    const connection = await raw(bytes);
+    await connection.closed;
+  });
+
+  test.each<[string, Uint8Array[]]>([
+    ["10,000 pings", Array(10_000).fill(h2Frame(6, 0, 0, Buffer.alloc(8)))],
+    ["10,000 settings", Array(10_000).fill(h2Frame(4, 0, 0, Buffer.from([0, 3, 0, 0, 0, 100])))],
+    ["10,000 empty data frames", [headers(1, 0x4), ...Array(10_000).fill(h2Frame(0, 0, 1))]],
+    ["streams that go back", [headers(5), headers(3)]],
+    ["10,000 priorities", Array(10_000).fill(h2Frame(2, 0, 3, Buffer.from([0, 0, 0, 0, 16])))],
+    ["10,000 frames of an unknown type", Array(10_000).fill(h2Frame(0xbe, 0, 0, Buffer.alloc(8)))],
+    [
+      "10,000 streams, each reset at once",
+      Array.from({ length: 10_000 }, (_, i) =>
+        Buffer.concat([headers(2 * i + 1), h2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, 8]))]),
+      ),
+    ],
+  ])("%s are survived", async (_name, bytes) => {
+    const connection = await raw(bytes);
+    // Served once all of that is read: another caller, and then this one's own end.
+    expect((await rest(`${service.url}/v1/sdk/whoami`, { token })).status).toBe(200);
+    connection.end();
+    await connection.closed;
+  });
+
+  test("a caller without window that asks again and again is held to its streams", async () => {
+    // SETTINGS_INITIAL_WINDOW_SIZE 0: no answer's body can leave.
+    const noWindow = h2Frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]));
+    const connection = await raw([noWindow, ...Array.from({ length: 1_000 }, (_, i) => headers(2 * i + 1))]);
+    expect((await rest(`${service.url}/v1/sdk/whoami`, { token })).status).toBe(200);
+    connection.destroy();
+  });
+
+  test("more streams than allowed are served in turn", async () => {
+    const session = await h2Connect(service.url);
+    const headers = { "content-type": "application/grpc", authorization: `Bearer ${token}` };
+    const path = "/platform.sdk.v1.DiscoveryService/WhoAmI";
+    const answers = await Promise.all(
+      Array.from({ length: 600 }, () => h2Call(session, { path, headers, body: frame(Buffer.alloc(0)) })),
+    );
+    expect(answers.every(({ trailers }) => trailers["grpc-status"] === "0")).toBe(true);
+    await h2Close(session);
+  });
+
+  test("too many and too long headers are refused", async () => {
+    const session = await h2Connect(service.url);
+    const path = "/v1/sdk/whoami";
+    const many = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`x-${i}`, "a"]));
+    for (const headers of [many, { "x-long": "a".repeat(60_000) }]) {
+      const answer = await h2Call(session, { method: "GET", path, headers });
+      expect([0, 401, 431]).toContain(answer.status);
+    }
+    await h2Close(session);
+  });
+
+  test.each(["CONNECT", "TRACE", "BREW", "HEAD"])("%s is answered or refused", async (method) => {
+    const session = await h2Connect(service.url);
+    const stream = session.request(
+      method === "CONNECT" ? { ":method": method, ":authority": "a:1" } : { ":method": method, ":path": plan.rpcPath },
+      { endStream: true },
+    );
+    const status = await new Promise<number>((resolve) => {
+      stream.on("response", ({ ":status": code }) => resolve(Number(code)));
+      stream.on("error", () => resolve(0));
+      stream.on("close", () => resolve(0));
+    });
+    expect(status).toBeLessThan(500);
+    session.destroy();
+  });
+
+  test("callers that hang up in the middle of their calls", async () => {
+    await Promise.all(
+      Array.from({ length: 50 }, async (_, i) => {
+        const session = await h2Connect(service.url);
+        const calls = Array.from({ length: 5 }, () =>
+          h2Call(session, {
+            path: plan.rpcPath,
+            headers: {
+              "content-type": i % 2 === 0 ? "application/grpc" : "Application/grpc",
+              authorization: `Bearer ${token}`,
+            },
+            body: frame(planBytes),
+            unfinished: i % 3 === 0,
+          }),
+        );
+        session.destroy();
+        await Promise.all(calls);
+      }),
+    );
+  });
+});
+
+describe("in the end", () => {
+  test("whoever says too little is cut off", { timeout: 30_000 }, async () => {
+    expect(refusedWith(await reluctant.slowHeaders.next())).toMatchObject({ status: 408, reason: "request_timeout" });
+    await Promise.all([reluctant.silent.closed, reluctant.slowHeaders.closed, reluctant.partialPreface.closed]);
+  });
+
+  test("large bodies over the limit cost nothing that stays", async () => {
+    for (let i = 0; i < 20; i++) {
+      expect((await onRest(Buffer.alloc(maxBodyBytes + 1, " ")))?.status).toBe(413);
+      const { trailers } = await onH2({ body: frame(Buffer.alloc(maxBodyBytes * 2)) });
+      expect(trailers["grpc-status"]).toBe("8");
+    }
+  });
+
+  test("memory is what it was", async () => {
+    process.stdout.write(`resident: ${baselineBytes >> 20} MiB at first, ${service.residentBytes() >> 20} MiB now\n`);
+    await expect.poll(() => service.residentBytes() - baselineBytes, { timeout: 10_000 }).toBeLessThan(192 * mebibyte);
+  });
+
+  test("the process stops when it is told to, and waits for nothing", async () => {
+    const own = service;
+    service = await startService(directory, serviceSettings(directory, issuer.url));
+    seenLines = 0;
+    const stoppedAt = performance.now();
+    own.child.kill("SIGTERM");
+    expect(await own.ended).toEqual({ code: 0, signal: null });
+    expect(performance.now() - stoppedAt).toBeLessThan(3_000);
+  });
+});

@@ -1,0 +1,211 @@
+/** Callers whom a trusted ingress names in headers: what counts, on the JSON routes and over gRPC. */
+import type { ClientHttp2Session } from "node:http2";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { h1Exchange, h1Request } from "../harness/h1.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+
+/** Names and values in their order; a name may come twice. */
+type Lines = readonly (readonly [string, string])[];
+
+const good: Lines = [
+  ["x-svc-tenant-id", "tenant-a"],
+  ["x-svc-user-id", "payroll-service"],
+  ["x-svc-subject", "client 1"],
+  ["x-svc-scopes", "platform-api.access evidence.write"],
+];
+const replaced = (name: string, ...values: string[]): Lines => [
+  ...good.filter(([candidate]) => candidate !== name),
+  ...values.map((value) => [name, value] as const),
+];
+
+interface Edge {
+  readonly gateway: Gateway;
+  readonly session: ClientHttp2Session;
+  stop(): Promise<void>;
+}
+
+async function startEdge(env: Record<string, string>): Promise<Edge> {
+  const gateway = await startGateway({ env });
+  const session = await h2Connect(gateway.url);
+  return {
+    gateway,
+    session,
+    async stop() {
+      await h2Close(session);
+      await gateway.stop();
+    },
+  };
+}
+
+/** Reason of the refusal, the same on both protocols; undefined where both let the call in. */
+async function reasonFor({ gateway, session }: Edge, lines: Lines): Promise<string | undefined> {
+  const headers = lines.map(([name, value]) => `${name}: ${value}`);
+  const answer = await h1Exchange(gateway.url, h1Request("GET /v1/sdk/whoami", headers));
+  const { trailers } = await h2Call(session, {
+    path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
+    headers: { "content-type": "application/grpc", ...grouped(lines) },
+    body: frame(Buffer.alloc(0)),
+  });
+  const refusal = refusalInTrailers(trailers);
+  const body = JSON.parse(answer?.text ?? "");
+  expect(refusal?.reason).toBe(body.error?.reason);
+  expect(answer?.status).toBe(refusal === undefined ? 200 : refusal.code === "unauthenticated" ? 401 : 403);
+  expect(answer?.headers.get("www-authenticate")).toBe(trailers["www-authenticate"]);
+  return refusal?.reason;
+}
+
+function grouped(lines: Lines): Record<string, string[]> {
+  const headers: Record<string, string[]> = {};
+  for (const [name, value] of lines) {
+    const key = name.toLowerCase();
+    headers[key] = [...(headers[key] ?? []), value];
+  }
+  return headers;
+}
+
+describe("trusted_headers", () => {
+  let edge: Edge;
+  beforeAll(async () => {
+    edge = await startEdge({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.1" });
+  });
+  afterAll(() => edge.stop());
+
+  test("the caller is whom the ingress names, and discovery says how", async () => {
+    const { body } = await rest(`${edge.gateway.url}/v1/sdk/capabilities`, { headers: Object.fromEntries(good) });
+    expect(body).toMatchObject({
+      auth_mode: "trusted_headers",
+      auth_configuration: { mode: "bearer_token_validation", proof_of_possession: "none", oidc_issuer_ready: false },
+      caller: {
+        tenant_id: "tenant-a",
+        principal_id: "payroll-service",
+        subject: "client 1",
+        auth_source: "trusted_headers",
+        scopes: ["platform-api.access", "evidence.write"],
+      },
+    });
+    expect(body.auth_configuration).not.toHaveProperty("oidc_issuer");
+    expect((await fetch(`${edge.gateway.opsUrl}/readyz`)).status).toBe(200);
+  });
+
+  test.each<[string, Lines, string | undefined]>([
+    ["names in odd case", good.map(([name, value]) => [name.toUpperCase(), value]), undefined],
+    ["a token besides, which this mode does not look at", [...good, ["authorization", "Bearer abc"]], undefined],
+    ["no identity at all", [], "missing_token"],
+    ["a token alone", [["authorization", "Bearer abc"]], "missing_token"],
+    ["no scopes that this route needs", replaced("x-svc-scopes", "evidence.write"), "missing_scope"],
+    ["the tenant twice, the same", replaced("x-svc-tenant-id", "tenant-a", "tenant-a"), "invalid_token"],
+    ["the tenant twice, another", replaced("x-svc-tenant-id", "tenant-a", "tenant-b"), "invalid_token"],
+    ["the tenant twice, in two cases", [...good, ["X-Svc-Tenant-Id", "tenant-b"]], "invalid_token"],
+    ["the tenant joined", replaced("x-svc-tenant-id", "tenant-a, tenant-b"), "invalid_token"],
+    ["the user twice", replaced("x-svc-user-id", "a", "b"), "invalid_token"],
+    ["the subject joined", replaced("x-svc-subject", "a, b"), "invalid_token"],
+    ["the scopes twice", replaced("x-svc-scopes", "platform-api.access", "keys.use"), "invalid_token"],
+    ["no tenant", replaced("x-svc-tenant-id"), "invalid_token"],
+    ["no user", replaced("x-svc-user-id"), "invalid_token"],
+    ["no subject", replaced("x-svc-subject"), "invalid_token"],
+    ["no scopes header", replaced("x-svc-scopes"), "invalid_token"],
+    ["a letter beyond ASCII", replaced("x-svc-user-id", "p\u00e4yroll"), "invalid_token"],
+    ["a name too long", replaced("x-svc-user-id", "a".repeat(257)), "invalid_token"],
+    ["a tenant that is a path", replaced("x-svc-tenant-id", "../tenant-a"), "invalid_token"],
+    ["a trailer announced", [...good, ["trailer", "X-Svc-Tenant-Id"]], "invalid_token"],
+    ["names with underscores", good.map(([name, value]) => [name.replaceAll("-", "_"), value]), "missing_token"],
+  ])("%s: %s %s", async (_name, lines, reason) => {
+    expect(await reasonFor(edge, lines)).toBe(reason);
+  });
+
+  test("identity in the trailers is none", async () => {
+    const { trailers } = await h2Call(edge.session, {
+      path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
+      headers: { "content-type": "application/grpc" },
+      body: frame(Buffer.alloc(0)),
+      trailers: Object.fromEntries(good),
+    });
+    expect(refusalInTrailers(trailers)?.reason).toBe("missing_token");
+    const head = h1Request("POST /v1/sdk/evidence", ["content-type: application/json", "transfer-encoding: chunked"]);
+    const body = `2\r\n{}\r\n0\r\n${good.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
+    expect((await h1Exchange(edge.gateway.url, head + body))?.text).toContain("missing_token");
+  });
+
+  test("nothing is remembered of the connection's earlier calls", async () => {
+    const call = async (lines: Lines) => {
+      const { trailers } = await h2Call(edge.session, {
+        path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
+        headers: { "content-type": "application/grpc", ...grouped(lines) },
+        body: frame(Buffer.alloc(0)),
+      });
+      return refusalInTrailers(trailers)?.reason;
+    };
+    expect([await call(good), await call([]), await call(good)]).toEqual([undefined, "missing_token", undefined]);
+  });
+});
+
+describe("bearer_token_or_trusted_headers", () => {
+  let edge: Edge;
+  let token: string;
+  beforeAll(async () => {
+    edge = await startEdge({
+      SVC_AUTH_MODE: "bearer_token_or_trusted_headers",
+      SVC_TRUSTED_PROXIES: "127.0.0.1",
+    });
+    token = await edge.gateway.token();
+  });
+  afterAll(() => edge.stop());
+  const authorization = (value: string) => ["authorization", value] as const;
+
+  test.each<[string, () => Lines, string | undefined]>([
+    ["headers alone", () => good, undefined],
+    ["a token alone", () => [authorization(`Bearer ${token}`)], undefined],
+    ["both, of one tenant", () => [...good, authorization(`Bearer ${token}`)], undefined],
+    [
+      "both, of two tenants",
+      () => [...replaced("x-svc-tenant-id", "tenant-b"), authorization(`Bearer ${token}`)],
+      "tenant_mismatch",
+    ],
+    [
+      "both, the tenant header twice",
+      () => [...replaced("x-svc-tenant-id", "tenant-a", "tenant-b"), authorization(`Bearer ${token}`)],
+      "tenant_mismatch",
+    ],
+    ["a bad token and good headers", () => [...good, authorization("Bearer abc")], "invalid_token"],
+    ["another scheme and good headers", () => [...good, authorization("Basic abc")], "missing_token"],
+    ["an empty Authorization and good headers", () => [...good, authorization("")], "missing_token"],
+    [
+      "two tokens and good headers",
+      () => [...good, authorization(`Bearer ${token}`), authorization(`Bearer ${token}`)],
+      "invalid_token",
+    ],
+  ])("%s", async (_name, lines, reason) => {
+    // A client of HTTP/2 refuses to send the header twice; over HTTP/1.1 the bytes are ours.
+    if (_name !== "two tokens and good headers") return expect(await reasonFor(edge, lines())).toBe(reason);
+    const headers = lines().map(([name, value]) => `${name}: ${value}`);
+    const answer = await h1Exchange(edge.gateway.url, h1Request("GET /v1/sdk/whoami", headers));
+    expect(JSON.parse(answer?.text ?? "").error.reason).toBe(reason);
+  });
+
+  test("the token's caller is the caller where both are there", async () => {
+    const headers = Object.fromEntries(replaced("x-svc-user-id", "somebody-else"));
+    const { body } = await rest(`${edge.gateway.url}/v1/sdk/whoami`, { token, headers });
+    expect(body.caller).toMatchObject({ principal_id: "payroll-service", auth_source: "bearer_token" });
+  });
+});
+
+describe("from an address that is not the ingress'", () => {
+  let edge: Edge;
+  beforeAll(async () => {
+    edge = await startEdge({ SVC_AUTH_MODE: "trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.2" });
+  });
+  afterAll(() => edge.stop());
+
+  test("identity headers are ignored, counted and logged without their values", async () => {
+    expect(await reasonFor(edge, good)).toBe("missing_token");
+    const forwarded: Lines = [...good, ["x-forwarded-for", "127.0.0.2"], ["forwarded", "for=127.0.0.2"]];
+    expect(await reasonFor(edge, forwarded)).toBe("missing_token");
+    const metrics = await (await fetch(`${edge.gateway.opsUrl}/metrics`)).text();
+    expect(metrics).toContain("svc_identity_headers_ignored_total 4");
+    const logged = edge.gateway.logged.join("");
+    expect(logged).toContain("identity headers of an untrusted peer ignored");
+    expect(logged).not.toContain("payroll-service");
+  });
+});

@@ -1,0 +1,113 @@
+/** The tile API of the operator listener, read as C2SP tlog-tiles clients read it. */
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { openCheckpoint } from "../../src/ledger/checkpoint.ts";
+import { parseVerifierKey } from "../../src/ledger/note-keys.ts";
+import type { GivenReceipt } from "../../src/ledger/receipt.ts";
+import { parseBase64 } from "../../src/ledger/text-forms.ts";
+import { parseTlogProof } from "../../src/ledger/tlog-proof.ts";
+import { leafHash } from "../../src/ledger/tree.ts";
+import { verifyConsistency } from "../../src/ledger/tree-verify.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+
+let gateway: Gateway;
+let log: { name: string; origin: string; size: number; verifier_keys: string[] };
+const receipts: GivenReceipt[] = [];
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  const token = await gateway.token();
+  const body = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body;
+  for (let count = 0; count < 5; count++)
+    receipts.push((await rest(`${gateway.url}/v1/sdk/evidence`, { token, body })).body.ingestion.receipt);
+  const listed = (await (await fetch(`${gateway.opsUrl}/ledger`)).json()) as { logs: [typeof log] };
+  [log] = listed.logs;
+});
+afterAll(() => gateway.stop());
+
+const get = (path: string) => fetch(`${gateway.opsUrl}/ledger/${path}`);
+const bytesOf = async (path: string) => Buffer.from(await (await get(path)).arrayBuffer());
+
+test("the list names the log as receipts do", () => {
+  expect(log).toMatchObject({ origin: receipts[0]?.log_origin, size: 6 });
+  expect(log.origin.endsWith(`/${log.name}`)).toBe(true);
+});
+
+test("the checkpoint is signed by the published key, and holds what was answered", async () => {
+  const response = await get(`${log.name}/checkpoint`);
+  expect(response.headers.get("content-type")).toBe("text/plain; charset=utf-8");
+  expect(response.headers.get("cache-control")).toBe("no-store");
+  const verifier = parseVerifierKey(log.verifier_keys[0] ?? "");
+  if (verifier === undefined) throw new Error("no verifier");
+  const text = await response.text();
+  expect(openCheckpoint(text, verifier)).toMatchObject({ origin: log.origin, size: 6 });
+  // Signing is deterministic: this is the checkpoint of the newest receipt.
+  expect(parseTlogProof(receipts.at(-1)?.proof ?? "").checkpoint).toBe(text);
+});
+
+test("tiles and entries are served in every width that the log has reached", async () => {
+  const whole = await bytesOf(`${log.name}/tile/0/000.p/6`);
+  expect(whole).toHaveLength(6 * 32);
+  for (let width = 1; width <= 6; width++)
+    expect(await bytesOf(`${log.name}/tile/0/000.p/${width}`)).toEqual(whole.subarray(0, width * 32));
+  const entries = await get(`${log.name}/tile/entries/000.p/6`);
+  expect(entries.headers.get("content-type")).toBe("application/octet-stream");
+  expect(entries.headers.get("cache-control")).toContain("immutable");
+  let rest = Buffer.from(await entries.arrayBuffer());
+  for (let index = 0; index < 6; index++) {
+    const end = 2 + rest.readUInt16BE(0);
+    expect(Buffer.from(leafHash(rest.subarray(2, end)))).toEqual(whole.subarray(index * 32, (index + 1) * 32));
+    rest = rest.subarray(end);
+  }
+  expect(rest).toHaveLength(0);
+});
+
+test.each([
+  "tile/0/000",
+  "tile/0/000.p/7",
+  "tile/0/001.p/1",
+  "tile/1/000.p/1",
+  "tile/entries/000",
+  "tile/0/0",
+  "tile/0/000.p/06",
+  "consistency?from=1&to=7",
+  "consistency?from=3&to=2",
+  "nothing",
+])("%s is a real 404", async (path) => {
+  const response = await get(`${log.name}/${path}`);
+  expect(response.status).toBe(404);
+  expect(await response.json()).toMatchObject({ status: "error", error: { reason: "no_route" } });
+});
+
+test.each(["0".repeat(32), "x", "..", "%00", join("a", "b")])("a log named %j is not there", async (name) => {
+  expect((await get(`${name}/checkpoint`)).status).toBe(404);
+});
+
+test("any two receipts are shown to be of one log", async () => {
+  const head = (receipt: GivenReceipt | undefined) => {
+    const { checkpoint } = parseTlogProof(receipt?.proof ?? "");
+    const [, size, root] = checkpoint.split("\n");
+    return { size: Number(size), root: parseBase64(root ?? "") ?? new Uint8Array() };
+  };
+  const [first, second] = [head(receipts[1]), head(receipts[4])];
+  const text = await (await get(`${log.name}/consistency?from=${first.size}&to=${second.size}`)).text();
+  const proof = text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => parseBase64(line) ?? new Uint8Array());
+  expect(verifyConsistency(first, second, proof)).toBe(true);
+  expect((await get(`${log.name}/consistency?from=x&to=2`)).status).toBe(400);
+});
+
+test("off loopback only health and metrics are open", async () => {
+  const open = await startGateway({ env: { SVC_OPS_LISTEN: "0.0.0.0:0" } });
+  try {
+    const url = open.opsUrl.replace("0.0.0.0", "127.0.0.1");
+    expect((await fetch(`${url}/livez`)).status).toBe(200);
+    expect((await fetch(`${url}/ledger`)).status).toBe(404);
+    expect((await fetch(`${url}/ledger/${log.name}/checkpoint`)).status).toBe(404);
+  } finally {
+    await open.stop();
+  }
+});

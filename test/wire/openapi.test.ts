@@ -1,0 +1,213 @@
+/** The published pages of a real gateway, and its answers against its document. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { expectAnswerInDocument } from "../harness/openapi.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the document is data.
+type Any = any;
+
+let gateway: Gateway;
+let token: string;
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  token = await gateway.token();
+});
+afterAll(() => gateway.stop());
+
+/** Fetches a page, its whole body included: a connection with an unread body would hold up the end of the test. */
+async function page(path: string, init: RequestInit = {}, from = gateway) {
+  const response = await fetch(new URL(path, `${from.url}/`), init);
+  const { status, headers } = response;
+  return { status, headers, text: await response.text() };
+}
+
+const fetchJson = async (path: string): Promise<Any> => JSON.parse((await page(path)).text);
+
+describe("the document", () => {
+  test("is served without credentials, the same in both forms", async () => {
+    const json = await page("/openapi.json");
+    const yaml = await page("/openapi.yaml");
+    expect([json.status, json.headers.get("content-type")]).toEqual([200, "application/json"]);
+    expect([yaml.status, yaml.headers.get("content-type")]).toEqual([200, "application/yaml"]);
+    expect(parse(yaml.text)).toEqual(JSON.parse(json.text));
+  });
+
+  test("is revalidated by its entity tag", async () => {
+    const first = await page("/openapi.json");
+    const etag = first.headers.get("etag") ?? "";
+    expect(first.headers.get("cache-control")).toBe("no-cache");
+    for (const known of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+      const again = await page("/openapi.json", { headers: { "if-none-match": known } });
+      expect([again.status, again.headers.get("etag"), again.text]).toEqual([304, etag, ""]);
+    }
+    const changed = await page("/openapi.json", { headers: { "if-none-match": '"other"' } });
+    expect(changed.status).toBe(200);
+  });
+
+  test("tells the scopes that capabilities tells", async () => {
+    const document = await fetchJson("/openapi.json");
+    const { body } = await rest(`${gateway.url}/v1/sdk/capabilities`, { token });
+    expect(Object.keys(document.paths)).toEqual(body.routes.map(({ route }: Any) => route));
+    for (const { route, required_scopes } of body.routes) {
+      const operation = document.paths[route].get ?? document.paths[route].post;
+      expect(operation["x-required-scopes"]).toEqual([...body.default_required_scopes, ...required_scopes]);
+    }
+  });
+
+  test("its examples are what the service answers", async () => {
+    const document = await fetchJson("/openapi.json");
+    for (const [path, item] of Object.entries<Any>(document.paths)) {
+      const operation = item.get ?? item.post;
+      const answers = operation.responses["200"].content["application/json"].examples;
+      for (const [name, { value }] of Object.entries<Any>(answers)) {
+        const body = operation.requestBody?.content["application/json"].examples[name].value;
+        const headers = { "x-svc-receipt": "brief" };
+        const answer = await rest(gateway.url + path, { token, headers, ...(body !== undefined && { body }) });
+        expectAnswerInDocument(path, answer.status, answer.headers, answer.body);
+        expect({ path, name, status: answer.status, body: answer.body }).toMatchObject({ status: 200 });
+        expect({ path, name, answer: comparable(answer.body) }).toEqual({ path, name, answer: comparable(value) });
+      }
+    }
+  });
+});
+
+/** An answer without what differs from deployment to deployment and from call to call. */
+function comparable(answer: Any): Any {
+  const { subject: _subject, ...caller } = answer.caller;
+  const copy = structuredClone({ ...answer, caller });
+  if (copy.auth_configuration !== undefined) copy.auth_configuration = Object.keys(copy.auth_configuration);
+  for (const domain of copy.platform_domains ?? []) if (domain.domain === "policy") domain.reason = "";
+  const recorded = copy.decision ?? copy.registration ?? copy.ingestion;
+  if (recorded !== undefined) recorded.receipt = Object.keys(recorded.receipt);
+  if (copy.decision !== undefined) {
+    const { policy_inputs } = copy.decision;
+    Object.assign(copy.decision, { decision_id: "", policy_revision: "" });
+    // The policy set decides what it reads; the example shows some of it.
+    if (policy_inputs !== undefined) copy.decision.policy_inputs = policy_inputs.length > 0;
+  }
+  return copy;
+}
+
+describe("refusals", () => {
+  const refused: [string, string, Parameters<typeof rest>[1], number][] = [
+    ["no token", "/v1/sdk/whoami", {}, 401],
+    ["a bad token", "/v1/sdk/whoami", { token: "no.such.token" }, 401],
+    ["another method", "/v1/sdk/whoami", { method: "DELETE" }, 405],
+    ["no such path", "/v1/sdk/nothing", {}, 404],
+  ];
+  test.each(refused)("%s is in the document", async (_name, path, init, status) => {
+    const answer = await rest(gateway.url + path, init);
+    expect(answer.status).toBe(status);
+    expectAnswerInDocument(path, answer.status, answer.headers, answer.body);
+  });
+
+  test("so are those that need a token", async () => {
+    const path = "/v1/sdk/protection-plan";
+    const narrow = await gateway.token({ scope: "platform-api.access" });
+    const cases: [number, Parameters<typeof rest>[1]][] = [
+      [400, { token, body: "{" }],
+      [400, { token, body: { plaintext: "x" } }],
+      [403, { token: narrow, body: {} }],
+      [403, { token, body: {}, headers: { "x-svc-tenant-id": "tenant-z" } }],
+      [413, { token, body: "x".repeat(300_000) }],
+      [415, { token, body: "{}", headers: { "content-type": "text/plain" } }],
+    ];
+    for (const [status, init] of cases) {
+      const answer = await rest(gateway.url + path, init);
+      expect(answer.status).toBe(status);
+      expectAnswerInDocument(path, answer.status, answer.headers, answer.body);
+    }
+  });
+
+  test("an answer that the document does not have is noticed", () => {
+    const headers = new Headers({ "content-type": "application/json", "x-request-id": "r" });
+    const whoami = (status: number, body: unknown) => () =>
+      expectAnswerInDocument("/v1/sdk/whoami", status, headers, body);
+    const caller = { tenant_id: "t", principal_id: "p", subject: "s", auth_source: "bearer_token", scopes: [] };
+    const good = { service: "s", status: "ok", caller };
+    expect(whoami(200, good)).not.toThrow();
+    expect(whoami(201, good)).toThrow("status is not in the document");
+    expect(whoami(200, { ...good, extra: 1 })).toThrow("must NOT have additional properties");
+    expect(whoami(200, { ...good, caller: { ...caller, scopes: null } })).toThrow("must be array");
+    const error = { code: "internal", reason: "store_unavailable", message: "m", request_id: "r" };
+    expect(whoami(500, { service: "s", status: "error", error })).toThrow("reason store_unavailable");
+    expect(whoami(401, { service: "s", status: "error", error })).toThrow("header WWW-Authenticate is missing");
+    headers.delete("x-request-id");
+    expect(whoami(200, good)).toThrow("header x-request-id is missing");
+  });
+});
+
+describe("pages", () => {
+  const paths = ["/", "/openapi.json", "/openapi.yaml", "/explorer", "/explorer/swagger-ui.css"];
+  const more = ["/explorer/swagger-ui-bundle.js", "/explorer/explorer.css", "/explorer/explorer.js"];
+
+  test.each([...paths, ...more])("%s answers GET and HEAD alike, and nothing else", async (path) => {
+    const get = await page(path);
+    const head = await page(path, { method: "HEAD" });
+    expect([get.status, head.status, head.text]).toEqual([200, 200, ""]);
+    expect(head.headers.get("content-length")).toBe(String(Buffer.byteLength(get.text)));
+    expect(head.headers.get("etag")).toBe(get.headers.get("etag"));
+    expect(get.headers.get("x-content-type-options")).toBe("nosniff");
+    expect(get.headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(get.headers.get("content-security-policy")).not.toMatch(/unsafe|https?:|\*/);
+    expect(get.headers.get("x-request-id")).not.toBeNull();
+    const post = await rest(gateway.url + path, { method: "POST" });
+    expect([post.status, post.headers.get("allow")]).toEqual([405, "GET, HEAD"]);
+    expect(post.body.error.reason).toBe("method_not_allowed");
+  });
+
+  test("the landing page links with relative addresses, in HTML and in JSON", async () => {
+    const { text: html } = await page("/", { headers: { accept: "text/html" } });
+    const links = [...html.matchAll(/href="([^"]+)"/g)].map(([, href]) => href as string);
+    const followed = links.filter((href) => !href.startsWith("data:"));
+    expect(followed).toEqual(["explorer", "openapi.json", "openapi.yaml", "explorer"]);
+    for (const href of followed) expect((await page(href)).status).toBe(200);
+    const json = await page("/", { headers: { accept: "application/json" } });
+    expect([json.headers.get("content-type"), json.headers.get("vary")]).toEqual(["application/json", "accept"]);
+    expect(JSON.parse(json.text)).toMatchObject({ service: "svc-platform-api", status: "ready" });
+  });
+});
+
+describe("settings", () => {
+  test("switched off, explorer and document are not there", async () => {
+    const other = await startGateway({ env: { SVC_EXPLORER: "off" } });
+    try {
+      for (const path of ["/openapi.json", "/openapi.yaml", "/explorer", "/explorer/explorer.js"]) {
+        const answer = await rest(other.url + path, {});
+        expect([path, answer.status, answer.body.error.reason]).toEqual([path, 404, "no_route"]);
+      }
+      expect((await page("/", {}, other)).text).not.toMatch(/href="(explorer|openapi)/);
+    } finally {
+      await other.stop();
+    }
+  });
+
+  test("names, scopes and limits of the deployment are in its document", async () => {
+    const other = await startGateway({
+      env: {
+        SVC_SERVICE_NAME: "acme-api",
+        SVC_HEADER_PREFIX: "x-acme-",
+        SVC_MAX_BODY_BYTES: "4096",
+        SVC_DEFAULT_REQUIRED_SCOPES: "all.callers",
+      },
+    });
+    try {
+      const document: Any = JSON.parse((await page("/openapi.json", {}, other)).text);
+      const { get: whoami } = document.paths["/v1/sdk/whoami"];
+      const { post: evidence } = document.paths["/v1/sdk/evidence"];
+      expect(document.info).toMatchObject({
+        title: "acme-api",
+        description: expect.stringContaining("x-acme-tenant-id"),
+      });
+      expect(whoami.responses["200"].content["application/json"].examples.caller.value.service).toBe("acme-api");
+      expect(evidence["x-required-scopes"]).toEqual(["all.callers", "evidence.write"]);
+      expect(evidence.requestBody["x-max-bytes"]).toBe(4096);
+      expect(document.paths["/v1/sdk/artifact-register"].post.requestBody["x-max-bytes"]).toBe(12_582_912);
+      expect(Object.keys(document.components.securitySchemes)).toEqual(["bearer"]);
+    } finally {
+      await other.stop();
+    }
+  });
+});

@@ -1,0 +1,181 @@
+/** A policy directory that changes under a running service, and a candidate beside it. */
+import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+
+const samples = join(import.meta.dirname, "../../policies");
+const plan = { operation: "protect", workload: { application: "payroll" }, resource: { kind: "record" } };
+
+let directory: string;
+let gateway: Gateway | undefined;
+let token: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "policy-reload-"));
+  await cp(samples, join(directory, "active"), { recursive: true });
+  await cp(samples, join(directory, "candidate"), { recursive: true });
+});
+
+afterEach(async () => {
+  await gateway?.stop();
+  gateway = undefined;
+  await rm(directory, { recursive: true });
+});
+
+async function start(env: Record<string, string> = {}): Promise<Gateway> {
+  gateway = await startGateway({
+    env: { SVC_POLICY_DIR: join(directory, "active"), SVC_POLICY_POLL_MS: "100", ...env },
+  });
+  token = await gateway.token();
+  return gateway;
+}
+
+/** Writes a file so that it is never seen half written. */
+async function write(file: string, text: string): Promise<void> {
+  await writeFile(join(directory, "new"), text);
+  await rename(join(directory, "new"), join(directory, file));
+}
+
+const permit = (annotation: string) => `@id("some") ${annotation}\npermit (principal, action, resource);\n`;
+
+async function until<T>(look: () => Promise<T>, good: (seen: T) => boolean): Promise<T> {
+  for (;;) {
+    const seen = await look();
+    if (good(seen)) return seen;
+  }
+}
+
+const ask = async ({ url }: Gateway) => (await rest(`${url}/v1/sdk/protection-plan`, { token, body: plan })).body;
+const ready = async ({ opsUrl }: Gateway) => await rest(`${opsUrl}/readyz`, {});
+const metricsOf = async ({ opsUrl }: Gateway) => await (await fetch(`${opsUrl}/metrics`)).text();
+const checkOf = (answer: { body: { checks: { name: string }[] } }) =>
+  answer.body.checks.find(({ name }) => name === "policy");
+
+test("a changed directory comes into force by itself; a bad one does not, and everybody can see it", async () => {
+  const running = await start();
+  const first = await ask(running);
+  expect(first.decision.handling_mode).toBe("local_embedded_enforcement");
+
+  await write("active/default/more.cedar", permit('@handling_mode("local_hardware_enforcement")'));
+  const second = await until(
+    () => ask(running),
+    ({ decision }) => decision.policy_revision !== first.decision.policy_revision,
+  );
+  expect(second.decision.handling_mode).toBe("local_hardware_enforcement");
+
+  await write("active/default/more.cedar", permit('@handling_mode("unheard_of")'));
+  const refused = await until(
+    () => ready(running),
+    (answer) => JSON.stringify(answer.body).includes("refused"),
+  );
+  expect(refused.status).toBe(200);
+  expect(checkOf(refused)).toEqual({
+    name: "policy",
+    status: "ok",
+    reason: "a newer policy set was refused, for 1 problems that the log names",
+  });
+  expect((await ask(running)).decision.policy_revision).toBe(second.decision.policy_revision);
+  const { body: bootstrap } = await rest(`${running.url}/v1/sdk/bootstrap`, { token });
+  expect(bootstrap.platform_domains).toContainEqual({
+    domain: "policy",
+    configured: true,
+    reason: `Policy revision ${second.decision.policy_revision} is in force; a newer policy set was refused.`,
+  });
+  expect(await metricsOf(running)).toContain('svc_policy_stale{role="active"} 1');
+  const line = running.logged.find((candidate) => candidate.includes("policy set refused"));
+  expect(JSON.parse(line ?? "{}").problems).toEqual([
+    expect.stringMatching(/^default\/more\.cedar:1: @handling_mode must be in the manifest's strictness order/),
+  ]);
+
+  await rm(join(directory, "active/default/more.cedar"));
+  await until(
+    () => ready(running),
+    (answer) => !JSON.stringify(answer.body).includes("refused"),
+  );
+  const third = await until(
+    () => ask(running),
+    ({ decision }) => decision.policy_revision === first.decision.policy_revision,
+  );
+  expect(third.decision.handling_mode).toBe("local_embedded_enforcement");
+  const metrics = await metricsOf(running);
+  expect(metrics).toContain('svc_policy_stale{role="active"} 0');
+  expect(metrics).toContain('svc_policy_loads_total{role="active",result="loaded"} 3');
+  expect(metrics.match(/^svc_policy_revision_info.*$/gm)).toEqual([
+    `svc_policy_revision_info{role="active",revision="${first.decision.policy_revision}"} 1`,
+  ]);
+});
+
+test("under load no answer is a mixture of two policy sets", async () => {
+  const running = await start({ SVC_POLICY_POLL_MS: "3600000" });
+  // Reason, guidance of two policies and the revision all change together, or not at all.
+  const seen = new Map<string, Set<string>>();
+  let reloads = 0;
+  let stop = false;
+  let refusals = 0;
+  const caller = async () => {
+    while (!stop) {
+      const { status, body } = await rest(`${running.url}/v1/sdk/policy-resolve`, { token, body: plan });
+      if (status !== 200) refusals++;
+      const { decision, handling, warnings } = body;
+      const said = JSON.stringify([decision.reasons, decision.required_actions, handling.bind_policy_to, warnings]);
+      seen.set(decision.policy_revision, (seen.get(decision.policy_revision) ?? new Set()).add(said));
+    }
+  };
+  const callers = Array.from({ length: 8 }, caller);
+  while (reloads < 12) {
+    const set = reloads++ % 3;
+    const text = set === 2 ? "permit (" : permit(`@required_actions("act-${set}") @warning("set ${set}")`);
+    await write("active/default/a.cedar", text);
+    await write("active/platform/b.cedar", text.replaceAll("some", "other").replaceAll("act", "do"));
+    await running.app.reloadPolicy();
+    const asked = running.logged.length;
+    await until(
+      async () => running.logged.length,
+      (lines) => lines > asked + 20,
+    );
+  }
+  stop = true;
+  await Promise.all(callers);
+  expect(refusals).toBe(0);
+  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(4);
+  // The sample set and the two good ones.
+  expect(seen.size).toBe(3);
+  for (const said of seen.values()) expect(said.size).toBe(1);
+  expect(new Set([...seen.values()].flatMap((said) => [...said])).size).toBe(3);
+}, 60_000);
+
+test("a candidate changes no answer, and its differences are told by tenant", async () => {
+  await write("candidate/default/no.cedar", '@id("no") forbid (principal, action == Action::"protect", resource);');
+  const running = await start({ SVC_SHADOW_POLICY_DIR: join(directory, "candidate") });
+  await until(
+    () => metricsOf(running),
+    (text) => text.includes('svc_policy_loads_total{role="shadow",result="loaded"} 1'),
+  );
+  const { decision, decision_id: decisionId = decision.decision_id } = await ask(running);
+  expect(decision.allow).toBe(true);
+  await until(
+    () => metricsOf(running),
+    (text) => /svc_shadow_differences_total\{tenant="[^"]+",difference="denies"\} 1/.test(text),
+  );
+  const line = running.logged.find((candidate) => candidate.includes("the candidate policy set decides differently"));
+  expect(JSON.parse(line ?? "{}")).toMatchObject({
+    decision_id: decisionId,
+    difference: "denies",
+    candidate_reasons: ["tenant/no"],
+    policy_revision: decision.policy_revision,
+    count: 1,
+  });
+});
+
+test("a bad candidate neither keeps the service from starting nor makes it unready", async () => {
+  await rm(join(directory, "candidate/manifest.yaml"));
+  const running = await start({ SVC_SHADOW_POLICY_DIR: join(directory, "candidate") });
+  await until(
+    () => metricsOf(running),
+    (text) => text.includes('svc_policy_loads_total{role="shadow",result="refused"} 1'),
+  );
+  expect((await ask(running)).decision.allow).toBe(true);
+  expect(await metricsOf(running)).toContain('svc_policy_stale{role="shadow"} 1');
+});

@@ -1,0 +1,202 @@
+/** One contract: the same request gets the same answer, or the same refusal, whichever protocol and client carries it. */
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { create, type Message } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { type Outcome, type WireClient, wireClients } from "../harness/clients.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { requestOf } from "../harness/generate.ts";
+import { methodOn, requestFromRest, type WireMethod, wireMethods } from "../harness/methods.ts";
+
+let gateway: Gateway;
+let token: string;
+let clients: readonly WireClient[];
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  token = await gateway.token();
+  clients = wireClients(gateway.url);
+});
+afterAll(async () => {
+  for (const client of clients) client.close();
+  await gateway.stop();
+});
+
+async function askAll(method: WireMethod, request: Message, headers: Record<string, string> = {}) {
+  const all = { authorization: `Bearer ${token}`, "x-request-id": "same-for-all", ...headers };
+  return Promise.all(
+    clients.map(async (client) => ({ client: client.name, outcome: await client.call(method, request, all) })),
+  );
+}
+
+/** What must be the same: all but the id and receipt that each record has of its own, and how a refusal is worded. */
+function essence(outcome: Outcome): unknown {
+  if ("refusal" in outcome) {
+    const { message: _, fields: __, ...refusal } = outcome.refusal;
+    return refusal;
+  }
+  const own = { decision_id: "its own", receipt: "its own" };
+  return Object.fromEntries(
+    Object.entries(outcome.answer).map(([name, member]) => {
+      if (typeof member !== "object" || member === null || !("receipt" in member)) return [name, member];
+      return [name, { ...member, ...own }];
+    }),
+  );
+}
+
+async function expectSame(method: WireMethod, request: Message, headers?: Record<string, string>): Promise<Outcome> {
+  const [rest, first, ...others] = await askAll(method, request, headers);
+  if (rest === undefined || first === undefined) throw new Error("no clients");
+  for (const other of [first, ...others]) {
+    expect(essence(other.outcome), other.client).toEqual(essence(rest.outcome));
+    expect(fieldsOf(other.outcome), other.client).toEqual(fieldsOf(first.outcome));
+  }
+  // What the JSON routes cannot even spell, an undeclared enumeration value or 2^53, they name without the rest.
+  expect(fieldsOf(first.outcome)).toEqual(expect.arrayContaining(fieldsOf(rest.outcome)));
+  expect(fieldsOf(rest.outcome).length === 0).toBe(fieldsOf(first.outcome).length === 0);
+  return rest.outcome;
+}
+
+/** Paths of the broken members. */
+function fieldsOf(outcome: Outcome): string[] {
+  return "refusal" in outcome ? [...outcome.refusal.fields] : [];
+}
+
+describe("the same on REST, Connect in JSON and binary, gRPC-Web, gRPC, and gRPC of another implementation", () => {
+  test.each(sampleCalls().map(({ route, body }) => [route, body] as const))("%s", async (route, body) => {
+    const method = methodOn(route);
+    const outcome = await expectSame(method, requestFromRest(method, body));
+    expect(outcome).toMatchObject({ answer: { service: "svc-platform-api" } });
+  });
+
+  test.each(wireMethods.filter(({ verb }) => verb === "POST").map((method) => [method.restPath, method] as const))(
+    "any request of %s",
+    async (_path, method) => {
+      let answered = 0;
+      let refused = 0;
+      await fc.assert(
+        fc.asyncProperty(requestOf(method.desc.input), async (request) => {
+          const outcome = await expectSame(method, request);
+          if ("answer" in outcome) answered++;
+          else refused++;
+        }),
+        { numRuns: 60 },
+      );
+      // A law that was only tried on one kind of request would be worth little.
+      expect(answered).toBeGreaterThan(5);
+      expect(refused).toBeGreaterThan(5);
+    },
+  );
+
+  test.each([
+    ["no credentials", { authorization: "" }, "missing_token"],
+    ["bad credentials", { authorization: "Bearer x" }, "invalid_token"],
+    ["another tenant", { "x-svc-tenant-id": "tenant-b" }, "tenant_mismatch"],
+  ])("%s", async (_name, headers, reason) => {
+    for (const method of wireMethods) {
+      const outcome = await expectSame(method, create(method.desc.input), headers);
+      expect(outcome).toMatchObject({ refusal: { reason } });
+    }
+  });
+
+  test("a missing scope", async () => {
+    const authorization = `Bearer ${await gateway.token({ scope: "policy.read" })}`;
+    for (const method of wireMethods) {
+      const outcome = await expectSame(method, create(method.desc.input), { authorization });
+      expect(outcome).toMatchObject({ refusal: { reason: "missing_scope" } });
+    }
+  });
+});
+
+describe("Connect JSON refuses what the JSON routes refuse", () => {
+  const canonical = {
+    operation: "PROTECTION_OPERATION_PROTECT",
+    workload: { application: "a" },
+    resource: { kind: "k" },
+  };
+  test.each([
+    ["an unknown member", { ...canonical, plaintext: "x" }],
+    ["an unknown member within another", { ...canonical, workload: { application: "a", client_secret: "x" } }],
+    ["an unknown enumeration value", { ...canonical, operation: "PROTECTION_OPERATION_NOTHING" }],
+    ["a value of another type", { ...canonical, purpose: 1 }],
+    ["a lone surrogate", { ...canonical, purpose: "\ud800" }],
+    ["an array", [canonical]],
+  ])("%s", async (_name, body) => {
+    const answer = await connectJson(JSON.stringify(body));
+    expect(answer.status).toBe(400);
+    expect(answer.body).toMatchObject({ code: "invalid_argument" });
+    expect(answer.body.details[0].debug?.reason ?? answer.text).toContain("invalid_request");
+  });
+
+  test.each([
+    ["a member twice", '{"purpose":"a","purpose":"b"}'],
+    ["a member twice, once escaped", '{"purpose":"a","purp\\u006fse":"b"}'],
+    ["bytes after the message", "{} {}"],
+    ["bytes that are not UTF-8", Buffer.from('{"purpose":"\xff"}', "latin1")],
+    ["a byte order mark", "\ufeff{}"],
+    ["no JSON", "{"],
+  ])("%s", async (_name, body) => {
+    expect((await connectJson(body)).status).toBe(400);
+  });
+
+  async function connectJson(body: string | Buffer) {
+    const response = await fetch(`${gateway.url}/platform.sdk.v1.ProtectionService/PlanProtection`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: typeof body === "string" ? body : new Uint8Array(body),
+    });
+    const text = await response.text();
+    return { status: response.status, text, body: JSON.parse(text) };
+  }
+});
+
+describe("buf curl", () => {
+  const root = join(import.meta.dirname, "../..");
+  const call = (protocol: string, rpc: string, body: object, bearer: string) =>
+    promisify(execFile)(
+      join(root, "node_modules/.bin/buf"),
+      [
+        "curl",
+        "--schema",
+        join(root, "gen/image.binpb"),
+        "--protocol",
+        protocol,
+        "--http2-prior-knowledge",
+        "--header",
+        `authorization: Bearer ${bearer}`,
+        "--data",
+        JSON.stringify(body),
+        `${gateway.url}/${rpc}`,
+      ],
+      { env: { ...process.env, XDG_CACHE_HOME: gateway.dataDir } },
+    ).then(
+      ({ stdout }) => JSON.parse(stdout),
+      ({ stderr }: { stderr: string }) => JSON.parse(stderr),
+    );
+
+  test.each(["grpc", "grpcweb", "connect"])("over %s gets answers and refusals", async (protocol) => {
+    const plan = "platform.sdk.v1.ProtectionService/PlanProtection";
+    const good = {
+      operation: "PROTECTION_OPERATION_PROTECT",
+      workload: { application: "a" },
+      resource: { kind: "k" },
+      contentSizeBytes: "7",
+    };
+    expect(await call(protocol, plan, good, token)).toMatchObject({
+      service: "svc-platform-api",
+      requestSummary: { contentSizeBytes: "7" },
+      decision: { allow: true },
+    });
+    expect(await call(protocol, plan, { ...good, workload: {} }, token)).toMatchObject({
+      code: "invalid_argument",
+      message: expect.stringContaining("workload.application"),
+      details: [{ type: "google.rpc.ErrorInfo" }, { type: "google.rpc.BadRequest" }],
+    });
+    expect(await call(protocol, "platform.sdk.v1.DiscoveryService/WhoAmI", {}, "x")).toMatchObject({
+      code: "unauthenticated",
+    });
+  });
+});

@@ -1,0 +1,155 @@
+/** Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. */
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/note-keys.ts";
+import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+
+let gateway: Gateway;
+let token: string;
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  token = await gateway.token();
+});
+afterAll(() => gateway.stop());
+
+const members = {
+  "protection-plan": "decision",
+  "policy-resolve": "decision",
+  "key-access-plan": "decision",
+  "artifact-register": "registration",
+  evidence: "ingestion",
+} as const;
+type Route = keyof typeof members;
+const routes = Object.keys(members) as Route[];
+
+const sample = (route: Route) => sampleCalls().find((call) => call.route.endsWith(route))?.body;
+
+async function ask(route: Route, headers: Record<string, string> = {}, body: unknown = sample(route)) {
+  const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body, headers });
+  return { ...answer, receipt: answer.body[members[route]]?.receipt as GivenReceipt | undefined };
+}
+
+/** What a verifier trusts: the key that the operator publishes, under the name of the log. */
+function trusted({ log_origin }: Pick<GivenReceipt, "log_origin">): NoteVerifier {
+  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+  const verifier = key && parseVerifierKey(formatVerifierKey(log_origin, key.publicKey));
+  if (verifier === undefined) throw new Error("no key");
+  return verifier;
+}
+
+const given = (receipt: GivenReceipt | undefined): GivenReceipt => {
+  if (receipt === undefined) throw new Error("no receipt");
+  return receipt;
+};
+
+describe.each(routes)("%s", (route) => {
+  test("carries a receipt of exactly the record that it made", async () => {
+    const answer = await ask(route);
+    expect(answer.status).toBe(200);
+    const receipt = given(answer.receipt);
+    const { record, leafIndex } = verifyReceipt(receipt, trusted(receipt));
+    expect(leafIndex).toBeGreaterThan(0);
+    expect(record).toMatchObject({ route: `/v1/sdk/${route}`, tenant_id: answer.body.caller.tenant_id });
+    if (members[route] === "decision") expect(answer.body.decision.decision_id).toBe(receipt.record_id);
+  });
+
+  test("is brief, or none, where the caller says so", async () => {
+    const brief = given((await ask(route, { "x-svc-receipt": "brief" })).receipt);
+    expect(Object.keys(brief)).toEqual(["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"]);
+    expect(verifyReceipt(brief, trusted(brief)).record).toBeUndefined();
+    const none = await ask(route, { "x-svc-receipt": "none" });
+    expect(none.status).toBe(200);
+    expect(none.body[members[route]]).not.toHaveProperty("receipt");
+  });
+});
+
+test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refused, and not repeated", async (value) => {
+  const { status, body } = await ask("evidence", { "x-svc-receipt": value });
+  expect(status).toBe(400);
+  expect(body.error).toMatchObject({
+    reason: "invalid_request",
+    message: "header x-svc-receipt must be full, brief or none",
+  });
+});
+
+test("a receipt that was changed anywhere does not verify", async () => {
+  const receipt = given((await ask("evidence")).receipt);
+  const verifier = trusted(receipt);
+  const other = given((await ask("evidence")).receipt);
+  for (const [member, value] of Object.entries(other)) {
+    if (member === "log_origin") continue;
+    expect(() => verifyReceipt({ ...receipt, [member]: value }, verifier), member).toThrow();
+  }
+  const flip = (text: string) => (text.startsWith("A") ? `B${text.slice(1)}` : `A${text.slice(1)}`);
+  for (const member of ["leaf_hash", "leaf", "opening", "record"] as const)
+    expect(() => verifyReceipt({ ...receipt, [member]: flip(receipt[member] ?? "") }, verifier), member).toThrow();
+  const { record: _, ...partial } = receipt;
+  expect(() => verifyReceipt(partial, verifier)).toThrow("only a part");
+});
+
+describe("with an idempotency key", () => {
+  const event = () => sample("evidence");
+
+  test("a storm of retries makes one record, and every answer is the first one's", async () => {
+    const before = given((await ask("evidence")).receipt).leaf_index;
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => ask("evidence", { "idempotency-key": "storm" })),
+    );
+    const [first] = answers;
+    for (const { status, body } of answers) {
+      expect(status).toBe(200);
+      expect(body).toEqual(first?.body);
+    }
+    expect(given((await ask("evidence")).receipt).leaf_index).toBe(before + 2);
+  });
+
+  test("a registration's retry gets its answer and receipt, whatever was recorded since", async () => {
+    const key = { "idempotency-key": "registration-1" };
+    const first = await ask("artifact-register", key);
+    await ask("evidence");
+    const again = await ask("artifact-register", key);
+    expect(again.body).toEqual(first.body);
+    verifyReceipt(given(again.receipt), trusted(given(again.receipt)));
+    const brief = await ask("artifact-register", { ...key, "x-svc-receipt": "brief" });
+    expect(given(brief.receipt)).toEqual(expect.objectContaining({ proof: given(first.receipt).proof }));
+  });
+
+  test("another payload is a conflict; another route, key or principal is another call", async () => {
+    const key = { "idempotency-key": "conflict" };
+    const first = await ask("evidence", key);
+    const other = await ask("evidence", key, { ...event(), outcome: "another" });
+    expect(other).toMatchObject({
+      status: 409,
+      body: { error: { code: "already_exists", reason: "idempotency_conflict" } },
+    });
+    expect((await ask("artifact-register", key)).status).toBe(200);
+    const next = await ask("evidence", { "idempotency-key": "conflict2" });
+    expect(next.receipt?.record_id).not.toBe(first.receipt?.record_id);
+  });
+
+  test("the same payload in another spelling is the same", async () => {
+    const key = { "idempotency-key": "spelling" };
+    const first = await ask("evidence", key);
+    const reordered = Object.fromEntries(Object.entries({ ...event(), decision_id: null }).reverse());
+    expect((await ask("evidence", key, reordered)).body).toEqual(first.body);
+  });
+
+  test.each(["", "with space", "é", "x".repeat(129)])("the key %j is refused", async (key) => {
+    const answer = await ask("evidence", { "idempotency-key": key }).catch(() => undefined);
+    // What HTTP itself cannot carry, the client refuses.
+    if (answer !== undefined)
+      expect(answer).toMatchObject({ status: 400, body: { error: { reason: "invalid_request" } } });
+  });
+
+  test("is no use without the scope", async () => {
+    const key = { "idempotency-key": "scoped" };
+    await ask("evidence", key);
+    const weak = await gateway.token({ scope: "platform-api.access" });
+    const answer = await rest(`${gateway.url}/v1/sdk/evidence`, { token: weak, body: event(), headers: key });
+    expect(answer).toMatchObject({ status: 403, body: { error: { reason: "missing_scope" } } });
+  });
+});

@@ -1,0 +1,261 @@
+/** Access tokens, good and bad in every way, on the JSON routes and over gRPC; issuers that rotate, fall and rise. */
+import type { ClientHttp2Session } from "node:http2";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import {
+  claimsOf,
+  encodePart,
+  type Members,
+  mintHmacToken,
+  mintToken,
+  mintUnsignedToken,
+  newTestKey,
+  withPart,
+} from "../harness/tokens.ts";
+
+const algorithms = ["RS256", "PS256", "ES256", "EdDSA"];
+const keys = algorithms.map((algorithm) => newTestKey(algorithm, `key-${algorithm}`));
+const key = newTestKey("ES256", "key-1");
+const rsaKey = keys[0] ?? key;
+const stranger = newTestKey("ES256", key.kid);
+const seconds = () => Math.floor(Date.now() / 1000);
+
+describe("a token", () => {
+  let issuer: StaticIssuer;
+  let gateway: Gateway;
+  let session: ClientHttp2Session;
+
+  beforeAll(async () => {
+    issuer = await startStaticIssuer([key, ...keys].map(({ publicJwk }) => publicJwk));
+    gateway = await startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } });
+    session = await h2Connect(gateway.url);
+  });
+  afterAll(async () => {
+    await h2Close(session);
+    await gateway.stop();
+    await issuer.stop();
+  });
+
+  const claims = (overrides: Members = {}) => claimsOf(issuer.url, Date.now(), overrides);
+  const mint = (overrides: Members = {}, header: Members = {}) => mintToken(key, claims(overrides), header);
+
+  /** Reason of the refusal on both protocols; undefined where both let the token in. */
+  async function reasonFor(authorization: string): Promise<string | undefined> {
+    const answer = await rest(`${gateway.url}/v1/sdk/whoami`, { headers: { authorization } });
+    const { trailers } = await h2Call(session, {
+      path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
+      headers: { "content-type": "application/grpc", authorization },
+      body: frame(Buffer.alloc(0)),
+    });
+    const refusal = refusalInTrailers(trailers);
+    expect(refusal?.reason).toBe(answer.body.error?.reason);
+    expect(answer.status).toBe(refusal === undefined ? 200 : 401);
+    if (refusal !== undefined) {
+      expect(refusal.code).toBe("unauthenticated");
+      expect(trailers["www-authenticate"]).toBe(answer.headers.get("www-authenticate"));
+      expect(answer.headers.get("www-authenticate")).toContain("Bearer");
+      expect(refusal.message).toBe(answer.body.error.message);
+    }
+    return refusal?.reason;
+  }
+
+  test.each(keys.map((signer) => [signer.algorithm, signer] as const))(
+    "signed with %s is let in",
+    async (_, signer) => {
+      expect(await reasonFor(`Bearer ${mintToken(signer, claims())}`)).toBeUndefined();
+    },
+  );
+
+  test.each<[string, () => string]>([
+    ["of typ JWT", () => mint({}, { typ: "JWT" })],
+    ["without typ", () => mint({}, { typ: undefined })],
+    ["for several audiences", () => mint({ aud: ["https://other.example", "api://svc-platform-api"] })],
+    ["without kid, where one key fits", () => mintToken(keys[3] ?? key, claims(), { kid: undefined })],
+    ["of a scheme in another case", () => mint()],
+  ])("%s is let in", async (name, token) => {
+    expect(await reasonFor(`${name.includes("case") ? "bEARER" : "Bearer"} ${token()}`)).toBeUndefined();
+  });
+
+  test.each<[string, () => string]>([
+    ["no JWT", () => "abc"],
+    ["two parts", () => "abc.def"],
+    ["five parts", () => `${mint()}.a.b`],
+    ["a header that is no JSON", () => withPart(mint(), 0, encodePart("{"))],
+    ["a payload that is no object", () => mintToken(key, [])],
+    ["alg none", () => mintUnsignedToken(claims())],
+    ["HMAC with the public key", () => mintHmacToken(publicPem(), claims(), { kid: rsaKey.kid })],
+    ["an algorithm of another key type", () => mint({}, { alg: "RS256" })],
+    ["a stranger's signature", () => mintToken(stranger, claims())],
+    ["no signature", () => withPart(mint(), 2, "")],
+    ["the signature of another token", () => withPart(mint(), 1, encodePart(claims({ sub: "x" })))],
+    ["a key in its header", () => mintToken(stranger, claims(), { jwk: stranger.publicJwk })],
+    ["an unknown crit", () => mint({}, { crit: ["x"], x: 1 })],
+    ["typ id+jwt", () => mint({}, { typ: "id+jwt" })],
+    ["typ dpop+jwt", () => mint({}, { typ: "dpop+jwt" })],
+    ["another issuer", () => mint({ iss: "https://other.example" })],
+    ["no issuer", () => mint({ iss: undefined })],
+    ["an issuer with a slash more", () => mint({ iss: `${issuer.url}/` })],
+    ["another audience", () => mint({ aud: "api://other" })],
+    ["no audience", () => mint({ aud: undefined })],
+    ["no exp", () => mint({ exp: undefined })],
+    ["nbf in the future", () => mint({ nbf: seconds() + 60 })],
+    ["iat in the future", () => mint({ iat: seconds() + 60 })],
+    ["no tenant", () => mint({ tenant_id: undefined })],
+    ["a tenant that is a path", () => mint({ tenant_id: "../tenant-a" })],
+    ["no principal", () => mint({ principal_id: undefined })],
+    ["no subject", () => mint({ sub: undefined })],
+    ["a scope that is a number", () => mint({ scope: 1 })],
+    ["more than 8 KiB", () => mint({ more: "x".repeat(9000) })],
+  ])("with %s is refused", async (_name, token) => {
+    expect(await reasonFor(`Bearer ${token()}`)).toBe("invalid_token");
+  });
+
+  test("that expired is refused as that", async () => {
+    expect(await reasonFor(`Bearer ${mint({ exp: seconds() - 60 })}`)).toBe("expired_token");
+  });
+
+  test.each([
+    ["another scheme", "Basic dXNlcjpwYXNz", "missing_token"],
+    ["a scheme alone", "Bearer", "invalid_token"],
+    ["two tokens", "Bearer a.b.c d.e.f", "invalid_token"],
+    ["a comma", "Bearer a.b.c, Bearer d.e.f", "invalid_token"],
+    ["quotes", 'Bearer "a.b.c"', "invalid_token"],
+  ])("presented with %s is refused", async (_name, authorization, reason) => {
+    expect(await reasonFor(authorization)).toBe(reason);
+  });
+
+  test("in the query or the body is none", async () => {
+    const query = await rest(`${gateway.url}/v1/sdk/whoami?access_token=${mint()}`, {});
+    expect(query.body.error.reason).toBe("missing_token");
+    const body = await rest(`${gateway.url}/v1/sdk/evidence`, { body: { access_token: mint() } });
+    expect(body.body.error.reason).toBe("missing_token");
+  });
+
+  function publicPem(): string {
+    return rsaKey.publicKey.export({ type: "spki", format: "pem" }).toString();
+  }
+});
+
+describe("the issuer", () => {
+  const stops: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const stop of stops.splice(0).reverse()) await stop();
+  });
+  /** Stops it after the test, whatever happens. */
+  async function using<T extends { stop(): Promise<void> }>(starting: Promise<T>): Promise<T> {
+    const started = await starting;
+    stops.push(() => started.stop());
+    return started;
+  }
+  const statusOf = async (gateway: Gateway, token: string) =>
+    (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status;
+  const tokenOf = (issuer: StaticIssuer, signer = key) => mintToken(signer, claimsOf(issuer.url, Date.now()));
+
+  /** Whether the service says that it is ready, and which checks do not hold. */
+  async function readiness({ opsUrl }: Gateway): Promise<{ ready: boolean; failed: string[] }> {
+    const { status, body } = await rest(`${opsUrl}/readyz`, {});
+    const failed = body.checks.filter((check: { status: string }) => check.status !== "ok");
+    return { ready: status === 200, failed: failed.map(({ name }: { name: string }) => name) };
+  }
+  /** Readiness follows within two seconds. */
+  const expectReadiness = (gateway: Gateway, ready: boolean, failed: string[] = []) =>
+    expect.poll(() => readiness(gateway), { timeout: 2_000, interval: 20 }).toEqual({ ready, failed });
+
+  test("rotates its keys without a restart", async () => {
+    const gateway = await using(startGateway());
+    const [firstKid = ""] = gateway.issuer.keyIds();
+    const first = await gateway.token();
+    expect(await statusOf(gateway, first)).toBe(200);
+    await gateway.issuer.addKey("ES256");
+    const second = await gateway.token();
+    expect(await statusOf(gateway, second)).toBe(200);
+    expect(await statusOf(gateway, first)).toBe(200);
+    // The next fetch, which the next new key brings about, finds the first one withdrawn.
+    gateway.issuer.withdrawKey(firstKid);
+    await gateway.issuer.addKey("EdDSA");
+    expect(await statusOf(gateway, await gateway.token())).toBe(200);
+    expect(await statusOf(gateway, second)).toBe(200);
+    expect(await statusOf(gateway, first)).toBe(401);
+  });
+
+  test("is not asked again and again for keys that it does not have", async () => {
+    const issuer = await using(startStaticIssuer([key.publicJwk]));
+    const gateway = await using(startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } }));
+    await expectReadiness(gateway, true);
+    const before = issuer.fetches.keys;
+    const strange = Array.from({ length: 50 }, (_, i) => tokenOf(issuer, { ...key, kid: `unknown-${i}` }));
+    const statuses = await Promise.all(strange.map((token) => statusOf(gateway, token)));
+    expect(new Set(statuses)).toEqual(new Set([401]));
+    expect(issuer.fetches.keys - before).toBeLessThanOrEqual(2);
+    expect(await statusOf(gateway, tokenOf(issuer))).toBe(200);
+  });
+
+  test("may be down at the start: the service says so, refuses with 503, and follows when it is back", async () => {
+    const absent = await startStaticIssuer();
+    await absent.stop();
+    const gateway = await using(startGateway({ env: { SVC_OIDC_ISSUER: absent.url } }));
+    await expectReadiness(gateway, false, ["issuer_keys"]);
+    expect((await rest(`${gateway.opsUrl}/livez`, {})).status).toBe(200);
+    const refused = await rest(`${gateway.url}/v1/sdk/capabilities`, { token: tokenOf(absent) });
+    expect(refused).toMatchObject({ status: 503, body: { error: { reason: "issuer_unavailable" } } });
+    expect(refused.headers.get("retry-after")).toBe("1");
+
+    const back = await using(startStaticIssuer([key.publicJwk], absent.port));
+    await expectReadiness(gateway, true);
+    const { body } = await rest(`${gateway.url}/v1/sdk/capabilities`, { token: tokenOf(back) });
+    expect(body.auth_configuration.oidc_issuer_ready).toBe(true);
+  });
+
+  test("may fall later: its keys stay good, and the service ready", async () => {
+    const issuer = await startStaticIssuer([key.publicJwk]);
+    const gateway = await using(startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } }));
+    await expectReadiness(gateway, true);
+    const token = tokenOf(issuer);
+    await issuer.stop();
+    expect(await statusOf(gateway, token)).toBe(200);
+    // A key that nobody can look up: not the caller's fault.
+    expect(await statusOf(gateway, tokenOf(issuer, { ...key, kid: "unknown" }))).toBe(503);
+    await expectReadiness(gateway, true);
+  });
+
+  test("may withdraw all keys and publish again: readiness follows both ways", async () => {
+    const issuer = await using(startStaticIssuer([key.publicJwk]));
+    const gateway = await using(startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } }));
+    await expectReadiness(gateway, true);
+    issuer.keys = [];
+    // An unknown key makes the service look again.
+    await statusOf(gateway, tokenOf(issuer, { ...key, kid: "unknown" }));
+    await expectReadiness(gateway, false, ["issuer_keys"]);
+    expect(await statusOf(gateway, tokenOf(issuer))).toBe(503);
+    issuer.keys = [key.publicJwk];
+    await expectReadiness(gateway, true);
+    expect(await statusOf(gateway, tokenOf(issuer))).toBe(200);
+  });
+
+  test("may be slow: calls wait for its keys", async () => {
+    const issuer = await using(startStaticIssuer([key.publicJwk]));
+    const release = issuer.hold();
+    const gateway = await using(startGateway({ env: { SVC_OIDC_ISSUER: issuer.url } }));
+    const waiting = Promise.all([statusOf(gateway, tokenOf(issuer)), statusOf(gateway, tokenOf(issuer))]);
+    expect(await readiness(gateway)).toEqual({ ready: false, failed: ["issuer_keys"] });
+    release();
+    expect(await waiting).toEqual([200, 200]);
+  });
+
+  test("and the store is seen by readiness too, both ways", async () => {
+    const gateway = await using(startGateway());
+    await expectReadiness(gateway, true);
+    const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+    database.exec("BEGIN IMMEDIATE");
+    const lockedAt = performance.now();
+    await expect.poll(() => readiness(gateway), { timeout: 4_000 }).toEqual({ ready: false, failed: ["store"] });
+    expect(performance.now() - lockedAt).toBeLessThan(2_500);
+    database.close();
+    await expectReadiness(gateway, true);
+  });
+});

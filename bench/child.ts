@@ -18,6 +18,8 @@ export interface Child<Listening> {
   readonly listening: Listening;
   /** Memory that is resident now, in bytes. */
   residentBytes(): number;
+  /** Processor time that all its threads have used so far, in microseconds. */
+  cpuMicros(): number;
   /** Sends the signal and resolves with the exit code when the process is gone; null where a signal ended it. */
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
@@ -39,6 +41,7 @@ export async function startChild<Listening>(options: ChildOptions): Promise<Chil
   return {
     listening: await untilListening<Listening>(child, logFile),
     residentBytes: () => residentBytes(child.pid as number),
+    cpuMicros: () => cpuMicros(child.pid as number),
     stop: (signal = "SIGTERM") => {
       child.kill(signal);
       return ended;
@@ -63,4 +66,12 @@ function residentBytes(pid: number): number {
   const line = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
   if (line?.[1] === undefined) throw new Error(`process ${pid} shows no memory`);
   return Number(line[1]) * 1024;
+}
+
+/** Processor time that all threads of the process have used so far. From fields 14 and 15 of `/proc/<pid>/stat`, which count in hundredths of a second (proc(5), USER_HZ). */
+export function cpuMicros(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The name, field 2, is in parentheses and may hold spaces.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * 10_000;
 }

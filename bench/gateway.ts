@@ -3,7 +3,8 @@
  * answers as much, and beside Connect's stock plugin on gRPC; then the time to be ready, and idle memory.
  *
  * Servers are pinned to one core, load generators to another. A round measures all servers of a call in turn and
- * the table shows medians over the rounds, of ratios too, so that a machine that drifts does not favour anybody.
+ * the table shows medians over the rounds, of ratios too, so that a machine that drifts does not favour anybody. On a
+ * machine that does other work at the same time, the processor time of a request says more than requests a second.
  *
  * `node bench/gateway.ts [--seconds 3] [--rounds 5] [--only whoami]`
  */
@@ -14,9 +15,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import type { Issuer } from "../dev/issuer.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
-import { startChild } from "./child.ts";
+import { type Child, startChild } from "./child.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
-import { concurrency, loadHttp1, loadHttp2, type Measured } from "./load.ts";
+import { concurrency, loadHttp1, loadHttp2 } from "./load.ts";
+import { measureScenario, median, type Scenario } from "./rounds.ts";
 import { requireTools } from "./tools.ts";
 
 const { values } = parseArgs({
@@ -30,28 +32,23 @@ const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
 const serverCore = 0;
 const loadCore = 1;
-const warmUpSeconds = 2;
 const starts = 5;
 /** Time after which a server that has nothing to do has settled. */
 const idleMs = 2_000;
 
-/** A server that one call is sent to. */
-interface Target {
-  readonly name: "bare" | "gateway" | "stock plugin";
-  readonly measure: (seconds: number) => Promise<Measured>;
-}
-
-/** One row of the table for each target of a call on a protocol. */
-interface Scenario {
-  readonly name: string;
-  readonly targets: readonly Target[];
+interface Bare {
+  readonly url: string;
+  readonly http2_url: string;
 }
 
 function scenarios(
   calls: readonly BenchCall[],
-  urls: { readonly bare: string; readonly bareHttp2: string; readonly gateway: string },
+  bare: Child<Bare>,
+  gateway: GatewayProcess,
   token: string,
 ): readonly Scenario[] {
+  const { url, http2_url: http2Url } = bare.listening;
+  const { url: gatewayUrl } = gateway.listening;
   const shared = { core: loadCore, directory };
   return calls.flatMap(({ name, restPath, json, rpcPath, frame }) => {
     const rest = (url: string) => (seconds: number) =>
@@ -75,40 +72,20 @@ function scenarios(
       {
         name: `REST ${name}`,
         targets: [
-          { name: "bare", measure: rest(urls.bare) },
-          { name: "gateway", measure: rest(urls.gateway) },
+          { name: "bare", load: rest(url), cpuMicros: bare.cpuMicros },
+          { name: "gateway", load: rest(gatewayUrl), cpuMicros: gateway.cpuMicros },
         ],
       },
       {
         name: `gRPC ${name}`,
         targets: [
-          { name: "bare", measure: grpc(urls.bareHttp2, "application/grpc") },
-          { name: "gateway", measure: grpc(urls.gateway, "application/grpc") },
-          { name: "stock plugin", measure: grpc(urls.gateway, "Application/grpc") },
+          { name: "bare", load: grpc(http2Url, "application/grpc"), cpuMicros: bare.cpuMicros },
+          { name: "gateway", load: grpc(gatewayUrl, "application/grpc"), cpuMicros: gateway.cpuMicros },
+          { name: "stock plugin", load: grpc(gatewayUrl, "Application/grpc"), cpuMicros: gateway.cpuMicros },
         ],
       },
     ];
   });
-}
-
-async function measureScenario({ name, targets }: Scenario): Promise<Record<string, string | number>[]> {
-  for (const { measure } of targets) await measure(warmUpSeconds);
-  const results = new Map<string, Measured[]>(targets.map((target) => [target.name, []]));
-  for (let round = 0; round < rounds; round++) {
-    for (const target of targets) results.get(target.name)?.push(await target.measure(seconds));
-  }
-  const of = (target: string) => results.get(target) ?? [];
-  const ratio = (target: string, base: string) =>
-    median(of(target).map(({ perSecond }, round) => perSecond / (of(base)[round]?.perSecond ?? Number.NaN))).toFixed(3);
-  return targets.map((target) => ({
-    call: name,
-    server: target.name,
-    "requests/s": Math.round(median(of(target.name).map(({ perSecond }) => perSecond))),
-    "p50 ms": median(of(target.name).map(({ p50Ms }) => p50Ms)).toFixed(2),
-    "p99 ms": median(of(target.name).map(({ p99Ms }) => p99Ms)).toFixed(2),
-    "of bare": ratio(target.name, "bare"),
-    ...(target.name === "gateway" && of("stock plugin").length > 0 && { "of stock": ratio("gateway", "stock plugin") }),
-  }));
 }
 
 /** Everything that was measured must have been done: a fast refusal is no result. */
@@ -142,11 +119,6 @@ function start(issuer: Issuer, name: string, core?: number): Promise<GatewayProc
   return startGatewayProcess({ issuer, ...files, ...(core !== undefined && { core }) });
 }
 
-function median(numbers: readonly number[]): number {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-}
-
 // biome-ignore lint/suspicious/noConsole: the table is what this program is for
 const printTable = console.table;
 
@@ -165,15 +137,15 @@ try {
   }
   const answersFile = join(directory, "answers.json");
   writeFileSync(answersFile, JSON.stringify(answers));
-  const bare = await startChild<{ readonly url: string; readonly http2_url: string }>({
+  const bare = await startChild<Bare>({
     command: [join(import.meta.dirname, "bare.ts"), answersFile],
     env: {},
     logFile: join(directory, "bare.log"),
     core: serverCore,
   });
-  const urls = { bare: bare.listening.url, bareHttp2: bare.listening.http2_url, gateway: gateway.listening.url };
   const rows: Record<string, string | number>[] = [];
-  for (const scenario of scenarios(calls, urls, token)) rows.push(...(await measureScenario(scenario)));
+  for (const scenario of scenarios(calls, bare, gateway, token))
+    rows.push(...(await measureScenario(scenario, { seconds, rounds })));
   await requireNoRefusals(gateway.listening.ops_url);
   await bare.stop();
   await gateway.stop();

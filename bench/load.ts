@@ -12,6 +12,8 @@ export interface Load {
   readonly headers: Readonly<Record<string, string>>;
   /** POST with this body; GET where absent. */
   readonly body?: Uint8Array;
+  /** Text in the body that stands for a number of each request's own. Over HTTP/1.1 only. */
+  readonly numbered?: string;
   readonly seconds: number;
   /** Requests in flight at any moment, over HTTP/1.1; `concurrency` where absent. */
   readonly connections?: number;
@@ -36,13 +38,14 @@ export async function loadHttp1({
   url,
   headers,
   body,
+  numbered,
   seconds,
   connections,
   core,
   directory,
 }: Load): Promise<Measured> {
   const script = join(directory, "load.lua");
-  writeFileSync(script, luaScript(headers, body));
+  writeFileSync(script, luaScript(headers, body, numbered));
   const wrk = [
     "wrk",
     "--threads",
@@ -61,9 +64,21 @@ export async function loadHttp1({
   };
 }
 
-function luaScript(headers: Load["headers"], body: Load["body"]): string {
+function luaScript(headers: Load["headers"], body: Load["body"], numbered: Load["numbered"]): string {
   const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
-  if (body !== undefined) lines.push('wrk.method = "POST"', `wrk.body = ${lua(Buffer.from(body).toString("latin1"))}`);
+  if (body === undefined) return lines.join("\n");
+  const text = Buffer.from(body).toString("latin1");
+  lines.push('wrk.method = "POST"', `wrk.body = ${lua(text)}`);
+  if (numbered !== undefined) {
+    const parts = text.split(numbered).map(lua);
+    lines.push(
+      "local number = 0",
+      "function request()",
+      "  number = number + 1",
+      `  return wrk.format(nil, nil, nil, ${parts.join(" .. number .. ")})`,
+      "end",
+    );
+  }
   return lines.join("\n");
 }
 

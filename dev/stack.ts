@@ -12,8 +12,8 @@ export interface StackOptions {
   readonly port?: number;
   readonly opsPort?: number;
   readonly issuer?: IssuerOptions;
-  /** Settings besides, or instead of, those that the stack chooses. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** Settings besides, or instead of, those that the stack chooses; one that is undefined is left out. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
   readonly overrides?: Overrides;
 }
 

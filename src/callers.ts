@@ -1,7 +1,5 @@
 /** Who may call: settings become the authenticator and, where they ask for it, the session route. */
 import { readFileSync } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
-import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
 import type { ProofOfPossessionRule, SessionTokenRule, TokenOptions } from "./auth/access-tokens.ts";
 import {
   type Authenticator,
@@ -11,30 +9,18 @@ import {
 } from "./auth/authenticator.ts";
 import { createDpopNonces } from "./auth/dpop-nonce.ts";
 import type { ReplayStore } from "./auth/replay-store.ts";
-import { parseSessionKeys, type SessionKeys } from "./auth/session-keys.ts";
 import { sessionPeer } from "./auth/session-peer.ts";
-import { createSessionTokens } from "./auth/session-tokens.ts";
 import { identityHeaderNames } from "./auth/trusted-headers.ts";
 import type { TrustedIngress } from "./auth/trusted-ingress.ts";
 import type { Clock } from "./base/clock.ts";
 import type { RandomFill } from "./base/ids.ts";
-import { createSlots } from "./base/slots.ts";
 import type { Timers } from "./base/timers.ts";
 import type { ConfigFor } from "./config/uses.ts";
 import type { AuthConfiguration } from "./domain/discovery.ts";
-import { createSessions } from "./domain/session.ts";
 import type { AttemptCounters } from "./domain/session-ports.ts";
-import { parseClientFile, type RegisteredClient } from "./stores/client-file.ts";
-import { LiveFile } from "./stores/live-file.ts";
-import { FileSessionClients } from "./stores/session-clients.ts";
+import { createSessionRoute, noSessionRoute, openSessionFiles, type SessionRoute } from "./session-route.ts";
 import type { RootLogger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
-import type { GateLink } from "./transport/gate.ts";
-import { noteSessionPeer } from "./transport/interceptors/note-session-peer.ts";
-import { bind, type ServedMethod, servedMethods } from "./transport/methods.ts";
-import { keySetPage } from "./transport/pages/key-set.ts";
-import type { Page } from "./transport/pages/page.ts";
-import { createSessionService } from "./transport/rpc/session.ts";
 
 type Config = ConfigFor<"serve">;
 
@@ -48,23 +34,12 @@ export interface CallersMachine {
   readonly metrics: Metrics;
 }
 
-/** What the session route adds to a server; all of it empty where there is none. */
-export interface SessionRoute {
-  readonly methods: readonly ServedMethod[];
-  /** What each of the methods passes in place of the credentials that it has none of. */
-  readonly withoutCredentials: ReadonlyMap<string, readonly GateLink[]>;
-  readonly pages: readonly Page[];
-}
-
 export interface Callers {
   readonly authenticator: Authenticator;
   readonly session: SessionRoute;
   /** Stops what runs in the background. */
   close(): void;
 }
-
-/** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it. */
-const sessionSlots = [2, 64] as const;
 
 /** Rejects, naming the setting, where a file cannot be read or is not what it should be. */
 export async function openCallers(
@@ -80,9 +55,19 @@ export async function openCallers(
   return {
     authenticator,
     session:
-      files === undefined
-        ? { methods: [], withoutCredentials: new Map(), pages: [] }
-        : sessionRoute(config, files, shared, machine),
+      files === undefined || token === undefined
+        ? noSessionRoute
+        : createSessionRoute({
+            ...machine,
+            ...token,
+            clients: () => files.clients.current,
+            audience: config.oidcAudience,
+            counters: shared,
+            peerOf: (edge) =>
+              sessionPeer(edge, ingressOf(config), certificateRule(config), (remoteAddress) =>
+                onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
+              ),
+          }),
     close() {
       authenticator.close();
       files?.keys.close();
@@ -168,66 +153,6 @@ function ingressOf({ trustedProxies, trustedProxyCertificates }: Config): Truste
 /** `iss` of session tokens: settings that make it the issuer's own name do not start. */
 function sessionIssuer({ publicUrl, serviceName }: Config): string {
   return publicUrl ?? serviceName;
-}
-
-interface SessionFiles {
-  readonly clients: LiveFile<readonly RegisteredClient[]>;
-  readonly keys: LiveFile<SessionKeys>;
-}
-
-async function openSessionFiles(config: Config, { timers, logger }: CallersMachine): Promise<SessionFiles | undefined> {
-  const { sessionClients, sessionKey } = config;
-  if (sessionClients === undefined || sessionKey === undefined) return undefined;
-  const open = <Content>(setting: string, path: string, parse: (text: string) => Content | Promise<Content>) =>
-    LiveFile.open({
-      path,
-      parse,
-      files: { stat, readFile },
-      timers,
-      onProblem: (problem) => logger.error({ setting, problem }, "a file is not followed: what it said before stands"),
-    }).catch((error: unknown) => {
-      throw new Error(`${setting}: ${error instanceof Error ? error.message : "cannot be read"}`, { cause: error });
-    });
-  const clients = await open("SVC_SESSION_CLIENTS", sessionClients, parseClientFile);
-  try {
-    return { clients, keys: await open("SVC_SESSION_KEY", sessionKey, parseSessionKeys) };
-  } catch (error) {
-    clients.close();
-    throw error;
-  }
-}
-
-function sessionRoute(
-  config: Config,
-  { clients, keys }: SessionFiles,
-  counters: AttemptCounters,
-  machine: CallersMachine,
-): SessionRoute {
-  const { clock, random } = machine;
-  const sessions = createSessions({
-    clients: new FileSessionClients(() => clients.current),
-    counters,
-    signer: createSessionTokens({
-      issuer: sessionIssuer(config),
-      audience: config.oidcAudience,
-      keys,
-      clock,
-      random,
-    }),
-    slots: createSlots(...sessionSlots),
-    clock,
-  });
-  const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);
-  const link = noteSessionPeer((edge) =>
-    sessionPeer(edge, ingressOf(config), certificateRule(config), (remoteAddress) =>
-      reportAuthentication({ type: "forwarded_certificate_ignored", remoteAddress }, machine),
-    ),
-  );
-  return {
-    methods,
-    withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, [link]])),
-    pages: [keySetPage(() => keys.current.published)],
-  };
 }
 
 function reportAuthentication(event: AuthenticatorEvent, { logger, metrics }: CallersMachine): void {

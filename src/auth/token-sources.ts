@@ -25,7 +25,9 @@ export function verifyBySource(sources: readonly [TokenSource, ...TokenSource[]]
 }
 
 /** Another value whenever the keys of any source change; undefined while none has any. */
-export function revisionOf(sources: readonly TokenSource[]): string | undefined {
+export function revisionOf(sources: readonly [TokenSource, ...TokenSource[]]): number | string | undefined {
+  // Asked for on every call: most deployments have one source.
+  if (sources.length === 1) return sources[0].revision();
   const revisions = sources.map(({ revision }) => revision());
   return revisions.every((revision) => revision === undefined) ? undefined : revisions.join();
 }

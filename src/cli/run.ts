@@ -1,5 +1,6 @@
 /** The commands, and how a command line becomes one of them. */
 import { Command, CommanderError } from "commander";
+import { addClientsCommands } from "./clients-commands.ts";
 import { addKeysCommands } from "./keys-commands.ts";
 import { addLedgerCommands } from "./ledger-commands.ts";
 import { addMigrateCommand } from "./migrate-command.ts";
@@ -22,6 +23,7 @@ export async function runCommandLine(commandLine: readonly string[], terminal: T
   addMigrateCommand(program, terminal);
   addKeysCommands(program, terminal);
   addLedgerCommands(program, terminal);
+  addClientsCommands(program, terminal);
   try {
     await program.parseAsync([...commandLine], { from: "user" });
   } catch (error) {

@@ -1,6 +1,6 @@
 /** Trying again, politely: only what may be tried again, no sooner than the service asks, and less and less often. */
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { problemOf } from "./problem.ts";
+import { type Problem, problemOf } from "./problem.ts";
 
 export interface RetryOptions {
   /** How often a call is sent at most, the first time included. Default 4. */
@@ -11,6 +11,8 @@ export interface RetryOptions {
   readonly maxDelayMs?: number;
   /** Longest pause that the service may ask for, in milliseconds; asked for more, the call fails. Default 60,000. */
   readonly maxRetryAfterMs?: number;
+  /** Told of each pause before it begins, in milliseconds. */
+  readonly onRetry?: (problem: Problem, delayMs: number) => void;
   /** A number from 0 up to 1. Default `Math.random`. */
   readonly random?: () => number;
   /** Resolves after so many milliseconds; rejects when the signal aborts. */
@@ -36,12 +38,15 @@ export function retry(options: RetryOptions = {}): Interceptor {
         return await next(request);
       } catch (thrown) {
         const error = ConnectError.from(thrown);
-        const retryAfterMs = problemOf(error).retryAfterMs ?? 0;
+        const problem = problemOf(error);
+        const { retryAfterMs = 0 } = problem;
         const again = attempt < attempts && mayRetry(error, retryAfterMs) && retryAfterMs <= maxRetryAfterMs;
         if (!again || request.signal.aborted) throw error;
         const boundMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
         // Where all are told to come back at once, they are still spread.
-        await pause(retryAfterMs + boundMs * random(), request.signal);
+        const delayMs = retryAfterMs + boundMs * random();
+        options.onRetry?.(problem, delayMs);
+        await pause(delayMs, request.signal);
       }
     }
   };

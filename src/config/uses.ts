@@ -6,6 +6,7 @@ const keys = {
   policy: ["keyReferences", "supportedProfiles"],
   // Apart from the above: a directory on the command line takes its place.
   policy_directory: ["policyDir"],
+  policy_replay: ["store"],
   migrate: ["store"],
   keys: ["ledgerKey"],
   ledger: ["store", "anchor", "ledgerKey"],
@@ -17,6 +18,7 @@ const requiredKeys = {
   serve: ["policyDir", "ledgerOrigin"],
   policy: [],
   policy_directory: ["policyDir"],
+  policy_replay: [],
   migrate: [],
   keys: [],
   ledger: [],

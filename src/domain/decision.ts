@@ -1,12 +1,11 @@
 /** The one step that all three decision routes share: ask the policy, record the decision, and only then answer. */
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
-import type { SdkRoute } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports.ts";
-import type { Claimed, Guidance, PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/decision.ts";
+import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
+import { type DecisionRequest, questionOf } from "./question.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
-import type { Described } from "./requests.ts";
 import { union } from "./routes.ts";
 
 export interface DecisionDependencies extends DomainDependencies {
@@ -35,21 +34,19 @@ export interface Decided {
 /**
  * Decides and records. Resolves when the record is durable.
  *
- * @param request as it is recorded
  * @throws ServiceError `store_unavailable`: then nothing was decided
  */
 export async function decide(
   { deployment, engine, observe, ledger, clock, random }: DecisionDependencies,
   call: CallIdentity,
-  question: { readonly route: SdkRoute; readonly action: PolicyAction; readonly claimed: Claimed },
-  request: JsonObject,
+  asked: DecisionRequest,
 ): Promise<Decided> {
-  const { route, action, claimed } = question;
-  const query = { caller: call.caller, action, claimed };
+  const { route, request } = asked;
+  const query = { caller: call.caller, ...questionOf(asked) };
   const decision = engine.decide(query);
-  const guidance = decision.allow ? decision.guidance : denied(decision.guidance);
+  const guidance = guidanceGiven(decision);
   const decisionId = newRecordId(clock, random);
-  const outcome = outcomeOf(decision, guidance, call.caller.scopes);
+  const outcome = decisionOutcome(decision, call.caller.scopes);
   const record = newRecord("decision", decisionId, call, route, request, outcome);
   const { receipt } = await ledger.append({ ...record, policyRevision: decision.policyRevision });
   observe?.(query, decision, decisionId);
@@ -65,31 +62,19 @@ export async function decide(
   };
 }
 
-/** What the caller claims, as policies see it. */
-export function claimedBy(
-  request: Described & { readonly content_digest?: string },
-  more: Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_reference"> = {},
-): Claimed {
-  return {
-    workload: request.workload,
-    resource: request.resource,
-    ...(request.purpose !== undefined && { purpose: request.purpose }),
-    labels: request.labels,
-    attributes: request.attributes,
-    content_digest_present: request.content_digest !== undefined,
-    ...more,
-  };
-}
-
-function denied({ keyTransport: _, ...guidance }: Guidance): Guidance {
-  return { ...guidance, evidenceExpected: ["deny"] };
+/** The guidance as it leaves: on a denial without key transport, and with `deny` as the only evidence. */
+function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
+  if (allow) return guidance;
+  const { keyTransport: _, ...others } = guidance;
+  return { ...others, evidenceExpected: ["deny"] };
 }
 
 /**
  * The recorded outcome. The caller's scopes are in it because policies read them: without them the decision could not
  * be evaluated again.
  */
-function outcomeOf(decision: PolicyDecision, guidance: Guidance, callerScopes: readonly string[]): JsonObject {
+export function decisionOutcome(decision: PolicyDecision, callerScopes: readonly string[]): JsonObject {
+  const guidance = guidanceGiven(decision);
   return {
     allow: decision.allow,
     policy_revision: decision.policyRevision,

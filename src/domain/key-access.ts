@@ -1,20 +1,13 @@
 /** Answer of `key-access-plan`. */
 import type { ArtifactProfile, KeyAccessOperation } from "../base/vocabulary.ts";
-import type { PolicyAction } from "../policy/decision.ts";
 import { type AnswerTail, type DecisionMembers, decisionMembers, type KeyTransport, keyTransport } from "./answer.ts";
-import { claimedBy, type DecisionDependencies, decide } from "./decision.ts";
+import { type DecisionDependencies, decide } from "./decision.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
 import type { KeyAccessRequest } from "./requests.ts";
 import { type RequestSummary, summarize } from "./summary.ts";
 import { operationViolations, profileViolations, refuseViolations, servedOperation } from "./support.ts";
 import { contentWarnings, warnings } from "./warnings.ts";
-
-const actions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
-  wrap: "wrap",
-  unwrap: "unwrap",
-  rewrap: "rewrapKey",
-};
 
 export interface KeyAccessPlan extends AnswerTail {
   readonly requestSummary: RequestSummary & {
@@ -61,12 +54,7 @@ async function plan(
     ...operationViolations(deployment, servedOperation[operation]),
     ...profileViolations(deployment, "artifact_profile", artifact_profile),
   ]);
-  const claimed = claimedBy(request, {
-    ...(artifact_profile !== undefined && { artifact_profile }),
-    ...(key_reference !== undefined && { key_reference }),
-  });
-  const question = { route: "key-access-plan", action: actions[operation], claimed } as const;
-  const decided = await decide(dependencies, call, question, request);
+  const decided = await decide(dependencies, call, { route: "key-access-plan", request });
   const { guidance } = decided;
   const keyReferencePresent = key_reference !== undefined;
   return {

@@ -8,7 +8,7 @@ import {
   keyTransport,
   plaintextTransport,
 } from "./answer.ts";
-import { claimedBy, type DecisionDependencies, decide } from "./decision.ts";
+import { type DecisionDependencies, decide } from "./decision.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
 import type { PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
@@ -80,11 +80,7 @@ async function plan(
     ...operationViolations(deployment, operation),
     ...profileViolations(deployment, "preferred_artifact_profile", preferred),
   ]);
-  const claimed = claimedBy(request, {
-    ...(preferred !== undefined && { artifact_profile: preferred }),
-    ...size(request),
-  });
-  const decided = await decide(dependencies, call, { route: "protection-plan", action: operation, claimed }, request);
+  const decided = await decide(dependencies, call, { route: "protection-plan", request });
   const { allow, guidance } = decided;
   return {
     requestSummary: {
@@ -119,8 +115,7 @@ async function resolve(
   const { deployment, live } = dependencies;
   const { operation } = request;
   refuseViolations(operationViolations(deployment, operation));
-  const claimed = claimedBy(request, size(request));
-  const decided = await decide(dependencies, call, { route: "policy-resolve", action: operation, claimed }, request);
+  const decided = await decide(dependencies, call, { route: "policy-resolve", request });
   const { allow, guidance, inputs } = decided;
   return {
     requestSummary: policySummary(request),
@@ -139,10 +134,6 @@ async function resolve(
     platformDomains: platformDomains(live),
     warnings: [...contentWarnings(request.content_digest), ...guidance.warnings],
   };
-}
-
-function size({ content_size_bytes }: PolicyResolveRequest): { content_size_bytes?: number } {
-  return content_size_bytes === undefined ? {} : { content_size_bytes };
 }
 
 function policySummary(request: PolicyResolveRequest): PolicySummary {

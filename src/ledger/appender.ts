@@ -3,21 +3,12 @@
  * commit; each is answered only when that commit is confirmed.
  */
 import { ServiceError } from "../base/errors.ts";
-import type { JsonObject } from "../base/json.ts";
+import { answerBatch } from "./answering.ts";
 import { assertCanonical } from "./canonical.ts";
 import type { Appended, NewRecord } from "./ports.ts";
 import { type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
 import type { LogSigner } from "./signer.ts";
-import {
-  type BatchPlace,
-  type BatchWriter,
-  type PlacedRecord,
-  type StoredTree,
-  type Unplaced,
-  UnsoundLogError,
-  UnstorableError,
-} from "./store.ts";
-import { formatTlogProof } from "./tlog-proof.ts";
+import { type BatchWriter, UnsoundLogError, UnstorableError } from "./store.ts";
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
@@ -135,7 +126,7 @@ export class Appender {
       shares.forEach((share, index) => {
         const place = places[index];
         if (place?.results.length !== share.waiting.length) throw new Error("The store left a record unanswered.");
-        this.#answer(share, place);
+        answerBatch(share.waiting, place, this.#signer);
       });
     } catch (error) {
       if (!(error instanceof UnstorableError)) throw error;
@@ -152,16 +143,6 @@ export class Appender {
     }
   }
 
-  /** What the store has done is committed and anchored: now, and not before, its trees are signed. */
-  #answer({ waiting }: Share, { log, results }: BatchPlace): void {
-    const sign = once((tree: StoredTree) => this.#signer.sign({ origin: log, ...tree }));
-    waiting.forEach(({ resolve, reject }, position) => {
-      const result = results[position] as BatchPlace["results"][number];
-      if (typeof result === "string") reject(new ServiceError("idempotency_conflict", conflicts[result]));
-      else resolve(appended(log, result, sign(result.tree)));
-    });
-  }
-
   /** The store failed: everyone who waits is told now, rather than one failing write after the other. */
   #refuse(shares: readonly Share[], cause: unknown): void {
     const refusal = cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
@@ -173,35 +154,6 @@ export class Appender {
   #settleClose(): void {
     if (this.#closed !== undefined && this.#queues.isIdle) this.#closed.resolve();
   }
-}
-
-const conflicts: Readonly<Record<Unplaced, string>> = {
-  conflict: "The idempotency key was used for another payload.",
-  erased: "The record that was made under this idempotency key has been erased.",
-};
-
-function appended(log: string, placed: PlacedRecord, checkpoint: string): Appended {
-  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, keptAnswer } = placed;
-  const proof = formatTlogProof(leafIndex, path, checkpoint);
-  const receipt = { recordId, logOrigin: log, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
-  return {
-    recordId,
-    log,
-    leafIndex,
-    recordedAt,
-    receipt,
-    ...(keptAnswer !== undefined && { keptAnswer: JSON.parse(keptAnswer) as JsonObject }),
-  };
-}
-
-/** Signs each tree once: the records of a batch share theirs. */
-function once(sign: (tree: StoredTree) => string): (tree: StoredTree) => string {
-  const signed = new Map<number, string>();
-  return (tree) => {
-    const checkpoint = signed.get(tree.size) ?? sign(tree);
-    signed.set(tree.size, checkpoint);
-    return checkpoint;
-  };
 }
 
 /** Two halves, by tenant while there are several; undefined for a single record. */

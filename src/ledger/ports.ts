@@ -115,6 +115,13 @@ export interface Ledger {
   close(): Promise<void>;
 }
 
+/** Reads records back, beside a running service or without one. Cannot write. */
+export interface RecordArchive extends Pick<Ledger, "find"> {
+  /** What was kept of a policy revision; undefined where nothing was. Rejects with `store_unavailable`. */
+  policyRevision(revision: string): Promise<string | undefined>;
+  close(): void;
+}
+
 /** A log as anyone may see it who may see it at all. */
 export interface PublishedLog {
   readonly name: LogName;

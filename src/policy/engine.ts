@@ -3,18 +3,18 @@ import type { TenantId } from "../base/ids.ts";
 import { bundleContent, type PolicyBundle, revisionOf } from "./bundle.ts";
 import { type CheckedBundle, checkBundle } from "./check.ts";
 import type { CheckedPolicy } from "./check-set.ts";
-import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
-import { DecisionCache, keyMaker } from "./decision-cache.ts";
+import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
+import { DecisionCache } from "./decision-cache.ts";
+import { type Explanation, explain } from "./explanation.ts";
 import { toFacts } from "./facts.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "./guidance.ts";
 import { type KeyReferenceStanding, keyReferenceLookup } from "./key-references.ts";
 import { otherTenants } from "./manifest.ts";
+import { type Plan, type PlansByAction, plansOf } from "./plan.ts";
 import { PreparedSet } from "./prepared-set.ts";
 import type { PolicyProblem } from "./problem.ts";
-import { factsRead } from "./reads.ts";
 import { keyReferenceOfAnotherTenant, noPolicySet, reasonOf, requiredScopeMissing } from "./reasons.ts";
 import { type LayerSet, type Ruling, rule } from "./ruling.ts";
-import { policyActions } from "./schema.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */
 export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text" | "effect" | "description"> & {
@@ -29,6 +29,8 @@ export interface CompiledEngine extends PolicyEngine {
   readonly policies: readonly CompiledPolicy[];
   /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
+  /** Why the question is answered as it is. Slower than an answer. */
+  explain(query: PolicyQuery): Explanation;
   /** Gives Cedar's memory back. Later decisions are denials. Idempotent. */
   release(): void;
 }
@@ -56,15 +58,6 @@ export function compileCheckedBundle(
 ): CompiledBundle {
   return problems.length > 0 ? { problems } : { engine: new Engine(bundle, sets, cachedRulings) };
 }
-
-/** What is known beforehand of one action under one pair of sets. */
-interface Plan {
-  readonly layers: readonly LayerSet[];
-  readonly inputs: readonly string[];
-  readonly key: (query: PolicyQuery) => string;
-}
-
-type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
 
 class Engine implements CompiledEngine {
   readonly revision: string;
@@ -112,9 +105,12 @@ class Engine implements CompiledEngine {
     return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
   }
 
+  explain(query: PolicyQuery): Explanation {
+    return explain(this.#planOf(query)?.layers ?? [], query, this.decide(query));
+  }
+
   decide(query: PolicyQuery): PolicyDecision {
-    const set = this.setOf("tenant", query.caller.tenantId);
-    const plan = set === undefined ? undefined : this.#plans.get(set)?.[query.action];
+    const plan = this.#planOf(query);
     if (plan === undefined) return this.#deny(query, [reasonOf("platform", noPolicySet)], []);
     const ruling = this.#rule(plan, query);
     const standing = this.#standingOf(query);
@@ -141,6 +137,11 @@ class Engine implements CompiledEngine {
   release(): void {
     for (const prepared of this.#prepared) prepared.release();
     this.#cache?.clear();
+  }
+
+  #planOf({ caller, action }: PolicyQuery): Plan | undefined {
+    const set = this.setOf("tenant", caller.tenantId);
+    return set === undefined ? undefined : this.#plans.get(set)?.[action];
   }
 
   #rule(plan: Plan, query: PolicyQuery): Ruling {
@@ -172,25 +173,4 @@ class Engine implements CompiledEngine {
       guidance: guidanceOfDeny(query, guidance, this.#bundle.guidance),
     };
   }
-}
-
-function plansOf(layers: readonly LayerSet[], bundle: PolicyBundle): PlansByAction {
-  const sets = layers.map(({ set }) => set);
-  const plan = (action: PolicyAction): Plan => {
-    const policies = layers
-      .flatMap((layer) => [...layer.policies.values()])
-      .filter((policy) => policy.actions.has(action));
-    const read = factsRead(policies.map(({ tree }) => tree));
-    // What decides after the policies: it is looked at anew for every question, and is no part of the key.
-    const afterwards = [
-      ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
-      ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
-    ];
-    return {
-      layers,
-      inputs: [...new Set([...read, ...afterwards])].sort(),
-      key: keyMaker([action, ...sets].join(" "), read),
-    };
-  };
-  return Object.fromEntries(policyActions.map((action) => [action, plan(action)])) as Record<PolicyAction, Plan>;
 }

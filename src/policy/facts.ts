@@ -92,7 +92,13 @@ export function toFacts({ caller, action, claimed }: PolicyQuery): Facts {
 }
 
 /** Value of a fact: what decides, and nothing else. Sets come sorted and without duplicates. */
-type FactValue = string | number | boolean | undefined | readonly string[] | readonly (readonly [string, string])[];
+export type FactValue =
+  | string
+  | number
+  | boolean
+  | undefined
+  | readonly string[]
+  | readonly (readonly [string, string])[];
 
 /** Facts that have a fixed name, by the path that a policy reads them with. `attributes` stands for all of them. */
 const table: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => FactValue])[] = [

@@ -2,7 +2,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { PolicyDecision } from "./decision.ts";
 import type { CompiledEngine, CompiledPolicy } from "./engine.ts";
-import { guidanceMembers, type PolicyTest } from "./policy-test-file.ts";
+import { guidanceMembers } from "./guidance-text.ts";
+import type { PolicyTest } from "./policy-test-file.ts";
 import { type Layer, reasonOf } from "./reasons.ts";
 
 /** How one test went. */

@@ -6,10 +6,15 @@ import { defaultCost, isSecret, type SecretHash } from "./client-secret.ts";
 
 export class FileSessionClients {
   readonly #clients: () => readonly RegisteredClient[];
+  readonly #isSecret: typeof isSecret;
 
-  /** `clients` returns those that are registered now. */
-  constructor(clients: () => readonly RegisteredClient[]) {
+  /**
+   * @param clients returns those that are registered now
+   * @param check computes the hash; `isSecret` where absent
+   */
+  constructor(clients: () => readonly RegisteredClient[], check: typeof isSecret = isSecret) {
     this.#clients = clients;
+    this.#isSecret = check;
   }
 
   /**
@@ -19,7 +24,7 @@ export class FileSessionClients {
   async verify(tenantId: TenantId, clientId: string, secret: string): Promise<RegisteredClient | undefined> {
     const clients = this.#clients();
     const client = clients.find((candidate) => isClient(candidate, tenantId, clientId));
-    const matches = await isSecret(secret, client?.secret ?? decoy(clients, tenantId, clientId));
+    const matches = await this.#isSecret(secret, client?.secret ?? decoy(clients, tenantId, clientId));
     return matches ? client : undefined;
   }
 }

@@ -1,21 +1,21 @@
 /** Changes a file all or nothing, one process at a time. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { isFileError } from "./file-errors.ts";
 import { syncDirectory } from "./sync-directory.ts";
 
 /**
  * Replaces the text of a file by what `change` makes of it; undefined stands for a file that is not there. Mode 0600;
- * durable when it resolves; where `change` rejects, the file stays as it was. While one process is at it, another is
+ * durable when it returns; where `change` throws, the file stays as it was. While one process is at it, another is
  * refused, by the new file beside the old one.
- * @throws Error where another process is at it, a file system error, or what `change` rejects with
+ * @throws Error where another process is at it, a file system error, or what `change` throws
  */
-export async function updateFile(path: string, change: (text: string | undefined) => Promise<string>): Promise<void> {
+export function updateFile(path: string, change: (text: string | undefined) => string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const next = `${path}.next`;
   const file = openNew(next);
   try {
-    writeSync(file, await change(readIfThere(path)));
+    writeFileSync(file, change(readIfThere(path)));
     fsyncSync(file);
     renameSync(next, path);
   } catch (error) {

@@ -7,6 +7,7 @@ import { logNameOf } from "../../src/ledger/log-name.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { expectGapless } from "./ledger-suite.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -79,6 +80,25 @@ test("a store that was put back while the service runs is not appended to, and o
   ]);
   const [{ origin } = { origin: "" }] = (await ledger.published()).filter(({ tenantId }) => tenantId === alice);
   await expect(ledger.checkpoint(logNameOf(origin))).rejects.toMatchObject({ reason: "store_unavailable" });
+});
+
+test("a log that is sound in itself, and older than what was answered, is not appended to", async () => {
+  await append(3);
+  const [older] = place.query("SELECT hex(root) AS root FROM log_heads");
+  await append(2);
+  const takeBack = [
+    "DELETE FROM openings WHERE record_id IN (SELECT record_id FROM entries WHERE leaf_index >= 4)",
+    "DELETE FROM entries WHERE leaf_index >= 4",
+    "UPDATE tiles SET hashes = CAST(substr(hashes, 1, 4 * 32) AS BLOB)",
+    `UPDATE log_heads SET size = 4, root = unhex('${older?.root}')`,
+  ];
+  for (const sql of takeBack) place.query(sql);
+  place.verify();
+  await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({
+    reason: "store_unavailable",
+    details: { cause: { message: expect.stringContaining("has 4 leaves, and had 6") } },
+  });
+  await expectGapless(place, "alice", 4);
 });
 
 test("a log that is missing is refused", async () => {

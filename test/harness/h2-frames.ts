@@ -19,3 +19,18 @@ export function h2RequestHeaders(path: string): Buffer {
     Buffer.concat([Buffer.from([nameIndex, value.length]), Buffer.from(value, "latin1")]);
   return Buffer.concat([Buffer.from([0x82, 0x86]), literal(0x04, path), literal(0x01, "localhost")]);
 }
+
+/** A field that is in no table (RFC 7541 §6.2.2), its strings plain. The name is lowercase. */
+export function h2Field(name: string, value: string): Buffer {
+  const text = (bytes: string) => Buffer.concat([prefixed(bytes.length), Buffer.from(bytes, "latin1")]);
+  return Buffer.concat([Buffer.from([0]), text(name), text(value)]);
+}
+
+/** An integer with a prefix of seven bits (RFC 7541 §5.1). */
+function prefixed(value: number): Buffer {
+  if (value < 127) return Buffer.from([value]);
+  const bytes = [127];
+  let rest = value - 127;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push(128 + (rest % 128));
+  return Buffer.from([...bytes, rest]);
+}

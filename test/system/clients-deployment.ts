@@ -2,13 +2,14 @@
  * What the clients of other languages run against: the gateway as a process of its own, with TLS and tokens that are
  * bound to client certificates, and a real issuer.
  */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createWriteStream, readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 import { type Issuer, startIssuer } from "../../dev/issuer.ts";
 import { type Certificates, makeCertificates } from "./clients-certificates.ts";
 
@@ -21,6 +22,8 @@ export interface Deployment {
   /** `https://localhost:<port>` */
   readonly url: string;
   readonly storePath: string;
+  /** Runs a command of the service's own command line, beside it; resolves with what it printed. */
+  cli(...args: string[]): Promise<string>;
   /** Starts the gateway; resolves when it is ready. */
   startGateway(): Promise<void>;
   /** Stops the gateway with SIGTERM; resolves with its exit code. */
@@ -73,6 +76,10 @@ export async function startDeployment(): Promise<Deployment> {
     issuer,
     url: `https://localhost:${port}`,
     storePath,
+    cli: async (...args) => {
+      const options = { cwd: root, env: gatewayEnv };
+      return (await promisify(execFile)(process.execPath, ["src/cli/cli.ts", ...args], options)).stdout;
+    },
     async startGateway() {
       const log = createWriteStream(join(folder, "gateway.log"), { flags: "a" });
       const child = spawn(process.execPath, ["src/main.ts"], { cwd: root, env: gatewayEnv });

@@ -257,7 +257,7 @@ describe.each([
   ])("to %s as %s only the ingress speaks for others, and what is the caller's own arrives", async (path, type) => {
     const names = [...Object.values(identity), certificateHeader];
     const own = { "x-svc-receipt": "brief", dpop: "a proof", "idempotency-key": "a key", "x-request-id": "an id" };
-    const outside = Object.fromEntries(names.map((name) => [name, ["forged", "forged"]]));
+    const outside = Object.fromEntries([...names, "x-forwarded-for"].map((name) => [name, ["forged", "forged"]]));
     seen.length = 0;
     const session = http2.connect(url, { ca: servers.cert, cert: thief.cert, key: thief.key });
     const stream = session.request({ ":method": "POST", ":path": path, "content-type": type, ...outside, ...own });
@@ -270,5 +270,6 @@ describe.each([
     for (const name of names) expect(seen[0]?.[name] ?? "").not.toContain("forged");
     const certificate = example === "." ? encodeURIComponent(thief.cert) : undefined;
     expect(seen[0]?.[certificateHeader]).toBe(certificate);
+    expect(seen[0]?.["x-forwarded-for"]).toBe("127.0.0.1");
   });
 });

@@ -5,7 +5,9 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/note-keys.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
+import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
 
 let gateway: Gateway;
 let token: string;
@@ -89,6 +91,30 @@ test("a receipt that was changed anywhere does not verify", async () => {
     expect(() => verifyReceipt({ ...receipt, [member]: flip(receipt[member] ?? "") }, verifier), member).toThrow();
   const { record: _, ...partial } = receipt;
   expect(() => verifyReceipt(partial, verifier)).toThrow("only a part");
+});
+
+test("one key on six clients of four protocols is one record, with one receipt that verifies", async () => {
+  const clients = wireClients(gateway.url);
+  const method = methodOn("/v1/sdk/evidence");
+  const request = requestFromRest(method, sample("evidence"));
+  const headers = { authorization: `Bearer ${token}`, "idempotency-key": "every-protocol" };
+  const call = async (client: WireClient, detail: string) => {
+    const outcome = await client.call(method, request, { ...headers, "x-svc-receipt": detail });
+    if ("refusal" in outcome) throw new Error(`${client.name}: ${JSON.stringify(outcome.refusal)}`);
+    return outcome.answer.ingestion.receipt;
+  };
+  try {
+    const full = await Promise.all(clients.map((client) => call(client, "full")));
+    for (const receipt of full) expect(receipt).toEqual(full[0]);
+    verifyReceipt(full[0], trusted(full[0]));
+    const { leaf: _, opening: __, record: ___, ...brief } = full[0];
+    for (const client of clients) {
+      expect(await call(client, "brief"), client.name).toEqual(brief);
+      expect(await call(client, "none"), client.name).toBeUndefined();
+    }
+  } finally {
+    for (const client of clients) client.close();
+  }
 });
 
 describe("with an idempotency key", () => {

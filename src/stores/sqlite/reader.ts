@@ -10,6 +10,7 @@ import { LogReader } from "./log-reader.ts";
 export class SqliteReader {
   readonly #connection: SqliteConnection;
   readonly #find: SqliteStatement;
+  readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
   readonly logs: LogReader;
 
@@ -23,6 +24,7 @@ export class SqliteReader {
          FROM entries LEFT JOIN openings USING (tenant_id, record_id)
         WHERE tenant_id = ? AND record_id = ?`,
     );
+    this.#policyRevision = connection.prepare("SELECT content FROM policy_revisions WHERE revision = ?");
     this.#probe = connection.prepare("SELECT store_id FROM store");
   }
 
@@ -38,6 +40,11 @@ export class SqliteReader {
     } catch (cause) {
       throw new DamagedError(`The record ${recordId} does not verify.`, { cause });
     }
+  }
+
+  /** Text that was kept of a policy revision. */
+  policyRevision(revision: string): string | undefined {
+    return this.#policyRevision.get(revision)?.content as string | undefined;
   }
 
   /** Throws when the file cannot be read. */

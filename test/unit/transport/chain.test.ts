@@ -46,6 +46,23 @@ describe("gate", () => {
     await expect(gate(contextOf("tenant-a"))).rejects.toMatchObject({ reason: "missing_scope" });
   });
 
+  it("asks for no credentials of the methods that are listed, and of no other", async () => {
+    const passed: string[] = [];
+    const { gate } = createChain({
+      service: "svc-platform-api",
+      headerPrefix: "x-svc-",
+      verifier: { authenticate: () => Promise.reject(new ServiceError("missing_token", "credentials are required")) },
+      requiredScopes: () => [],
+      withoutCredentials: new Map([["S/Open", [({ rpc }) => void passed.push(rpc)]]]),
+      warmUp: [],
+    });
+    await gate({ ...contextOf("tenant-b"), rpc: "S/Open" });
+    for (const rpc of ["S/M", "S/open", "S/Open ", "constructor"]) {
+      await expect(gate({ ...contextOf("tenant-b"), rpc })).rejects.toMatchObject({ reason: "missing_token" });
+    }
+    expect(passed).toEqual(["S/Open"]);
+  });
+
   it("notes caller and refusal on the call", async () => {
     const context = contextOf("tenant-a");
     await expect(chainOf(() => Promise.resolve(caller as unknown as Caller)).gate(context)).rejects.toThrow();

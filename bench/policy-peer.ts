@@ -1,0 +1,160 @@
+/** The peer decision server, and one request to it over HTTP and over gRPC. */
+import { spawn } from "node:child_process";
+import { closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
+import { connect } from "node:http2";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
+import { BinaryWriter } from "@bufbuild/protobuf/wire";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { encodeFrame } from "../src/transport/grpc/frame.ts";
+import { cpuMicros } from "./child.ts";
+import { peerPolicy } from "./policy-rules.ts";
+
+const startTimeoutMs = 60_000;
+
+export interface Peer {
+  readonly httpUrl: string;
+  readonly grpcUrl: string;
+  cpuMicros(): number;
+  stop(): Promise<void>;
+}
+
+/** Starts the binary with so many rules, and waits until it is healthy. Its log is left as it comes: a line a request. */
+export async function startPeer(binary: string, directory: string, number: number, core?: number): Promise<Peer> {
+  const [httpPort, grpcPort] = [await freePort(), await freePort()];
+  const home = join(directory, `peer-${number}`);
+  mkdirSync(join(home, "policies"), { recursive: true });
+  writeFileSync(join(home, "policies", "data.yaml"), peerPolicy(number));
+  const config = {
+    server: { httpListenAddr: `127.0.0.1:${httpPort}`, grpcListenAddr: `127.0.0.1:${grpcPort}` },
+    storage: { driver: "disk", disk: { directory: join(home, "policies"), watchForChanges: false } },
+    telemetry: { disabled: true },
+  };
+  writeFileSync(join(home, "config.yaml"), JSON.stringify(config));
+  const log = openSync(join(home, "log"), "w");
+  const pin = core === undefined ? [] : ["taskset", "--cpu-list", String(core)];
+  const [program, ...args] = [...pin, binary, "server", `--config=${join(home, "config.yaml")}`] as [
+    string,
+    ...string[],
+  ];
+  const child = spawn(program, args, {
+    stdio: ["ignore", log, log],
+    env: { PATH: process.env.PATH ?? "", HOME: home },
+  });
+  closeSync(log);
+  const ended = new Promise<void>((resolve, reject) => {
+    child.once("exit", () => resolve());
+    child.once("error", reject);
+  });
+  const httpUrl = `http://127.0.0.1:${httpPort}`;
+  const stop = () => {
+    child.kill();
+    return ended;
+  };
+  try {
+    await Promise.race([
+      untilHealthy(httpUrl),
+      ended.then(() => Promise.reject(new Error(`the peer ended: ${home}/log`))),
+    ]);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { httpUrl, grpcUrl: `http://127.0.0.1:${grpcPort}`, cpuMicros: () => cpuMicros(child.pid as number), stop };
+}
+
+async function untilHealthy(url: string): Promise<void> {
+  const end = performance.now() + startTimeoutMs;
+  while (performance.now() < end) {
+    const status = await fetch(`${url}/_cerbos/health`)
+      .then((response) => response.status)
+      .catch(() => 0);
+    if (status === 200) return;
+    await delay(10);
+  }
+  throw new Error(`the peer is not healthy after ${startTimeoutMs} ms`);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (typeof address !== "object" || address === null) throw new Error("no port");
+  return address.port;
+}
+
+export const peerHttpPath = "/api/check/resources";
+export const peerGrpcPath = "/cerbos.svc.v1.CerbosService/CheckResources";
+
+/** What the gateway's caller is, and what its request says, as the peer is told it. */
+export interface PeerQuestion {
+  readonly principal: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
+  readonly resource: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
+}
+
+/** Body of the HTTP request. */
+export function peerJson({ principal, resource }: PeerQuestion): Buffer {
+  const entry = { actions: ["protect"], resource: { kind: "data", ...resource } };
+  return Buffer.from(
+    JSON.stringify({ requestId: "r", principal: { roles: ["caller"], ...principal }, resources: [entry] }),
+  );
+}
+
+/** The same as one length-prefixed message. Field numbers are those of cerbos/engine/v1 and cerbos/request/v1. */
+export function peerFrame({ principal, resource }: PeerQuestion): Buffer {
+  const writer = new BinaryWriter();
+  writer.tag(1, 2).string("r");
+  writer.tag(3, 2).fork().tag(1, 2).string(principal.id).tag(3, 2).string("caller");
+  writeAttributes(writer, principal.attr).join();
+  writer.tag(4, 2).fork().tag(1, 2).string("protect");
+  writer.tag(2, 2).fork().tag(1, 2).string("data").tag(3, 2).string(resource.id);
+  writeAttributes(writer, resource.attr).join().join();
+  return encodeFrame(writer.finish());
+}
+
+/** `map<string, google.protobuf.Value> attr = 4`. */
+function writeAttributes(writer: BinaryWriter, attributes: Readonly<Record<string, JsonValue>>): BinaryWriter {
+  for (const [name, value] of Object.entries(attributes)) {
+    const bytes = toBinary(ValueSchema, fromJson(ValueSchema, value));
+    writer.tag(4, 2).fork().tag(1, 2).string(name).tag(2, 2).bytes(bytes).join();
+  }
+  return writer;
+}
+
+/** Asks once on both protocols. Rejects where the answer is not that the action is allowed. */
+export async function requirePeerAllows(peer: Peer, question: PeerQuestion): Promise<void> {
+  const response = await fetch(peer.httpUrl + peerHttpPath, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: new Uint8Array(peerJson(question)),
+  });
+  const text = await response.text();
+  if (!text.includes('"protect":"EFFECT_ALLOW"')) throw new Error(`the peer answered over HTTP: ${text}`);
+  const answer = await askOverGrpc(peer.grpcUrl, peerFrame(question));
+  // An entry of `map<string, Effect> actions`: "protect" and EFFECT_ALLOW = 1.
+  const allowed = Buffer.concat([Buffer.from([0x0a, 7]), Buffer.from("protect"), Buffer.from([0x10, 1])]);
+  if (!answer.includes(allowed)) throw new Error(`the peer answered over gRPC: ${answer.toString("latin1")}`);
+}
+
+async function askOverGrpc(url: string, frame: Buffer): Promise<Buffer> {
+  const session = connect(url);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": peerGrpcPath,
+    "content-type": "application/grpc",
+    te: "trailers",
+  });
+  stream.end(frame);
+  const chunks: Buffer[] = [];
+  let status: unknown;
+  stream.on("trailers", (trailers) => {
+    status = trailers["grpc-status"];
+  });
+  for await (const chunk of stream) chunks.push(chunk as Buffer);
+  session.close();
+  if (status !== "0") throw new Error(`the peer answered over gRPC with status ${String(status)}`);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,75 @@
+/**
+ * The same rules in two languages: ours, and that of the peer that they are measured beside. One permit, and as many
+ * prohibitions as it takes, of four kinds in turn. None of them applies to the request that is measured, so that
+ * every one has to be looked at.
+ */
+
+/** Text of each file by its path in a policy directory. */
+export type Files = Readonly<Record<string, string>>;
+
+/** One rule, as both languages say it. */
+interface Rule {
+  readonly cedar: string;
+  readonly cel: string;
+}
+
+const kinds: readonly ((n: number) => Rule)[] = [
+  (n) => ({
+    cedar: `context.claimed.resource.kind == "kind-${n}" && context.claimed.labels.contains("label-${n}")`,
+    cel: `R.attr.kind == "kind-${n}" && "label-${n}" in R.attr.labels`,
+  }),
+  (n) => ({
+    cedar: `context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") == "region-${n}" && context.claimed.workload has environment && context.claimed.workload.environment == "production"`,
+    cel: `has(R.attr.attributes.region) && R.attr.attributes.region == "region-${n}" && has(R.attr.workload.environment) && R.attr.workload.environment == "production"`,
+  }),
+  (n) => ({
+    cedar: `context.claimed has purpose && context.claimed.purpose == "purpose-${n}" && context.claimed.workload.application == "application-${n}"`,
+    cel: `has(R.attr.purpose) && R.attr.purpose == "purpose-${n}" && R.attr.workload.application == "application-${n}"`,
+  }),
+  (n) => ({
+    cedar: `principal.scopes.contains("scope-${n}") && context.claimed.resource.kind != "record-${n}"`,
+    cel: `"scope-${n}" in P.attr.scopes && R.attr.kind != "record-${n}"`,
+  }),
+];
+
+function rules(number: number): readonly Rule[] {
+  return Array.from({ length: number }, (_, n) => (kinds[n % kinds.length] as (n: number) => Rule)(n));
+}
+
+/** Policies of a set: the permit and `number` - 1 prohibitions. `salt` makes the set another one. */
+function policySet(number: number, salt = ""): string {
+  const forbids = rules(number - 1).map(
+    ({ cedar }, n) =>
+      `@id("forbid-${n}")\nforbid (principal, action == Action::"protect", resource)\nwhen { ${cedar} };`,
+  );
+  return [`// ${salt}`, '@id("permit")\npermit (principal, action, resource);', ...forbids].join("\n\n");
+}
+
+/** A directory in which each tenant's set has `number` policies; the platform's has one that permits. */
+export function policyFiles(number: number, tenants: readonly string[] = ["*"]): Files {
+  const sets = tenants.map((tenant, index) => [tenant, `set-${index}`] as const);
+  return {
+    "manifest.yaml": [
+      "platform: platform",
+      "tenants:",
+      ...sets.map(([tenant, set]) => `  "${tenant}": ${set}`),
+      "",
+    ].join("\n"),
+    "platform/permit.cedar": '@id("permit")\npermit (principal, action, resource);\n',
+    ...Object.fromEntries(sets.map(([tenant, set]) => [`${set}/policies.cedar`, policySet(number, tenant)])),
+  };
+}
+
+/** The peer's policy of the same `number` of rules. */
+export function peerPolicy(number: number): string {
+  const denies = rules(number - 1).map(({ cel }) => ({
+    actions: ["protect"],
+    effect: "EFFECT_DENY",
+    roles: ["*"],
+    condition: { match: { expr: cel } },
+  }));
+  const allow = { actions: ["*"], effect: "EFFECT_ALLOW", roles: ["*"] };
+  const policy = { resource: "data", version: "default", rules: [allow, ...denies] };
+  // JSON is YAML.
+  return JSON.stringify({ apiVersion: "api.cerbos.dev/v1", resourcePolicy: policy });
+}

@@ -1,0 +1,224 @@
+/**
+ * Decisions: first a second's worth in one thread, by number of policies and tenants; then protection-plan of the gateway, with its
+ * token verified and its record durable, beside a peer decision server on the same rules, which has neither.
+ *
+ * A server is pinned to core 0 with all its threads, or with `--cores 2` has both cores; the load generator is on core 1.
+ * Servers are measured in turn, round after round; the table has medians over the rounds, of ratios too. Requests are
+ * all alike, or with facts of their own ("new facts") that no server can have an answer for yet; over gRPC the load
+ * generator can only repeat itself.
+ *
+ * `node bench/policy.ts [--peer <binary>] [--policies 20,200] [--seconds 3] [--rounds 5] [--cores 1]`. Without a peer, the
+ * decisions only. Its binary is in the npm package `@cerbos/cerbos-linux-x64`.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { parseArgs } from "node:util";
+import type { Issuer } from "../dev/issuer.ts";
+import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
+import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
+import { type Load, loadHttp1, loadHttp2, type Measured } from "./load.ts";
+import { measureDecisions } from "./policy-decisions.ts";
+import {
+  type Peer,
+  type PeerQuestion,
+  peerFrame,
+  peerGrpcPath,
+  peerHttpPath,
+  peerJson,
+  requirePeerAllows,
+  startPeer,
+} from "./policy-peer.ts";
+import { policyFiles } from "./policy-rules.ts";
+import { median } from "./rounds.ts";
+import { requireTools } from "./tools.ts";
+
+const { values } = parseArgs({
+  options: {
+    peer: { type: "string" },
+    policies: { type: "string", default: "20,200" },
+    seconds: { type: "string", default: "3" },
+    rounds: { type: "string", default: "5" },
+    cores: { type: "string", default: "1" },
+  },
+});
+const seconds = Number(values.seconds);
+const rounds = Number(values.rounds);
+const serverCore = values.cores === "2" ? undefined : 0;
+const loadCore = 1;
+const warmUpSeconds = 2;
+/** In bodies, the text instead of which each request has a number of its own. */
+const numbered = "__number__";
+
+interface Target {
+  readonly load: (seconds: number) => Promise<Measured>;
+  readonly cpuMicros: () => number;
+}
+
+interface Scenario {
+  readonly name: string;
+  readonly gateway: Target;
+  readonly peer: Target;
+}
+
+interface Round extends Measured {
+  readonly cpuMicrosEach: number;
+}
+
+async function measureRound({ load, cpuMicros }: Target): Promise<Round> {
+  const before = cpuMicros();
+  const measured = await load(seconds);
+  return { ...measured, cpuMicrosEach: (cpuMicros() - before) / (measured.perSecond * seconds) };
+}
+
+async function measureScenario(policies: number, { name, gateway, peer }: Scenario) {
+  for (const { load } of [gateway, peer]) await load(warmUpSeconds);
+  const results: { readonly gateway: Round; readonly peer: Round }[] = [];
+  for (let round = 0; round < rounds; round++) {
+    results.push({ gateway: await measureRound(gateway), peer: await measureRound(peer) });
+  }
+  const of = (read: (round: (typeof results)[number]) => number) => median(results.map(read));
+  return {
+    policies,
+    call: name,
+    "gateway/s": Math.round(of(({ gateway }) => gateway.perSecond)),
+    "peer/s": Math.round(of(({ peer }) => peer.perSecond)),
+    ratio: of(({ gateway, peer }) => gateway.perSecond / peer.perSecond).toFixed(2),
+    "ratio by CPU": of(({ gateway, peer }) => peer.cpuMicrosEach / gateway.cpuMicrosEach).toFixed(2),
+    "gateway p99 ms": of(({ gateway }) => gateway.p99Ms).toFixed(1),
+    "peer p99 ms": of(({ peer }) => peer.p99Ms).toFixed(1),
+    "gateway CPU µs": Math.round(of(({ gateway }) => gateway.cpuMicrosEach)),
+    "peer CPU µs": Math.round(of(({ peer }) => peer.cpuMicrosEach)),
+  };
+}
+
+/** The request that is measured, and what the peer is told of it. */
+function peerQuestion(body: Readonly<Record<string, never>>, scopes: readonly string[]): PeerQuestion {
+  const { workload, resource, purpose, labels, attributes } = body;
+  const { kind, id } = resource as { kind: string; id: string };
+  return {
+    principal: { id: "principal", attr: { scopes: [...scopes] } },
+    resource: { id, attr: { kind, workload, purpose, labels, attributes } as never },
+  };
+}
+
+interface Servers {
+  readonly gateway: GatewayProcess;
+  readonly peer: Peer;
+  readonly token: string;
+  readonly question: PeerQuestion;
+}
+
+function scenarios(
+  directory: string,
+  call: BenchCall,
+  { gateway, peer, token, question }: Servers,
+): readonly Scenario[] {
+  const json = call.json as Buffer;
+  const authorization = `Bearer ${token}`;
+  const target = (
+    cpuMicros: () => number,
+    loader: typeof loadHttp1,
+    load: Pick<Load, "url" | "headers" | "body" | "numbered">,
+  ) => {
+    return { cpuMicros, load: (time: number) => loader({ ...load, seconds: time, core: loadCore, directory }) };
+  };
+  const http = (name: string, ours: Buffer, theirs: Buffer): Scenario => ({
+    name,
+    gateway: target(gateway.cpuMicros, loadHttp1, {
+      url: gateway.listening.url + call.restPath,
+      headers: { authorization, "content-type": "application/json" },
+      body: ours,
+      numbered,
+    }),
+    peer: target(peer.cpuMicros, loadHttp1, {
+      url: peer.httpUrl + peerHttpPath,
+      headers: { "content-type": "application/json" },
+      body: theirs,
+      numbered,
+    }),
+  });
+  const headers = { "content-type": "application/grpc", te: "trailers" };
+  const { kind } = question.resource.attr;
+  const changing = (body: Buffer) => Buffer.from(body.toString("utf8").replaceAll(String(kind), `${kind}-${numbered}`));
+  return [
+    http("HTTP", json, peerJson(question)),
+    http("HTTP, new facts", changing(json), changing(peerJson(question))),
+    {
+      name: "gRPC",
+      gateway: target(gateway.cpuMicros, loadHttp2, {
+        url: gateway.listening.url + call.rpcPath,
+        headers: { ...headers, authorization },
+        body: call.frame,
+      }),
+      peer: target(peer.cpuMicros, loadHttp2, { url: peer.grpcUrl + peerGrpcPath, headers, body: peerFrame(question) }),
+    },
+  ];
+}
+
+async function measureBeside(binary: string, directory: string, issuer: Issuer, policies: number) {
+  const call = benchCalls().find(({ name }) => name === "protection-plan");
+  if (call?.json === undefined) throw new Error("there is no protection-plan call");
+  const policyDir = join(directory, `policies-${policies}`);
+  for (const [file, text] of Object.entries(policyFiles(policies - 1))) {
+    mkdirSync(dirname(join(policyDir, file)), { recursive: true });
+    writeFileSync(join(policyDir, file), text);
+  }
+  const question = peerQuestion(JSON.parse(call.json.toString("utf8")), issuer.clients[0]?.scopes ?? []);
+  const gateway = await startGatewayProcess({
+    issuer,
+    dataDir: join(directory, `data-${policies}`),
+    logFile: join(directory, `gateway-${policies}.log`),
+    env: { SVC_POLICY_DIR: policyDir },
+    ...(serverCore !== undefined && { core: serverCore }),
+  });
+  try {
+    const peer = await startPeer(binary, directory, policies, serverCore);
+    try {
+      const token = await fetchToken(issuer);
+      await requirePeerAllows(peer, question);
+      const { json } = await answersOf(gateway.listening.url, token, call);
+      if (!JSON.parse(json).decision.allow) throw new Error(`the gateway denies: ${json}`);
+      const rows = [];
+      for (const scenario of scenarios(directory, call, { gateway, peer, token, question })) {
+        rows.push(await measureScenario(policies, scenario));
+      }
+      return rows;
+    } finally {
+      await peer.stop();
+    }
+  } finally {
+    await gateway.stop();
+  }
+}
+
+// biome-ignore lint/suspicious/noConsole: the table is what this program is for
+const printTable = console.table;
+
+printTable(
+  (await measureDecisions(seconds)).map(({ policies, tenants, loadMs, cachedPerSecond, uncachedPerSecond }) => ({
+    policies,
+    tenants,
+    "load ms": Math.round(loadMs),
+    "cached/s": Math.round(cachedPerSecond),
+    "uncached/s": Math.round(uncachedPerSecond),
+  })),
+);
+if (values.peer !== undefined) {
+  requireTools("wrk", "h2load", "taskset");
+  const directory = mkdtempSync(join(tmpdir(), "bench-policy-"));
+  const issuer = await startBenchIssuer();
+  try {
+    const rows = [];
+    for (const policies of values.policies.split(",").map(Number)) {
+      rows.push(...(await measureBeside(values.peer, directory, issuer, policies)));
+    }
+    process.stdout.write(
+      `${rounds} rounds of ${seconds} s, ${values.cores} core(s) a server, Node ${process.version}\n`,
+    );
+    printTable(rows);
+  } finally {
+    await issuer.stop();
+    rmSync(directory, { recursive: true });
+  }
+}

@@ -1,0 +1,42 @@
+//! Where the platform is and who calls it: from the environment. Secrets never come from arguments.
+
+use std::{env, fs};
+
+use crate::Failure;
+
+pub struct Settings {
+    /// Base URL of the service.
+    pub url: String,
+    /// Identifier of the token issuer, a URL.
+    pub issuer: String,
+    pub client_id: String,
+    pub client_secret: String,
+    /// What to ask for, separated by spaces; empty for what the issuer grants unasked.
+    pub scope: String,
+    /// PEM: authorities of the servers, certificate and key of this workload.
+    pub ca: Vec<u8>,
+    pub cert: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+impl Settings {
+    pub fn from_environment() -> Result<Self, Failure> {
+        Ok(Self {
+            url: required("URL")?,
+            issuer: required("ISSUER")?,
+            client_id: required("CLIENT_ID")?,
+            client_secret: required("CLIENT_SECRET")?,
+            scope: env::var("PLATFORM_SCOPE").unwrap_or_default(),
+            ca: fs::read(required("CA")?)?,
+            cert: fs::read(required("CERT")?)?,
+            key: fs::read(required("KEY")?)?,
+        })
+    }
+}
+
+fn required(name: &str) -> Result<String, Failure> {
+    match env::var(format!("PLATFORM_{name}")) {
+        Ok(value) if !value.is_empty() => Ok(value),
+        _ => Err(format!("PLATFORM_{name} is not set").into()),
+    }
+}

@@ -1,0 +1,34 @@
+import { readFileSync } from "node:fs";
+
+/** Where the platform is and who calls it. */
+export interface Settings {
+  readonly url: string;
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** What to ask for; none for what the issuer grants unasked. */
+  readonly scopes: readonly string[];
+  /** PEM: authorities of the servers, certificate and key of this workload. */
+  readonly tls: { readonly ca: string; readonly cert: string; readonly key: string };
+  /** Verifier key of the tenant's log; absent where receipts are not checked. */
+  readonly logKey: string | undefined;
+}
+
+/** Reads them from the environment. Secrets never come from arguments. */
+export function readSettings(environment: Readonly<Record<string, string | undefined>>): Settings {
+  const required = (name: string): string => {
+    const value = environment[`PLATFORM_${name}`];
+    if (value === undefined || value === "") throw new Error(`PLATFORM_${name} is not set`);
+    return value;
+  };
+  const file = (name: string) => readFileSync(required(name), "utf8");
+  return {
+    url: required("URL"),
+    issuer: required("ISSUER"),
+    clientId: required("CLIENT_ID"),
+    clientSecret: required("CLIENT_SECRET"),
+    scopes: (environment.PLATFORM_SCOPE ?? "").split(" ").filter((scope) => scope !== ""),
+    tls: { ca: file("CA"), cert: file("CERT"), key: file("KEY") },
+    logKey: environment.PLATFORM_LOG_KEY,
+  };
+}

@@ -1,0 +1,71 @@
+/** The commands that make a secret. It is shown once, as the last line, and nobody can show it again. */
+import type { Command } from "commander";
+import { parseTenantId } from "../base/ids.ts";
+import { isClient } from "../stores/client-file.ts";
+import { hashSecret, newSecret } from "../stores/client-secret.ts";
+import { type ClientOptions, ClientProblem, changeClients, newClientProblems, random } from "./clients-file.ts";
+import { withCommonOptions } from "./options.ts";
+import { createOutput, type Output } from "./output.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** `clients add`: registers a client. */
+export function addClientsAddCommand(clients: Command, terminal: Terminal): void {
+  withCommonOptions(clients.command("add"))
+    .description("register a client and print its secret, once, as the last line")
+    .requiredOption("--tenant <id>", "tenant of the client")
+    .requiredOption("--client <id>", "identifier of the client; its principal and subject too")
+    .requiredOption("--scopes <list>", "scopes that it may have, separated by spaces")
+    .action(async (options: ClientOptions & { readonly scopes: string }) => {
+      const output = createOutput(options.json === true, terminal);
+      const scopes = [...new Set(options.scopes.split(" ").filter((scope) => scope !== ""))];
+      const problems = newClientProblems(options, scopes);
+      const tenantId = parseTenantId(options.tenant);
+      if (problems.length > 0 || tenantId === undefined) return output.fail(problems);
+      const secret = newSecret(random);
+      const client = { tenantId, clientId: options.client, scopes, secret: await hashSecret(secret, random) };
+      const done = changeClients(options, output, (known) => {
+        if (known.some((other) => isClient(other, tenantId, client.clientId)))
+          throw new ClientProblem(`--client: tenant ${tenantId} has it already; rotate makes it another secret`);
+        return [...known, client];
+      });
+      if (done) tell(options, { scopes }, "added", secret, output);
+    });
+}
+
+/** `clients rotate`: gives a client another secret; the one before is worth nothing from then on. */
+export function addClientsRotateCommand(clients: Command, terminal: Terminal): void {
+  withCommonOptions(clients.command("rotate"))
+    .description("replace the secret of a client and print the new one, once, as the last line")
+    .requiredOption("--tenant <id>", "tenant of the client")
+    .requiredOption("--client <id>", "identifier of the client")
+    .action(async (options: ClientOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const secret = newSecret(random);
+      const hash = await hashSecret(secret, random);
+      const done = changeClients(options, output, (known) => {
+        if (!known.some((client) => isClient(client, options.tenant, options.client))) throw unknownClient(options);
+        return known.map((client) =>
+          isClient(client, options.tenant, options.client) ? { ...client, secret: hash } : client,
+        );
+      });
+      if (done) tell(options, {}, "has another secret", secret, output);
+    });
+}
+
+/** There is no such client. */
+export function unknownClient({ tenant }: ClientOptions): ClientProblem {
+  return new ClientProblem(`--client: tenant ${tenant} has no such client`);
+}
+
+function tell(
+  { tenant, client }: ClientOptions,
+  more: Readonly<Record<string, unknown>>,
+  what: string,
+  secret: string,
+  output: Output,
+): void {
+  output.succeed(
+    { tenant_id: tenant, client_id: client, ...more, client_secret: secret },
+    `client ${client} of tenant ${tenant} ${what}; its secret, which is not shown again:\n${secret}`,
+  );
+}

@@ -1,0 +1,40 @@
+/** What is known of an action before any question about it. */
+import type { PolicyBundle } from "./bundle.ts";
+import type { PolicyAction, PolicyQuery } from "./decision.ts";
+import { keyMaker } from "./decision-cache.ts";
+import { factsRead } from "./reads.ts";
+import type { LayerSet } from "./ruling.ts";
+import { policyActions } from "./schema.ts";
+
+/** One action under one pair of sets. */
+export interface Plan {
+  readonly layers: readonly LayerSet[];
+  /** Facts that decide, by name, sorted. */
+  readonly inputs: readonly string[];
+  /** Equal for questions that have one ruling. */
+  readonly key: (query: PolicyQuery) => string;
+}
+
+export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
+
+/** Plans every action under the layers of the bundle. */
+export function plansOf(layers: readonly LayerSet[], bundle: PolicyBundle): PlansByAction {
+  const sets = layers.map(({ set }) => set);
+  const plan = (action: PolicyAction): Plan => {
+    const policies = layers
+      .flatMap((layer) => [...layer.policies.values()])
+      .filter((policy) => policy.actions.has(action));
+    const read = factsRead(policies.map(({ tree }) => tree));
+    // What decides after the policies: it is looked at anew for every question, and is no part of the key.
+    const afterwards = [
+      ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
+      ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
+    ];
+    return {
+      layers,
+      inputs: [...new Set([...read, ...afterwards])].sort(),
+      key: keyMaker([action, ...sets].join(" "), read),
+    };
+  };
+  return Object.fromEntries(policyActions.map((action) => [action, plan(action)])) as Record<PolicyAction, Plan>;
+}

@@ -1,0 +1,98 @@
+/** The session route: files of clients and keys become its methods, what they pass, and its pages. */
+import { readFile, stat } from "node:fs/promises";
+import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
+import type { EdgeRequest } from "./auth/edge.ts";
+import { parseSessionKeys, type SessionKeys } from "./auth/session-keys.ts";
+import type { SessionPeer } from "./auth/session-peer.ts";
+import { createSessionTokens, type SessionKeySource } from "./auth/session-tokens.ts";
+import type { Clock } from "./base/clock.ts";
+import type { RandomFill } from "./base/ids.ts";
+import { createSlots } from "./base/slots.ts";
+import type { Timers } from "./base/timers.ts";
+import type { ConfigFor } from "./config/uses.ts";
+import { createSessions } from "./domain/session.ts";
+import type { AttemptCounters } from "./domain/session-ports.ts";
+import { parseClientFile, type RegisteredClient } from "./stores/client-file.ts";
+import { LiveFile } from "./stores/live-file.ts";
+import { FileSessionClients } from "./stores/session-clients.ts";
+import type { RootLogger } from "./telemetry/logger.ts";
+import type { GateLink } from "./transport/gate.ts";
+import { noteSessionPeer } from "./transport/interceptors/note-session-peer.ts";
+import { bind, type ServedMethod, servedMethods } from "./transport/methods.ts";
+import { keySetPage } from "./transport/pages/key-set.ts";
+import type { Page } from "./transport/pages/page.ts";
+import { createSessionService } from "./transport/rpc/session.ts";
+
+/** What the session route adds to a server; all of it empty where there is none. */
+export interface SessionRoute {
+  readonly methods: readonly ServedMethod[];
+  /** What each of the methods passes in place of the credentials that it has none of. */
+  readonly withoutCredentials: ReadonlyMap<string, readonly GateLink[]>;
+  readonly pages: readonly Page[];
+}
+
+/** Where no clients are configured. */
+export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
+
+/** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it. */
+const sessionSlots = [2, 64] as const;
+
+export interface SessionFiles {
+  readonly clients: LiveFile<readonly RegisteredClient[]>;
+  readonly keys: LiveFile<SessionKeys>;
+}
+
+/** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
+export async function openSessionFiles(
+  { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
+  { timers, logger }: { readonly timers: Timers; readonly logger: RootLogger },
+): Promise<SessionFiles | undefined> {
+  if (sessionClients === undefined || sessionKey === undefined) return undefined;
+  const open = <Content>(setting: string, path: string, parse: (text: string) => Content | Promise<Content>) =>
+    LiveFile.open({
+      path,
+      parse,
+      files: { stat, readFile },
+      timers,
+      onProblem: (problem) => logger.error({ setting, problem }, "a file is not followed: what it said before stands"),
+    }).catch((error: unknown) => {
+      throw new Error(`${setting}: ${error instanceof Error ? error.message : "cannot be read"}`, { cause: error });
+    });
+  const clients = await open("SVC_SESSION_CLIENTS", sessionClients, parseClientFile);
+  try {
+    return { clients, keys: await open("SVC_SESSION_KEY", sessionKey, parseSessionKeys) };
+  } catch (error) {
+    clients.close();
+    throw error;
+  }
+}
+
+export interface SessionRouteOptions {
+  /** `iss` and `aud` of the tokens. */
+  readonly issuer: string;
+  readonly audience: string;
+  readonly clients: () => readonly RegisteredClient[];
+  readonly keys: SessionKeySource;
+  readonly counters: AttemptCounters;
+  readonly peerOf: (edge: EdgeRequest) => SessionPeer;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
+  const { clients, keys, counters, peerOf, clock } = options;
+  const sessions = createSessions({
+    clients: new FileSessionClients(clients),
+    counters,
+    signer: createSessionTokens(options),
+    slots: createSlots(...sessionSlots),
+    clock,
+  });
+  const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);
+  const link = noteSessionPeer(peerOf);
+  return {
+    methods,
+    withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, [link]])),
+    pages: [keySetPage(() => keys.current.published)],
+  };
+}

@@ -1,0 +1,171 @@
+/**
+ * The programs of `examples/clients` against a gateway with mutual TLS and a real issuer: each makes all eight calls,
+ * tells a person what is wrong, waits for a gateway that restarts, and all ask and are answered the same.
+ */
+import { execFileSync } from "node:child_process";
+import { randomFillSync } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
+import { formatVerifierKey } from "../../src/ledger/note-keys.ts";
+import type { StoredRecord } from "../../src/ledger/ports.ts";
+import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { sqlitePlace } from "../../src/stores/sqlite/place.ts";
+import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import { type ClientProgram, clientPrograms, type Run, startCommand } from "./clients-programs.ts";
+
+const buildTimeoutMs = 600_000;
+let deployment: Deployment;
+/** Ids of records by route, as each program printed them. */
+const recorded = new Map<string, Readonly<Record<string, string>>>();
+
+beforeAll(async () => {
+  execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
+  deployment = await startDeployment();
+  await deployment.startGateway();
+});
+afterAll(() => deployment.stop());
+
+function run({ start }: ClientProgram, env: Readonly<Record<string, string>> = {}): Promise<Run> {
+  return startCommand(start, deployment.clientEnv(env)).done;
+}
+
+const uuid = "([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})";
+const expectedLines = [
+  /^whoami payroll-service of tenant-a$/,
+  /^capabilities 8 routes$/,
+  /^bootstrap embedded_local_library$/,
+  new RegExp(`^protection-plan allow true ${uuid}$`),
+  new RegExp(`^policy-resolve allow true ${uuid}$`),
+  new RegExp(`^key-access-plan allow true ${uuid}$`),
+  new RegExp(`^artifact-register accepted true ${uuid}$`),
+  new RegExp(`^evidence accepted true ${uuid}$`),
+];
+
+describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
+  const { build } = program;
+  if (build !== undefined) {
+    test("is built by one command", { timeout: buildTimeoutMs }, async () => {
+      const { code, stderr } = await startCommand(build, {}).done;
+      expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
+    });
+  }
+
+  test("makes all eight calls", async () => {
+    const { code, stdout, stderr } = await run(program);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines.length).toBe(expectedLines.length);
+    for (const [i, expected] of expectedLines.entries()) expect(lines[i]).toMatch(expected);
+    const ids = lines.slice(3).map((line) => [line.split(" ", 1)[0], line.split(" ").at(-1)]);
+    recorded.set(program.language, Object.fromEntries(ids));
+  });
+
+  test("says that the certificate is wrong", async () => {
+    const { cert, key } = deployment.certificates.stranger;
+    const { code, stderr } = await run(program, { PLATFORM_CERT: cert, PLATFORM_KEY: key });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/proof_of_possession_failed/);
+    expect(stderr).toMatch(/certificate/);
+    expect(stderr).toMatch(/request id: \S+/);
+  });
+
+  test("says which scope is missing", async () => {
+    const { code, stdout, stderr } = await run(program, { PLATFORM_SCOPE: "platform-api.access" });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^whoami/);
+    expect(stderr).toMatch(/scopes too: policy\.read$/m);
+  });
+
+  test("says that the issuer knows it not", async () => {
+    const { code, stderr } = await run(program, { PLATFORM_CLIENT_SECRET: "wrong" });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/invalid_client/);
+    expect(stderr).not.toMatch(/trying again/);
+  });
+});
+
+test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map((program) => ({ ...program })))(
+  "$language verifies its receipt with the log's key, and no other",
+  async (program) => {
+    const [key = "", ...others] = (await deployment.cli("keys", "show", "--tenant", "tenant-a")).trim().split("\n");
+    expect(others).toEqual([]);
+    const good = await run(program, { PLATFORM_LOG_KEY: key });
+    expect(good).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^receipt leaf \d+ of localhost\/clients\//m),
+    });
+    // A key of the same name that somebody else made.
+    const foreign = formatVerifierKey(key.split("+")[0] as string, randomFillSync(new Uint8Array(32)));
+    const bad = await run(program, { PLATFORM_LOG_KEY: foreign });
+    expect(bad).toMatchObject({ code: 1, stderr: expect.stringMatching(/./) });
+  },
+);
+
+test("all wait for a gateway that restarts", async () => {
+  expect(await deployment.stopGateway()).toBe(0);
+  const running = clientPrograms.map(({ start }) => startCommand(start, deployment.clientEnv()));
+  await Promise.all(running.map((program) => program.shows(/trying again in|Will retry in/)));
+  await deployment.startGateway();
+  const runs = await Promise.all(running.map(({ done }) => done));
+  expect(runs.map(({ code }, i) => [clientPrograms[i]?.language, code])).toEqual(
+    clientPrograms.map(({ language }) => [language, 0]),
+  );
+});
+
+test("the same request is recorded with the same digest, and answered the same, from every language", async () => {
+  await deployment.stopGateway();
+  const records = await recordsOf(deployment, recorded);
+  expect([...records.keys()]).toEqual(clientPrograms.map(({ language }) => language));
+  for (const route of ["protection-plan", "policy-resolve", "key-access-plan"]) {
+    const seen = [...records.values()].map((byRoute) => byRoute[route]);
+    const [first] = seen;
+    expect(first?.request_digest).toMatch(/^(sha256:)?\S+/);
+    for (const record of seen) {
+      expect(record?.request_digest).toBe(first?.request_digest);
+      expect(record?.request).toEqual(first?.request);
+      expect(record?.outcome).toEqual(first?.outcome);
+    }
+  }
+  // These cite a decision, of which each program has its own.
+  for (const route of ["artifact-register", "evidence"]) {
+    const seen = [...records.values()].map((byRoute) => uncited(byRoute[route]));
+    for (const record of seen) expect(record).toEqual(seen[0]);
+  }
+});
+
+function uncited(record: StoredRecord | undefined): unknown {
+  const request = record?.request as Record<string, unknown> | undefined;
+  expect(request?.decision_id).toMatch(/./);
+  return { request: { ...request, decision_id: "" }, outcome: record?.outcome };
+}
+
+async function recordsOf(
+  { storePath, folder }: Deployment,
+  ids: ReadonlyMap<string, Readonly<Record<string, string>>>,
+): Promise<Map<string, Record<string, StoredRecord>>> {
+  const ledger = await openSqliteLedger({
+    ...sqlitePlace(storePath, { anchor: undefined, ledgerKey: `${folder}/ledger.key` }),
+    originPrefix: "localhost/clients",
+    clock: systemClock,
+    random: (bytes) => randomFillSync(bytes),
+  });
+  try {
+    const tenant = parseTenantId("tenant-a");
+    const found = new Map<string, Record<string, StoredRecord>>();
+    for (const [language, byRoute] of ids) {
+      const records: Record<string, StoredRecord> = {};
+      for (const [route, id] of Object.entries(byRoute)) {
+        const recordId = parseRecordId(id);
+        if (tenant === undefined || recordId === undefined) throw new Error(`${id} is no record id`);
+        const record = await ledger.find(tenant, recordId);
+        if (typeof record === "string") throw new Error(`the record of ${route} from ${language} is ${record}`);
+        records[route] = record;
+      }
+      found.set(language, records);
+    }
+    return found;
+  } finally {
+    await ledger.close();
+  }
+}

@@ -1,0 +1,99 @@
+/** The programs of `examples/clients`: how each is built and started. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { join } from "node:path";
+import { root } from "./clients-deployment.ts";
+
+export interface ClientProgram {
+  readonly language: string;
+  /** Generates the stubs and builds the program; absent where there is nothing to do. */
+  readonly build?: readonly [command: string, ...args: string[]];
+  readonly start: readonly [command: string, ...args: string[]];
+  /** Whether it checks the receipt where it is given the log's key. */
+  readonly verifiesReceipts: boolean;
+}
+
+const folder = (language: string, path: string) => join(root, "examples/clients", language, path);
+const classPath = [folder("java", "target/classes"), folder("java", "target/lib/*")].join(":");
+
+export const clientPrograms: readonly ClientProgram[] = [
+  {
+    language: "go",
+    build: [folder("go", "build.sh")],
+    start: [folder("go", "target/client")],
+    verifiesReceipts: true,
+  },
+  {
+    language: "python",
+    build: [folder("python", "build.sh")],
+    start: [folder("python", ".venv/bin/python"), folder("python", "main.py")],
+    verifiesReceipts: false,
+  },
+  {
+    language: "java",
+    build: [folder("java", "build.sh")],
+    start: ["java", "-cp", classPath, "platform.client.Main"],
+    verifiesReceipts: false,
+  },
+  {
+    language: "rust",
+    build: [folder("rust", "build.sh")],
+    start: [folder("rust", "target/debug/platform-client")],
+    verifiesReceipts: false,
+  },
+  { language: "typescript", start: [process.execPath, folder("typescript", "main.ts")], verifiesReceipts: true },
+  { language: "shell", start: [folder("shell", "main.sh")], verifiesReceipts: false },
+];
+
+/** What a program did. */
+export interface Run {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A program that runs. */
+export interface Running {
+  readonly done: Promise<Run>;
+  /** Resolves when its standard error shows the pattern; rejects where it ends before. */
+  shows(pattern: RegExp): Promise<void>;
+}
+
+/** Starts a command. It gets these variables and what any program needs, nothing else of the test's own. */
+export function startCommand(
+  [command, ...args]: readonly [string, ...string[]],
+  env: Readonly<Record<string, string>>,
+): Running {
+  const { PATH, HOME } = process.env;
+  const child = spawn(command, args, { cwd: root, env: { PATH, HOME, ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    output.stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    output.stderr += text;
+  });
+  const done = ended(child).then((code) => ({ code, ...output }));
+  return {
+    done,
+    async shows(pattern) {
+      const seen = new Promise<void>((resolve) => {
+        const look = () => pattern.test(output.stderr) && resolve();
+        child.stderr.on("data", look);
+        look();
+      });
+      const over = done.then(({ code, stderr }) => {
+        throw new Error(`${command} ended with ${code} before it showed ${pattern}: ${stderr}`);
+      });
+      // The race may be over long before the program is.
+      over.catch(() => {});
+      await Promise.race([seen, over]);
+    },
+  };
+}
+
+function ended(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", resolve);
+  });
+}

@@ -1,0 +1,167 @@
+/** The service's own tokens: their keys, what verifies them, and that nothing of another issuer passes for one. */
+import { generateKeyPairSync } from "node:crypto";
+import { decodeJwt, decodeProtectedHeader } from "jose";
+import { describe, expect, test } from "vitest";
+import { callerAddress } from "../../../src/auth/caller-address.ts";
+import { parseSessionKeys } from "../../../src/auth/session-keys.ts";
+import { createSessionTokens } from "../../../src/auth/session-tokens.ts";
+import type { TenantId } from "../../../src/base/ids.ts";
+import { parseNetwork } from "../../../src/base/network.ts";
+import { startStaticIssuer } from "../../harness/issuer.ts";
+import { claimsOf, mintToken, newTestKey, type TestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+
+const own = newTestKey("EdDSA", "unused");
+const next = newTestKey("ES256", "unused");
+const privatePem = ({ privateKey }: TestKey) => privateKey.export({ format: "pem", type: "pkcs8" }).toString();
+const publicPem = ({ publicKey }: TestKey) => publicKey.export({ format: "pem", type: "spki" }).toString();
+const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ format: "pem", type: "pkcs8" });
+const p384 = privatePem(newTestKey("ES384", "unused"));
+
+describe("the key file", () => {
+  test("first signs, all verify, and no private half is published", async () => {
+    const { signing, published } = await parseSessionKeys(`${privatePem(own)}\n${publicPem(next)}`);
+    expect(signing).toMatchObject({ alg: "EdDSA", kid: published.keys[0]?.kid });
+    expect(published.keys.map(({ alg }) => alg)).toEqual(["EdDSA", "ES256"]);
+    expect(new Set(published.keys.map(({ kid }) => kid)).size).toBe(2);
+    const { published: both } = await parseSessionKeys(privatePem(next) + privatePem(own));
+    for (const key of [...published.keys, ...both.keys]) expect(key).not.toHaveProperty("d");
+    expect(both.keys.map(({ kid }) => kid).reverse()).toEqual(published.keys.map(({ kid }) => kid));
+  });
+
+  test.each<[string, string, string]>([
+    ["nothing", "", "holds no key"],
+    ["a public key first", publicPem(own) + privatePem(next), "must begin with a private key"],
+    ["a key twice", privatePem(own) + publicPem(own), "holds a key twice"],
+    ["an RSA key", rsa.toString(), "neither P-256 nor Ed25519"],
+    ["a key on another curve", p384, "neither P-256 nor Ed25519"],
+    ["a damaged key", privatePem(own).replace(/\nM/, "\nX"), "does not parse"],
+  ])("with %s is refused", async (_name, pem, problem) => {
+    await expect(parseSessionKeys(pem)).rejects.toThrow(problem);
+  });
+});
+
+describe("a token", () => {
+  const time = manualTime();
+  const grant = { tenantId: "tenant-a" as TenantId, clientId: "payroll", scopes: ["a", "b"] };
+  const random = (bytes: Uint8Array) => bytes.fill(7);
+
+  /** An authenticator for the issuer's tokens and our own, and what makes ours. */
+  async function world() {
+    const foreign = newTestKey("ES256", "foreign");
+    const issuer = await startStaticIssuer([foreign.publicJwk]);
+    const keys = { current: await parseSessionKeys(privatePem(own)), revision: 0 };
+    const name = "https://api.example";
+    const tokens = createSessionTokens({ issuer: name, audience: "api://svc-platform-api", keys, clock: time, random });
+    const authenticator = authenticatorOf(issuer.url, time, { session: { issuer: name, keys } });
+    const fetched = authenticator.fetched();
+    authenticator.start();
+    await fetched;
+    const sign = (certificateThumbprint?: string) => tokens.sign({ ...grant, certificateThumbprint });
+    return { authenticator, issuer, foreign, keys, name, sign };
+  }
+
+  test("says who the client is, and is taken beside the issuer's", async () => {
+    const { authenticator, issuer, foreign, sign, name } = await world();
+    const { accessToken, expiresInSeconds } = await sign();
+    expect(expiresInSeconds).toBe(300);
+    expect(decodeProtectedHeader(accessToken)).toMatchObject({ typ: "at+jwt", alg: "EdDSA" });
+    const issuedAt = Math.floor(time.now() / 1000);
+    expect(decodeJwt(accessToken)).toEqual({
+      ...{ iss: name, aud: "api://svc-platform-api", sub: "payroll", client_id: "payroll", tenant_id: "tenant-a" },
+      ...{ principal_id: "payroll", scope: "a b", iat: issuedAt, exp: issuedAt + 300, jti: expect.any(String) },
+    });
+    expect(await authenticator.authenticate(bearer(accessToken), patient)).toEqual({
+      tenantId: "tenant-a",
+      principalId: "payroll",
+      subject: "payroll",
+      authSource: "session_token",
+      scopes: ["a", "b"],
+    });
+    const theirs = mintToken(foreign, claimsOf(issuer.url, time.now()));
+    expect(await authenticator.authenticate(bearer(theirs), patient)).toHaveProperty("authSource", "bearer_token");
+    await issuer.stop();
+  });
+
+  test("of one issuer cannot pass for the other's", async () => {
+    const { authenticator, issuer, foreign, name, keys } = await world();
+    const { kid } = keys.current.signing;
+    const signedByUs = { ...own, kid };
+    const wrong = [
+      // The token issuer's key under our name, with its own key id and with ours.
+      mintToken(foreign, claimsOf(name, time.now())),
+      mintToken({ ...foreign, kid }, claimsOf(name, time.now())),
+      // Our key under the issuer's name, and under none, and under another.
+      mintToken(signedByUs, claimsOf(issuer.url, time.now())),
+      mintToken(signedByUs, claimsOf(issuer.url, time.now(), { iss: undefined })),
+      mintToken(signedByUs, claimsOf("https://other.example", time.now())),
+      // Two names, and ours nearly.
+      mintToken(signedByUs, claimsOf(name, time.now(), { iss: [name, issuer.url] })),
+      mintToken(signedByUs, claimsOf(`${name}/`, time.now())),
+    ];
+    for (const token of wrong) {
+      const { reason } = await refusalOf(authenticator.authenticate(bearer(token), patient));
+      expect(reason).toBe("invalid_token");
+    }
+    await issuer.stop();
+  });
+
+  test("of a key that is withdrawn is refused, though it was remembered", async () => {
+    const { authenticator, issuer, keys, sign } = await world();
+    const { accessToken } = await sign();
+    await authenticator.authenticate(bearer(accessToken), patient);
+    Object.assign(keys, { current: await parseSessionKeys(privatePem(next) + publicPem(own)), revision: 1 });
+    await authenticator.authenticate(bearer(accessToken), patient);
+    expect(decodeProtectedHeader((await sign()).accessToken).alg).toBe("ES256");
+    Object.assign(keys, { current: await parseSessionKeys(privatePem(next)), revision: 2 });
+    const { reason } = await refusalOf(authenticator.authenticate(bearer(accessToken), patient));
+    expect(reason).toBe("invalid_token");
+    await issuer.stop();
+  });
+
+  test("ends after five minutes and the tolerance, and is worth nothing to who lacks its certificate", async () => {
+    const { authenticator, issuer, sign } = await world();
+    const bound = await sign(Buffer.alloc(32, 1).toString("base64url"));
+    const stolen = await refusalOf(authenticator.authenticate(bearer(bound.accessToken), patient));
+    expect(stolen.reason).toBe("proof_of_possession_failed");
+    const { accessToken } = await sign();
+    await authenticator.authenticate(bearer(accessToken), patient);
+    time.advance(331_000);
+    const ended = await refusalOf(authenticator.authenticate(bearer(accessToken), patient));
+    expect(ended.reason).toBe("expired_token");
+    await issuer.stop();
+  });
+});
+
+describe("the address that attempts are counted under", () => {
+  const networks = ["10.0.0.0/8", "127.0.0.1"].map(parseNetwork).filter((network) => network !== undefined);
+  const ingress = { networks, certificates: [] };
+  const from = (remoteAddress: string, ...forwarded: string[]) =>
+    callerAddress(edgeOf({ "x-forwarded-for": forwarded }, { remoteAddress }), ingress);
+
+  test.each<[string, string[], string]>([
+    ["192.0.2.1", [], "192.0.2.1"],
+    ["::ffff:192.0.2.1", [], "192.0.2.1"],
+    ["2001:db8:1:2:3:4:5:6", [], "2001:db8:1:2::/64"],
+    ["2001:db8:1:2:ffff::", [], "2001:db8:1:2::/64"],
+    ["", [], ""],
+    // Not the ingress: what it says of itself is nothing.
+    ["192.0.2.1", ["198.51.100.1"], "192.0.2.1"],
+    ["10.0.0.1", ["198.51.100.1"], "198.51.100.1"],
+    ["10.0.0.1", ["203.0.113.9, 198.51.100.1"], "198.51.100.1"],
+    ["10.0.0.1", ["203.0.113.9", "198.51.100.1"], "198.51.100.1"],
+    ["10.0.0.1", ["203.0.113.9, 198.51.100.1, 10.0.0.2 ,127.0.0.1"], "198.51.100.1"],
+    ["10.0.0.1", ["2001:db8:1:2:3:4:5:6"], "2001:db8:1:2::/64"],
+    ["10.0.0.1", [], "10.0.0.1"],
+    ["10.0.0.1", ["10.0.0.2"], "10.0.0.1"],
+    ["10.0.0.1", ["203.0.113.9, unknown"], ""],
+  ])("from %j with %j is %j", (remoteAddress, forwarded, address) => {
+    expect(from(remoteAddress, ...forwarded)).toBe(address);
+  });
+
+  test("is the ingress' only with the certificate that is pinned", () => {
+    const pinned = { networks, certificates: [Buffer.alloc(32)] };
+    const edge = edgeOf({ "x-forwarded-for": "198.51.100.1" }, { remoteAddress: "10.0.0.1" });
+    expect(callerAddress(edge, pinned)).toBe("10.0.0.1");
+  });
+});

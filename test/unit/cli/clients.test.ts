@@ -1,0 +1,119 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import { parseClientFile } from "../../../src/stores/client-file.ts";
+import { isSecret } from "../../../src/stores/client-secret.ts";
+
+let directory: string;
+let path: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "clients-"));
+  path = join(directory, "secrets", "clients.json");
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_SESSION_CLIENTS", path);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+async function run(...commandLine: string[]) {
+  const result = { out: "", err: "", code: 0 };
+  await runCommandLine(["clients", ...commandLine], {
+    out: (text) => {
+      result.out += text;
+    },
+    err: (text) => {
+      result.err += text;
+    },
+    exitCode: (code) => {
+      result.code = code;
+    },
+  });
+  return result;
+}
+
+const who = (client: string, tenant = "tenant-a") => ["--tenant", tenant, "--client", client];
+const add = (client: string, tenant?: string) => run("add", ...who(client, tenant), "--scopes", "a b a");
+const lastLine = (text: string) => text.trimEnd().split("\n").at(-1) ?? "";
+const hashOf = (client: string) => {
+  const found = parseClientFile(readFileSync(path, "utf8")).find(({ clientId }) => clientId === client);
+  if (found === undefined) throw new Error(`no client ${client}`);
+  return found.secret;
+};
+
+test("add prints the secret once, as its last line, and keeps a hash of it in a file of its own", async () => {
+  const { out, err, code } = await add("payroll");
+  expect({ err, code }).toEqual({ err: "", code: 0 });
+  const secret = lastLine(out);
+  expect(secret).toMatch(/^[A-Za-z0-9_-]{43}$/);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(readFileSync(path, "utf8")).not.toContain(secret);
+  expect(await isSecret(secret, hashOf("payroll"))).toBe(true);
+  const listed = await run("list");
+  expect(listed.out).toBe("tenant-a\tpayroll\ta b\n");
+  expect((await run("list", "--json")).out).not.toContain("argon2");
+});
+
+test("two tenants may use one name, one tenant may not use it twice", async () => {
+  await add("payroll");
+  const before = readFileSync(path, "utf8");
+  expect(await add("payroll")).toMatchObject({ code: 1, out: "", err: expect.stringContaining("has it already") });
+  expect(readFileSync(path, "utf8")).toBe(before);
+  expect((await add("payroll", "tenant-b")).code).toBe(0);
+  expect((await run("list", "--tenant", "tenant-b")).out).toBe("tenant-b\tpayroll\ta b\n");
+  expect((await run("remove", ...who("payroll", "tenant-b"))).code).toBe(0);
+  expect((await run("list")).out).toBe("tenant-a\tpayroll\ta b\n");
+});
+
+test("rotate makes the secret before worthless", async () => {
+  const old = lastLine((await add("payroll")).out);
+  const { out } = await run("rotate", ...who("payroll"), "--json");
+  const { client_secret: secret, ...answer } = JSON.parse(out);
+  expect(answer).toEqual({ ok: true, tenant_id: "tenant-a", client_id: "payroll" });
+  expect(await isSecret(secret, hashOf("payroll"))).toBe(true);
+  expect(await isSecret(old, hashOf("payroll"))).toBe(false);
+  expect((await run("list")).out).toBe("tenant-a\tpayroll\ta b\n");
+});
+
+test.each([
+  [["rotate", ...who("nobody")], "has no such client"],
+  [["remove", ...who("nobody")], "has no such client"],
+  [["add", "--tenant", "../a", "--client", "a", "--scopes", "a"], "--tenant: must be"],
+  [["add", ...who("a b"), "--scopes", "a"], "--client: must be"],
+  [["add", ...who("a"), "--scopes", 'a "b"'], "--scopes: must be"],
+  [["add", ...who("a"), "--scopes", " "], "--scopes: must be"],
+  [["add", "--tenant", "a"], "--client"],
+])("%j is refused, and nothing is written", async (commandLine, problem) => {
+  const { err, code } = await run(...commandLine);
+  expect(code).toBe(1);
+  expect(err).toContain(problem);
+  expect(() => statSync(path)).toThrow("ENOENT");
+});
+
+test("a file that is not one of clients stays as it is", async () => {
+  await add("payroll");
+  const broken = '{"clients": [{"secret": "top-secret"}]}';
+  writeFileSync(path, broken);
+  for (const commandLine of [["add", ...who("b"), "--scopes", "a"], ["list"]]) {
+    const { err, code } = await run(...commandLine);
+    expect(code).toBe(1);
+    expect(err).toContain("SVC_SESSION_CLIENTS: clients[0] must have tenant_id");
+    expect(err).not.toContain("top-secret");
+  }
+  expect(readFileSync(path, "utf8")).toBe(broken);
+});
+
+test("while another process changes the file, a change is refused", async () => {
+  await add("payroll");
+  writeFileSync(`${path}.next`, "");
+  expect((await run("rotate", ...who("payroll"))).err).toContain("another process is changing the file");
+});
+
+test("without the setting there is nothing to change", async () => {
+  vi.stubEnv("SVC_SESSION_CLIENTS", undefined);
+  expect(await add("payroll")).toMatchObject({ code: 1, err: "SVC_SESSION_CLIENTS: is required\n" });
+});

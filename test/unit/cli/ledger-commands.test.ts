@@ -1,0 +1,174 @@
+/** Commands on keys and logs, on a store that a service has written. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import { openCheckpoint } from "../../../src/ledger/checkpoint.ts";
+import { parseVerifierKey } from "../../../src/ledger/note-keys.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "ledger-cli-"));
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+/** What a service does between two starts. */
+async function serve(...tenants: readonly string[]): Promise<void> {
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  for (const name of tenants) await ledger.append(makeRecord(tenant(name)));
+  await ledger.close();
+}
+
+async function run(...commandLine: string[]) {
+  const result = { out: "", err: "", code: 0 };
+  await runCommandLine(commandLine, {
+    out: (text) => {
+      result.out += text;
+    },
+    err: (text) => {
+      result.err += text;
+    },
+    exitCode: (code) => {
+      result.code = code;
+    },
+  });
+  return result;
+}
+
+describe("keys", () => {
+  test("generate makes a private file once", async () => {
+    const { keyPath } = storeIn(directory);
+    expect(await run("keys", "generate")).toMatchObject({ code: 0, out: expect.stringContaining("public key ") });
+    expect(statSync(keyPath).mode & 0o777).toBe(0o600);
+    const key = readFileSync(keyPath);
+    expect(await run("keys", "generate")).toMatchObject({ code: 1, err: expect.stringContaining("is there already") });
+    expect(readFileSync(keyPath)).toEqual(key);
+    await serve("alice"); // It is the one that is used.
+    expect(readFileSync(keyPath)).toEqual(key);
+  });
+
+  test("show prints one line for each log, or for one tenant's", async () => {
+    await serve("alice", "bob");
+    const all = await run("keys", "show");
+    const lines = all.out.trim().split("\n");
+    expect(lines).toHaveLength(2);
+    for (const line of lines) expect(parseVerifierKey(line)?.name).toMatch(/^ledger\.example\/[0-9a-f]{32}$/);
+    expect((await run("keys", "show", "--tenant", "bob")).out.trim()).toBe(lines[1]);
+    expect(await run("keys", "show", "--tenant", "carol")).toMatchObject({ code: 1, err: "there is no such log\n" });
+  });
+
+  test("rotate goes over to a new key, with an overlap", async () => {
+    await serve("alice");
+    const [before] = (await run("keys", "show")).out.split("\n");
+    expect((await run("keys", "rotate", "--finish")).err).toContain("no rotation to finish");
+    expect((await run("keys", "rotate")).code).toBe(0);
+    expect((await run("keys", "rotate")).err).toContain("under way");
+    expect((await run("keys", "rotate", "--finish")).err).toContain("start the service with it first");
+    await serve("alice");
+    const during = (await run("keys", "show")).out.trim().split("\n");
+    expect(during).toEqual([expect.any(String), before]);
+    expect((await run("keys", "rotate", "--finish")).code).toBe(0);
+    await serve("alice");
+    expect((await run("keys", "show")).out.trim()).toBe(during[0]);
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0, out: expect.stringContaining("5 leaves") });
+  });
+
+  test("a file that holds no such key is refused", async () => {
+    await serve("alice");
+    writeFileSync(storeIn(directory).keyPath, "not a key");
+    expect(await run("keys", "show")).toMatchObject({ code: 1, err: expect.stringContaining("holds no private key") });
+    rmSync(storeIn(directory).keyPath);
+    expect(await run("keys", "rotate")).toMatchObject({ code: 1, err: expect.stringContaining("is missing") });
+  });
+});
+
+describe("ledger", () => {
+  test("verify says what it found, and what is wrong", async () => {
+    await serve("alice", "alice", "bob");
+    const { out, code } = await run("ledger", "verify");
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^ok ledger\.example\/\S+ \(tenant alice\): 3 leaves, 0 erased, root \S+=\nok .*bob.*: 2 leaves/,
+    );
+    expect(await run("ledger", "verify", "--tenant", "carol")).toMatchObject({
+      code: 1,
+      err: "tenant carol has no log\n",
+    });
+    rmSync(storeIn(directory).anchorPath);
+    expect(await run("ledger", "verify")).toMatchObject({ code: 1, err: expect.stringContaining("is missing") });
+  });
+
+  test("verify shows how far it is to whoever watches, and takes that away", async () => {
+    const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+    await Promise.all(Array.from({ length: 1_024 }, () => ledger.append(makeRecord(tenant("alice")))));
+    await ledger.close();
+    let err = "";
+    const terminal = { out: () => {}, exitCode: () => {}, isWatched: true };
+    await runCommandLine(["ledger", "verify"], {
+      ...terminal,
+      err: (text) => {
+        err += text;
+      },
+    });
+    expect(err).toBe("\r\u001b[2Klog 1 of 1: 1024 of 1025\r\u001b[2K");
+  });
+
+  test("there is nothing to verify without a store", async () => {
+    expect(await run("ledger", "verify")).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^SVC_STORE: .* is missing\n$/),
+    });
+  });
+
+  test("export writes a signed checkpoint and its tiles, and never over anything", async () => {
+    await serve("alice", "alice");
+    const out = join(directory, "out");
+    expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({ code: 0 });
+    const verifier = parseVerifierKey(readFileSync(join(out, "vkey"), "utf8").trim());
+    if (verifier === undefined) throw new Error("no key");
+    expect(openCheckpoint(readFileSync(join(out, "checkpoint"), "utf8"), verifier).size).toBe(3);
+    expect(statSync(join(out, "tile/0/000.p/3")).size).toBe(96);
+    expect(existsSync(join(out, "tile/entries/000.p/3"))).toBe(true);
+    expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({
+      code: 1,
+      err: `${out} is not empty\n`,
+    });
+  });
+
+  test("export signs nothing that the anchor does not go along with", async () => {
+    await serve("alice", "alice");
+    rmSync(storeIn(directory).anchorPath);
+    const out = join(directory, "out");
+    expect((await run("ledger", "export", "--tenant", "alice", "--out", out)).code).toBe(1);
+    expect(existsSync(join(out, "checkpoint"))).toBe(false);
+  });
+
+  test.each([
+    ["no file", undefined, /cannot be read \(ENOENT\)/],
+    ["no JSON", "{", /it is not JSON/],
+    ["no receipt", "{}", /holds no receipt/],
+  ])("receipt verify: %s", async (_, content, message) => {
+    const file = join(mkdtempSync(join(directory, "r-")), "receipt.json");
+    if (content !== undefined) writeFileSync(file, content);
+    const key = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";
+    expect(await run("ledger", "receipt", "verify", file, "--key", key)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(message),
+    });
+    expect((await run("ledger", "receipt", "verify", file, "--key", "x")).err).toContain("--key: is no verifier key");
+    expect((await run("ledger", "receipt", "verify", file)).err).toContain("--key");
+  });
+});

@@ -1,0 +1,171 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { RecordId, TenantId } from "../../../src/base/ids.ts";
+import { createKeyAccess } from "../../../src/domain/key-access.ts";
+import { createProtection } from "../../../src/domain/protection.ts";
+import { recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
+import type { StoredRecord } from "../../../src/ledger/ports.ts";
+import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/bundle.ts";
+import type { PolicyEngine } from "../../../src/policy/decision.ts";
+import { loadPolicyDirectory } from "../../../src/policy/directory.ts";
+import { compilePolicyBundle } from "../../../src/policy/engine.ts";
+import { type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
+import { deployment, FakeEngine, FakeLedger, identity, livePlatform, must, startMs } from "./world.ts";
+
+function world(engine: PolicyEngine = new FakeEngine()) {
+  const ledger = new FakeLedger(() => startMs);
+  const dependencies = {
+    deployment: deployment(),
+    live: livePlatform(),
+    ledger,
+    engine,
+    clock: { now: () => startMs },
+    random: (bytes: Uint8Array) => bytes.fill(7),
+  };
+  return { ledger, protection: createProtection(dependencies), keyAccess: createKeyAccess(dependencies) };
+}
+
+const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
+const described = fc.record(
+  {
+    workload: fc.record(
+      { application: text, environment: text, component: text },
+      { requiredKeys: ["application"], noNullPrototype: true },
+    ),
+    resource: fc.record({ kind: text, id: text, mime_type: text }, { requiredKeys: ["kind"], noNullPrototype: true }),
+    labels: fc.array(text, { maxLength: 3 }),
+    attributes: fc.dictionary(text, text, { maxKeys: 3, noNullPrototype: true }),
+    purpose: text,
+    content_digest: text,
+    content_size_bytes: fc.nat(),
+    preferred_artifact_profile: fc.constantFrom("tdf", "envelope"),
+    artifact_profile: fc.constantFrom("tdf", "envelope"),
+    key_reference: text,
+  },
+  { requiredKeys: ["workload", "resource", "labels", "attributes"], noNullPrototype: true },
+);
+
+test("the question of a record is the one that was decided, on every route", async () => {
+  await fc.assert(
+    fc.asyncProperty(described, fc.constantFrom("protect", "access", "rewrap"), async (request, operation) => {
+      const {
+        preferred_artifact_profile: preferred,
+        artifact_profile: profile,
+        key_reference: key,
+        ...common
+      } = request;
+      const { content_size_bytes: size, ...unsized } = common;
+      const engine = new FakeEngine();
+      const { ledger, protection, keyAccess } = world(engine);
+      const keyOperation = { protect: "wrap", access: "unwrap", rewrap: "rewrap" } as const;
+      await protection.plan(identity(), {
+        ...common,
+        operation,
+        ...(preferred && { preferred_artifact_profile: preferred }),
+      } as never);
+      await protection.resolve(identity(), { ...common, operation });
+      await keyAccess.plan(identity(), {
+        ...unsized,
+        operation: keyOperation[operation],
+        ...(profile && { artifact_profile: profile }),
+        ...(key && { key_reference: key }),
+      } as never);
+      expect(engine.queries).toHaveLength(3);
+      const records = [...ledger.records.keys()].map((index) => storedAt(ledger, index));
+      expect(records.map(recordedQuery)).toEqual(engine.queries);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+/** The record as a store gives it back. */
+function storedAt(ledger: FakeLedger, index: number): StoredRecord {
+  const { kind, recordId, tenantId, requestId, caller, route, request, outcome } = must(ledger.records[index]);
+  const json = JSON.parse(JSON.stringify({ kind, caller, route, request, outcome }));
+  return { ...json, record_id: recordId, tenant_id: tenantId, request_id: requestId };
+}
+
+async function engineOf(files: Files) {
+  const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
+  return must(compilePolicyBundle(must(bundle)).engine);
+}
+
+const guided = permitAll.replace("permit", '@handling_mode("careful") @required_actions("tell") permit');
+
+async function decided(files: Files) {
+  const engine = await engineOf(files);
+  const { ledger, keyAccess } = world(engine);
+  const { decision } = await keyAccess.plan(identity(), {
+    operation: "wrap",
+    workload: { application: "payroll" },
+    resource: { kind: "record" },
+    labels: [],
+    attributes: {},
+    key_reference: "kms://a",
+  });
+  const archive = {
+    find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
+    policyRevision: async (revision: string) => (revision === engine.revision ? engine.content : undefined),
+  };
+  return { ledger, archive, engine, decisionId: decision.decisionId as RecordId };
+}
+
+const tenantId = identity().caller.tenantId;
+
+test("a decision comes out again under its own revision, and is compared with the current one", async () => {
+  const { archive, decisionId, engine } = await decided({ ...openFiles, "default/all.cedar": guided });
+  const current = await engineOf({ ...openFiles, "default/all.cedar": permitAll.replace("all", "renamed") });
+  const replay = await replayDecision(archive, tenantId, decisionId, current);
+  expect(replay).toMatchObject({
+    sameEngine: true,
+    query: { action: "wrap" },
+    own: { policyRevision: engine.revision, differences: [] },
+    current: {
+      policyRevision: current.revision,
+      differences: [
+        { member: "guidance.handling_mode", recorded: "careful", now: "local_embedded_enforcement" },
+        { member: "guidance.required_actions", recorded: ["tell"], now: [] },
+        { member: "reasons", recorded: ["platform/all", "tenant/all"], now: ["platform/all", "tenant/renamed"] },
+      ],
+    },
+  });
+});
+
+test("an absent member differs from one that is there", async () => {
+  const { archive, decisionId } = await decided(openFiles);
+  const current = await engineOf({ ...openFiles, "default/all.cedar": permitAll.replace("permit", "forbid") });
+  const replay = await replayDecision(archive, tenantId, decisionId, current);
+  if (typeof replay === "string") throw new Error(replay);
+  expect(replay.current.differences).toContainEqual({
+    member: "guidance.key_transport",
+    recorded: expect.objectContaining({ mode: "wrapped_key_reference" }),
+    now: undefined,
+  });
+});
+
+test("what cannot be evaluated again says why", async () => {
+  const { archive, ledger, decisionId, engine } = await decided(openFiles);
+  const replay = (changes: Partial<typeof archive>, tenant = tenantId) =>
+    replayDecision({ ...archive, ...changes }, tenant, decisionId, engine);
+  expect(await replay({}, identity("tenant-b").caller.tenantId)).toBe("unknown");
+  expect(await replay({ find: async () => "erased" })).toBe("erased");
+  const record = storedAt(ledger, 0);
+  expect(await replay({ find: async () => ({ ...record, kind: "evidence" }) })).toBe("not_a_decision");
+  expect(await replay({ policyRevision: async () => undefined })).toBe("revision_missing");
+  expect(await replay({ policyRevision: async () => `${engine.content} ` })).toBe("revision_missing");
+});
+
+test("a bundle of another engine is named as such; one that no longer compiles is refused", async () => {
+  const { archive, ledger, decisionId, engine } = await decided(openFiles);
+  const bundle = must(parseBundleContent(engine.content, engine.revision));
+  const replayWith = async (changes: Partial<PolicyBundle>) => {
+    const content = bundleContent({ ...bundle, ...changes });
+    const record = storedAt(ledger, 0);
+    const outcome = { ...record.outcome, policy_revision: revisionOf(content) };
+    const changed = { find: async () => ({ ...record, outcome }), policyRevision: async () => content };
+    return await replayDecision({ ...archive, ...changed }, tenantId, decisionId, engine);
+  };
+  expect(await replayWith({ engine: "cedar 1, rules 0" })).toMatchObject({ sameEngine: false });
+  const sets = { ...bundle.sets, default: { "all.cedar": "permit" } };
+  expect(await replayWith({ sets })).toBe("revision_refused");
+});

@@ -1,0 +1,155 @@
+import { describe, expect, test } from "vitest";
+import type { TenantId } from "../../../src/base/ids.ts";
+import { createSlots } from "../../../src/base/slots.ts";
+import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
+import type { AttemptLimit } from "../../../src/domain/session-ports.ts";
+
+const client = { tenantId: "tenant-a" as TenantId, clientId: "payroll", scopes: ["a", "b", "c"] };
+const patient = new AbortController().signal;
+
+/** Sessions over counters in memory, with time and hashing in the test's hands. */
+function world() {
+  const counts = new Map<string, { taken: number; endsAtMs: number }>();
+  const state = { nowMs: 1_800_000_000_000, hashed: 0, asked: 0, hashing: Promise.resolve() };
+  const current = ({ counter }: AttemptLimit) => {
+    const count = counts.get(counter);
+    return count !== undefined && count.endsAtMs > state.nowMs ? count : undefined;
+  };
+  const sessions = createSessions({
+    clients: {
+      async verify(tenantId, clientId, secret) {
+        state.hashed += 1;
+        await state.hashing;
+        const found = tenantId === client.tenantId && clientId === client.clientId && secret === "right";
+        return found ? client : undefined;
+      },
+    },
+    counters: {
+      async takeAttempt(limits) {
+        state.asked += 1;
+        const reached = limits.filter((limit) => (current(limit)?.taken ?? 0) >= limit.maximum);
+        if (reached.length > 0) {
+          return reached.map((limit) => ({
+            counter: limit.counter,
+            waitMs: (current(limit)?.endsAtMs ?? 0) - state.nowMs,
+          }));
+        }
+        for (const limit of limits) {
+          const { taken, endsAtMs } = current(limit) ?? { taken: 0, endsAtMs: state.nowMs + limit.windowMs };
+          counts.set(limit.counter, { taken: taken + 1, endsAtMs });
+        }
+        return [];
+      },
+      async giveBackAttempt(limits) {
+        for (const limit of limits) {
+          const count = current(limit);
+          if (count !== undefined) count.taken -= 1;
+        }
+      },
+    },
+    signer: {
+      sign: async ({ clientId, scopes, certificateThumbprint }) => ({
+        accessToken: JSON.stringify({ clientId, scopes, certificateThumbprint }),
+        expiresInSeconds: 300,
+        subject: clientId,
+      }),
+    },
+    slots: createSlots(2, 64),
+    clock: { now: () => state.nowMs },
+  });
+  const ask = async (
+    secret: string,
+    { address = "192.0.2.1", ...request }: Partial<SessionRequest> & { readonly address?: string } = {},
+  ) => {
+    const whole = {
+      tenantId: client.tenantId,
+      clientId: client.clientId,
+      clientSecret: secret,
+      requestedScopes: [],
+      ...request,
+    };
+    try {
+      return (await sessions.create(whole, { address, certificateThumbprint: undefined }, patient)).scopes.join(" ");
+    } catch (error) {
+      const { reason, details } = error as { reason: string; details: { retryAfterSeconds?: number } };
+      return details.retryAfterSeconds === undefined ? reason : `${reason} ${details.retryAfterSeconds}`;
+    }
+  };
+  return { state, ask };
+}
+
+describe("scopes", () => {
+  test.each([
+    [[], "a b c"],
+    [["c", "a"], "c a"],
+    [["c", "c", "d"], "c"],
+    [["d"], ""],
+  ])("%j asked for gives %j", async (requestedScopes, granted) => {
+    expect(await world().ask("right", { requestedScopes })).toBe(granted);
+  });
+});
+
+describe("limits", () => {
+  test("twenty wrong attempts from an address reach its limit, whomever they are for", async () => {
+    const { ask, state } = world();
+    for (let i = 0; i < 20; i++) expect(await ask("wrong", { clientId: `client-${i}` })).toBe("invalid_client");
+    state.nowMs += 19_500;
+    expect(await ask("wrong", { clientId: "another" })).toBe("rate_limited 41");
+    expect(await ask("right")).toBe("rate_limited 41");
+    expect(state.hashed).toBe(20);
+    state.nowMs += 40_500;
+    expect(await ask("right")).toBe("a b c");
+  });
+
+  test("right attempts do not count against the address, but against the client there", async () => {
+    const { ask } = world();
+    for (let i = 0; i < 30; i++) expect(await ask("right")).toBe("a b c");
+    expect(await ask("right")).toBe("rate_limited 60");
+    expect(await ask("wrong", { clientId: "another" })).toBe("invalid_client");
+    expect(await ask("right", { address: "192.0.2.2" })).toBe("a b c");
+  });
+
+  test("strangers lock nobody out that calls from elsewhere", async () => {
+    const { ask } = world();
+    for (let stranger = 2; stranger < 12; stranger++) {
+      for (let i = 0; i < 25; i++) await ask("wrong", { address: `192.0.2.${stranger}` });
+    }
+    expect(await ask("right")).toBe("a b c");
+  });
+
+  test("who is over the limit costs neither a hash nor a question to the store", async () => {
+    const { ask, state } = world();
+    for (let i = 0; i < 21; i++) await ask("wrong");
+    const { asked, hashed } = state;
+    for (let i = 0; i < 100; i++) expect(await ask("wrong", { clientId: `client-${i}` })).toBe("rate_limited 60");
+    expect(state).toMatchObject({ asked, hashed });
+  });
+
+  test("many at once are let through no more often, and wait for their turn", async () => {
+    const { ask, state } = world();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.hashing = promise;
+    const outcomes = Array.from({ length: 40 }, () => ask("wrong"));
+    await expect.poll(() => state.hashed).toBe(2);
+    resolve();
+    const counted = Object.groupBy(await Promise.all(outcomes), (outcome) => outcome);
+    expect(counted.invalid_client).toHaveLength(20);
+    expect(counted["rate_limited 60"]).toHaveLength(20);
+    expect(state.hashed).toBe(20);
+  });
+
+  test("right ones that come together are all let in", async () => {
+    const { ask } = world();
+    const outcomes = await Promise.all(Array.from({ length: 30 }, () => ask("right")));
+    expect(new Set(outcomes)).toEqual(new Set(["a b c"]));
+  });
+
+  test("a clock that goes back locks nobody out for longer than a window", async () => {
+    const { ask, state } = world();
+    for (let i = 0; i < 21; i++) await ask("wrong");
+    const { asked } = state;
+    state.nowMs -= 3_600_000;
+    await ask("right");
+    expect(state.asked).toBe(asked + 1);
+  });
+});

@@ -1,0 +1,113 @@
+import { expect, test } from "vitest";
+import { signCheckpoint } from "../../../src/ledger/checkpoint.ts";
+import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
+import { findReceipt, type GivenReceipt } from "../../../src/ledger/receipt.ts";
+import { RightEdge } from "../../../src/ledger/right-edge.ts";
+import { formatPath, formatTlogProof, parseTlogProof, verifyTlogProof } from "../../../src/ledger/tlog-proof.ts";
+import { leafHash } from "../../../src/ledger/tree.ts";
+
+const origin = "example.com/log";
+const key = signingKeyOf(new Uint8Array(32).fill(1));
+const verifier = parseVerifierKey(formatVerifierKey(origin, key.publicKey));
+if (verifier === undefined) throw new Error("no verifier");
+
+const leaves = Array.from({ length: 7 }, (_, index) => leafHash(Uint8Array.of(index)));
+const edge = new RightEdge();
+for (const leaf of leaves) edge.append(leaf);
+const tree = edge.tree();
+const checkpoint = signCheckpoint({ origin, size: 7, root: tree.root() }, [noteSigner(origin, key)]);
+const proofOf = (index: number) => formatTlogProof(index, formatPath(tree.inclusionProof(index)), checkpoint);
+const proof = proofOf(5);
+const [, indexLine = "", firstHash = ""] = proof.split("\n");
+
+test("a proof verifies for its leaf, and says where it stands", () => {
+  leaves.forEach((leaf, index) => {
+    expect(verifyTlogProof(proofOf(index), leaf, verifier)).toMatchObject({ index, checkpoint: { size: 7, origin } });
+  });
+  expect(() => verifyTlogProof(proof, leaves[4] as Uint8Array, verifier)).toThrow("does not lead");
+});
+
+test("the proof of the only leaf has no hashes", () => {
+  const single = new RightEdge();
+  const leaf = leaves[0] as Uint8Array;
+  single.append(leaf);
+  const signed = signCheckpoint({ origin, size: 1, root: leaf }, [noteSigner(origin, key)]);
+  const text = formatTlogProof(0, "", signed);
+  expect(text).toBe(`c2sp.org/tlog-proof@v1\nindex 0\n\n${signed}`);
+  expect(verifyTlogProof(text, leaf, verifier)).toMatchObject({ index: 0 });
+});
+
+test("extra data is read, and proves nothing", () => {
+  const text = proof.replace("\nindex", "\nextra YWdl\nindex");
+  expect(Buffer.from(parseTlogProof(text).extra ?? []).toString()).toBe("age");
+  expect(verifyTlogProof(text, leaves[5] as Uint8Array, verifier)).toMatchObject({ index: 5 });
+});
+
+test.each([
+  ["nothing", ""],
+  ["another header", proof.replace("@v1", "@v2")],
+  ["no index", proof.replace(`${indexLine}\n`, "")],
+  ["an index with a leading zero", proof.replace(indexLine, "index 05")],
+  ["a negative index", proof.replace(indexLine, "index -5")],
+  ["an empty index", proof.replace(indexLine, "index ")],
+  ["an index beyond 2^53 - 1", proof.replace(indexLine, "index 9007199254740993")],
+  ["two spaces", proof.replace("index ", "index  ")],
+  ["extra that is no base64", proof.replace("\nindex", "\nextra !\nindex")],
+  ["extra after the index", proof.replace(indexLine, `${indexLine}\nextra YWdl`)],
+  ["a short hash", proof.replace(firstHash, "AAAA")],
+  ["a hash without padding", proof.replace(firstHash, firstHash.slice(0, -1))],
+  [
+    "a hash whose spare bits are set",
+    proof.replace(firstHash, `${firstHash.slice(0, -2)}${firstHash.at(-2) === "B" ? "C" : "B"}=`),
+  ],
+  ["a space after a hash", proof.replace(firstHash, `${firstHash} `)],
+  ["64 hashes", proof.replace(firstHash, `${firstHash}\n`.repeat(64).trimEnd())],
+  ["carriage returns", proof.replaceAll("\n", "\r\n")],
+  ["no checkpoint", proof.slice(0, proof.indexOf("\n\n") + 1)],
+  ["a checkpoint without signature", proof.slice(0, proof.indexOf("—"))],
+  ["more than 256 KiB", proof + "x".repeat(256 * 1024)],
+])("a proof with %s is refused", (_, text) => {
+  expect(() => verifyTlogProof(text, leaves[5] as Uint8Array, verifier)).toThrow(
+    expect.objectContaining({ name: "NoteError" }),
+  );
+});
+
+test("a proof for another log's key is refused", () => {
+  const other = parseVerifierKey(formatVerifierKey("example.com/other", key.publicKey));
+  if (other === undefined) throw new Error("no verifier");
+  expect(() => verifyTlogProof(proof, leaves[5] as Uint8Array, other)).toThrow("not signed by the trusted key");
+});
+
+const receipt: GivenReceipt = {
+  record_id: "r",
+  log_origin: origin,
+  leaf_index: 1,
+  tree_size: 2,
+  leaf_hash: "AA==",
+  proof: "p",
+};
+
+test.each([
+  ["itself", receipt],
+  ["a decision's answer", { decision: { allow: true, receipt } }],
+  ["a registration's answer", { registration: { receipt } }],
+  ["an event's answer", { ingestion: { receipt } }],
+  ["a member named receipt", { receipt }],
+])("a receipt is found in %s", (_, value) => {
+  expect(findReceipt(value)).toEqual(receipt);
+});
+
+test.each([
+  null,
+  1,
+  "text",
+  [],
+  {},
+  { receipt: null },
+  { ...receipt, leaf_index: "1" },
+  { ...receipt, tree_size: 1.5 },
+  { ...receipt, leaf: 1 },
+  { ...receipt, proof: undefined },
+])("there is no receipt in %j", (value) => {
+  expect(findReceipt(value)).toBeUndefined();
+});

@@ -1,0 +1,318 @@
+/** The session route: where it is there, and what its tokens are worth, over REST and gRPC. */
+import { rename, writeFile } from "node:fs/promises";
+import { createRemoteJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { refusalInTrailers } from "../harness/grpc.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import {
+  newSessionKey,
+  type SessionDeployment,
+  type SessionOutcome,
+  sessionByGrpc,
+  sessionByRest,
+  sessionCallers,
+  sessionRestPath,
+  sessionRpcPath,
+  startSessionDeployment,
+  type TestClient,
+  writeClients,
+} from "../harness/sessions.ts";
+
+const client: TestClient = {
+  tenantId: "tenant-a",
+  clientId: "payroll-service",
+  secret: "s".repeat(43),
+  scopes: ["platform-api.access", "policy.read", "evidence.write"],
+};
+const other: TestClient = { ...client, tenantId: "tenant-b", clientId: "hr-service", secret: "t".repeat(43) };
+const ask = { tenantId: client.tenantId, clientId: client.clientId, clientSecret: client.secret };
+
+function tokenOf(outcome: SessionOutcome): string {
+  if ("token" in outcome) return outcome.token;
+  throw new Error(`no session: ${outcome.reason}`);
+}
+
+describe("where no clients are configured", () => {
+  let gateway: Gateway;
+  beforeAll(async () => {
+    gateway = await startGateway();
+  });
+  afterAll(() => gateway.stop());
+
+  test("the route and the keys are a 404 on every protocol", async () => {
+    const json = await rest(gateway.url + sessionRestPath, { body: {} });
+    expect(json).toMatchObject({ status: 404, body: { error: { reason: "no_route" } } });
+    expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).status).toBe(404);
+    const session = await h2Connect(gateway.url);
+    for (const type of ["application/grpc", "application/grpc-web+proto", "application/proto", "application/json"]) {
+      const { status } = await h2Call(session, { path: sessionRpcPath, headers: { "content-type": type } });
+      expect(status, type).toBe(404);
+    }
+    await h2Close(session);
+  });
+});
+
+describe("where they are", () => {
+  let deployment: SessionDeployment;
+  let gateway: Gateway;
+  beforeAll(async () => {
+    deployment = await startSessionDeployment([client, other]);
+    gateway = deployment.gateway;
+  });
+  afterAll(() => deployment.stop());
+  const whoami = (token: string) => rest(`${gateway.url}/v1/sdk/whoami`, { token });
+
+  describe.each(sessionCallers)("%s", (_name, call) => {
+    test("the credentials of a client become a token that the service takes", async () => {
+      const { token, ...answer } = (await call(gateway.url, ask)) as Extract<SessionOutcome, { token: string }>;
+      expect(answer).toEqual({
+        tokenType: "Bearer",
+        expiresIn: 300,
+        scope: "platform-api.access policy.read evidence.write",
+        tenantId: "tenant-a",
+        clientId: "payroll-service",
+        subject: "payroll-service",
+      });
+      expect((await whoami(token)).body.caller).toEqual({
+        tenant_id: "tenant-a",
+        principal_id: "payroll-service",
+        subject: "payroll-service",
+        auth_source: "session_token",
+        scopes: client.scopes,
+      });
+    });
+
+    test("scopes are narrowed to the granted, and hold on the routes", async () => {
+      const requestedScopes = ["evidence.write", "keys.use", "evidence.write", "platform-api.access"];
+      const outcome = await call(gateway.url, { ...ask, requestedScopes });
+      expect(outcome).toMatchObject({ scope: "evidence.write platform-api.access" });
+      const plan = await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token: tokenOf(outcome), body: {} });
+      expect(plan.body.error).toMatchObject({ reason: "missing_scope", missing_scopes: ["policy.read"] });
+      expect(await call(gateway.url, { ...ask, requestedScopes: ["keys.use"] })).toMatchObject({ scope: "" });
+    });
+
+    test("an unknown client, a wrong secret and a wrong tenant are one answer", async () => {
+      const wrong = [
+        { ...ask, clientId: "nobody" },
+        { ...ask, clientSecret: "x".repeat(43) },
+        { ...ask, clientSecret: other.secret },
+        { ...ask, tenantId: "tenant-b" },
+        { ...ask, tenantId: "tenant-x" },
+      ];
+      for (const each of wrong) {
+        expect(await call(gateway.url, each)).toEqual({
+          reason: "invalid_client",
+          message: "the client credentials are not valid",
+          retryAfter: undefined,
+        });
+      }
+    });
+  });
+
+  test("what is malformed is named, and no part of it repeated", async () => {
+    const answer = await rest(gateway.url + sessionRestPath, {
+      body: { tenant_id: "../a", client_id: "", client_secret: "very-secret", grant_type: "x" },
+    });
+    expect(answer.status).toBe(400);
+    const again = await rest(gateway.url + sessionRestPath, {
+      body: { tenant_id: "../a", client_id: "", client_secret: "very-secret".repeat(100) },
+    });
+    expect(again.body.error.violations.map(({ field }: { field: string }) => field)).toEqual([
+      "tenant_id",
+      "client_id",
+      "client_secret",
+    ]);
+    expect(JSON.stringify([answer.body, again.body])).not.toContain("very-secret");
+  });
+
+  test("a 401 has a challenge, and nothing may be stored", async () => {
+    const answer = await rest(gateway.url + sessionRestPath, {
+      body: { tenant_id: "tenant-a", client_id: "nobody", client_secret: "x" },
+    });
+    expect(answer.status).toBe(401);
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="sdk"');
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+    expect(answer.body.error).not.toHaveProperty("violations");
+  });
+
+  test("it is in no document, and no discovery", async () => {
+    const token = await gateway.token();
+    const texts = await Promise.all(
+      ["/openapi.json", "/v1/sdk/capabilities", "/v1/sdk/bootstrap"].map(async (path) =>
+        (await fetch(gateway.url + path, { headers: { authorization: `Bearer ${token}` } })).text(),
+      ),
+    );
+    for (const text of texts) {
+      expect(text).toMatch(/^\{/);
+      expect(text.toLowerCase()).not.toContain("/session");
+      expect(text).not.toContain("CreateSession");
+    }
+    const { paths, tags } = JSON.parse(texts[0] as string);
+    expect(Object.keys(paths)).toHaveLength(8);
+    expect(JSON.stringify(tags).toLowerCase()).not.toContain("session");
+    const get = await rest(gateway.url + sessionRestPath, { method: "GET" });
+    expect([get.status, get.headers.get("allow")]).toEqual([405, "POST"]);
+  });
+
+  test("anybody can verify a token with the published keys", async () => {
+    const token = tokenOf(await sessionByRest(gateway.url, ask));
+    const keys = createRemoteJWKSet(new URL(`${gateway.url}/.well-known/jwks.json`));
+    const { payload, protectedHeader } = await jwtVerify(token, keys, {
+      issuer: "svc-platform-api",
+      audience: "api://svc-platform-api",
+      typ: "at+jwt",
+    });
+    expect(payload).toMatchObject({ client_id: "payroll-service", tenant_id: "tenant-a" });
+    expect((payload.exp ?? 0) - (payload.iat ?? 0)).toBe(300);
+    expect(protectedHeader.alg).toBe("EdDSA");
+    const published = await rest(`${gateway.url}/.well-known/jwks.json`, {});
+    expect(published.body.keys.map((key: object) => Object.keys(key).sort())).toEqual([
+      ["alg", "crv", "kid", "kty", "use", "x"],
+    ]);
+  });
+
+  test("a decision with a session token is one of its client, and can be cited by nobody else", async () => {
+    const body = { operation: "protect", workload: { application: "a" }, resource: { kind: "file", id: "1" } };
+    const own = tokenOf(await sessionByRest(gateway.url, ask));
+    const foreign = tokenOf(await sessionByRest(gateway.url, { ...ask, ...credentialsOf(other) }));
+    const decided = await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token: own, body });
+    expect(decided.status).toBe(200);
+    const { decision_id } = decided.body.decision;
+    const cite = { event_type: "protect", workload: body.workload, resource: body.resource, decision_id };
+    const matched = await rest(`${gateway.url}/v1/sdk/evidence`, { token: own, body: cite });
+    expect(JSON.stringify(matched.body.warnings)).not.toContain("decision");
+    const unmatched = await rest(`${gateway.url}/v1/sdk/evidence`, { token: foreign, body: cite });
+    expect(JSON.stringify(unmatched.body.warnings)).toContain("decision");
+  });
+
+  test("what the route does with secrets is in no line of the log", () => {
+    const logged = gateway.logged.join("");
+    expect(logged).toContain("SessionService/CreateSession");
+    for (const secret of [client.secret, other.secret, "very-secret", "argon2"]) expect(logged).not.toContain(secret);
+    expect(logged).not.toMatch(/eyJ[A-Za-z0-9_-]{20}/);
+  });
+
+  test("a client that is added, rotated or removed is so within seconds, without a restart", async () => {
+    const added = { ...client, clientId: "added", secret: "u".repeat(43) };
+    const askAdded = { ...ask, ...credentialsOf(added) };
+    const from = (address: string) => ({ "x-forwarded-for": address });
+    let asked = 0;
+    const outcome = async () => {
+      asked += 1;
+      const answer = await sessionByRest(gateway.url, askAdded, from(`198.51.100.${asked}`));
+      return "token" in answer ? "let in" : answer.reason;
+    };
+    const follow = (what: string) => expect.poll(outcome, { timeout: 10_000, interval: 250 }).toBe(what);
+    expect(await outcome()).toBe("invalid_client");
+    const replace = async (clients: readonly TestClient[]) => {
+      await writeClients(`${deployment.clientsPath}.new`, clients);
+      await rename(`${deployment.clientsPath}.new`, deployment.clientsPath);
+    };
+    await replace([client, other, added]);
+    await follow("let in");
+    await replace([client, other, { ...added, secret: "v".repeat(43) }]);
+    await follow("invalid_client");
+    // A file that is none changes nothing, and says so.
+    await writeFile(deployment.clientsPath, "{");
+    await expect
+      .poll(() => gateway.logged.join(""), { timeout: 10_000 })
+      .toContain("a file is not followed: what it said before stands");
+    expect(tokenOf(await sessionByRest(gateway.url, ask))).not.toBe("");
+  }, 30_000);
+});
+
+describe("keys that are rotated", () => {
+  let deployment: SessionDeployment;
+  beforeAll(async () => {
+    deployment = await startSessionDeployment([client]);
+  });
+  afterAll(() => deployment.stop());
+
+  test("both are good while both are there; a token of a key that is withdrawn is worth nothing", async () => {
+    const { gateway, keyPath } = deployment;
+    const session = await h2Connect(gateway.url);
+    const reasonFor = async (token: string) => {
+      const json = await rest(`${gateway.url}/v1/sdk/whoami`, { token });
+      const { trailers } = await h2Call(session, {
+        path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
+        headers: { "content-type": "application/grpc", authorization: `Bearer ${token}` },
+        body: Buffer.alloc(5),
+      });
+      expect(refusalInTrailers(trailers)?.reason).toBe(json.body.error?.reason);
+      return json.body.error?.reason ?? "let in";
+    };
+    const newToken = async () => tokenOf(await sessionByRest(gateway.url, ask));
+    const kidOf = (token: string) => decodeProtectedHeader(token).kid;
+
+    const before = await newToken();
+    const [first, second] = [newSessionKey("ec"), newSessionKey()];
+    await writeFile(keyPath, first.own + second.shown);
+    await expect
+      .poll(async () => decodeProtectedHeader(await newToken()).alg, { timeout: 10_000, interval: 500 })
+      .toBe("ES256");
+    const after = await newToken();
+    expect(kidOf(after)).not.toBe(kidOf(before));
+    expect(await reasonFor(after)).toBe("let in");
+    // The one before is not in the file any more: remembered or not, its tokens have ended.
+    expect(await reasonFor(before)).toBe("invalid_token");
+    await writeFile(keyPath, second.own + first.shown);
+    await expect
+      .poll(async () => decodeProtectedHeader(await newToken()).alg, { timeout: 10_000, interval: 500 })
+      .toBe("EdDSA");
+    expect(await reasonFor(after)).toBe("let in");
+    expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).body.keys).toHaveLength(2);
+    await h2Close(session);
+  }, 30_000);
+});
+
+describe("without a token issuer", () => {
+  test("session tokens are all that is taken, and discovery says so", async () => {
+    const deployment = await startSessionDeployment([client], { SVC_OIDC_ISSUER: undefined });
+    try {
+      const { gateway } = deployment;
+      expect((await rest(`${gateway.opsUrl}/readyz`, {})).status).toBe(200);
+      const token = tokenOf(await sessionByGrpc(gateway.url, ask));
+      const { body } = await rest(`${gateway.url}/v1/sdk/capabilities`, { token });
+      expect(body.auth_configuration).toEqual({
+        mode: "bearer_token_validation",
+        proof_of_possession: "none",
+        oidc_issuer_ready: false,
+        mtls_ready: false,
+      });
+      const foreign = await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() });
+      expect(foreign).toMatchObject({ status: 401, body: { error: { reason: "invalid_token" } } });
+    } finally {
+      await deployment.stop();
+    }
+  });
+});
+
+describe("where tokens are bound to certificates", () => {
+  const header = "x-svc-mtls-client-certificate";
+  const thumbprint = (byte: number) => Buffer.alloc(32, byte).toString("base64url");
+  let deployment: SessionDeployment;
+  beforeAll(async () => {
+    deployment = await startSessionDeployment([client], { SVC_PROOF_OF_POSSESSION: "mtls" });
+  });
+  afterAll(() => deployment.stop());
+
+  test.each(sessionCallers)(
+    "%s: so are those of sessions, and without a certificate there is none",
+    async (_name, call) => {
+      const { url } = deployment.gateway;
+      const own = { [header]: thumbprint(1) };
+      const token = tokenOf(await call(url, ask, own));
+      const reasonFor = async (headers: Record<string, string>) =>
+        (await rest(`${url}/v1/sdk/whoami`, { token, headers })).body.error?.reason ?? "let in";
+      expect(await reasonFor(own)).toBe("let in");
+      expect(await reasonFor({ [header]: thumbprint(2) })).toBe("proof_of_possession_failed");
+      expect(await reasonFor({})).toBe("proof_of_possession_failed");
+      expect(await call(url, ask)).toMatchObject({ reason: "proof_of_possession_failed" });
+    },
+  );
+});
+
+function credentialsOf({ tenantId, clientId, secret }: TestClient) {
+  return { tenantId, clientId, clientSecret: secret };
+}

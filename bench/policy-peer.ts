@@ -35,7 +35,7 @@ export async function startPeer(binary: string, directory: string, number: numbe
   writeFileSync(join(home, "config.yaml"), JSON.stringify(config));
   const log = openSync(join(home, "log"), "w");
   const pin = core === undefined ? [] : ["taskset", "--cpu-list", String(core)];
-  const [program, ...args] = [...pin, binary, "server", `--config=${join(home, "config.yaml")}`] as [
+  const [program, ...args] = [...pin, binary, "server", `--config=${join(home, "config.yaml")}`] as string[] as [
     string,
     ...string[],
   ];

@@ -1,6 +1,6 @@
 /**
- * Decisions: first a second's worth in one thread, by number of policies and tenants; then protection-plan of the gateway, with its
- * token verified and its record durable, beside a peer decision server on the same rules, which has neither.
+ * Decisions a second: first in one thread, by number of policies and tenants; then protection-plan of the gateway, its
+ * token verified and its record durable, beside a peer decision server on the same rules, which does neither.
  *
  * A server is pinned to core 0 with all its threads, or with `--cores 2` has both cores; the load generator is on core 1.
  * Servers are measured in turn, round after round; the table has medians over the rounds, of ratios too. Requests are
@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Issuer } from "../dev/issuer.ts";
+import type { ProtectionPlanRequest } from "../src/domain/requests.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
 import { type Load, loadHttp1, loadHttp2, type Measured } from "./load.ts";
@@ -93,13 +94,11 @@ async function measureScenario(policies: number, { name, gateway, peer }: Scenar
 }
 
 /** The request that is measured, and what the peer is told of it. */
-function peerQuestion(body: Readonly<Record<string, never>>, scopes: readonly string[]): PeerQuestion {
+function peerQuestion(body: ProtectionPlanRequest, scopes: readonly string[]): PeerQuestion {
   const { workload, resource, purpose, labels, attributes } = body;
-  const { kind, id } = resource as { kind: string; id: string };
-  return {
-    principal: { id: "principal", attr: { scopes: [...scopes] } },
-    resource: { id, attr: { kind, workload, purpose, labels, attributes } as never },
-  };
+  const { kind, id = "" } = resource;
+  const attr = { kind, workload, purpose: purpose ?? null, labels: [...labels], attributes };
+  return { principal: { id: "principal", attr: { scopes: [...scopes] } }, resource: { id, attr } };
 }
 
 interface Servers {

@@ -44,6 +44,12 @@ export interface Violation {
   readonly message: string;
 }
 
+/**
+ * Violations that one answer names at most. A caller who repeats one fault a million times gets an answer that it can
+ * read, and that HTTP/2 trailers can carry.
+ */
+export const maxViolations = 32;
+
 /** What a refusal carries besides its reason and message. */
 export interface RefusalDetails {
   readonly violations?: readonly Violation[];
@@ -78,6 +84,17 @@ export class ServiceError extends Error {
   get httpStatus(): number {
     return reasons[this.reason].httpStatus;
   }
+}
+
+/** A 400 for broken rules: the message names the first, the answer `maxViolations` of them at most. */
+export function invalidRequests(violations: readonly Violation[], cause?: unknown): ServiceError {
+  const [first] = violations;
+  const where = first === undefined || first.field === "" ? "" : `${first.field}: `;
+  const others = violations.length > 1 ? ` (and ${Math.min(violations.length, maxViolations) - 1} more)` : "";
+  return new ServiceError("invalid_request", `${where}${first?.message ?? "the request is invalid"}${others}`, {
+    violations: violations.slice(0, maxViolations),
+    cause,
+  });
 }
 
 /** A 400 for the one named member. */

@@ -48,9 +48,13 @@ function verify(
     ...readAnchorProblems(place, walk).filter((problem) => tenant === undefined || problem.tenantId === tenant),
   ].map(({ message }) => message);
   const value = { logs: audits.map(describe), anchor_problems: problems };
-  const wrong = audits.flatMap(({ head, audit }) =>
-    audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`],
-  );
+  const wrong = audits.flatMap(({ head, audit }) => [
+    ...(audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`]),
+    // Nothing in this version erases a record, so an opening that is gone was taken away.
+    ...(audit.erased === 0
+      ? []
+      : [`${head.origin}: ${audit.erased} records cannot be opened, and no leaf erased them`]),
+  ]);
   const text = audits.map(({ head, audit }) => line(head, audit)).join("\n");
   if (problems.length + wrong.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
   else output.fail([...wrong, ...problems], value, text);
@@ -61,7 +65,7 @@ function describe({ head, audit }: { readonly head: LogState; readonly audit: Au
     tenant_id: head.tenantId,
     origin: head.origin,
     leaves: audit.leaves,
-    erased: audit.erased,
+    without_opening: audit.erased,
     root: formatBase64(audit.root),
     ...(audit.problem !== undefined && {
       problem: audit.problem.message,
@@ -72,5 +76,5 @@ function describe({ head, audit }: { readonly head: LogState; readonly audit: Au
 
 function line(head: LogState, { leaves, erased, root, problem }: Audit): string {
   const found = problem === undefined ? "ok" : "WRONG";
-  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}`;
+  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} without opening, root ${formatBase64(root)}`;
 }

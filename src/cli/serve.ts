@@ -1,5 +1,6 @@
 /** Runs the service in this process until it is told to stop. */
 import { build } from "../app.ts";
+import { startedByNpm } from "../config/load.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { startUpIsOver } from "../runtime.ts";
 
@@ -25,6 +26,7 @@ export async function serve({ config }: ServeOptions): Promise<void> {
     stop.resolve("SIGTERM");
   };
   process.once("uncaughtException", onDefect);
+  if (startedByNpm()) stopWithParent(() => stop.resolve("SIGTERM"));
   const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {
     await app.close();
     throw error;
@@ -39,4 +41,18 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   process.off("SIGHUP", onReload);
   process.off("uncaughtException", onDefect);
   if (!clean) process.exitCode = 1;
+}
+
+/**
+ * npm starts a script through a shell and ends that shell when it is told to stop, but not what the shell started: a
+ * service whose shell is gone would live on, with port and store, unseen.
+ */
+function stopWithParent(stop: () => void): void {
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    stop();
+  }, 250);
+  watch.unref();
 }

@@ -23,3 +23,8 @@ export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadRes
   }
   return readConfig(process.env, text, options);
 }
+
+/** Whether npm started this process: then npm's shell stands between it and whoever sends signals. */
+export function startedByNpm(): boolean {
+  return process.env.npm_lifecycle_event !== undefined;
+}

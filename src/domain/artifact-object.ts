@@ -16,8 +16,8 @@ export interface DerivedArtifact {
 }
 
 /**
- * Hashes the object and compares. Two CIDs are the same when their multihashes are: codec, version and base are
- * different names of the same bytes, so a CID with another codec is no mismatch. What uses a hash function that is not
+ * Hashes the object and compares. A CID in any base is compared with the CIDv1 (codec raw) of the bytes; one of
+ * another version or codec names a structure over them, and is a mismatch. What uses a hash function that is not
  * computed here is kept with a warning.
  *
  * @throws ServiceError `invalid_request` naming `artifact_digest` or `artifact_cid` where it is not the object's, and
@@ -45,6 +45,8 @@ export async function deriveArtifact(
     return hex;
   };
   if (digestHash !== undefined && !isDigestOf(artifact_digest, hexOf(digestHash))) throw mismatch("artifact_digest");
+  // A CID of another codec names a structure, which is other content even where the hash is the same.
+  if (given !== undefined && !given.isRaw) throw mismatch("artifact_cid");
   if (given?.hash !== undefined && given.hex !== hexOf(given.hash)) throw mismatch("artifact_cid");
   return {
     cid: rawCid(hexOf("sha256")),

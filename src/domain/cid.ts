@@ -35,8 +35,10 @@ const hashes: ReadonlyMap<number, HashName> = new Map([
   [0xb260, "blake2s256"],
 ]);
 
-/** The hash inside a CID. */
+/** What a CID says of the bytes that it names. */
 export interface CidHash {
+  /** Whether it is a CIDv1 of codec raw: one that names the bytes themselves, and not a structure over them. */
+  readonly isRaw: boolean;
   /** Absent where it cannot be computed here. */
   readonly hash?: HashName;
   /** Lowercase hexadecimal. */
@@ -46,9 +48,14 @@ export interface CidHash {
 /** Reads a CID of version 0 or 1. Returns undefined where the text is none. */
 export function parseCid(text: string): CidHash | undefined {
   try {
-    const { code, digest } = CID.parse(text, decoder).multihash;
+    const cid = CID.parse(text, decoder);
+    const { code, digest } = cid.multihash;
     const hash = hashes.get(code);
-    return { hex: Buffer.from(digest).toString("hex"), ...(hash !== undefined && { hash }) };
+    return {
+      isRaw: cid.version === 1 && cid.code === raw.code,
+      hex: Buffer.from(digest).toString("hex"),
+      ...(hash !== undefined && { hash }),
+    };
   } catch {
     return undefined;
   }

@@ -68,3 +68,8 @@ export function hasBody(request: IncomingMessage): boolean {
   if (request.httpVersionMajor >= 2) return !(request as unknown as Http2ServerRequest).stream.endAfterHeaders;
   return request.headers["transfer-encoding"] !== undefined || (declaredBytes(request) ?? 0) > 0;
 }
+
+/** Handler of routes whose hook answers every request: fastify demands one. */
+export function answeredByHook(): never {
+  throw new Error("the route's hook has answered");
+}

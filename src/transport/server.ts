@@ -59,9 +59,9 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     },
     routerOptions: { constraints: { wire: wire as never } },
   });
-  addCalls(app, options);
   const { methods, pages = [], openServices = [] } = options;
   const allowed = allowedMethods(methods, pages, openServices);
+  addCalls(app, options, allowed);
   const stopping = new AbortController();
   const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
     refuseRoute(options.service, allowed, request, reply);
@@ -110,15 +110,17 @@ const wire = {
   deriveConstraint: (request: IncomingMessage) => (isPlainUnaryGrpc(request) ? plainGrpcConstraint.wire : undefined),
 };
 
-function addCalls(app: FastifyInstance, options: ServerOptions): void {
+function addCalls(app: FastifyInstance, options: ServerOptions, allowed: ReadonlyMap<string, string>): void {
   app.decorateRequest("call");
   app.decorateRequest("edge");
   app.decorateRequest("response");
   app.addHook("onRequest", (request, reply, done) => {
     beginCall(request, reply, options);
     const problem = authorityProblem(request.raw);
-    if (problem !== undefined) return refuse(options.service, problem, request, reply);
-    done();
+    if (problem !== undefined) refuse(options.service, problem, request, reply);
+    // Before fastify looks at the content type, which comes after the route in the order of refusal.
+    else if (request.is404) refuseRoute(options.service, allowed, request, reply);
+    else done();
   });
 }
 

@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
@@ -455,5 +455,34 @@ describe("routes", () => {
     expect(head?.status).toBe(200);
     for (const name of ["content-type", "content-length", "cache-control"])
       expect(head?.headers.get(name)).toBe(get?.headers.get(name));
+  });
+});
+
+describe("what costs the service more than its caller", () => {
+  test.each(["/", "application/json, text/plain", "application/json,"])(
+    "a content type of %j is refused after route, method and credentials",
+    async (type) => {
+      const headers = { "content-type": type };
+      const reasonOf = async (path: string, options: Parameters<typeof rest>[1]) =>
+        (await rest(`${gateway.url}${path}`, options)).body.error.reason;
+      expect(await reasonOf("/v1/sdk/zz", { method: "POST", headers })).toBe("no_route");
+      expect(await reasonOf("/v1/sdk/evidence", { method: "PUT", headers })).toBe("method_not_allowed");
+      for (const path of ["/v1/sdk/evidence", "/platform.sdk.v1.EvidenceService/RecordEvidence"]) {
+        expect(await reasonOf(path, { method: "POST", headers })).toBe("missing_token");
+        expect(await reasonOf(path, { method: "POST", headers, token })).toBe("unsupported_media_type");
+      }
+    },
+  );
+
+  test("many faults are answered with some of them", async () => {
+    const url = `${gateway.url}/v1/sdk/artifact-register`;
+    const million = await rest(url, { token, body: `{"labels":[${"1,".repeat(1_000_000)}1]}` });
+    expect(million.body.error.violations).toEqual([
+      { field: "labels", rule: "repeated.max_items", message: "must have at most 64 items" },
+    ]);
+    const unknown = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, 1]));
+    expect((await rest(url, { token, body: unknown })).body.error.violations).toHaveLength(32);
+    const labels = Array.from({ length: 60 }, () => "\0");
+    expect((await rest(url, { token, body: { labels } })).body.error.violations).toHaveLength(32);
   });
 });

@@ -3,7 +3,9 @@ import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { startIssuer } from "../../dev/issuer.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { serviceSettings, startService } from "../harness/process.ts";
 
 const samples = join(import.meta.dirname, "../../policies");
 const plan = { operation: "protect", workload: { application: "payroll" }, resource: { kind: "record" } };
@@ -183,4 +185,22 @@ test("a bad candidate neither keeps the service from starting nor makes it unrea
   );
   expect((await ask(running)).decision.allow).toBe(true);
   expect(await metricsOf(running)).toContain('svc_policy_stale{role="shadow"} 1');
+});
+
+test("SIGHUP takes the directory at once", async () => {
+  const issuer = await startIssuer();
+  const service = await startService(directory, {
+    ...serviceSettings(directory, issuer.url),
+    SVC_POLICY_DIR: join(directory, "active"),
+    SVC_POLICY_POLL_MS: "3600000",
+  });
+  try {
+    await write("active/default/more.cedar", "permit (");
+    service.child.kill("SIGHUP");
+    expect(JSON.parse(await service.line("policy set refused"))).toMatchObject({ role: "active", problem_count: 1 });
+  } finally {
+    service.child.kill("SIGTERM");
+    expect(await service.ended).toEqual({ code: 0, signal: null });
+    await issuer.stop();
+  }
 });

@@ -14,7 +14,14 @@ import { readBody } from "../body.ts";
 import { createCallContext } from "../context.ts";
 import { startDeadline } from "../deadline.ts";
 import { toConnectError, toServiceError } from "../errors.ts";
-import { type AdapterOptions, continueIfExpected, declaredBytes, route, whenCallerGone } from "../exchange.ts";
+import {
+  type AdapterOptions,
+  answeredByHook,
+  continueIfExpected,
+  declaredBytes,
+  route,
+  whenCallerGone,
+} from "../exchange.ts";
 import type { ServedMethod } from "../methods.ts";
 import { invokeUnary } from "../seam.ts";
 import { decodeOnly, encodeFrame, frameHeaderBytes } from "./frame.ts";
@@ -38,10 +45,12 @@ export function registerGrpc(app: FastifyInstance, methods: readonly ServedMetho
       method: "POST",
       url: method.rpcPath,
       constraints: plainGrpcConstraint,
-      handler: (request, reply) => {
+      // A hook, so that fastify does not look at the content type: credentials come before it.
+      onRequest: (request, reply) => {
         reply.hijack();
         void handle(method, options, request, reply);
       },
+      handler: answeredByHook,
     });
   }
 }

@@ -6,6 +6,7 @@
 import { clearField, type DescField, type DescMessage, type Message } from "@bufbuild/protobuf";
 import type { Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
+import { itemLimit } from "../item-limits.ts";
 
 type Values = Record<string, unknown>;
 type Step = (message: Message & Values, path: string, violations: Violation[]) => void;
@@ -54,16 +55,30 @@ function compile(field: DescField): Step | undefined {
       if (field.listKind !== "scalar") return undefined;
       return (message, path, violations) => {
         const items = message[localName] as readonly unknown[];
+        if (isHopeless(items.length, field, path, violations)) return;
         for (let i = 0; i < items.length; i++) checkText(items[i], () => `${path}${name}[${i}]`, violations);
       };
     case "map":
       return (message, path, violations) => {
-        Object.entries(message[localName] as Values).forEach(([key, value], i) => {
+        const entries = Object.entries(message[localName] as Values);
+        if (isHopeless(entries.length, field, path, violations)) return;
+        entries.forEach(([key, value], i) => {
           checkText(key, () => `${path}${name}[${i}].key`, violations);
           checkText(value, () => `${path}${name}[${i}].value`, violations);
         });
       };
   }
+}
+
+/** Items that nobody sends by mistake, in number. */
+const hopelessItems = 1024;
+
+/** Whether there are so many items that their number alone decides; their rules are not looked at then. */
+function isHopeless(items: number, field: DescField, path: string, violations: Violation[]): boolean {
+  if (items <= hopelessItems) return false;
+  const violation = itemLimit(field)(items, path + field.name);
+  if (violation !== undefined) violations.push(violation);
+  return violation !== undefined;
 }
 
 /** Whether the field is a proto3 `optional`. */

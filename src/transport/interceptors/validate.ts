@@ -2,7 +2,7 @@ import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
-import { ServiceError, type Violation } from "../../base/errors.ts";
+import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
 import { normalize } from "./normalize.ts";
 
 /**
@@ -32,15 +32,13 @@ export function validate(warmUp: readonly { desc: DescMessage; sample: Message }
 
 function check(validator: Validator, desc: DescMessage, message: Message): void {
   const unclean = normalize(desc, message);
+  if (unclean.some(({ rule }) => rule === "repeated.max_items" || rule === "map.max_pairs"))
+    throw invalidRequests(unclean);
   const result = validator.validate(desc, message);
   if (result.kind === "error") throw result.error;
-  const violations = unclean.concat(
-    result.kind === "invalid" ? result.violations.map((violation) => toViolation(violation, message)) : [],
-  );
-  if (violations.length === 0) return;
-  const first = violations[0] as Violation;
-  const others = violations.length === 1 ? "" : ` (and ${violations.length - 1} more)`;
-  throw new ServiceError("invalid_request", `${first.field}: ${first.message}${others}`, { violations });
+  const broken = result.kind === "invalid" ? result.violations.slice(0, maxViolations) : [];
+  const violations = unclean.concat(broken.map((violation) => toViolation(violation, message)));
+  if (violations.length > 0) throw invalidRequests(violations);
 }
 
 function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, message: Message): Violation {

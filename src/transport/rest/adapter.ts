@@ -9,7 +9,15 @@ import { readBody } from "../body.ts";
 import { createCallContext } from "../context.ts";
 import { startDeadline } from "../deadline.ts";
 import { toServiceError } from "../errors.ts";
-import { type AdapterOptions, continueIfExpected, declaredBytes, hasBody, route, whenCallerGone } from "../exchange.ts";
+import {
+  type AdapterOptions,
+  answeredByHook,
+  continueIfExpected,
+  declaredBytes,
+  hasBody,
+  route,
+  whenCallerGone,
+} from "../exchange.ts";
 import { refuse, sendJson } from "../json-answer.ts";
 import type { ServedMethod } from "../methods.ts";
 import { invokeUnary } from "../seam.ts";
@@ -31,10 +39,12 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
       url: method.restPath,
-      handler: (request, reply) => {
+      // A hook, so that fastify does not look at the content type: credentials come before it.
+      onRequest: (request, reply) => {
         reply.hijack();
         void handle(method, decode, encode, options, request, reply);
       },
+      handler: answeredByHook,
     });
   }
 }

@@ -5,13 +5,15 @@
  * Does not check duplicate members, which a parsed value no longer shows, nor the rules in the protobuf definitions.
  */
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
-import type { Violation } from "../../base/errors.ts";
+import { maxViolations, type Violation } from "../../base/errors.ts";
+import { isCleanText } from "../../base/ids.ts";
+import { itemLimit } from "../item-limits.ts";
 
 type Check = (value: unknown, path: string, violations: Violation[]) => void;
 
 const checks = new WeakMap<DescMessage, Check>();
 
-/** Returns every violation in a value that `JSON.parse` made. `desc` comes from the registry of the JSON routes. */
+/** Returns the violations, `maxViolations` at most, in a value that `JSON.parse` made. `desc` comes from the registry of the JSON routes. */
 export function checkJson(desc: DescMessage, value: unknown): Violation[] {
   const violations: Violation[] = [];
   checkOf(desc)(value, "", violations);
@@ -28,6 +30,7 @@ function checkOf(desc: DescMessage): Check {
       return;
     }
     for (const [member, content] of Object.entries(value)) {
+      if (violations.length >= maxViolations) return;
       const checkMember = fields.get(member);
       const memberPath = path === "" ? printable(member) : `${path}.${printable(member)}`;
       if (checkMember === undefined) {
@@ -52,23 +55,36 @@ function compile(field: DescField): Check {
     case "list": {
       if (field.listKind !== "scalar") throw new Error(`${field} is not supported on the JSON routes`);
       const item = scalarCheck(field.scalar);
+      const limit = itemLimit(field);
       return (value, path, violations) => {
         if (!Array.isArray(value)) {
           violations.push(wrongType(path, "an array"));
           return;
         }
-        for (const [i, content] of value.entries()) item(content, `${path}[${i}]`, violations);
+        const tooMany = limit(value.length, path);
+        if (tooMany !== undefined) violations.push(tooMany);
+        else for (const [i, content] of value.entries()) item(content, `${path}[${i}]`, violations);
       };
     }
     case "map": {
       if (field.mapKind !== "scalar") throw new Error(`${field} is not supported on the JSON routes`);
       const entry = scalarCheck(field.scalar);
+      const limit = itemLimit(field);
       return (value, path, violations) => {
         if (!isObject(value)) {
           violations.push(wrongType(path, "an object"));
           return;
         }
-        for (const [i, content] of Object.values(value).entries()) entry(content, `${path}[${i}].value`, violations);
+        const entries = Object.entries(value);
+        const tooMany = limit(entries.length, path);
+        if (tooMany !== undefined) {
+          violations.push(tooMany);
+          return;
+        }
+        for (const [i, [key, content]] of entries.entries()) {
+          if (!isCleanText(key)) violations.push(uncleanText(`${path}[${i}].key`));
+          entry(content, `${path}[${i}].value`, violations);
+        }
       };
     }
   }
@@ -89,6 +105,7 @@ function scalarCheck(scalar: ScalarType): Check {
     case ScalarType.STRING:
       return (value, path, violations) => {
         if (typeof value !== "string") violations.push(wrongType(path, "a string"));
+        else if (!isCleanText(value)) violations.push(uncleanText(path));
       };
     case ScalarType.BOOL:
       return (value, path, violations) => {
@@ -106,6 +123,10 @@ function scalarCheck(scalar: ScalarType): Check {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function uncleanText(field: string): Violation {
+  return { field, rule: "string.clean", message: "must not contain U+0000 or a lone surrogate" };
 }
 
 function wrongType(field: string, expected: string): Violation {

@@ -55,6 +55,8 @@ describe("the command line", () => {
     [["policy", "--help"], "test"],
     [["policy", "check", "--help"], "--json"],
     [["policy", "test", "--help"], "--junit"],
+    [["policy", "explain", "--help"], "--request"],
+    [["policy", "replay", "--help"], "--decision"],
   ])("%j is help, and no failure", async (commandLine, word) => {
     const { out, code } = await run(...commandLine);
     expect(out).toContain(word);

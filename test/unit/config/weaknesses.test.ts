@@ -23,6 +23,7 @@ describe("a weak or impossible configuration refuses to start", () => {
     ],
     ["both listeners on one address", { SVC_OPS_LISTEN: "127.0.0.1:8080" }, "SVC_LISTEN: is the same address"],
     ["a policy directory that is a file", { SVC_POLICY_DIR: "/file" }, "SVC_POLICY_DIR: is not a directory"],
+    ["a candidate that is a file", { SVC_SHADOW_POLICY_DIR: "/file" }, "SVC_SHADOW_POLICY_DIR: is not a directory"],
     ["a policy directory that is missing", { SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: cannot be read (ENOENT)"],
   ])("%s", (_name, env, problem) => {
     expect(problemsOf(env, undefined, filesOf({ "/file": "" }))).toEqual([expect.stringContaining(problem)]);

@@ -77,7 +77,8 @@ async function runStep(step: Extract<Snippet, { kind: "console" }>, directory: s
 
 /** The text, in which `…` stands for anything. */
 function patternOf(text: string): RegExp {
-  return new RegExp(`^${text.split("…").map(RegExp.escape).join("[\\s\\S]*")}$`);
+  const literal = (part: string) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  return new RegExp(`^${text.split("…").map(literal).join("[\\s\\S]*")}$`);
 }
 
 test("the command that is shown and not run is one that there is", async () => {

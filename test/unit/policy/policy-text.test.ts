@@ -8,7 +8,7 @@ test.each([
   ["// x; y\n\n a // z;\n b; // after", ["a // z;\n b;"]],
   ['@d("x; // \\"y;") a; c', ['@d("x; // \\"y;") a;', "c"]],
   ["// ends at a carriage return\ra;", ["a;"]],
-  ['@d("two\nlines;") a;', ['@d("two\nlines;") a;']],
+  ['@d("two\nlines;") a;\n b;', ['@d("two\nlines;") a;', "b;"]],
 ])("splits %j", (source, texts) => {
   const statements = splitPolicies(source);
   expect(statements.map(({ text }) => text)).toEqual(texts);

@@ -75,14 +75,6 @@ export function methodsOf(
 }
 
 /** Readiness checks that each public service needs. */
-const _healthNeeds: HealthMonitorOptions["services"] = new Map<string, readonly string[] | "all">([
-  [DiscoveryService.typeName, ["issuer_keys"]],
-  [ProtectionService.typeName, "all"],
-  [RegistrationService.typeName, ["issuer_keys", "store"]],
-  [EvidenceService.typeName, ["issuer_keys", "store"]],
-]);
-
-/** Readiness checks that each public service needs. */
 export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, readonly string[] | "all">([
   [DiscoveryService.typeName, ["issuer_keys"]],
   [ProtectionService.typeName, "all"],

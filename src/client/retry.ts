@@ -3,7 +3,7 @@ import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
 import { type Problem, problemOf } from "./problem.ts";
 
 export interface RetryOptions {
-  /** How often a call is sent at most, the first time included. Default 4. */
+  /** How often a call is sent at most, the first time included; infinity where the deadline alone bounds it. Default 4. */
   readonly attempts?: number;
   /** Longest pause before the second attempt, in milliseconds; it doubles with each. Default 200. */
   readonly baseDelayMs?: number;

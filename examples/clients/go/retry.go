@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	attempts  = 8
 	baseDelay = 250 * time.Millisecond
 	maxDelay  = 4 * time.Second
 )
@@ -27,14 +26,14 @@ func retry(
 	connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
 	bound := baseDelay
-	for attempt := 1; ; attempt++ {
+	for {
 		err := invoke(ctx, method, request, reply, connection, options...)
 		if err == nil {
 			return nil
 		}
 		asked, told := retryDelay(err)
 		again := status.Code(err) == codes.Unavailable || (status.Code(err) == codes.ResourceExhausted && told)
-		if !again || attempt == attempts {
+		if !again {
 			return err
 		}
 		pause := asked + rand.N(bound)

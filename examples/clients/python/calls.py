@@ -15,7 +15,6 @@ Answer = TypeVar("Answer")
 Detail = TypeVar("Detail")
 
 CALL_TIMEOUT_SECONDS = 30  # covers all attempts
-ATTEMPTS = 8
 BASE_DELAY_SECONDS = 0.25
 MAX_DELAY_SECONDS = 4.0
 
@@ -25,17 +24,16 @@ def call(method: Callable[..., Answer], request: object, *, once: bool = False) 
     metadata = (("idempotency-key", str(uuid.uuid4())),) if once else ()
     deadline = time.monotonic() + CALL_TIMEOUT_SECONDS
     bound = BASE_DELAY_SECONDS
-    for attempt in range(1, ATTEMPTS + 1):
+    while True:
         try:
             return method(request, timeout=deadline - time.monotonic(), metadata=metadata)
         except grpc.RpcError as error:
             pause = retry_delay(error) + random.uniform(0, bound)
-            if attempt == ATTEMPTS or not may_retry(error) or time.monotonic() + pause > deadline:
+            if not may_retry(error) or time.monotonic() + pause > deadline:
                 raise
             print(f"{error.details()}; trying again in {pause:.2f} s", file=sys.stderr)
             time.sleep(pause)
             bound = min(2 * bound, MAX_DELAY_SECONDS)
-    raise AssertionError("unreachable")
 
 
 def may_retry(error: grpc.RpcError) -> bool:

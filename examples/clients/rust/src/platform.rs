@@ -16,7 +16,6 @@ use crate::tokens::Tokens;
 
 /// Covers all attempts of one call.
 const TIMEOUT: Duration = Duration::from_secs(30);
-const ATTEMPTS: u32 = 8;
 const BASE_DELAY: Duration = Duration::from_millis(250);
 const MAX_DELAY: Duration = Duration::from_secs(4);
 
@@ -65,7 +64,7 @@ impl Platform {
     {
         let deadline = Instant::now() + TIMEOUT;
         let mut bound = BASE_DELAY;
-        for attempt in 1.. {
+        loop {
             let mut request = Request::new(message.clone());
             request.set_timeout(deadline.saturating_duration_since(Instant::now()));
             let token = format!("Bearer {}", self.tokens.token()?);
@@ -79,14 +78,13 @@ impl Platform {
             };
             let asked = retry_delay(&refusal);
             let pause = asked.unwrap_or_default() + bound.mul_f64(rand::random());
-            if attempt == ATTEMPTS || !may_retry(&refusal, asked) || Instant::now() + pause > deadline {
+            if !may_retry(&refusal, asked) || Instant::now() + pause > deadline {
                 return Err(describe(&refusal).into());
             }
             eprintln!("{}; trying again in {} ms", refusal.message(), pause.as_millis());
             tokio::time::sleep(pause).await;
             bound = MAX_DELAY.min(2 * bound);
         }
-        unreachable!("the last attempt returns")
     }
 }
 

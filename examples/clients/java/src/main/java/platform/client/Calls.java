@@ -21,7 +21,6 @@ final class Calls {
   /** Covers all attempts. */
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
-  private static final int ATTEMPTS = 8;
   private static final long BASE_DELAY_MILLIS = 250;
   private static final long MAX_DELAY_MILLIS = 4_000;
 
@@ -42,13 +41,13 @@ final class Calls {
   private static <S extends AbstractStub<S>, A> A retry(S stub, Function<S, A> method) throws InterruptedException {
     Deadline deadline = Deadline.after(TIMEOUT.toMillis(), TimeUnit.MILLISECONDS);
     long bound = BASE_DELAY_MILLIS;
-    for (int attempt = 1; ; attempt++) {
+    while (true) {
       try {
         return method.apply(stub.withDeadline(deadline));
       } catch (StatusRuntimeException error) {
         long pause = retryDelayMillis(error) + ThreadLocalRandom.current().nextLong(bound);
         boolean inTime = pause < deadline.timeRemaining(TimeUnit.MILLISECONDS);
-        if (attempt == ATTEMPTS || !mayRetry(error) || !inTime) throw error;
+        if (!mayRetry(error) || !inTime) throw error;
         System.err.printf("%s; trying again in %d ms%n", error.getStatus().getDescription(), pause);
         Thread.sleep(pause);
         bound = Math.min(2 * bound, MAX_DELAY_MILLIS);

@@ -1,0 +1,35 @@
+/** A whole store as its operator sees it, beside a running service or without one: what commands read. */
+import type { TenantId } from "../base/ids.ts";
+import type { AuditedLog, StoredEntry } from "./audit.ts";
+import type { RecordArchive } from "./ports.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
+import type { LogState } from "./store.ts";
+import type { TileName } from "./tiles.ts";
+
+/** One thing that does not hold; of one tenant's log, or of all where the tenant is undefined. */
+export interface AnchorFinding {
+  readonly tenantId: TenantId | undefined;
+  readonly message: string;
+}
+
+/**
+ * Holds on to the store as it was when it was opened: what is appended meanwhile is not seen. All reject with
+ * `store_unavailable` where the store cannot be read, with `internal` where what it holds is damaged.
+ */
+export interface StoreArchive extends RecordArchive {
+  /** Every log, by tenant. */
+  logs(): Promise<readonly LogState[]>;
+  /** A log of `logs`, to be walked. */
+  log(head: LogState): AuditedLog;
+  /** Leaves from `first` up to and without `end`, in order; as many as there are. Memory does not grow with them. */
+  entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
+  /** A tile or bundle of a log; undefined where it has not come so far. */
+  tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
+  search(query: SearchQuery): Promise<SearchPage>;
+  /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
+  signingKeys(): Promise<readonly Uint8Array[]>;
+  /** Everything in which the store, as it is now, is not what its anchor says. */
+  anchorProblems(): Promise<readonly AnchorFinding[]>;
+  /** Advances the anchor to a committed state of a log, so that it may be signed. Resolves with what forbids it. */
+  anchorForSigning(head: LogState): Promise<string | undefined>;
+}

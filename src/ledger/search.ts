@@ -1,0 +1,54 @@
+/** Finding records by what they speak of. */
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { RecordKind } from "./ports.ts";
+
+/**
+ * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`
+ * what was said of an artifact; `subject` and `principal` whose call it was.
+ */
+export const searchFields = [
+  "record_id",
+  "decision_id",
+  "artifact_digest",
+  "cid",
+  "subject",
+  "principal",
+] as const;
+
+export type SearchField = (typeof searchFields)[number];
+
+/** A value that a record must have. */
+export interface SearchTerm {
+  readonly field: SearchField;
+  readonly value: string;
+}
+
+/** All that is given must hold. */
+export interface SearchQuery {
+  readonly tenantId: TenantId;
+  readonly terms: readonly SearchTerm[];
+  /** Records from this moment on. Milliseconds since the Unix epoch. */
+  readonly fromMs?: number;
+  /** Records before this moment. Milliseconds since the Unix epoch. */
+  readonly toMs?: number;
+  /** Records after the one with this index: `next` of the page before. */
+  readonly after?: number;
+  /** Records of a page, at most: 1 to 1,000. */
+  readonly limit: number;
+}
+
+/** Where a record that was found stands. */
+export interface FoundRecord {
+  readonly leafIndex: number;
+  readonly recordId: RecordId;
+  readonly kind: RecordKind;
+  /** RFC 3339 with milliseconds, UTC. */
+  readonly recordedAt: string;
+}
+
+/** Records in the order of the log. */
+export interface SearchPage {
+  readonly found: readonly FoundRecord[];
+  /** What to give as `after` for the page that follows; undefined on the last. */
+  readonly next?: number;
+}

@@ -4,8 +4,9 @@ import type { Command } from "commander";
 import { type SigningKey, signingKeyOf } from "../ledger/note-keys.ts";
 import { LogSigner } from "../ledger/signer.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
+import { sameHash } from "../ledger/tree.ts";
 import { createKeyFile, KeyFileError, readKeyFile, replaceKeyFile, type SigningKeys } from "../stores/key-file.ts";
-import { openStoreOrReport } from "./ledger-store.ts";
+import { type OpenedStore, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -24,7 +25,10 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
   withCommonOptions(keys.command("show"))
     .description("print the verifier keys (C2SP vkey) of every log, or of one tenant's")
     .option("--tenant <tenant>", "this tenant's log only")
-    .action((options: ShowOptions) => show(options, outputOf(options)));
+    .action((options: ShowOptions) => {
+      const output = outputOf(options);
+      return withStoreOrReport(options, output, (opened) => show(options, output, opened));
+    });
 }
 
 interface RotateOptions extends CommonOptions {
@@ -47,7 +51,7 @@ function generate(options: CommonOptions, output: Output) {
   );
 }
 
-function rotate(options: RotateOptions, output: Output) {
+async function rotate(options: RotateOptions, output: Output): Promise<void> {
   const path = loadOrReport("keys", options, output)?.ledgerKey;
   const keys = path === undefined ? undefined : readKeysOrReport(path, output);
   if (path === undefined || keys === undefined) return;
@@ -65,29 +69,25 @@ function rotate(options: RotateOptions, output: Output) {
   );
 }
 
-function finishRotation(options: CommonOptions, path: string, keys: SigningKeys, output: Output) {
+async function finishRotation(options: CommonOptions, path: string, keys: SigningKeys, output: Output): Promise<void> {
   const [current, ...retiring] = keys;
   if (retiring.length === 0) return output.fail([`${path}: there is no rotation to finish`]);
-  const opened = openStoreOrReport(options, output);
-  if (opened === undefined) return;
-  const { walk } = opened;
-  const isAdmitted = walk.signingKeys().at(-1)?.equals(current.publicKey) === true;
-  walk.close();
-  if (!isAdmitted) return output.fail(["the logs do not know the new key yet: start the service with it first"]);
-  replaceKeyFile(path, [current]);
-  const publicKey = formatBase64(current.publicKey);
-  output.succeed({ path, public_keys: [publicKey] }, `${path}: public key ${publicKey} alone; restart the service`);
+  return withStoreOrReport(options, output, async ({ archive }) => {
+    const newest = (await archive.signingKeys()).at(-1);
+    if (newest === undefined || !sameHash(newest, current.publicKey))
+      return output.fail(["the logs do not know the new key yet: start the service with it first"]);
+    replaceKeyFile(path, [current]);
+    const publicKey = formatBase64(current.publicKey);
+    output.succeed({ path, public_keys: [publicKey] }, `${path}: public key ${publicKey} alone; restart the service`);
+  });
 }
 
-function show(options: ShowOptions, output: Output) {
-  const opened = openStoreOrReport(options, output);
-  const keys = opened && readKeysOrReport(opened.place.keyPath, output);
-  if (opened === undefined) return;
-  const heads = opened.walk
-    .logs()
-    .filter(({ tenantId }) => options.tenant === undefined || tenantId === options.tenant);
-  opened.walk.close();
+async function show(options: ShowOptions, output: Output, { archive, keyPath }: OpenedStore): Promise<void> {
+  const keys = readKeysOrReport(keyPath, output);
   if (keys === undefined) return;
+  const heads = (await archive.logs()).filter(
+    ({ tenantId }) => options.tenant === undefined || tenantId === options.tenant,
+  );
   if (heads.length === 0) return output.fail(["there is no such log"]);
   const signer = new LogSigner(keys);
   const logs = heads.map(({ tenantId, origin }) => ({

@@ -1,13 +1,12 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
+import type { StoreArchive } from "../ledger/archive.ts";
 import { LogSigner } from "../ledger/signer.ts";
 import type { LogState } from "../ledger/store.ts";
 import { allTiles, type TileName, tilePath } from "../ledger/tiles.ts";
 import { KeyFileError, readKeyFile } from "../stores/key-file.ts";
-import { anchorForSigning } from "../stores/sqlite/anchor-problems.ts";
-import type { LogWalk } from "../stores/sqlite/log-walk.ts";
-import { logsOrReport, type OpenedStore, openStoreOrReport } from "./ledger-store.ts";
+import { logsOrReport, type OpenedStore, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress, type Progress } from "./progress.ts";
@@ -26,26 +25,28 @@ export function addLedgerExportCommand(ledger: Command, terminal: Terminal): voi
     .requiredOption("--out <directory>", "where to; must be empty or not there yet")
     .action((options: ExportOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const opened = openStoreOrReport(options, output);
-      if (opened === undefined) return;
-      try {
-        const [head] = logsOrReport(opened.walk, options.tenant, output) ?? [];
-        if (head !== undefined) exportLog(opened, head, options.out, output, createProgress(terminal));
-      } finally {
-        opened.walk.close();
-      }
+      return withStoreOrReport(options, output, async (opened) => {
+        const [head] = (await logsOrReport(opened.archive, options.tenant, output)) ?? [];
+        if (head !== undefined) await exportLog(opened, head, options.out, output, createProgress(terminal));
+      });
     });
 }
 
-function exportLog({ walk, place }: OpenedStore, head: LogState, out: string, output: Output, progress: Progress) {
+async function exportLog(
+  { archive, keyPath }: OpenedStore,
+  head: LogState,
+  out: string,
+  output: Output,
+  progress: Progress,
+): Promise<void> {
   mkdirSync(out, { recursive: true });
   if (readdirSync(out).length > 0) return output.fail([`${out} is not empty`]);
-  const keys = readKeys(place.keyPath);
+  const keys = readKeys(keyPath);
   if (typeof keys === "string") return output.fail([keys]);
-  const problem = anchorForSigning(place, walk, head);
+  const problem = await archive.anchorForSigning(head);
   if (problem !== undefined) return output.fail([problem]);
   const signer = new LogSigner(keys);
-  writeTiles(walk, head, out, progress);
+  await writeTiles(archive, head, out, progress);
   writeFileSync(join(out, "vkey"), `${signer.verifierKeys(head.origin).join("\n")}\n`);
   // Last, so that what it speaks of is there.
   writeFileSync(join(out, "checkpoint"), signer.sign(head));
@@ -53,18 +54,18 @@ function exportLog({ walk, place }: OpenedStore, head: LogState, out: string, ou
   output.succeed({ origin, tree_size: size, directory: out }, `${out}: ${size} leaves of ${origin}`);
 }
 
-function writeTiles(walk: LogWalk, head: LogState, out: string, progress: Progress): void {
-  const write = (tile: TileName) => {
-    const bytes = walk.tile(head, tile);
+async function writeTiles(archive: StoreArchive, head: LogState, out: string, progress: Progress): Promise<void> {
+  const write = async (tile: TileName) => {
+    const bytes = await archive.tile(head, tile);
     if (bytes === undefined) throw new Error(`The tile ${tilePath(tile)} is missing from the store.`);
     const path = join(out, "tile", tilePath(tile));
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, bytes);
   };
   for (const tile of allTiles(head.size)) {
-    write(tile);
+    await write(tile);
     if (tile.level !== 0) continue;
-    write({ ...tile, level: "entries" });
+    await write({ ...tile, level: "entries" });
     progress.show(`tile ${tile.index + 1} of ${Math.ceil(head.size / 256)}`);
   }
   progress.done();

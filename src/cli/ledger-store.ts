@@ -1,45 +1,44 @@
 /** The store that ledger commands look at, beside a running service or without one. */
-import { existsSync } from "node:fs";
+import type { StoreArchive } from "../ledger/archive.ts";
 import type { LogState } from "../ledger/store.ts";
-import { LogWalk } from "../stores/sqlite/log-walk.ts";
-import { type StorePlace, sqlitePlace } from "../stores/sqlite/place.ts";
+import { openStoreArchive } from "../stores/open-archive.ts";
 import { type CommonOptions, loadOrReport } from "./options.ts";
 import type { Output } from "./output.ts";
 
 export interface OpenedStore {
-  readonly place: StorePlace;
-  /** The caller closes it. */
-  readonly walk: LogWalk;
+  readonly archive: StoreArchive;
+  /** Path of the file of the keys that sign checkpoints. */
+  readonly keyPath: string;
 }
 
-/** Opens the store of the settings; where that cannot be, reports why and returns undefined. */
-export function openStoreOrReport(options: CommonOptions, output: Output): OpenedStore | undefined {
+/** Opens the store of the settings and closes it again; where that cannot be, reports why and looks at nothing. */
+export async function withStoreOrReport(
+  options: CommonOptions,
+  output: Output,
+  look: (opened: OpenedStore) => Promise<void>,
+): Promise<void> {
   const config = loadOrReport("ledger", options, output);
-  if (config === undefined) return undefined;
-  const { store } = config;
-  if (store.kind !== "sqlite") {
-    output.fail([`SVC_STORE: ${store.kind} stores are not read by this build`]);
-    return undefined;
-  }
-  if (!existsSync(store.path)) {
-    output.fail([`SVC_STORE: ${store.path} is missing`]);
-    return undefined;
+  if (config === undefined) return;
+  let archive: StoreArchive;
+  try {
+    archive = await openStoreArchive(config);
+  } catch (error) {
+    return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
   }
   try {
-    return { place: sqlitePlace(store.path, config), walk: new LogWalk(store.path) };
-  } catch (error) {
-    output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
-    return undefined;
+    await look({ archive, keyPath: config.ledgerKey });
+  } finally {
+    await archive.close();
   }
 }
 
-/** The logs that a command is about; where the tenant has none, reports it and returns undefined. */
-export function logsOrReport(
-  walk: LogWalk,
+/** The logs that a command is about; where the tenant has none, reports it and resolves with undefined. */
+export async function logsOrReport(
+  archive: StoreArchive,
   tenant: string | undefined,
   output: Output,
-): readonly LogState[] | undefined {
-  const logs = walk.logs().filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
+): Promise<readonly LogState[] | undefined> {
+  const logs = (await archive.logs()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
   if (logs.length > 0 || tenant === undefined) return logs;
   output.fail([`tenant ${tenant} has no log`]);
   return undefined;

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
+import type { StoreArchive } from "../ledger/archive.ts";
 import { type Audit, auditLog } from "../ledger/audit.ts";
 import type { LogState } from "../ledger/store.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
-import { readAnchorProblems } from "../stores/sqlite/anchor-problems.ts";
-import { logsOrReport, type OpenedStore, openStoreOrReport } from "./ledger-store.ts";
+import { logsOrReport, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
@@ -20,33 +20,30 @@ export function addLedgerVerifyCommand(ledger: Command, terminal: Terminal): voi
     .option("--tenant <tenant>", "this tenant's log only")
     .action((options: VerifyOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const opened = openStoreOrReport(options, output);
-      if (opened === undefined) return;
-      try {
-        const logs = logsOrReport(opened.walk, options.tenant, output);
-        if (logs !== undefined) verify(opened, logs, options.tenant, output, terminal);
-      } finally {
-        opened.walk.close();
-      }
+      return withStoreOrReport(options, output, async ({ archive }) => {
+        const logs = await logsOrReport(archive, options.tenant, output);
+        if (logs !== undefined) await verify(archive, logs, options.tenant, output, terminal);
+      });
     });
 }
 
-function verify(
-  { walk, place }: OpenedStore,
+async function verify(
+  archive: StoreArchive,
   logs: readonly LogState[],
   tenant: string | undefined,
   output: Output,
   terminal: Terminal,
 ) {
   const progress = createProgress(terminal);
-  const audits = logs.map((head, position) => {
-    const name = `log ${position + 1} of ${logs.length}`;
-    return { head, audit: auditLog(walk.log(head), (leaves) => progress.show(`${name}: ${leaves} of ${head.size}`)) };
-  });
+  const audits: AuditedHead[] = [];
+  for (const [position, head] of logs.entries()) {
+    const show = (leaves: number) => progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
+    audits.push({ head, audit: await auditLog(archive.log(head), show) });
+  }
   progress.done();
-  const problems = [
-    ...readAnchorProblems(place, walk).filter((problem) => tenant === undefined || problem.tenantId === tenant),
-  ].map(({ message }) => message);
+  const problems = (await archive.anchorProblems())
+    .filter(({ tenantId }) => tenant === undefined || tenantId === undefined || tenantId === tenant)
+    .map(({ message }) => message);
   const value = { logs: audits.map(describe), anchor_problems: problems };
   const wrong = audits.flatMap(({ head, audit }) => [
     ...(audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`]),
@@ -60,7 +57,12 @@ function verify(
   else output.fail([...wrong, ...problems], value, text);
 }
 
-function describe({ head, audit }: { readonly head: LogState; readonly audit: Audit }) {
+interface AuditedHead {
+  readonly head: LogState;
+  readonly audit: Audit;
+}
+
+function describe({ head, audit }: AuditedHead) {
   return {
     tenant_id: head.tenantId,
     origin: head.origin,

@@ -23,15 +23,14 @@ export function addPolicyReplayCommand(policy: Command, terminal: Terminal): voi
       const [tenantId, decisionId] = [parseTenantId(options.tenant), parseRecordId(options.decision)];
       if (tenantId === undefined) return output.fail(["--tenant: is no tenant id"]);
       if (decisionId === undefined) return output.fail(["--decision: is no decision id"]);
-      const store = loadOrReport("policy_replay", options, output)?.store;
-      if (store === undefined) return;
-      if (store.kind !== "sqlite") return output.fail([`SVC_STORE: ${store.kind} stores are not read by this build`]);
+      const settings = loadOrReport("policy_replay", options, output);
+      if (settings === undefined) return;
       const compiled = await compileOrReport(argument, options, output);
       if (compiled === undefined) return;
       try {
         // Loaded here, so that no other command pays for it.
-        const { replayFromSqlite } = await import("../replay.ts");
-        tell(await replayFromSqlite(store.path, tenantId, decisionId, compiled.engine), output);
+        const { replayFromStore } = await import("../replay.ts");
+        tell(await replayFromStore(settings, tenantId, decisionId, compiled.engine), output);
       } catch (error) {
         output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
       } finally {

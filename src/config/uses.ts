@@ -6,7 +6,7 @@ const keys = {
   policy: ["keyReferences", "supportedProfiles"],
   // Apart from the above: a directory on the command line takes its place.
   policy_directory: ["policyDir"],
-  policy_replay: ["store"],
+  policy_replay: ["store", "anchor", "ledgerKey"],
   migrate: ["store"],
   keys: ["ledgerKey"],
   ledger: ["store", "anchor", "ledgerKey"],

@@ -2,7 +2,6 @@
 import type { TenantId } from "../base/ids.ts";
 import type { AuditedLog, StoredEntry } from "./audit.ts";
 import type { RecordArchive } from "./ports.ts";
-import type { SearchPage, SearchQuery } from "./search.ts";
 import type { LogState } from "./store.ts";
 import type { TileName } from "./tiles.ts";
 
@@ -25,7 +24,6 @@ export interface StoreArchive extends RecordArchive {
   entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
   /** A tile or bundle of a log; undefined where it has not come so far. */
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
-  search(query: SearchQuery): Promise<SearchPage>;
   /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
   signingKeys(): Promise<readonly Uint8Array[]>;
   /** Everything in which the store, as it is now, is not what its anchor says. */

@@ -24,9 +24,9 @@ export interface StoredEntry {
 export interface AuditedLog {
   readonly head: LogState;
   /** In the order of their indices. */
-  entries(): Iterable<StoredEntry>;
+  entries(): AsyncIterable<StoredEntry>;
   /** Hashes of a tile, as many as are stored; undefined where there is none. */
-  tile(level: number, index: number): Uint8Array | undefined;
+  tile(level: number, index: number): Promise<Uint8Array | undefined>;
 }
 
 /** What was found. */
@@ -62,20 +62,20 @@ class Finding extends Error {
  * leaf commits to and says the same, that every tile is the one that the leaves give, and that the head's size and
  * root are theirs.
  */
-export function auditLog(log: AuditedLog, onProgress: (leaves: number) => void = () => {}): Audit {
+export async function auditLog(log: AuditedLog, onProgress: (leaves: number) => void = () => {}): Promise<Audit> {
   const edge = new RightEdge();
   let erased = 0;
   try {
     let previous: Leaf | undefined;
-    for (const entry of log.entries()) {
+    for await (const entry of log.entries()) {
       if (entry.leafIndex !== edge.size) throw new Finding(`leaf ${edge.size} is missing`, edge.size);
       previous = checkEntry(entry, log.head, previous);
       if (entry.opening === undefined) erased += 1;
       edge.append(leafHash(entry.leaf));
-      if (edge.size % tileWidth === 0) checkTiles(log, edge.takeTouched());
+      if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
       if (edge.size % progressEvery === 0) onProgress(edge.size);
     }
-    checkTiles(log, edge.takeTouched());
+    await checkTiles(log, edge.takeTouched());
     checkHead(log.head, edge);
     return { leaves: edge.size, erased, root: edge.tree().root() };
   } catch (error) {
@@ -107,9 +107,9 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   return leaf;
 }
 
-function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): void {
+async function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {
   for (const { level, index, width, hashes } of computed) {
-    const stored = tile(level, index);
+    const stored = await tile(level, index);
     const leavesEach = tileWidth ** level;
     const first = index * tileWidth * leavesEach;
     const name = `tile ${index} of level ${level}`;

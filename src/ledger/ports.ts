@@ -119,7 +119,7 @@ export interface Ledger {
 export interface RecordArchive extends Pick<Ledger, "find"> {
   /** What was kept of a policy revision; undefined where nothing was. Rejects with `store_unavailable`. */
   policyRevision(revision: string): Promise<string | undefined>;
-  close(): void;
+  close(): Promise<void>;
 }
 
 /** A log as anyone may see it who may see it at all. */

@@ -1,7 +1,7 @@
 /** Reading a store beside the ledger that writes it. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Ledger, RecordArchive } from "../../src/ledger/ports.ts";
-import { openSqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
 
@@ -15,10 +15,10 @@ let archive: RecordArchive;
 beforeEach(async () => {
   place = sqlitePlace();
   ledger = await place.open({ clock, random });
-  archive = openSqliteArchive(place.path);
+  archive = new SqliteArchive(place.store);
 });
 afterEach(async () => {
-  archive.close();
+  await archive.close();
   await ledger.close();
   await place.remove();
 });
@@ -37,6 +37,8 @@ test("a record is found like the ledger finds it; another tenant's is unknown, a
   expect(await archive.find(tenantId, recordId)).toEqual(await ledger.find(tenantId, recordId));
   expect(await archive.find(tenant("bob"), recordId)).toBe("unknown");
   await place.deleteOpening(tenantId, recordId);
+  await archive.close();
+  archive = new SqliteArchive(place.store);
   expect(await archive.find(tenantId, recordId)).toBe("erased");
 });
 

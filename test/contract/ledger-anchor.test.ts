@@ -64,7 +64,7 @@ test("an older copy of the store is refused, and the right one is served again",
   putBack(`${place.path}.newest`);
   await open();
   await append(1);
-  place.verify();
+  await place.verify();
 });
 
 test("a store that was put back while the service runs is not appended to, and other tenants go on", async () => {
@@ -93,7 +93,7 @@ test("a log that is sound in itself, and older than what was answered, is not ap
     `UPDATE log_heads SET size = 4, root = unhex('${older?.root}')`,
   ];
   for (const sql of takeBack) place.query(sql);
-  place.verify();
+  await place.verify();
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({
     reason: "store_unavailable",
     details: { cause: { message: expect.stringContaining("has 4 leaves, and had 6") } },
@@ -201,7 +201,7 @@ test("a rotation is a leaf in every log, and both keys sign while it lasts", asy
   await open(); // Not again.
   expect(await ledger.published()).toMatchObject([{ size: 3 }, { size: 3 }]);
   await append(1);
-  place.verify();
+  await place.verify();
 });
 
 test("the anchor survives the process, and the writer's store the machine", () => {

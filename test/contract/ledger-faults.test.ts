@@ -92,7 +92,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
         acknowledged.push({ ...(await ledger.append(makeRecord(newcomer))), tenantId: newcomer });
         await expectGapless(place, "alice", size);
         await expectGapless(place, newcomer, committed ? 3 : 2);
-        place.verify();
+        await place.verify();
       }
       control.arm(fault, operationsOfThree + 1);
       expect((await appendThree(tenant("newcomer-last"))).map(({ status }) => status)).not.toContain("rejected");
@@ -100,7 +100,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
       await ledger.close();
       await open();
       await expectFound(acknowledged);
-      place.verify();
+      await place.verify();
     });
   },
 );

@@ -55,7 +55,7 @@ async function expectStored(acknowledged: readonly string[]): Promise<void> {
   }
   expect(acknowledged.filter((line) => !stored.has(line))).toEqual([]);
   expect(new Set(acknowledged).size).toBe(acknowledged.length);
-  place.verify();
+  await place.verify();
   expect(place.query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
 }
 

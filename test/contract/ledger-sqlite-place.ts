@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { auditLog } from "../../src/ledger/audit.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
-import { LogWalk } from "../../src/stores/sqlite/log-walk.ts";
+import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import type { StorePlace } from "../../src/stores/sqlite/place.ts";
 import { storeIn } from "./ledger-records.ts";
@@ -19,7 +19,7 @@ export interface SqlitePlace extends LedgerPlace {
     options: Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>,
   ): ReturnType<typeof openSqliteLedger>;
   /** Audits every log, and throws where anything is wrong. */
-  verify(): void;
+  verify(): Promise<void>;
   /** Runs a query on a connection of its own. */
   query(sql: string, ...parameters: string[]): Record<string, unknown>[];
 }
@@ -41,15 +41,15 @@ export function sqlitePlace(): SqlitePlace {
     store,
     query,
     open: (options) => openSqliteLedger({ ...store, originPrefix: "ledger.example/logs", ...options }),
-    verify() {
-      const walk = new LogWalk(path);
+    async verify() {
+      const archive = new SqliteArchive(store);
       try {
-        for (const head of walk.logs()) {
-          const { problem } = auditLog(walk.log(head));
+        for (const head of await archive.logs()) {
+          const { problem } = await auditLog(archive.log(head));
           if (problem !== undefined) throw new Error(`${head.tenantId}: ${problem.message}`);
         }
       } finally {
-        walk.close();
+        await archive.close();
       }
     },
     async rows(tenantId) {

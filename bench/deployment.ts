@@ -33,7 +33,7 @@ export function startBenchIssuer(): Promise<Issuer> {
 }
 
 export interface GatewayOptions {
-  readonly issuer: Issuer;
+  readonly issuer: Pick<Issuer, "url">;
   readonly dataDir: string;
   readonly logFile: string;
   readonly core?: number;

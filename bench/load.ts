@@ -1,5 +1,6 @@
 /** Two load generators, one for each kind of connection, and what they measured in one form. */
 import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -14,6 +15,8 @@ export interface Load {
   readonly body?: Uint8Array;
   /** Text in the body that stands for a number of each request's own. Over HTTP/1.1 only. */
   readonly numbered?: string;
+  /** Tokens that requests carry in turn, in place of an authorization header of their own. Over HTTP/1.1 only. */
+  readonly tokens?: readonly string[];
   readonly seconds: number;
   /** Requests in flight at any moment, over HTTP/1.1; `concurrency` where absent. */
   readonly connections?: number;
@@ -39,13 +42,14 @@ export async function loadHttp1({
   headers,
   body,
   numbered,
+  tokens,
   seconds,
   connections,
   core,
   directory,
 }: Load): Promise<Measured> {
-  const script = join(directory, "load.lua");
-  writeFileSync(script, luaScript(headers, body, numbered));
+  const script = join(directory, `load-${randomUUID()}.lua`);
+  writeFileSync(script, luaScript(headers, body, numbered, tokens));
   const wrk = [
     "wrk",
     "--threads",
@@ -64,7 +68,12 @@ export async function loadHttp1({
   };
 }
 
-function luaScript(headers: Load["headers"], body: Load["body"], numbered: Load["numbered"]): string {
+function luaScript(
+  headers: Load["headers"],
+  body: Load["body"],
+  numbered: Load["numbered"],
+  tokens: Load["tokens"],
+): string {
   const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
   if (body === undefined) return lines.join("\n");
   const text = Buffer.from(body).toString("latin1");
@@ -79,7 +88,27 @@ function luaScript(headers: Load["headers"], body: Load["body"], numbered: Load[
       "end",
     );
   }
+  if (tokens !== undefined) lines.push(...luaTurns(tokens));
   return lines.join("\n");
+}
+
+/** Requests that are written out once, for each token one. */
+function luaTurns(tokens: readonly string[]): readonly string[] {
+  return [
+    `local tokens = { ${tokens.map(lua).join(", ")} }`,
+    "local requests = {}",
+    "function init()",
+    "  for turn, token in ipairs(tokens) do",
+    '    wrk.headers["authorization"] = "Bearer " .. token',
+    "    requests[turn] = wrk.format()",
+    "  end",
+    "end",
+    "local turn = 0",
+    "function request()",
+    "  turn = turn % #requests + 1",
+    "  return requests[turn]",
+    "end",
+  ];
 }
 
 /** A Lua string of the given bytes, in decimal escapes. */

@@ -1,40 +1,51 @@
-/** Callers that never rest: each makes one call after the other, on a route and a protocol drawn at random. */
-import { randomUUID } from "node:crypto";
+/** Callers that never rest: each makes one call after the other, on a tenant, route and protocol drawn at random. */
+import { hash, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import type { DescMethodUnary } from "@bufbuild/protobuf";
-import { ConnectError, type Transport } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
-import { sampleCalls } from "../dev/requests.ts";
-import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
-import { decodeRequest } from "../src/transport/rest/codec.ts";
-import { messageEncoder } from "../src/transport/rest/encode.ts";
-import { createRestRegistry } from "../src/transport/rest/registry.ts";
-import { publicServices } from "../src/transport/services.ts";
-
-/** Where the gateway is now; undefined before it is anywhere. */
-export interface Target {
-  url: string | undefined;
-}
+import { type SampleCall, sampleCalls } from "../dev/requests.ts";
+import type { NoteVerifier } from "../src/ledger/note-keys.ts";
+import { findReceipt, type GivenReceipt, verifyReceipt } from "../src/ledger/receipt.ts";
+import { type Answer, type Call, callRest, grpcCaller, type Outcome } from "./soak-calls.ts";
+import type { SoakClient } from "./soak-clients.ts";
 
 /** What the receipt of an answer promised. */
 export interface Acknowledged {
+  readonly tenant: string;
   readonly recordId: string;
   readonly log: string;
   readonly leafIndex: number;
-  /** The resource id that only this call carried. */
+  /** The resource id that only this call, and its retries, carried. */
   readonly resourceId: string;
 }
 
-export interface CallerOptions {
+export interface CallersOptions {
   readonly number: number;
-  readonly token: string;
-  readonly target: Target;
-  readonly onAcknowledged: (entry: Acknowledged) => void;
-  /** An answer that should not have been given. */
-  readonly onProblem: (problem: string) => void;
+  /** Base URLs of the gateways that serve now. */
+  readonly urls: readonly string[];
+  /** The first is hot: it gets half of all calls. */
+  readonly tenants: readonly string[];
+  readonly tokenOf: (tenant: string) => string;
+  /** Its tokens are used for a part of the calls of its tenant. */
+  readonly client: SoakClient;
+  /** The trusted key, under the name of a log. */
+  readonly verifierOf: (origin: string) => NoteVerifier;
+  /** Numbers from 0 up to 1. */
+  readonly random: () => number;
 }
 
-/** Refusals that a gateway may give while it starts or ends. */
+/** What came of the calls so far. */
+export interface Called {
+  readonly acknowledged: readonly Acknowledged[];
+  /** Resource ids of calls with an idempotency key, answered or not: each may stand in the log once. */
+  readonly keyed: ReadonlySet<string>;
+  /** Calls that came again with their key and got an answer. */
+  readonly repeated: number;
+  readonly reads: number;
+  readonly sessions: number;
+  /** Answers that should not have been given. */
+  readonly problems: readonly string[];
+}
+
+/** Refusals that a gateway may give while it starts or ends, or while its store is busy. */
 const passing: ReadonlySet<string> = new Set([
   "store_unavailable",
   "issuer_unavailable",
@@ -43,97 +54,142 @@ const passing: ReadonlySet<string> = new Set([
 ]);
 /** Pause after a call that got no answer, in milliseconds. */
 const retryMs = 20;
-const callTimeoutMs = 10_000;
+const keyedRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"];
+const sessionCall = { route: "/v1/sdk/session", rpc: "platform.sdk.v1.SessionService/CreateSession" };
+/** Shares of all calls. */
+const share = { hotTenant: 0.5, session: 0.01, keyed: 0.5, repeated: 0.5 };
 
-const recorded = sampleCalls().filter(({ body }) => body !== undefined);
-const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
-const methods = new Map<string, DescMethodUnary>(
-  publicServices.flatMap(({ typeName, methods }) =>
-    methods.map((method) => [`${typeName}/${method.name}`, method as DescMethodUnary]),
-  ),
-);
-
-// biome-ignore lint/suspicious/noExplicitAny: answers of five shapes are read here, by their members' names.
-type Answer = any;
-
-/** Makes the call; returns the answer, or the reason of a refusal, or undefined where nobody answered. */
-type Ask = (url: string, route: string, rpc: string, body: object) => Promise<Answer | string | undefined>;
-
-/** Starts the callers. `stop` resolves when the last of their calls is over. */
-export function createCallers(options: CallerOptions): { stop(): Promise<void> } {
+/** Starts the callers. `stop` resolves with what came of their calls when the last of them is over. */
+export function startCallers(options: CallersOptions) {
+  const { random } = options;
+  const protocols = [callRest, grpcCaller()];
+  const acknowledged: Acknowledged[] = [];
+  const keyed = new Set<string>();
+  const problems: string[] = [];
+  const counts = { repeated: 0, reads: 0, sessions: 0 };
+  let sessionToken: string | undefined;
   let stopping = false;
-  const protocols = [askRest(options.token), askGrpc(options.token)];
-  const work = async () => {
-    while (!stopping) {
-      const { url } = options.target;
-      if (url === undefined || !(await callOnce(url, protocols, options))) await delay(retryMs);
+  const pick = <Item>(items: readonly Item[]) => items[Math.floor(random() * items.length)] as Item;
+
+  /** Undefined where no gateway serves now, or none answered. */
+  async function ask(call: Omit<Call, "url">): Promise<Outcome> {
+    const url = pick(options.urls);
+    const outcome = url === undefined ? undefined : await pick(protocols)({ url, ...call });
+    if (typeof outcome === "object") return outcome;
+    if (outcome !== undefined && !passing.has(outcome)) problems.push(`${call.route} was refused: ${outcome}`);
+    await delay(retryMs);
+    return undefined;
+  }
+
+  async function openSession(): Promise<void> {
+    const { tenantId, clientId, secret } = options.client;
+    const body = { tenant_id: tenantId, client_id: clientId, client_secret: secret };
+    // From an address of its own each time: this is not the client that asks too often.
+    const address = `10.${[0, 0, 0].map(() => Math.floor(random() * 256)).join(".")}`;
+    const answer = await ask({ ...sessionCall, body, headers: { "x-forwarded-for": address } });
+    if (answer === undefined) return;
+    if (answer.tenant_id !== tenantId) problems.push(`a session of ${tenantId} is of ${answer.tenant_id}`);
+    sessionToken = answer.access_token;
+    counts.sessions += 1;
+  }
+
+  function tokenFor(tenant: string): string {
+    const hasSession = tenant === options.client.tenantId && sessionToken !== undefined;
+    return hasSession && random() < share.repeated ? (sessionToken as string) : options.tokenOf(tenant);
+  }
+
+  async function callOnce(): Promise<void> {
+    if (random() < share.session) return openSession();
+    const tenant = random() < share.hotTenant ? (options.tenants[0] as string) : pick(options.tenants);
+    const sample = pick(sampleCalls());
+    const headers = { authorization: `Bearer ${tokenFor(tenant)}` };
+    if (sample.body === undefined) return read(tenant, sample, headers);
+    const resourceId = randomUUID();
+    const body = { ...sample.body, resource: { kind: "soak", id: resourceId } };
+    const call = { ...sample, headers, body };
+    if (keyedRoutes.includes(sample.route) && random() < share.keyed) return recordOnce(tenant, call, resourceId);
+    const answer = await ask(call);
+    if (answer !== undefined) acknowledge(tenant, resourceId, answer);
+  }
+
+  async function read(tenant: string, { route, rpc }: SampleCall, headers: Call["headers"]): Promise<void> {
+    const answer = await ask({ route, rpc, headers });
+    if (answer === undefined) return;
+    if (answer.caller.tenant_id !== tenant) problems.push(`${route} answered ${tenant} as ${answer.caller.tenant_id}`);
+    counts.reads += 1;
+  }
+
+  /** Comes again, with its key, until it is answered; then again, several at once, for the same answer. */
+  async function recordOnce(tenant: string, call: Omit<Call, "url">, resourceId: string): Promise<void> {
+    const headers = { ...call.headers, "idempotency-key": resourceId };
+    keyed.add(resourceId);
+    let first: Answer | undefined;
+    while (first === undefined && !stopping) first = await ask({ ...call, headers });
+    if (first === undefined) return;
+    acknowledge(tenant, resourceId, first);
+    if (random() > share.repeated) return;
+    const digest = digestOf(first);
+    const again = await Promise.all([1, 2, 3].map(() => ask({ ...call, headers })));
+    for (const answer of again.filter((each) => each !== undefined)) {
+      counts.repeated += 1;
+      if (digestOf(answer) !== digest) problems.push(`${resourceId}: a retry got another receipt`);
     }
+  }
+
+  function acknowledge(tenant: string, resourceId: string, answer: Answer): void {
+    const receipt = findReceipt(answer);
+    if (receipt === undefined) return void problems.push(`${resourceId}: an answer without a receipt`);
+    const { record_id: recordId, log_origin: log, leaf_index: leafIndex } = receipt;
+    const problem = receiptProblem(receipt, tenant, resourceId, options.verifierOf(log));
+    if (problem !== undefined) problems.push(`${resourceId}: ${problem}`);
+    acknowledged.push({ tenant, recordId, log, leafIndex, resourceId });
+  }
+
+  const work = async () => {
+    while (!stopping) await callOnce();
   };
   const all = Promise.all(Array.from({ length: options.number }, work));
+  const called: Called = {
+    acknowledged,
+    keyed,
+    problems,
+    get repeated() {
+      return counts.repeated;
+    },
+    get reads() {
+      return counts.reads;
+    },
+    get sessions() {
+      return counts.sessions;
+    },
+  };
   return {
-    stop: async () => {
+    called,
+    async stop(): Promise<Called> {
       stopping = true;
       await all;
+      return called;
     },
   };
 }
 
-/** True where the gateway answered. */
-async function callOnce(url: string, protocols: readonly Ask[], options: CallerOptions): Promise<boolean> {
-  const { route, rpc, body } = pick(recorded);
-  const resourceId = randomUUID();
-  const answer = await pick(protocols)(url, route, rpc, { ...body, resource: { kind: "soak", id: resourceId } });
-  if (typeof answer === "object") {
-    const receipt = (answer.decision ?? answer.registration ?? answer.ingestion).receipt;
-    options.onAcknowledged({
-      recordId: receipt.record_id,
-      log: receipt.log_origin,
-      leafIndex: receipt.leaf_index,
-      resourceId,
-    });
-    return true;
+function digestOf(answer: Answer): string {
+  return hash("sha256", JSON.stringify(findReceipt(answer)), "base64");
+}
+
+/** What is wrong with a receipt; undefined where it shows the record of this very call. */
+function receiptProblem(
+  receipt: GivenReceipt,
+  tenant: string,
+  resourceId: string,
+  verifier: NoteVerifier,
+): string | undefined {
+  try {
+    const { record } = verifyReceipt(receipt, verifier);
+    const { resource } = (record?.request ?? {}) as { readonly resource?: { readonly id?: string } };
+    if (record?.tenant_id === tenant && resource?.id === resourceId) return undefined;
+    return "its receipt shows another record";
+  } catch (error) {
+    return `its receipt does not verify: ${error instanceof Error ? error.message : String(error)}`;
   }
-  if (answer !== undefined && !passing.has(answer)) options.onProblem(`${route} was refused: ${answer}`);
-  return false;
-}
-
-function askRest(token: string): Ask {
-  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  return async (url, route, _rpc, body) => {
-    try {
-      const signal = AbortSignal.timeout(callTimeoutMs);
-      const response = await fetch(url + route, { method: "POST", headers, body: JSON.stringify(body), signal });
-      const answer = (await response.json()) as Answer;
-      return response.ok ? answer : (answer.error.reason as string);
-    } catch {
-      return undefined;
-    }
-  };
-}
-
-function askGrpc(token: string): Ask {
-  const transports = new Map<string, Transport>();
-  return async (url, _route, rpc, body) => {
-    let transport = transports.get(url);
-    if (transport === undefined) {
-      transports.clear();
-      transport = createGrpcTransport({ baseUrl: url });
-      transports.set(url, transport);
-    }
-    const method = methods.get(rpc);
-    if (method === undefined) throw new Error(`${rpc} is not a public method`);
-    const request = decodeRequest(registry.message(method.input), Buffer.from(JSON.stringify(body)));
-    const headers = { authorization: `Bearer ${token}` };
-    try {
-      const { message } = await transport.unary(method, undefined, callTimeoutMs, headers, request);
-      return JSON.parse(messageEncoder(registry.message(method.output))(message));
-    } catch (error) {
-      // Only what the service said itself has details.
-      return ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason;
-    }
-  };
-}
-
-function pick<Item>(items: readonly Item[]): Item {
-  return items[Math.floor(Math.random() * items.length)] as Item;
 }

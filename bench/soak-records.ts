@@ -1,25 +1,32 @@
-/** Looks every acknowledged record up, and has the whole log verified. */
+/** After a soak: is everything in the store that was acknowledged, once, and do all logs verify? */
 import { execFile } from "node:child_process";
-import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { systemClock } from "../src/base/clock.ts";
-import { parseRecordId, parseTenantId } from "../src/base/ids.ts";
-import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
-import { benchOrigin, storeSettings } from "./deployment.ts";
-import type { Acknowledged } from "./soak-callers.ts";
+import { readConfig } from "../src/config/config.ts";
+import { systemFiles } from "../src/config/load.ts";
+import type { LogState } from "../src/ledger/store.ts";
+import { openStoreArchive } from "../src/stores/open-archive.ts";
+import { openStoredRecord } from "../src/stores/stored-record.ts";
+import type { Acknowledged, Called } from "./soak-callers.ts";
 
-const tenant = parseTenantId("tenant-a");
+export interface StoredCount {
+  readonly records: number;
+  readonly problems: readonly string[];
+}
 
-/** Problems, none of which should be there. */
-export async function verifyRecords(dataDir: string, acknowledged: readonly Acknowledged[]): Promise<string[]> {
-  return [...(await verifyLog(dataDir)), ...positionProblems(acknowledged), ...(await findAll(dataDir, acknowledged))];
+/** @param settings of the store, as the gateways had them */
+export async function verifyRecords(settings: Readonly<Record<string, string>>, called: Called): Promise<StoredCount> {
+  const { records, problems } = await checkLogs(settings, called);
+  return {
+    records,
+    problems: [...(await verifyLogs(settings)), ...positionProblems(called.acknowledged), ...problems],
+  };
 }
 
 /** `ledger verify`, as an operator runs it. */
-async function verifyLog(dataDir: string): Promise<string[]> {
+async function verifyLogs(settings: Readonly<Record<string, string>>): Promise<string[]> {
   const args = [join(import.meta.dirname, "../src/cli/cli.ts"), "ledger", "verify"];
-  const env = { PATH: process.env.PATH ?? "", ...storeSettings(dataDir) };
+  const env = { PATH: process.env.PATH ?? "", ...settings };
   try {
     await promisify(execFile)(process.execPath, args, { env });
     return [];
@@ -28,7 +35,7 @@ async function verifyLog(dataDir: string): Promise<string[]> {
   }
 }
 
-/** No two answers may name one place. */
+/** No two answers may name one place, unless they are of one call. */
 function positionProblems(acknowledged: readonly Acknowledged[]): string[] {
   const places = new Map<string, string>();
   return acknowledged.flatMap(({ log, leafIndex, recordId }) => {
@@ -39,28 +46,44 @@ function positionProblems(acknowledged: readonly Acknowledged[]): string[] {
   });
 }
 
-async function findAll(dataDir: string, acknowledged: readonly Acknowledged[]): Promise<string[]> {
-  if (tenant === undefined) throw new Error("malformed tenant id");
-  const { SVC_STORE, SVC_LEDGER_KEY } = storeSettings(dataDir);
-  const path = SVC_STORE.slice("sqlite:".length);
-  const ledger = await openSqliteLedger({
-    path,
-    anchorPath: `${path}.anchor`,
-    keyPath: SVC_LEDGER_KEY,
-    originPrefix: benchOrigin,
-    clock: systemClock,
-    random: (bytes) => randomFillSync(bytes),
-  });
+/** Opens every record of every log, and compares with what was acknowledged. */
+async function checkLogs(settings: Readonly<Record<string, string>>, called: Called): Promise<StoredCount> {
+  const config = readConfig(settings, undefined, { uses: "ledger", files: systemFiles });
+  if ("problems" in config) throw new Error(config.problems.join("\n"));
+  const archive = await openStoreArchive(config.config);
+  const missing = new Map(called.acknowledged.map((entry) => [entry.recordId, entry]));
+  const times = new Map<string, number>();
   const problems: string[] = [];
-  for (const { recordId, log, resourceId } of acknowledged) {
-    const id = parseRecordId(recordId);
-    const record = id === undefined ? "malformed" : await ledger.find(tenant, id);
-    if (typeof record === "string") problems.push(`record ${recordId} is ${record}`);
-    else {
-      const { resource } = record.request as { readonly resource?: { readonly id?: string } };
-      if (record.log !== log || resource?.id !== resourceId) problems.push(`record ${recordId} is another`);
+  let records = 0;
+  const check = async (head: LogState) => {
+    let next = 0;
+    for await (const { leafIndex, recordId, leaf, sealed, opening } of archive.entries(head, 0, head.size)) {
+      if (leafIndex !== next++) problems.push(`${head.origin}: leaf ${leafIndex} follows leaf ${next - 2}`);
+      if (opening === undefined) throw new Error(`${head.origin}: record ${recordId} cannot be opened`);
+      const { request, tenant_id } = openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
+      const { resource } = request as { readonly resource?: { readonly id?: string } };
+      if (resource?.id === undefined) continue;
+      records += 1;
+      times.set(resource.id, (times.get(resource.id) ?? 0) + 1);
+      const entry = missing.get(recordId);
+      if (entry === undefined) continue;
+      missing.delete(recordId);
+      const isAsPromised =
+        entry.leafIndex === leafIndex &&
+        entry.log === head.origin &&
+        entry.tenant === tenant_id &&
+        entry.resourceId === resource.id;
+      if (!isAsPromised) problems.push(`record ${recordId} is not where, or not what, its receipt says`);
     }
+    if (next !== head.size) problems.push(`${head.origin}: ${next} leaves of ${head.size}`);
+  };
+  try {
+    for (const head of await archive.logs()) await check(head);
+  } finally {
+    await archive.close();
   }
-  await ledger.close();
-  return problems;
+  for (const id of missing.keys()) problems.push(`record ${id} was acknowledged and is not there`);
+  for (const [id, count] of times)
+    if (count > 1 && called.keyed.has(id)) problems.push(`${id}: ${count} records of one idempotency key`);
+  return { records, problems };
 }

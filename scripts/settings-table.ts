@@ -5,7 +5,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Key, type Setting, settings } from "../src/config/settings.ts";
-import { unavailable } from "../src/config/unavailable.ts";
 import { requiredKeysOf } from "../src/config/uses.ts";
 
 const begin = "<!-- settings: npm run docs:settings -->\n";
@@ -27,11 +26,7 @@ function settingsTable(): string {
 function row(key: Key, { name, help, absent, default: given }: Setting<unknown>): string {
   const required = (requiredKeysOf("serve") as readonly Key[]).includes(key);
   const fallback = given === undefined ? (absent ?? "") : `\`${given}\``;
-  const missing = unavailable
-    .filter((entry) => entry.key === key)
-    .map(({ feature }) => `This build has no ${feature}.`);
-  const meaning = [`${help}.`, ...missing].join(" ");
-  return `| \`${name}\` | ${required ? "**required**" : cell(fallback)} | ${cell(meaning)} |`;
+  return `| \`${name}\` | ${required ? "**required**" : cell(fallback)} | ${cell(`${help}.`)} |`;
 }
 
 /** Text in a cell of a Markdown table. */

@@ -6,6 +6,7 @@ import type { ReplayStore } from "./auth/replay-store.ts";
 import { type Clock, systemClock } from "./base/clock.ts";
 import { ServiceError } from "./base/errors.ts";
 import type { RandomFill } from "./base/ids.ts";
+import { bufferedRandom } from "./base/random.ts";
 import { systemTimers, type Timers } from "./base/timers.ts";
 import { authConfiguration, openCallers, takesIssuerTokens } from "./callers.ts";
 import type { LivePlatform } from "./domain/platform-domains.ts";
@@ -16,22 +17,25 @@ import {
   type Machine,
   methodsOf,
   openServices,
+  opsTlsOf,
   publishedOptions,
   type ServeConfig,
   serverOptions,
 } from "./gateway.ts";
 import { ObservedLedger } from "./ledger/observed.ts";
 import type { PublishedLogs } from "./ledger/ports.ts";
+import type { OpenSharedAnchor } from "./ledger/shared-anchor.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOpsListener } from "./ops/listener.ts";
 import { type ReadinessCheck, runChecks } from "./ops/readiness.ts";
-import { openSqliteStores } from "./stores/sqlite/open-ledger.ts";
-import { sqlitePlace } from "./stores/sqlite/place.ts";
+import { openOpsViewers, servesLogs } from "./ops-viewers.ts";
+import { openStores as openStoresOf } from "./stores/open-stores.ts";
 import { createLogger, type RootLogger } from "./telemetry/logger.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 import { createHealthMonitor } from "./transport/health/monitor.ts";
 import { publishedPages } from "./transport/pages/published.ts";
 import { createServer } from "./transport/server.ts";
+import { witnessingOf } from "./witnessing.ts";
 
 /** What the machine provides. Tests put their own in its place. */
 export interface Overrides {
@@ -57,13 +61,15 @@ export interface App {
 export async function build(config: ServeConfig, overrides: Overrides = {}): Promise<App> {
   const clock = overrides.clock ?? systemClock;
   const timers = overrides.timers ?? systemTimers;
-  const random = overrides.random ?? ((bytes) => randomFillSync(bytes));
+  const random = overrides.random ?? bufferedRandom((bytes) => randomFillSync(bytes));
   const logger = overrides.logger ?? createLogger({ level: config.logLevel, serviceName: config.serviceName });
   const metrics = createMetrics({ process: true });
   const policy = await openLivePolicy(config, { timers, logger, metrics });
-  const { ledger, logs, shared } = await openStores(config, { clock, random, logger, metrics });
-  await policy.keepIn(ledger);
   const fetch = overrides.fetch ?? globalThis.fetch;
+  const witnessing = witnessingOf(config, { clock, timers, fetch, logger, metrics });
+  const machine = { clock, random, logger, metrics };
+  const { ledger, logs, shared } = await openStores(config, machine, witnessing?.open);
+  await policy.keepIn(ledger);
   const callers = await openCallers(config, shared, { clock, timers, random, fetch, logger, metrics }).catch(
     async (error: unknown) => {
       await ledger.close();
@@ -71,6 +77,13 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     },
   );
   const { authenticator, session } = callers;
+  const viewers = await openOpsViewers(config, authenticator, { timers, logger }).catch(async (error: unknown) => {
+    callers.close();
+    await ledger.close();
+    throw error;
+  });
+  if (!servesLogs(config))
+    logger.warn({}, "the operator listener does not serve the logs: off loopback it needs SVC_OPS_TLS_CERT");
   const hasher = createArtifactHasher();
   const scopes = createScopeTable(config.defaultRequiredScopes, config.routeScopes);
   const live = livePlatform(config, authenticator, policy, ledger);
@@ -87,6 +100,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     { name: "store", check: () => ledger.check() },
     // A set that was refused is a remark: the one in force is good, and a mistake must not stop every replica at once.
     { name: "policy", check: async () => {}, remark: () => policyRemark(policy) },
+    ...(witnessing === undefined ? [] : [witnessing.readiness]),
     ...(takesIssuerTokens(config)
       ? [{ name: "issuer_keys", check: async () => requireIssuerKeys(authenticator) }]
       : []),
@@ -111,8 +125,9 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     serviceName: config.serviceName,
     checks,
     metrics,
-    // Nobody is asked for credentials here: off this machine nothing that concerns a tenant is shown.
-    logs: config.opsListen.loopback ? logs : undefined,
+    logs: servesLogs(config) ? { logs, viewerOf: viewers.viewerOf } : undefined,
+    ...opsTlsOf(config),
+    loopback: config.opsListen.loopback,
     logger,
     clock,
     timers,
@@ -124,12 +139,12 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     async listen() {
       authenticator.start();
       policy.start();
-      const opsAddress = await ops.listen(config.opsListen);
-      const { port } = await server.listen(config.listen.host, config.listen.port);
+      const opsAddress = await bound("SVC_OPS_LISTEN", ops.listen(config.opsListen));
+      const { port } = await bound("SVC_LISTEN", server.listen(config.listen.host, config.listen.port));
       const scheme = config.tlsCert === undefined ? "http" : "https";
       return {
         url: config.publicUrl ?? `${scheme}://${hostInUrl(config.listen.host)}:${port}`,
-        opsUrl: `http://${hostInUrl(config.opsListen.host)}:${opsAddress.port}`,
+        opsUrl: `${config.opsTlsCert === undefined ? "http" : "https"}://${hostInUrl(config.opsListen.host)}:${opsAddress.port}`,
       };
     },
     async close() {
@@ -138,6 +153,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
       const clean = await server.close(config.shutdownGraceMs);
       await ops.close();
       callers.close();
+      viewers.close();
       await hasher.close();
       await ledger.close();
       policy.release();
@@ -155,12 +171,13 @@ interface OpenedStores {
   readonly shared: ReplayStore & AttemptCounters;
 }
 
-async function openStores(config: ServeConfig, machine: Machine): Promise<OpenedStores> {
+async function openStores(
+  config: ServeConfig,
+  machine: Machine,
+  openAnchor: OpenSharedAnchor | undefined,
+): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
-  const { store, ledgerOrigin: originPrefix } = config;
-  if (store.kind !== "sqlite") throw new Error("SVC_STORE: this build has no PostgreSQL store");
-  const place = sqlitePlace(store.path, config);
-  const { ledger, shared } = await openSqliteStores({ ...place, originPrefix, clock, random, logger });
+  const { ledger, shared } = await openStoresOf(config, { clock, random, logger, openAnchor });
   return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared };
 }
 
@@ -201,6 +218,15 @@ function policyRemark({ standing }: LivePolicy): string | undefined {
   const { newest, problems = [] } = standing();
   if (newest === "in_force") return undefined;
   return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `, for ${problems.length} problems that the log names` : ""}`;
+}
+
+/** The address, or a rejection that names the setting. The system's own words name the address and what is wrong. */
+async function bound<Address>(setting: string, listening: Promise<Address>): Promise<Address> {
+  try {
+    return await listening;
+  } catch (cause) {
+    throw new Error(`${setting}: ${cause instanceof Error ? cause.message : "cannot be listened on"}`, { cause });
+  }
 }
 
 function hostInUrl(host: string): string {

@@ -152,7 +152,16 @@ function maxBodyBytesOf(config: ServeConfig): (rpc: string) => number {
   return (rpc) => (rpc === "RegistrationService/RegisterArtifact" ? config.maxArtifactBodyBytes : config.maxBodyBytes);
 }
 
-function tlsOf({ tlsCert, tlsKey, tlsClientCa }: ServeConfig): Pick<ServerOptions["listener"], "tls"> {
+/** TLS of the operator listener; absent where it is plaintext. */
+export function opsTlsOf({ opsTlsCert, opsTlsKey, tlsClientCa }: ServeConfig): Pick<ServerOptions["listener"], "tls"> {
+  return tlsOf({ tlsCert: opsTlsCert, tlsKey: opsTlsKey, tlsClientCa });
+}
+
+function tlsOf({
+  tlsCert,
+  tlsKey,
+  tlsClientCa,
+}: Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">): Pick<ServerOptions["listener"], "tls"> {
   if (tlsCert === undefined || tlsKey === undefined) return {};
   return {
     tls: {

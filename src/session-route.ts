@@ -1,5 +1,4 @@
 /** The session route: files of clients and keys become its methods, what they pass, and its pages. */
-import { readFile, stat } from "node:fs/promises";
 import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
 import type { EdgeRequest } from "./auth/edge.ts";
 import { parseSessionKeys, type SessionKeys } from "./auth/session-keys.ts";
@@ -12,8 +11,9 @@ import type { Timers } from "./base/timers.ts";
 import type { ConfigFor } from "./config/uses.ts";
 import { createSessions } from "./domain/session.ts";
 import type { AttemptCounters } from "./domain/session-ports.ts";
+import { openLiveSetting } from "./live-setting.ts";
 import { parseClientFile, type RegisteredClient } from "./stores/client-file.ts";
-import { LiveFile } from "./stores/live-file.ts";
+import type { LiveFile } from "./stores/live-file.ts";
 import { FileSessionClients } from "./stores/session-clients.ts";
 import type { RootLogger } from "./telemetry/logger.ts";
 import type { GateLink } from "./transport/gate.ts";
@@ -45,22 +45,12 @@ export interface SessionFiles {
 /** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
 export async function openSessionFiles(
   { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
-  { timers, logger }: { readonly timers: Timers; readonly logger: RootLogger },
+  machine: { readonly timers: Timers; readonly logger: RootLogger },
 ): Promise<SessionFiles | undefined> {
   if (sessionClients === undefined || sessionKey === undefined) return undefined;
-  const open = <Content>(setting: string, path: string, parse: (text: string) => Content | Promise<Content>) =>
-    LiveFile.open({
-      path,
-      parse,
-      files: { stat, readFile },
-      timers,
-      onProblem: (problem) => logger.error({ setting, problem }, "a file is not followed: what it said before stands"),
-    }).catch((error: unknown) => {
-      throw new Error(`${setting}: ${error instanceof Error ? error.message : "cannot be read"}`, { cause: error });
-    });
-  const clients = await open("SVC_SESSION_CLIENTS", sessionClients, parseClientFile);
+  const clients = await openLiveSetting("SVC_SESSION_CLIENTS", sessionClients, parseClientFile, machine);
   try {
-    return { clients, keys: await open("SVC_SESSION_KEY", sessionKey, parseSessionKeys) };
+    return { clients, keys: await openLiveSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };
   } catch (error) {
     clients.close();
     throw error;

@@ -7,7 +7,7 @@ type Branded<Name extends string> = string & { readonly [brand]: Name };
 
 /** 1 to 128 of `[A-Za-z0-9._:-]`, starting with a letter or digit; compared byte for byte; never used as a path. */
 export type TenantId = Branded<"TenantId">;
-/** Principal within a tenant: 1 to 256 characters. */
+/** Principal within a tenant: 1 to 256 characters, none of them a control character. */
 export type PrincipalId = Branded<"PrincipalId">;
 /** UUIDv7 of a record in the ledger. The `decision_id` of a decision is the id of its record. */
 export type RecordId = Branded<"RecordId">;
@@ -16,6 +16,8 @@ export type RequestId = Branded<"RequestId">;
 
 const tenantIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const requestIdPattern = /^[A-Za-z0-9._-]{1,128}$/;
+/** C0, DELETE and C1: what a log or a terminal would obey rather than show. */
+const controlCharacter = /\p{Cc}/u;
 const recordIdPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** Returns the tenant id, or undefined where the text is none. */
@@ -25,7 +27,8 @@ export function parseTenantId(text: string): TenantId | undefined {
 
 /** Returns the principal id, or undefined where the text is none. */
 export function parsePrincipalId(text: string): PrincipalId | undefined {
-  return text.length >= 1 && text.length <= 256 && isCleanText(text) ? (text as PrincipalId) : undefined;
+  const fits = text.length >= 1 && text.length <= 256 && isCleanText(text) && !controlCharacter.test(text);
+  return fits ? (text as PrincipalId) : undefined;
 }
 
 /** Returns the request id, or undefined where the text is none. */

@@ -1,10 +1,14 @@
 import { randomFillSync } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
-import { type SigningKey, signingKeyOf } from "../ledger/note-keys.ts";
+import type { StoreArchive } from "../ledger/archive.ts";
+import { formatVerifierKey, type SigningKey, signingKeyOf } from "../ledger/note-keys.ts";
+import { findRotations } from "../ledger/rotation-audit.ts";
 import { LogSigner } from "../ledger/signer.ts";
+import type { LogState } from "../ledger/store.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
 import { sameHash } from "../ledger/tree.ts";
+import { formatTrustedKey } from "../ledger/trusted-key.ts";
 import { createKeyFile, KeyFileError, readKeyFile, replaceKeyFile, type SigningKeys } from "../stores/key-file.ts";
 import { type OpenedStore, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
@@ -25,6 +29,10 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
   withCommonOptions(keys.command("show"))
     .description("print the verifier keys (C2SP vkey) of every log, or of one tenant's")
     .option("--tenant <tenant>", "this tenant's log only")
+    .option(
+      "--retired",
+      "also keys that were retired, each with @ and the tree size that it counts up to; walks the log",
+    )
     .action((options: ShowOptions) => {
       const output = outputOf(options);
       return withStoreOrReport(options, output, (opened) => show(options, output, opened));
@@ -37,6 +45,7 @@ interface RotateOptions extends CommonOptions {
 
 interface ShowOptions extends CommonOptions {
   readonly tenant?: string;
+  readonly retired?: boolean;
 }
 
 function generate(options: CommonOptions, output: Output) {
@@ -89,13 +98,30 @@ async function show(options: ShowOptions, output: Output, { archive, keyPath }: 
     ({ tenantId }) => options.tenant === undefined || tenantId === options.tenant,
   );
   if (heads.length === 0) return output.fail(["there is no such log"]);
-  const signer = new LogSigner(keys);
-  const logs = heads.map(({ tenantId, origin }) => ({
-    tenant_id: tenantId,
-    origin,
-    keys: signer.verifierKeys(origin),
-  }));
-  output.succeed({ logs }, logs.flatMap((log) => log.keys).join("\n"));
+  const withRetired = options.retired === true;
+  const signer = new LogSigner(withRetired ? [keys[0]] : keys);
+  const logs: ShownLog[] = [];
+  for (const head of heads) {
+    const { tenantId, origin } = head;
+    const retired = withRetired ? { retired_keys: await retiredKeys(archive, head) } : {};
+    logs.push({ tenant_id: tenantId, origin, keys: signer.verifierKeys(origin), ...retired });
+  }
+  output.succeed({ logs }, logs.flatMap((log) => [...log.keys, ...(log.retired_keys ?? [])]).join("\n"));
+}
+
+interface ShownLog {
+  readonly tenant_id: string;
+  readonly origin: string;
+  readonly keys: readonly string[];
+  readonly retired_keys?: readonly string[];
+}
+
+/** The newest first, like the keys of the file. */
+async function retiredKeys(archive: StoreArchive, head: LogState): Promise<readonly string[]> {
+  const rotations = await findRotations(archive.entries(head, 0, head.size));
+  return rotations
+    .map(({ leafIndex, previous }) => formatTrustedKey(formatVerifierKey(head.origin, previous), leafIndex))
+    .reverse();
 }
 
 function readKeysOrReport(path: string, output: Output): SigningKeys | undefined {

@@ -2,10 +2,9 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { StoreArchive } from "../ledger/archive.ts";
-import { LogSigner } from "../ledger/signer.ts";
 import type { LogState } from "../ledger/store.ts";
 import { allTiles, type TileName, tilePath } from "../ledger/tiles.ts";
-import { KeyFileError, readKeyFile } from "../stores/key-file.ts";
+import { signOrReport } from "./ledger-checkpoint.ts";
 import { logsOrReport, type OpenedStore, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
@@ -33,7 +32,7 @@ export function addLedgerExportCommand(ledger: Command, terminal: Terminal): voi
 }
 
 async function exportLog(
-  { archive, keyPath }: OpenedStore,
+  opened: OpenedStore,
   head: LogState,
   out: string,
   output: Output,
@@ -41,15 +40,12 @@ async function exportLog(
 ): Promise<void> {
   mkdirSync(out, { recursive: true });
   if (readdirSync(out).length > 0) return output.fail([`${out} is not empty`]);
-  const keys = readKeys(keyPath);
-  if (typeof keys === "string") return output.fail([keys]);
-  const problem = await archive.anchorForSigning(head);
-  if (problem !== undefined) return output.fail([problem]);
-  const signer = new LogSigner(keys);
-  await writeTiles(archive, head, out, progress);
-  writeFileSync(join(out, "vkey"), `${signer.verifierKeys(head.origin).join("\n")}\n`);
+  const signed = await signOrReport(opened, head, output);
+  if (signed === undefined) return;
+  await writeTiles(opened.archive, head, out, progress);
+  writeFileSync(join(out, "vkey"), `${signed.verifierKeys.join("\n")}\n`);
   // Last, so that what it speaks of is there.
-  writeFileSync(join(out, "checkpoint"), signer.sign(head));
+  writeFileSync(join(out, "checkpoint"), signed.checkpoint);
   const { origin, size } = head;
   output.succeed({ origin, tree_size: size, directory: out }, `${out}: ${size} leaves of ${origin}`);
 }
@@ -69,14 +65,4 @@ async function writeTiles(archive: StoreArchive, head: LogState, out: string, pr
     progress.show(`tile ${tile.index + 1} of ${Math.ceil(head.size / 256)}`);
   }
   progress.done();
-}
-
-/** The keys, or what is wrong with their file. */
-function readKeys(path: string) {
-  try {
-    return readKeyFile(path) ?? `${path} is missing`;
-  } catch (error) {
-    if (error instanceof KeyFileError) return error.message;
-    throw error;
-  }
 }

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { StoreArchive } from "../ledger/archive.ts";
 import { type Audit, auditLog } from "../ledger/audit.ts";
+import { rotationProblem } from "../ledger/rotation-audit.ts";
 import type { LogState } from "../ledger/store.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
 import { logsOrReport, withStoreOrReport } from "./ledger-store.ts";
@@ -16,7 +17,7 @@ interface VerifyOptions extends CommonOptions {
 /** `ledger verify`: whether every log of the store is sound, and goes on from its anchor. */
 export function addLedgerVerifyCommand(ledger: Command, terminal: Terminal): void {
   withCommonOptions(ledger.command("verify"))
-    .description("walk whole logs: every leaf, record, tile and root, and the anchor")
+    .description("walk whole logs: every leaf, record, tile and root, rotations of the key, and the anchor")
     .option("--tenant <tenant>", "this tenant's log only")
     .action((options: VerifyOptions) => {
       const output = createOutput(options.json === true, terminal);
@@ -35,26 +36,29 @@ async function verify(
   terminal: Terminal,
 ) {
   const progress = createProgress(terminal);
+  const signingKeys = await archive.signingKeys();
   const audits: AuditedHead[] = [];
   for (const [position, head] of logs.entries()) {
     const show = (leaves: number) => progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
-    audits.push({ head, audit: await auditLog(archive.log(head), show) });
+    audits.push({ head, audit: withKeys(await auditLog(archive.log(head), show), signingKeys) });
   }
   progress.done();
   const problems = (await archive.anchorProblems())
     .filter(({ tenantId }) => tenant === undefined || tenantId === undefined || tenantId === tenant)
     .map(({ message }) => message);
   const value = { logs: audits.map(describe), anchor_problems: problems };
-  const wrong = audits.flatMap(({ head, audit }) => [
-    ...(audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`]),
-    // Nothing in this version erases a record, so an opening that is gone was taken away.
-    ...(audit.erased === 0
-      ? []
-      : [`${head.origin}: ${audit.erased} records cannot be opened, and no leaf erased them`]),
-  ]);
+  const wrong = audits.flatMap(({ head, audit }) =>
+    audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`],
+  );
   const text = audits.map(({ head, audit }) => line(head, audit)).join("\n");
   if (problems.length + wrong.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
   else output.fail([...wrong, ...problems], value, text);
+}
+
+/** Adds what the log's rotations say against the keys that have signed. */
+function withKeys(audit: Audit, signingKeys: readonly Uint8Array[]): Audit {
+  const problem = audit.problem ?? rotationProblem(audit.rotations, signingKeys);
+  return problem === undefined ? audit : { ...audit, problem };
 }
 
 interface AuditedHead {
@@ -67,7 +71,7 @@ function describe({ head, audit }: AuditedHead) {
     tenant_id: head.tenantId,
     origin: head.origin,
     leaves: audit.leaves,
-    without_opening: audit.erased,
+    erased: audit.erased,
     root: formatBase64(audit.root),
     ...(audit.problem !== undefined && {
       problem: audit.problem.message,
@@ -78,5 +82,5 @@ function describe({ head, audit }: AuditedHead) {
 
 function line(head: LogState, { leaves, erased, root, problem }: Audit): string {
   const found = problem === undefined ? "ok" : "WRONG";
-  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} without opening, root ${formatBase64(root)}`;
+  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}`;
 }

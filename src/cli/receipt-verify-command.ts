@@ -1,15 +1,18 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { answerDifferences } from "../ledger/answer-check.ts";
+import type { LogVerifier } from "../ledger/checkpoint.ts";
 import { NoteError } from "../ledger/note.ts";
-import { type NoteVerifier, parseVerifierKey } from "../ledger/note-keys.ts";
 import { findReceipt, type GivenReceipt, type VerifiedReceipt, verifyReceipt } from "../ledger/receipt.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
+import { parseTlogProof } from "../ledger/tlog-proof.ts";
+import { openWithAny, parseTrustedKey } from "../ledger/trusted-key.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
 interface ReceiptOptions {
   readonly json?: boolean;
-  readonly key: string;
+  readonly key: readonly string[];
 }
 
 /** `ledger receipt verify`: needs the receipt and the trusted key, and nothing else. */
@@ -17,19 +20,30 @@ export function addReceiptVerifyCommand(receipt: Command, terminal: Terminal): v
   receipt
     .command("verify")
     .argument("<file>", "a receipt as JSON, or an answer of the service that carries one")
-    .requiredOption("--key <vkey>", "the log's verifier key, from whoever you trust: never from the receipt")
+    .requiredOption(
+      "--key <vkey>",
+      "a verifier key of the log, from whoever you trust: never from the receipt; several times where keys were rotated, a retired one with @ and the size that it counts up to",
+      (key: string, keys: readonly string[] = []) => [...keys, key],
+    )
     .option("--json", "answer with one JSON object")
-    .description("check offline that a log holds exactly the record of a receipt")
+    .description("check offline that a log holds exactly the record of a receipt, and that the answer says the same")
     .action((file: string, options: ReceiptOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const verifier = parseVerifierKey(options.key);
-      if (verifier === undefined) return output.fail(["--key: is no verifier key (name+id+key, C2SP signed-note)"]);
-      const receipt = readReceiptOrReport(file, output);
-      if (receipt !== undefined) verify(receipt, verifier, output);
+      const keys = options.key.map(parseTrustedKey);
+      if (keys.includes(undefined))
+        return output.fail(["--key: is no verifier key (name+id+key, C2SP signed-note; @size behind a retired one)"]);
+      const given = readReceiptOrReport(file, output);
+      if (given !== undefined) verify(given, keys as readonly LogVerifier[], output);
     });
 }
 
-function readReceiptOrReport(file: string, output: Output): GivenReceipt | undefined {
+interface Given {
+  readonly receipt: GivenReceipt;
+  /** The answer around it; absent where the file holds the receipt alone. */
+  readonly answer?: unknown;
+}
+
+function readReceiptOrReport(file: string, output: Output): Given | undefined {
   let value: unknown;
   try {
     value = JSON.parse(readFileSync(file, "utf8"));
@@ -39,24 +53,32 @@ function readReceiptOrReport(file: string, output: Output): GivenReceipt | undef
     return undefined;
   }
   const receipt = findReceipt(value);
-  if (receipt === undefined) output.fail([`${file}: holds no receipt`]);
-  return receipt;
+  if (receipt === undefined) {
+    output.fail([`${file}: holds no receipt`]);
+    return undefined;
+  }
+  return receipt === value ? { receipt } : { receipt, answer: value };
 }
 
-function verify(receipt: GivenReceipt, verifier: NoteVerifier, output: Output) {
+function verify({ receipt, answer }: Given, keys: readonly LogVerifier[], output: Output) {
   let verified: VerifiedReceipt;
   try {
-    verified = verifyReceipt(receipt, verifier);
+    verified = verifyReceipt(receipt, openWithAny(parseTlogProof(receipt.proof).checkpoint, keys).verifier);
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
     return output.fail([error.message]);
   }
   const { leafIndex, treeSize, root, record } = verified;
+  const checksAnswer = answer !== undefined && record !== undefined;
+  const differences = checksAnswer ? answerDifferences(answer, record) : [];
+  if (differences.length > 0)
+    return output.fail(differences.map((path) => `the answer's ${path} is not what its record says`));
   const proves = record === undefined ? "position" : "record";
   const position = `leaf ${leafIndex} of ${treeSize} in ${receipt.log_origin}`;
   output.succeed(
     {
       proves,
+      answer: checksAnswer ? "agrees" : "not_checked",
       log_origin: receipt.log_origin,
       leaf_index: leafIndex,
       tree_size: treeSize,
@@ -65,6 +87,7 @@ function verify(receipt: GivenReceipt, verifier: NoteVerifier, output: Output) {
     },
     record === undefined
       ? `position only: ${position}; the receipt does not show which record that is`
-      : `${position} is exactly this record:\n${JSON.stringify(record, undefined, 2)}`,
+      : `${position} is exactly this record:\n${JSON.stringify(record, undefined, 2)}\n` +
+          (checksAnswer ? "the answer says the same" : "only the receipt was checked: the file holds no answer"),
   );
 }

@@ -4,6 +4,7 @@ import { addClientsCommands } from "./clients-commands.ts";
 import { addKeysCommands } from "./keys-commands.ts";
 import { addLedgerCommands } from "./ledger-commands.ts";
 import { addMigrateCommand } from "./migrate-command.ts";
+import { addOperatorsCommands } from "./operators-commands.ts";
 import { addPolicyCommands } from "./policy-commands.ts";
 import { addServeCommand } from "./serve-command.ts";
 import type { Terminal } from "./terminal.ts";
@@ -15,6 +16,8 @@ import type { Terminal } from "./terminal.ts";
 export async function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
   const program = new Command("svc-platform-api")
     .description("Metadata-only control plane for data protection that is enforced locally")
+    // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
+    .enablePositionalOptions()
     .exitOverride()
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
     .showHelpAfterError("(--help says more)");
@@ -24,6 +27,7 @@ export async function runCommandLine(commandLine: readonly string[], terminal: T
   addKeysCommands(program, terminal);
   addLedgerCommands(program, terminal);
   addClientsCommands(program, terminal);
+  addOperatorsCommands(program, terminal);
   try {
     await program.parseAsync([...commandLine], { from: "user" });
   } catch (error) {

@@ -4,7 +4,6 @@ import { unknownKeys, unknownVariables } from "./names.ts";
 import { type Raw, ValueProblem } from "./raw.ts";
 import { type Config, type Key, type Setting, settings } from "./settings.ts";
 import { parseSettingsFile, type SettingsFile } from "./settings-file.ts";
-import { unavailable } from "./unavailable.ts";
 import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";
 import { weaknesses } from "./weaknesses.ts";
 
@@ -44,9 +43,6 @@ export function readConfig<U extends Use>(
     ...requiredKeysOf(uses)
       .filter((key) => has(key) && config[key] === undefined)
       .map((key) => `${nameOf(key)}: is required`),
-    ...unavailable
-      .filter(({ key, asks }) => read.set.has(key) && asks(config[key]))
-      .map(({ key, feature }) => `${nameOf(key)}: this build has no ${feature}`),
     ...weaknesses.flatMap(({ keys, problem }) => {
       const found = keys.every(has) ? problem(config) : undefined;
       return found === undefined ? [] : [`${nameOf(keys[0])}: ${found}`];

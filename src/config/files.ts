@@ -2,12 +2,14 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { Config, Key } from "./settings.ts";
 
-/** What the configuration asks of the file system. Both throw an `Error` with a `code` where the path is not readable. */
+/** What the configuration asks of the file system. All throw an `Error` with a `code` where the path is not readable. */
 export interface Files {
   /** Content of the file, as UTF-8. */
   readText(path: string): string;
   /** Whether the path is a directory. */
   isDirectory(path: string): boolean;
+  /** Permission bits of the file, following links; undefined where the system has none. */
+  permissions(path: string): number | undefined;
 }
 
 interface FileRule {
@@ -21,21 +23,17 @@ const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE----
 const directory: FileRule["problem"] = (path, _config, files) =>
   files.isDirectory(path) ? undefined : "is not a directory";
 
+const certificates: FileRule["problem"] = (path, _config, files) => certificatesProblem(files.readText(path));
+
 const rules: readonly FileRule[] = [
   { key: "policyDir", problem: directory },
   { key: "shadowPolicyDir", problem: directory },
+  { key: "tlsCert", problem: certificates },
+  { key: "tlsKey", problem: (path, { tlsCert }, files) => keyProblem(path, tlsCert, "SVC_TLS_CERT", files) },
+  { key: "opsTlsCert", problem: certificates },
   {
-    key: "tlsCert",
-    problem: (path, _config, files) => certificatesProblem(files.readText(path)),
-  },
-  {
-    key: "tlsKey",
-    problem: (path, config, files) => {
-      const key = parseKey(files.readText(path));
-      if (key === undefined) return "is not a private key in PEM, without a passphrase";
-      const certificate = config.tlsCert === undefined ? undefined : readCertificate(config.tlsCert, files);
-      return certificate?.checkPrivateKey(key) === false ? "is not the key of SVC_TLS_CERT" : undefined;
-    },
+    key: "opsTlsKey",
+    problem: (path, { opsTlsCert }, files) => keyProblem(path, opsTlsCert, "SVC_OPS_TLS_CERT", files),
   },
   {
     key: "dpopNonceKey",
@@ -50,11 +48,39 @@ const rules: readonly FileRule[] = [
         ? "does not begin with a private key in PEM, without a passphrase"
         : undefined,
   },
-  {
-    key: "tlsClientCa",
-    problem: (path, _config, files) => certificatesProblem(files.readText(path)),
-  },
+  { key: "tlsClientCa", problem: certificates },
 ];
+
+/** Files that must stay secret. */
+const secrets: readonly Key[] = [
+  "ledgerKey",
+  "tlsKey",
+  "opsTlsKey",
+  "opsCredentials",
+  "storePasswordFile",
+  "sessionKey",
+  "sessionClients",
+  "dpopNonceKey",
+];
+
+/**
+ * Write for group and others, read for others. A group may read: orchestrators mount secrets as root's, readable for the
+ * group that the process is given.
+ */
+const tooOpen = 0o026;
+
+function secretProblem(path: string, files: Files): string | undefined {
+  let permissions: number | undefined;
+  try {
+    permissions = files.permissions(path);
+  } catch {
+    // What is not there cannot be read by others either; whether it has to be there is for another rule.
+    return undefined;
+  }
+  if (permissions === undefined || (permissions & tooOpen) === 0) return undefined;
+  const mode = permissions.toString(8).padStart(4, "0");
+  return `is a file of mode ${mode}: others may not read it, and only its owner may write it (0600, or 0640 for a group that reads it)`;
+}
 
 /** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */
 export function fileProblems(
@@ -63,12 +89,21 @@ export function fileProblems(
   has: (key: Key) => boolean,
   nameOf: (key: Key) => string,
 ): readonly string[] {
-  return rules.flatMap(({ key, problem }) => {
+  const pathOf = (key: Key) => {
     const path = has(key) ? config[key] : undefined;
-    if (typeof path !== "string") return [];
-    const found = attempt(() => problem(path, config, files));
+    return typeof path === "string" ? path : undefined;
+  };
+  const unfit = rules.flatMap(({ key, problem }) => {
+    const path = pathOf(key);
+    const found = path === undefined ? undefined : attempt(() => problem(path, config, files));
     return found === undefined ? [] : [`${nameOf(key)}: ${found}`];
   });
+  const exposed = secrets.flatMap((key) => {
+    const path = pathOf(key);
+    const found = path === undefined ? undefined : secretProblem(path, files);
+    return found === undefined ? [] : [`${nameOf(key)}: ${found}`];
+  });
+  return [...unfit, ...exposed];
 }
 
 function attempt(problem: () => string | undefined): string | undefined {
@@ -78,6 +113,14 @@ function attempt(problem: () => string | undefined): string | undefined {
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
     return `cannot be read${code}`;
   }
+}
+
+/** What is wrong with a private key, or with it as the one of a certificate whose setting has this name. */
+function keyProblem(path: string, certificate: string | undefined, setting: string, files: Files): string | undefined {
+  const key = parseKey(files.readText(path));
+  if (key === undefined) return "is not a private key in PEM, without a passphrase";
+  const owner = certificate === undefined ? undefined : readCertificate(certificate, files);
+  return owner?.checkPrivateKey(key) === false ? `is not the key of ${setting}` : undefined;
 }
 
 function certificatesProblem(pem: string): string | undefined {

@@ -8,6 +8,8 @@ import type { Use } from "./uses.ts";
 export const systemFiles: Files = {
   readText: (path) => readFileSync(path, "utf8"),
   isDirectory: (path) => statSync(path).isDirectory(),
+  // Windows makes the bits up.
+  permissions: (path) => (process.platform === "win32" ? undefined : statSync(path).mode & 0o777),
 };
 
 /** Reads the configuration of this process; `configPath` names the optional YAML file. */

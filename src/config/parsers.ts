@@ -1,5 +1,6 @@
 /** Parsers of single values. Each throws `ValueProblem` and never repeats the value: it may hold a secret. */
 import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
+import { type PostgresTarget, parsePostgresUrl } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/thumbprint.ts";
 import { type Parser, text, ValueProblem } from "./raw.ts";
 
@@ -118,13 +119,20 @@ export function thumbprint(value: string): Uint8Array {
 /** Where records are kept. */
 export type StoreLocation =
   | { readonly kind: "sqlite"; readonly path: string }
-  | { readonly kind: "postgres"; readonly url: string };
+  | { readonly kind: "postgres"; readonly target: PostgresTarget };
 
 /** `sqlite:<path>` or a PostgreSQL URL. */
 export const storeLocation = text((value): StoreLocation => {
-  if (/^postgres(ql)?:\/\/./.test(value)) return { kind: "postgres", url: value };
+  if (/^postgres(ql)?:/.test(value)) return { kind: "postgres", target: postgresTarget(value) };
   const file = /^sqlite:([^\0]+)$/.exec(value)?.[1];
   if (file === undefined) throw new ValueProblem("must be sqlite:<path> or postgres://…");
   if (file.includes(":memory:")) throw new ValueProblem("must name a file: records in memory are not durable");
   return { kind: "sqlite", path: file };
 });
+
+/** The database of a PostgreSQL URL. */
+function postgresTarget(value: string): PostgresTarget {
+  const target = parsePostgresUrl(value);
+  if ("problem" in target) throw new ValueProblem(target.problem);
+  return target;
+}

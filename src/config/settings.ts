@@ -6,7 +6,6 @@ import { artifactProfiles, authModes, proofsOfPossession, protectionOperations }
 import { keyReferences } from "./key-references.ts";
 import {
   baseUrl,
-  httpUrl,
   integer,
   issuer,
   listenAddress,
@@ -22,6 +21,7 @@ import {
 } from "./parsers.ts";
 import { list, nonEmpty, type Parser } from "./raw.ts";
 import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
+import { type WitnessSetting, witnesses } from "./witnesses.ts";
 
 /** One row of the table. */
 export interface Setting<T> {
@@ -38,7 +38,6 @@ export interface Setting<T> {
   readonly absentValue?: T;
 }
 
-const witnessUrl = (value: string): string => httpUrl(value).href;
 const claimName = matching(/^[\x21-\x7e]{1,256}$/, "the name of a claim");
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 /** How a trusted ingress forwards the client certificate. */
@@ -76,7 +75,20 @@ export const settings = {
     "SVC_OPS_LISTEN",
     "127.0.0.1:9090",
     listenAddress,
-    "host:port of the operator listener: health and metrics",
+    "host:port of the operator listener: health, metrics and, on loopback or over TLS, the logs",
+  ),
+  opsTlsCert: optional(
+    "SVC_OPS_TLS_CERT",
+    "plaintext; off loopback the logs are not served then",
+    path,
+    "PEM file: certificate chain of the operator listener",
+  ),
+  opsTlsKey: optional("SVC_OPS_TLS_KEY", "plaintext", path, "PEM file: private key of that certificate"),
+  opsCredentials: optional(
+    "SVC_OPS_CREDENTIALS",
+    "off loopback the logs are for tenants' own tokens only",
+    path,
+    "File of the operators whose credentials open every log, written by the command `operators`",
   ),
   publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL by which callers reach the service"),
   serviceName: given(
@@ -170,7 +182,25 @@ export const settings = {
     "SVC_STORE",
     "sqlite:./data/platform.db",
     storeLocation,
-    "Where records are kept: sqlite:<path>, postgres://…",
+    "Where records are kept: sqlite:<path>, postgres://user@host/database?sslmode=verify-full&sslrootcert=…",
+  ),
+  storePasswordFile: optional(
+    "SVC_STORE_PASSWORD_FILE",
+    "the password of the URL, or none",
+    path,
+    "File of the password for PostgreSQL, read anew at each connect",
+  ),
+  storePoolSize: given(
+    "SVC_STORE_POOL_SIZE",
+    "10",
+    integer(1, 100),
+    "Connections to PostgreSQL that this process has at most, 1 to 100",
+  ),
+  storeTimeoutMs: given(
+    "SVC_STORE_TIMEOUT_MS",
+    "5000",
+    integer(100, 60_000),
+    "Time after which a connect, a statement or the wait for a lock in PostgreSQL is given up, 100 to 60000 ms",
   ),
   policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
   policyPollMs: given(
@@ -227,7 +257,19 @@ export const settings = {
     path,
     "File of the last checkpoint of every log, outside the store",
   ),
-  witnesses: optionalList("SVC_WITNESSES", "none", witnessUrl, "Witnesses that cosign checkpoints: base URLs"),
+  witnesses: {
+    name: "SVC_WITNESSES",
+    absent: "none",
+    absentValue: [],
+    parse: witnesses,
+    help: "Witnesses that cosign checkpoints: verifier key (name+id+key) to submission URL (C2SP tlog-witness)",
+  } satisfies Setting<readonly WitnessSetting[]> as Setting<readonly WitnessSetting[]>,
+  witnessQuorum: optional(
+    "SVC_WITNESS_QUORUM",
+    "answers do not wait for witnesses where there is an anchor file",
+    integer(1, 16),
+    "How many witnesses must have cosigned what an answer rests on, more than half of them: answers wait for them",
+  ),
 
   sessionClients: optional("SVC_SESSION_CLIENTS", "no session route", path, "JSON file of the session route's clients"),
   sessionKey: optional(
@@ -237,7 +279,12 @@ export const settings = {
     "PEM file: keys of session tokens, P-256 or Ed25519; the first signs, all of them verify",
   ),
 
-  explorer: given("SVC_EXPLORER", "on", onOff, "Whether the interactive explorer is served"),
+  explorer: given(
+    "SVC_EXPLORER",
+    "on",
+    onOff,
+    "Whether the interactive explorer and the OpenAPI document that drives it are served",
+  ),
   reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),
   reasons: given("SVC_REASONS", "on", onOff, "Whether decisions name the policies that decided"),
   logLevel: given(

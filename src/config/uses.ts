@@ -6,11 +6,13 @@ const keys = {
   policy: ["keyReferences", "supportedProfiles"],
   // Apart from the above: a directory on the command line takes its place.
   policy_directory: ["policyDir"],
-  policy_replay: ["store", "anchor", "ledgerKey"],
-  migrate: ["store"],
+  policy_replay: ["store", "storePasswordFile", "anchor", "ledgerKey"],
+  migrate: ["store", "storePasswordFile"],
   keys: ["ledgerKey"],
-  ledger: ["store", "anchor", "ledgerKey"],
+  ledger: ["store", "storePasswordFile", "anchor", "ledgerKey"],
+  anchor: ["store", "anchor", "ledgerKey", "witnesses"],
   clients: ["sessionClients"],
+  ops_credentials: ["opsCredentials"],
 } as const satisfies Record<string, readonly Key[]>;
 
 /** Settings without which the command cannot do its work. */
@@ -22,7 +24,9 @@ const requiredKeys = {
   migrate: [],
   keys: [],
   ledger: [],
+  anchor: [],
   clients: ["sessionClients"],
+  ops_credentials: ["opsCredentials"],
 } as const satisfies Record<string, readonly Key[]>;
 
 /** What the configuration is read for. */

@@ -94,9 +94,30 @@ export const weaknesses: readonly Weakness[] = [
       tlsKey !== undefined && tlsCert === undefined ? "needs SVC_TLS_CERT" : undefined,
   },
   {
+    keys: ["opsTlsCert", "opsTlsKey"],
+    problem: ({ opsTlsCert, opsTlsKey }) =>
+      opsTlsCert !== undefined && opsTlsKey === undefined ? "needs SVC_OPS_TLS_KEY" : undefined,
+  },
+  {
+    keys: ["opsTlsKey", "opsTlsCert"],
+    problem: ({ opsTlsCert, opsTlsKey }) =>
+      opsTlsKey !== undefined && opsTlsCert === undefined ? "needs SVC_OPS_TLS_CERT" : undefined,
+  },
+  {
     keys: ["tlsClientCa", "tlsCert"],
     problem: ({ tlsClientCa, tlsCert }) =>
       tlsClientCa !== undefined && tlsCert === undefined ? "needs SVC_TLS_CERT and SVC_TLS_KEY" : undefined,
+  },
+  {
+    keys: ["witnessQuorum", "witnesses"],
+    problem: ({ witnessQuorum, witnesses }) => {
+      if (witnessQuorum === undefined) return undefined;
+      if (witnesses.length === 0) return "needs SVC_WITNESSES";
+      // Two quorums that share no witness could confirm two histories.
+      return witnessQuorum > witnesses.length || 2 * witnessQuorum <= witnesses.length
+        ? "must be more than half of the witnesses, and not more than there are"
+        : undefined;
+    },
   },
   {
     keys: ["sessionClients", "sessionKey"],

@@ -7,13 +7,14 @@ import type { Ledger, StoredRecord } from "../ledger/ports.ts";
 import { routePath } from "./routes.ts";
 import { servedOperation } from "./support.ts";
 
-/** Recorded with the registration or event; lineage counts `matched` ones only. */
-export type CitationResult = "matched" | "none" | "unknown" | "mismatch" | "denied" | "expired";
+/**
+ * Recorded with the registration or event; lineage counts `matched` ones only. `erased`: the record is gone on purpose,
+ * and nothing about it can be checked.
+ */
+export type CitationResult = "matched" | "none" | "unknown" | "mismatch" | "denied" | "expired" | "erased";
 
 export interface Citation {
   readonly result: CitationResult;
-  /** The decision's record is gone on purpose; its result is `unknown`, since nothing about it can be checked. */
-  readonly erased: boolean;
   /** Evidence that a matched decision expects, as it was given. */
   readonly evidenceExpected?: readonly string[];
 }
@@ -40,19 +41,15 @@ export interface CitationRules {
  * @throws ServiceError `store_unavailable`
  */
 export async function cite(rules: CitationRules, caller: Caller, citing: Citing): Promise<Citation> {
-  if (citing.decision_id === undefined) return plainResult("none");
+  if (citing.decision_id === undefined) return { result: "none" };
   const id = parseRecordId(citing.decision_id);
   const found = id === undefined ? "unknown" : await rules.ledger.find(caller.tenantId, id);
-  if (found === "erased") return { result: "unknown", erased: true };
-  if (found === "unknown" || found.kind !== "decision") return plainResult("unknown");
+  if (found === "erased") return { result: "erased" };
+  if (found === "unknown" || found.kind !== "decision") return { result: "unknown" };
   const result = compare(rules, caller, citing, found);
-  if (result !== "matched") return plainResult(result);
+  if (result !== "matched") return { result };
   const evidenceExpected = texts(guidanceOf(found).evidence_expected);
-  return { ...plainResult(result), ...(evidenceExpected !== undefined && { evidenceExpected }) };
-}
-
-function plainResult(result: CitationResult): Citation {
-  return { result, erased: false };
+  return { result, ...(evidenceExpected !== undefined && { evidenceExpected }) };
 }
 
 function compare(rules: CitationRules, caller: Caller, citing: Citing, decision: StoredRecord): CitationResult {

@@ -70,44 +70,44 @@ function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
 }
 
 /**
- * The recorded outcome. The caller's scopes are in it because policies read them: without them the decision could not
- * be evaluated again.
+ * The recorded outcome, its members in the order of canonical JSON. The caller's scopes are in it because policies read
+ * them: without them the decision could not be evaluated again.
  */
 export function decisionOutcome(decision: PolicyDecision, callerScopes: readonly string[]): JsonObject {
   const guidance = guidanceGiven(decision);
   return {
     allow: decision.allow,
-    policy_revision: decision.policyRevision,
-    reasons: decision.reasons,
     caller_scopes: callerScopes,
     guidance: {
-      handling_mode: guidance.handlingMode,
-      enforcement_mode: guidance.enforcementMode,
-      local_enforcement_library: guidance.localEnforcementLibrary,
       artifact_profile: guidance.artifactProfile,
       artifact_profile_overridden: guidance.artifactProfileOverridden,
-      key_strategy: guidance.keyStrategy,
       authorization_strategy: guidance.authorizationStrategy,
-      policy_resolution: guidance.policyResolution,
-      key_transport: keyTransportOf(guidance),
-      send_only: guidance.sendOnly,
       bind_policy_to: guidance.bindPolicyTo,
-      required_actions: guidance.requiredActions,
+      enforcement_mode: guidance.enforcementMode,
       evidence_expected: guidance.evidenceExpected,
+      handling_mode: guidance.handlingMode,
+      key_strategy: guidance.keyStrategy,
+      key_transport: keyTransportOf(guidance),
+      local_enforcement_library: guidance.localEnforcementLibrary,
+      policy_resolution: guidance.policyResolution,
+      required_actions: guidance.requiredActions,
       required_scopes: guidance.requiredScopes,
+      send_only: guidance.sendOnly,
       warnings: guidance.warnings,
     },
+    policy_revision: decision.policyRevision,
+    reasons: decision.reasons,
   };
 }
 
 function keyTransportOf({ keyTransport }: Guidance): JsonObject | undefined {
   if (keyTransport === undefined) return undefined;
   return {
-    mode: keyTransport.mode,
-    key_material_origin: keyTransport.keyMaterialOrigin,
-    stable_key_reference_preferred: keyTransport.stableKeyReferencePreferred,
-    raw_key_delivery_forbidden: true,
-    public_key_distribution: keyTransport.publicKeyDistribution,
     exchange_algorithm: keyTransport.exchangeAlgorithm,
+    key_material_origin: keyTransport.keyMaterialOrigin,
+    mode: keyTransport.mode,
+    public_key_distribution: keyTransport.publicKeyDistribution,
+    raw_key_delivery_forbidden: true,
+    stable_key_reference_preferred: keyTransport.stableKeyReferencePreferred,
   };
 }

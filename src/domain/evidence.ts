@@ -1,6 +1,7 @@
 /** Answer of `evidence`. An event is never lost: it is recorded as it came, whatever became of what it cites. */
 import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
+import { isZeroTime, parseTimestamp } from "../base/timestamps.ts";
 import type { ArtifactKind, ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports.ts";
 import { type AnswerTail, plaintextTransport } from "./answer.ts";
@@ -12,7 +13,6 @@ import { type CallIdentity, newRecord } from "./record.ts";
 import type { EvidenceRequest } from "./requests.ts";
 import { type RequestSummary, summarize } from "./summary.ts";
 import { profileViolations, refuseViolations } from "./support.ts";
-import { isZeroTime, parseTimestamp } from "./timestamps.ts";
 import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
 
 const futureToleranceMs = 5 * 60_000;
@@ -100,7 +100,7 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
           ...cidWarnings("artifact_cid", request.artifact_cid),
           ...cidWarnings("artifact_merkle_root_cid", request.artifact_merkle_root_cid),
           ...(isInFuture ? [warnings.occurredInFuture] : []),
-          ...citationWarnings(citation.result, citation.erased),
+          ...citationWarnings(citation.result),
           ...(correlateBy.some((member) => member !== "resource.id") ? [] : [warnings.noArtifactIdentity]),
         ],
       };

@@ -86,9 +86,9 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
       const request = withSafeLocator(sent);
       const outcome = {
         accepted: isAccepted(citation),
-        citation: citation.result,
         artifact_cid: derived?.cid ?? sent.artifact_cid,
         artifact_size_bytes: derived?.sizeBytes,
+        citation: citation.result,
       };
       const recordId = newRecordId(clock, random);
       const record = newRecord("registration", recordId, call, "artifact-register", request, outcome);
@@ -171,6 +171,6 @@ function registrationWarnings(
     ...(derived?.warnings ?? cidWarnings("artifact_cid", artifact_cid)),
     ...cidWarnings("artifact_merkle_root_cid", artifact_merkle_root_cid),
     ...(sent.artifact_locator === recorded.artifact_locator ? [] : [warnings.locatorStripped]),
-    ...citationWarnings(citation.result, citation.erased),
+    ...citationWarnings(citation.result),
   ];
 }

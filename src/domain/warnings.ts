@@ -45,11 +45,11 @@ const citations: Readonly<Record<CitationResult, string | undefined>> = {
   mismatch: "decision_id names a decision about another principal, resource, artifact profile or operation",
   denied: "decision_id names a decision that denied the operation",
   expired: "decision_id names a decision that is too old to be cited",
+  erased: "decision_id names a record that was erased",
 };
 
 /** Warning on the result of a citation. */
-export function citationWarnings(result: CitationResult, erased: boolean): readonly string[] {
-  if (erased) return ["decision_id names a record that was erased"];
+export function citationWarnings(result: CitationResult): readonly string[] {
   const text = citations[result];
   return text === undefined ? [] : [text];
 }

@@ -3,12 +3,12 @@ import { ServiceError } from "../base/errors.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Appended } from "./ports.ts";
 import type { Waiting } from "./queues.ts";
-import type { LogSigner } from "./signer.ts";
+import type { CheckpointSigner } from "./signer.ts";
 import type { BatchPlace, PlacedRecord, StoredTree, Unplaced } from "./store.ts";
 import { formatTlogProof } from "./tlog-proof.ts";
 
 /** What the store has done is committed and anchored: now, and not before, its trees are signed. */
-export function answerBatch(waiting: readonly Waiting[], { log, results }: BatchPlace, signer: LogSigner): void {
+export function answerBatch(waiting: readonly Waiting[], { log, results }: BatchPlace, signer: CheckpointSigner): void {
   const sign = once((tree: StoredTree) => signer.sign({ origin: log, ...tree }));
   waiting.forEach(({ resolve, reject }, position) => {
     const result = results[position] as BatchPlace["results"][number];

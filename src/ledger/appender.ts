@@ -3,12 +3,21 @@
  * commit; each is answered only when that commit is confirmed.
  */
 import { ServiceError } from "../base/errors.ts";
+import type { AnchoredLog } from "./anchor.ts";
 import { answerBatch } from "./answering.ts";
-import { assertCanonical } from "./canonical.ts";
+import { assertedJsonText } from "./canonical.ts";
 import type { Appended, NewRecord } from "./ports.ts";
 import { type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
-import type { LogSigner } from "./signer.ts";
-import { type BatchWriter, UnsoundLogError, UnstorableError } from "./store.ts";
+import type { SharedAnchor } from "./shared-anchor.ts";
+import type { CheckpointSigner } from "./signer.ts";
+import {
+  type BatchFailure,
+  type BatchPlace,
+  type BatchWriter,
+  type StoredTree,
+  UnsoundLogError,
+  UnstorableError,
+} from "./store.ts";
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
@@ -33,18 +42,28 @@ export const defaultAppenderLimits: AppenderLimits = {
 };
 
 const retryAfterSeconds = 1;
+/** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
+const maxAnswersWaiting = 32;
 
 export class Appender {
   readonly #writer: BatchWriter;
-  readonly #signer: LogSigner;
+  readonly #signer: CheckpointSigner;
   readonly #limits: AppenderLimits;
+  readonly #anchor: SharedAnchor | undefined;
   readonly #queues: TenantQueues;
   #writesInFlight = 0;
+  #answersWaiting = 0;
   #scheduled = false;
   #closed: PromiseWithResolvers<void> | undefined;
 
-  constructor(writer: BatchWriter, signer: LogSigner, limits: AppenderLimits = defaultAppenderLimits) {
+  constructor(
+    writer: BatchWriter,
+    signer: CheckpointSigner,
+    limits: AppenderLimits = defaultAppenderLimits,
+    anchor?: SharedAnchor,
+  ) {
     this.#writer = writer;
+    this.#anchor = anchor;
     this.#signer = signer;
     this.#limits = limits;
     this.#queues = new TenantQueues(limits);
@@ -58,6 +77,8 @@ export class Appender {
   append(record: NewRecord): Promise<Appended> {
     return new Promise((resolve, reject) => {
       if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
+      const refusal = this.#anchor?.refusal(record.tenantId);
+      if (refusal !== undefined) throw refusal;
       const json = this.#encode(record);
       const waiting: Waiting = {
         recordId: record.recordId,
@@ -81,12 +102,11 @@ export class Appender {
 
   #encode(record: NewRecord): string {
     try {
-      assertCanonical(record);
+      return assertedJsonText(record);
     } catch (cause) {
       const problem = cause instanceof Error ? cause.message : "cannot be recorded";
       throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
     }
-    return JSON.stringify(record);
   }
 
   /**
@@ -98,8 +118,12 @@ export class Appender {
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
-      while (this.#writesInFlight < this.#limits.maxWritesInFlight && this.#queues.hasReady) void this.#writeNext();
+      while (this.#mayWrite && this.#queues.hasReady) void this.#writeNext();
     });
+  }
+
+  get #mayWrite(): boolean {
+    return this.#writesInFlight < this.#limits.maxWritesInFlight && this.#answersWaiting < maxAnswersWaiting;
   }
 
   async #writeNext(): Promise<void> {
@@ -119,40 +143,87 @@ export class Appender {
 
   /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
   async #write(shares: readonly Share[]): Promise<void> {
-    try {
-      const places = await this.#writer.write(
-        shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) })),
-      );
-      shares.forEach((share, index) => {
-        const place = places[index];
-        if (place?.results.length !== share.waiting.length) throw new Error("The store left a record unanswered.");
-        answerBatch(share.waiting, place, this.#signer);
+    const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
+    const outcomes = await this.#writer
+      .write(shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) })))
+      .catch((error: unknown) => {
+        if (!(error instanceof UnstorableError)) throw error;
+        return error;
       });
-    } catch (error) {
-      if (!(error instanceof UnstorableError)) throw error;
-      const halves = halve(shares);
-      if (halves === undefined) {
-        const refusal =
-          error instanceof UnsoundLogError
-            ? unavailable("The log cannot be continued.", error)
-            : new ServiceError("internal", "The record cannot be stored.", { cause: error });
-        for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
-        return;
-      }
-      for (const half of halves) await this.#write(half); // one after the other: order within a tenant holds
+    if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, outcomes);
+    const unstorable = shares.flatMap((share, index) => {
+      const error = this.#answer(share, outcomes[index], anchored[index]);
+      return error === undefined ? [] : [{ share, error }];
+    });
+    for (const { share, error } of unstorable) await this.#writeHalves([share], error);
+  }
+
+  /** Answers those who wait for a share. Returns why not, where its data is the reason. */
+  #answer(
+    share: Share,
+    outcome: BatchPlace | BatchFailure | undefined,
+    since: AnchoredLog | undefined,
+  ): UnstorableError | undefined {
+    const { waiting } = share;
+    if (outcome === undefined) throw new Error("The store left a batch unanswered.");
+    if ("results" in outcome) {
+      if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
+      if (this.#anchor === undefined) answerBatch(waiting, outcome, this.#signer);
+      else void this.#answerAnchored(share, outcome, this.#anchor, since);
+      return undefined;
     }
+    if (outcome.error instanceof UnstorableError) return outcome.error;
+    const refusal = storeFailure(outcome.error);
+    for (const { reject } of waiting) reject(refusal);
+    return undefined;
+  }
+
+  /** Answers once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
+  async #answerAnchored(
+    { tenantId, waiting }: Share,
+    place: BatchPlace,
+    anchor: SharedAnchor,
+    since: AnchoredLog | undefined,
+  ): Promise<void> {
+    this.#answersWaiting += 1;
+    try {
+      const newest = newestTree(place);
+      if (newest !== undefined)
+        await anchor.appended({ tenantId, origin: place.log, ...newest.tree }, newest.isFresh ? since : undefined);
+      answerBatch(waiting, place, this.#signer);
+    } catch (cause) {
+      const refusal = storeFailure(cause);
+      for (const { reject } of waiting) reject(refusal);
+    } finally {
+      this.#answersWaiting -= 1;
+      if (this.#queues.hasReady) this.#schedule();
+      this.#settleClose();
+    }
+  }
+
+  async #writeHalves(shares: readonly Share[], cause: UnstorableError): Promise<void> {
+    const halves = halve(shares);
+    if (halves !== undefined) {
+      for (const half of halves) await this.#write(half); // one after the other: order within a tenant holds
+      return;
+    }
+    const refusal =
+      cause instanceof UnsoundLogError
+        ? unavailable("The log cannot be continued.", cause)
+        : new ServiceError("internal", "The record cannot be stored.", { cause });
+    for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
   }
 
   /** The store failed: everyone who waits is told now, rather than one failing write after the other. */
   #refuse(shares: readonly Share[], cause: unknown): void {
-    const refusal = cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
+    const refusal = storeFailure(cause);
     // Those of the write that were answered already, before a half of it failed, do not notice.
     for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
     for (const { reject } of this.#queues.drain()) reject(refusal);
   }
 
   #settleClose(): void {
-    if (this.#closed !== undefined && this.#queues.isIdle) this.#closed.resolve();
+    if (this.#closed !== undefined && this.#queues.isIdle && this.#answersWaiting === 0) this.#closed.resolve();
   }
 }
 
@@ -167,6 +238,19 @@ function halve(shares: readonly Share[]): readonly [readonly Share[], readonly S
   const middle = share.waiting.length >> 1;
   const part = (waiting: readonly Waiting[]): readonly Share[] => [{ tenantId: share.tenantId, waiting }];
   return [part(share.waiting.slice(0, middle)), part(share.waiting.slice(middle))];
+}
+
+/** The largest tree that a batch is answered with, and whether the batch made it. Undefined where nothing has a place. */
+function newestTree({ results }: BatchPlace): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
+  const placed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
+  const fresh = placed.find(({ keptAnswer }) => keptAnswer === undefined);
+  if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
+  const [newest] = placed.sort((a, b) => b.tree.size - a.tree.size);
+  return newest && { tree: newest.tree, isFresh: false };
+}
+
+function storeFailure(cause: unknown): ServiceError {
+  return cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
 }
 
 function unavailable(message: string, cause?: unknown): ServiceError {

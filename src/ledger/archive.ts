@@ -1,7 +1,9 @@
 /** A whole store as its operator sees it, beside a running service or without one: what commands read. */
 import type { TenantId } from "../base/ids.ts";
 import type { AuditedLog, StoredEntry } from "./audit.ts";
+import type { KeptCosignature } from "./cosignature-store.ts";
 import type { RecordArchive } from "./ports.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
 import type { LogState } from "./store.ts";
 import type { TileName } from "./tiles.ts";
 
@@ -18,12 +20,16 @@ export interface AnchorFinding {
 export interface StoreArchive extends RecordArchive {
   /** Every log, by tenant. */
   logs(): Promise<readonly LogState[]>;
+  /** Finds records of a tenant; an empty page where it has no log. */
+  search(query: SearchQuery): Promise<SearchPage>;
   /** A log of `logs`, to be walked. */
   log(head: LogState): AuditedLog;
   /** Leaves from `first` up to and without `end`, in order; as many as there are. Memory does not grow with them. */
   entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
   /** A tile or bundle of a log; undefined where it has not come so far. */
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
+  /** Cosignatures that are kept, of every log. */
+  cosignatures(): Promise<readonly KeptCosignature[]>;
   /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
   signingKeys(): Promise<readonly Uint8Array[]>;
   /** Everything in which the store, as it is now, is not what its anchor says. */

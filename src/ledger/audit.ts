@@ -1,10 +1,12 @@
 /**
  * Walks a whole log as its operator sees it, leaf by leaf, and says where the first thing is wrong. Memory is that of
- * one tile a level, whatever the size of the log.
+ * one tile a level, and of the ids of erased records up to the leaf that erased them, whatever the size of the log.
  */
+import { ErasureAudit } from "./audit-erasures.ts";
 import { type Leaf, parseLeaf } from "./leaf.ts";
 import type { StoredRecord } from "./ports.ts";
 import { RightEdge, type WrittenTile } from "./right-edge.ts";
+import { type LogRotation, RotationAudit } from "./rotation-audit.ts";
 import { open } from "./sealing.ts";
 import type { LogState } from "./store.ts";
 import { tileWidth } from "./tiles.ts";
@@ -33,9 +35,11 @@ export interface AuditedLog {
 export interface Audit {
   /** Leaves that were looked at. */
   readonly leaves: number;
-  /** Leaves whose record was erased: they are in the log, what they commit to cannot be shown. */
+  /** Leaves whose record was erased, as later leaves say: what they commit to cannot be shown. */
   readonly erased: number;
   readonly root: Hash;
+  /** Keys that were retired, in their order. */
+  readonly rotations: readonly LogRotation[];
   /** The first thing that is wrong. */
   readonly problem?: AuditProblem;
 }
@@ -59,32 +63,47 @@ class Finding extends Error {
 
 /**
  * Checks that indices are gapless, that every leaf parses and no time goes back, that every record opens to what its
- * leaf commits to and says the same, that every tile is the one that the leaves give, and that the head's size and
- * root are theirs.
+ * leaf commits to and says the same unless a later leaf erased it, and no record that was erased does, that each key
+ * hands over to the next, that every tile is the one that the leaves give, and that the head's size and root are theirs.
  */
 export async function auditLog(log: AuditedLog, onProgress: (leaves: number) => void = () => {}): Promise<Audit> {
   const edge = new RightEdge();
-  let erased = 0;
+  const erasures = new ErasureAudit();
+  const keys = new RotationAudit();
   try {
     let previous: Leaf | undefined;
     for await (const entry of log.entries()) {
       if (entry.leafIndex !== edge.size) throw new Finding(`leaf ${edge.size} is missing`, edge.size);
-      previous = checkEntry(entry, log.head, previous);
-      if (entry.opening === undefined) erased += 1;
+      const { leaf, record } = checkEntry(entry, log.head, previous);
+      previous = leaf;
+      orThrow(erasures.next(entry, leaf, record));
+      orThrow(keys.next(entry.leafIndex, record));
       edge.append(leafHash(entry.leaf));
       if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
       if (edge.size % progressEvery === 0) onProgress(edge.size);
     }
     await checkTiles(log, edge.takeTouched());
     checkHead(log.head, edge);
-    return { leaves: edge.size, erased, root: edge.tree().root() };
+    orThrow(erasures.end());
+    return { leaves: edge.size, erased: erasures.erased, root: edge.tree().root(), rotations: keys.rotations };
   } catch (error) {
     if (!(error instanceof Finding)) throw error;
-    return { leaves: edge.size, erased, root: edge.tree().root(), problem: error.problem };
+    const found = { leaves: edge.size, erased: erasures.erased, root: edge.tree().root(), rotations: keys.rotations };
+    return { ...found, problem: error.problem };
   }
 }
 
-function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined): Leaf {
+function orThrow(problem: AuditProblem | undefined): void {
+  if (problem !== undefined) throw new Finding(problem.message, problem.leafIndex);
+}
+
+/** The leaf, and its record unless that has no opening. */
+interface CheckedEntry {
+  readonly leaf: Leaf;
+  readonly record: StoredRecord | undefined;
+}
+
+function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined): CheckedEntry {
   const { leafIndex } = entry;
   const leaf = orFinding(() => parseLeaf(entry.leaf), leafIndex, "does not parse");
   const expect = (holds: boolean, what: string) => {
@@ -93,7 +112,7 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   expect(leaf.record_id === entry.recordId, "is not of the record that it is stored with");
   expect((leaf.kind === "genesis") === (leafIndex === 0), "is a genesis in the wrong place, or the first and none");
   expect(previous === undefined || leaf.recorded_at >= previous.recorded_at, "is older than the one before it");
-  if (entry.opening === undefined) return leaf;
+  if (entry.opening === undefined) return { leaf, record: undefined };
   const { sealed, opening } = entry;
   const bytes = orFinding(() => open(sealed, opening, leaf.commitment), leafIndex, "does not open its record");
   const record = orFinding(
@@ -104,7 +123,7 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   expect(record.record_id === leaf.record_id && record.kind === leaf.kind, "and its record differ");
   expect(record.recorded_at === leaf.recorded_at, "and its record differ in time");
   expect(record.log === head.origin && record.tenant_id === head.tenantId, "has the record of another log");
-  return leaf;
+  return { leaf, record };
 }
 
 async function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {

@@ -10,6 +10,12 @@ export interface Checkpoint {
   readonly root: Hash;
 }
 
+/** Checks what a log's key signs. */
+export interface LogVerifier extends NoteVerifier {
+  /** Leaves of the largest tree for which the key counts; undefined where it was never retired. */
+  readonly maxTreeSize?: number | undefined;
+}
+
 /** The text that is signed. */
 export function checkpointText({ origin, size, root }: Checkpoint): string {
   return `${origin}\n${size}\n${formatBase64(root)}\n`;
@@ -26,13 +32,22 @@ export function parseCheckpoint(note: string): Checkpoint {
 }
 
 /**
- * Reads a checkpoint that the verifier's key signed, and whose origin is that key's name. Throws a NoteError. Does not
- * check that it is the newest, nor that it is consistent with any other.
+ * Reads a checkpoint that the verifier's key signed, of a tree for which it counts, and whose origin is that key's name.
+ * Throws a NoteError. Does not check that it is the newest, nor that it is consistent with any other.
  */
-export function openCheckpoint(note: string, verifier: NoteVerifier): Checkpoint {
+export function openCheckpoint(note: string, verifier: LogVerifier): Checkpoint {
   const checkpoint = parseText(openNote(note, verifier));
   if (checkpoint.origin !== verifier.name) throw new NoteError("The checkpoint is of another log.");
+  requireBound(checkpoint.size, verifier);
   return checkpoint;
+}
+
+/** Throws a NoteError where the key was retired before the tree had this size. */
+export function requireBound(size: number, { keyId, maxTreeSize }: LogVerifier): void {
+  if (maxTreeSize !== undefined && size > maxTreeSize)
+    throw new NoteError(
+      `The key ${keyId} was retired: it counts for trees of up to ${maxTreeSize} leaves, not ${size}.`,
+    );
 }
 
 function parseText(text: string): Checkpoint {

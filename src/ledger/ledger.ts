@@ -4,21 +4,26 @@ import type { RecordId, TenantId } from "../base/ids.ts";
 import { Appender, type AppenderLimits } from "./appender.ts";
 import { logNameOf, parseLogName } from "./log-name.ts";
 import type { Appended, Ledger, NewRecord, PublishedLog, PublishedLogs, StoredRecord } from "./ports.ts";
-import type { LogSigner } from "./signer.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
+import type { SharedAnchor } from "./shared-anchor.ts";
+import { type CheckpointSigner, cosigning } from "./signer.ts";
 import { type LedgerStore, UnsoundLogError } from "./store.ts";
 import { parseTilePath } from "./tiles.ts";
 
 export class StoredLedger implements Ledger, PublishedLogs {
   readonly #store: LedgerStore;
-  readonly #signer: LogSigner;
+  readonly #signer: CheckpointSigner;
+  readonly #anchor: SharedAnchor | undefined;
   readonly #appender: Appender;
   #checking: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor(store: LedgerStore, signer: LogSigner, limits?: AppenderLimits) {
+  /** The anchor, where there is one besides the store's own, is closed with the ledger. */
+  constructor(store: LedgerStore, signer: CheckpointSigner, limits?: AppenderLimits, anchor?: SharedAnchor) {
     this.#store = store;
-    this.#signer = signer;
-    this.#appender = new Appender(store, signer, limits);
+    this.#signer = anchor === undefined ? signer : cosigning(signer, anchor);
+    this.#anchor = anchor;
+    this.#appender = new Appender(store, this.#signer, limits, anchor);
   }
 
   append(record: NewRecord): Promise<Appended> {
@@ -40,6 +45,16 @@ export class StoredLedger implements Ledger, PublishedLogs {
     }));
   }
 
+  async tenantOf(text: string): Promise<TenantId | undefined> {
+    const name = parseLogName(text);
+    return name === undefined ? undefined : (await this.#store.log(name))?.tenantId;
+  }
+
+  async search(text: string, query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined> {
+    const tenantId = await this.tenantOf(text);
+    return tenantId === undefined ? undefined : this.#store.search({ ...query, tenantId });
+  }
+
   async checkpoint(text: string): Promise<string | undefined> {
     const name = parseLogName(text);
     if (name === undefined) return undefined;
@@ -47,7 +62,9 @@ export class StoredLedger implements Ledger, PublishedLogs {
       if (!(cause instanceof UnsoundLogError)) throw cause;
       throw new ServiceError("store_unavailable", "The log cannot be signed.", { retryAfterSeconds: 1, cause });
     });
-    return head && this.#signer.sign(head);
+    if (head === undefined) return undefined;
+    await this.#anchor?.confirm(head);
+    return this.#signer.sign(head);
   }
 
   async tile(text: string, path: string): Promise<Uint8Array | undefined> {
@@ -74,7 +91,13 @@ export class StoredLedger implements Ledger, PublishedLogs {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#appender.close().then(() => this.#store.close());
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#appender.close();
+    await this.#anchor?.close();
+    await this.#store.close();
   }
 }

@@ -2,8 +2,10 @@
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { formatBase64, parseBase64 } from "./text-forms.ts";
 
-/** Signature types of C2SP signed-note that this program knows. */
-const ed25519Type = 0x01;
+/** Signature types of C2SP signed-note that this program knows: Ed25519, and cosignatures of C2SP tlog-cosignature. */
+export const ed25519Type = 0x01;
+export const cosignatureType = 0x04;
+type SignatureType = typeof ed25519Type | typeof cosignatureType;
 const publicKeyBytes = 32;
 /** What stands before the 32 bytes of a public or private key in DER (RFC 8410 §4, §7). */
 const spkiPrefix = Buffer.from("302a300506032b6570032100", "hex");
@@ -53,27 +55,44 @@ export function signingKeyOf(seed: Uint8Array): SigningKey {
 
 /** A signer of notes under the name. */
 export function noteSigner(name: string, { privateKey, publicKey }: SigningKey): NoteSigner {
-  return { name, keyId: keyIdOf(name, publicKey), sign: (text) => sign(null, text, privateKey) };
+  return { name, keyId: keyIdOf(name, publicKey, ed25519Type), sign: (text) => sign(null, text, privateKey) };
 }
 
 /** The `vkey` line under which anyone verifies what the owner of the public key signs by this name. */
-export function formatVerifierKey(name: string, publicKey: Uint8Array): string {
-  return `${name}+${keyIdOf(name, publicKey)}+${formatBase64(Buffer.concat([Uint8Array.of(ed25519Type), publicKey]))}`;
+export function formatVerifierKey(name: string, publicKey: Uint8Array, type: SignatureType = ed25519Type): string {
+  const encoded = formatBase64(Buffer.concat([Uint8Array.of(type), publicKey]));
+  return `${name}+${keyIdOf(name, publicKey, type)}+${encoded}`;
 }
 
 /** Reads a `vkey`. Returns undefined for one that is malformed, of another type, or whose id is not its key's. */
 export function parseVerifierKey(vkey: string): NoteVerifier | undefined {
-  const [, name, keyId, encoded] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/su.exec(vkey) ?? [];
-  if (name === undefined || keyId === undefined || encoded === undefined || !isKeyName(name)) return undefined;
-  const bytes = parseBase64(encoded);
-  if (bytes === undefined || bytes.length !== 1 + publicKeyBytes || bytes[0] !== ed25519Type) return undefined;
-  const raw = bytes.subarray(1);
-  if (keyIdOf(name, raw) !== keyId) return undefined;
-  const key = createPublicKey({ key: Buffer.concat([spkiPrefix, raw]), format: "der", type: "spki" });
+  const parsed = parseNamedKey(vkey, ed25519Type);
+  if (parsed === undefined) return undefined;
+  const { name, keyId, key } = parsed;
   return { name, keyId, verify: (text, signature) => verify(null, text, key, signature) };
 }
 
-function keyIdOf(name: string, publicKey: Uint8Array): string {
-  const digest = createHash("sha256").update(`${name}\n`).update(Uint8Array.of(ed25519Type)).update(publicKey).digest();
+/** An Ed25519 public key under a name, for signatures of one type. */
+export interface NamedKey {
+  readonly name: string;
+  /** 8 hexadecimal digits. */
+  readonly keyId: string;
+  readonly key: KeyObject;
+}
+
+/** Reads a `vkey` of this type, like `parseVerifierKey`. */
+export function parseNamedKey(vkey: string, type: SignatureType): NamedKey | undefined {
+  const [, name, keyId, encoded] = /^([^+]+)\+([0-9a-f]{8})\+(.+)$/su.exec(vkey) ?? [];
+  if (name === undefined || keyId === undefined || encoded === undefined || !isKeyName(name)) return undefined;
+  const bytes = parseBase64(encoded);
+  if (bytes === undefined || bytes.length !== 1 + publicKeyBytes || bytes[0] !== type) return undefined;
+  const raw = bytes.subarray(1);
+  if (keyIdOf(name, raw, type) !== keyId) return undefined;
+  return { name, keyId, key: createPublicKey({ key: Buffer.concat([spkiPrefix, raw]), format: "der", type: "spki" }) };
+}
+
+/** First four bytes of the SHA-256 of name, newline, type and key (C2SP signed-note): 8 hexadecimal digits. */
+export function keyIdOf(name: string, publicKey: Uint8Array, type: SignatureType): string {
+  const digest = createHash("sha256").update(`${name}\n`).update(Uint8Array.of(type)).update(publicKey).digest();
   return digest.subarray(0, 4).toString("hex");
 }

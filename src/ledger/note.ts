@@ -37,9 +37,13 @@ export function signNote(text: string, signers: readonly NoteSigner[]): string {
   return `${text}\n${signers.map((signer) => signatureLine(signer, bytes)).join("")}`;
 }
 
-function signatureLine(signer: NoteSigner, text: Uint8Array): string {
-  const bytes = Buffer.concat([Buffer.from(signer.keyId, "hex"), signer.sign(text)]);
-  return `— ${signer.name} ${formatBase64(bytes)}\n`;
+function signatureLine({ name, keyId, sign }: NoteSigner, text: Uint8Array): string {
+  return formatSignature({ name, keyId, signature: sign(text) });
+}
+
+/** The line of a signature, with its newline. */
+export function formatSignature({ name, keyId, signature }: NoteSignature): string {
+  return `— ${name} ${formatBase64(Buffer.concat([Buffer.from(keyId, "hex"), signature]))}\n`;
 }
 
 /** Takes a note apart; checks its form and no signature. Throws a NoteError. */
@@ -48,9 +52,15 @@ export function parseNote(note: string): Note {
   if (!isNoteText(note)) throw new NoteError("The note holds control characters or is not well-formed.");
   const end = note.lastIndexOf("\n\n");
   if (end < 0 || !note.endsWith("\n") || end + 2 === note.length) throw new NoteError("The note has no signatures.");
-  const lines = note.slice(end + 2, -1).split("\n");
+  return { text: note.slice(0, end + 1), signatures: parseSignatures(note.slice(end + 2)) };
+}
+
+/** Reads lines of signatures, each with its newline. Throws a NoteError. */
+export function parseSignatures(text: string): readonly NoteSignature[] {
+  if (!text.endsWith("\n")) throw new NoteError("A signature line of the note is malformed.");
+  const lines = text.slice(0, -1).split("\n");
   if (lines.length > maxSignatures) throw new NoteError("The note has too many signatures.");
-  return { text: note.slice(0, end + 1), signatures: lines.map(parseSignatureLine) };
+  return lines.map(parseSignatureLine);
 }
 
 function parseSignatureLine(line: string): NoteSignature {

@@ -1,5 +1,6 @@
 import type { RecordId } from "../base/ids.ts";
-import type { PlacedRecord, StoredTree } from "./store.ts";
+import type { Sequenced } from "./sequence.ts";
+import type { LogState, PlacedRecord, StoredTree } from "./store.ts";
 import { formatBase64 } from "./text-forms.ts";
 import { formatPath } from "./tlog-proof.ts";
 import { leafHash, type Tree } from "./tree.ts";
@@ -28,4 +29,16 @@ export function placeRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree
     opening: formatBase64(opening),
     record: formatBase64(record),
   };
+}
+
+/** The batch's own records, without the genesis. */
+export function placeAll(
+  { entries, firstLeafIndex, recordedAt }: Sequenced,
+  tree: Tree,
+  log: LogState,
+): PlacedRecord[] {
+  const stored: StoredTree = { size: log.size, root: log.root };
+  return entries
+    .filter(({ leafIndex }) => leafIndex >= firstLeafIndex)
+    .map((entry) => placeRecord({ ...entry, recordedAt }, tree, stored));
 }

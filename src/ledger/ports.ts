@@ -3,8 +3,16 @@ import type { AuthSource } from "../base/caller.ts";
 import type { PrincipalId, RecordId, RequestId, TenantId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { LogName } from "./log-name.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
 
-export type RecordKind = "genesis" | "decision" | "registration" | "evidence" | "erasure" | "key_rotation";
+export type RecordKind =
+  | "genesis"
+  | "decision"
+  | "registration"
+  | "evidence"
+  | "erasure"
+  | "key_rotation"
+  | "anchor_adoption";
 
 /** A record before the ledger gave it a place: what the caller of `append` knows. */
 export interface NewRecord {
@@ -139,6 +147,10 @@ export interface PublishedLog {
  */
 export interface PublishedLogs {
   published(): Promise<readonly PublishedLog[]>;
+  /** Whose log it is; undefined where there is no such log. */
+  tenantOf(name: string): Promise<TenantId | undefined>;
+  /** Finds records of a log; undefined where there is no such log. Rejects with `internal` when one is damaged. */
+  search(name: string, query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined>;
   /** The signed newest state; undefined where there is no such log. */
   checkpoint(name: string): Promise<string | undefined>;
   /**

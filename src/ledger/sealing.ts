@@ -4,19 +4,18 @@
  * Deleting the opening therefore erases the record everywhere, backups of the sealed bytes included, while the log
  * still verifies.
  */
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, timingSafeEqual } from "node:crypto";
+import { deriveKeys } from "./hkdf.ts";
 
 /** Size of an opening. */
 export const openingBytes = 32;
 
 // Fixed for ever, whatever the deployment calls its service: they are part of the stored format.
-const commitmentInfo = "platform-ledger/v1/commitment";
-const sealInfo = "platform-ledger/v1/seal";
-const answerInfo = "platform-ledger/v1/answer";
+const commitmentInfo = Buffer.from("platform-ledger/v1/commitment");
+const sealInfo = Buffer.from("platform-ledger/v1/seal");
+const answerInfo = Buffer.from("platform-ledger/v1/answer");
 const commitmentPrefix = "hmac-sha256:";
 
-const noSalt = new Uint8Array(0);
-const keyBytes = 32;
 const tagBytes = 16;
 /** First byte of sealed bytes: which cipher. It is authenticated as additional data. */
 const sealVersion = Uint8Array.of(1);
@@ -33,7 +32,8 @@ export interface Sealed {
 
 /** Commits to a record and seals it. The opening must be 32 fresh random bytes, used for this record alone. */
 export function seal(record: Uint8Array, opening: Uint8Array): Sealed {
-  return { commitment: commit(record, opening), sealed: encrypt(record, deriveKey(opening, sealInfo)) };
+  const [commitmentKey, sealKey] = keysOf(opening, commitmentInfo, sealInfo) as [Uint8Array, Uint8Array];
+  return { commitment: commitUnder(commitmentKey, record), sealed: encrypt(record, sealKey) };
 }
 
 /** Seals what was answered about a record under the record's own opening, so that both are erased together. */
@@ -59,8 +59,11 @@ export function open(sealed: Uint8Array, opening: Uint8Array, commitment: string
 
 /** The commitment to a record under an opening. */
 export function commit(record: Uint8Array, opening: Uint8Array): string {
-  const mac = createHmac("sha256", deriveKey(opening, commitmentInfo)).update(record).digest("hex");
-  return commitmentPrefix + mac;
+  return commitUnder(deriveKey(opening, commitmentInfo), record);
+}
+
+function commitUnder(key: Uint8Array, record: Uint8Array): string {
+  return commitmentPrefix + createHmac("sha256", key).update(record).digest("hex");
 }
 
 /** Whether the commitment is to this record under this opening. */
@@ -88,7 +91,11 @@ function decrypt(sealed: Uint8Array, key: Uint8Array): Uint8Array {
   return Buffer.concat([decipher.update(sealed.subarray(1, sealed.length - tagBytes)), decipher.final()]);
 }
 
-function deriveKey(opening: Uint8Array, info: string): Uint8Array {
+function deriveKey(opening: Uint8Array, info: Uint8Array): Uint8Array {
+  return keysOf(opening, info)[0] as Uint8Array;
+}
+
+function keysOf(opening: Uint8Array, ...infos: readonly Uint8Array[]): Uint8Array[] {
   if (opening.length !== openingBytes) throw new RangeError(`An opening has ${openingBytes} bytes.`);
-  return new Uint8Array(hkdfSync("sha256", opening, noSalt, info, keyBytes));
+  return deriveKeys(opening, infos);
 }

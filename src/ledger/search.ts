@@ -4,16 +4,9 @@ import type { RecordKind } from "./ports.ts";
 
 /**
  * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`
- * what was said of an artifact; `subject` and `principal` whose call it was.
+ * what was said of an artifact; `subject` and `principal` whose call it was. In the order of how few records they find.
  */
-export const searchFields = [
-  "record_id",
-  "decision_id",
-  "artifact_digest",
-  "cid",
-  "subject",
-  "principal",
-] as const;
+export const searchFields = ["record_id", "decision_id", "artifact_digest", "cid", "subject", "principal"] as const;
 
 export type SearchField = (typeof searchFields)[number];
 
@@ -33,9 +26,12 @@ export interface SearchQuery {
   readonly toMs?: number;
   /** Records after the one with this index: `next` of the page before. */
   readonly after?: number;
-  /** Records of a page, at most: 1 to 1,000. */
+  /** Records of a page, at most: 1 to `maxSearchLimit`. */
   readonly limit: number;
 }
+
+/** Most records of a page. */
+export const maxSearchLimit = 1_000;
 
 /** Where a record that was found stands. */
 export interface FoundRecord {
@@ -44,11 +40,16 @@ export interface FoundRecord {
   readonly kind: RecordKind;
   /** RFC 3339 with milliseconds, UTC. */
   readonly recordedAt: string;
+  /** Its leaf is all that is left: it is found by its record id and its time only. */
+  readonly erased: boolean;
 }
 
 /** Records in the order of the log. */
 export interface SearchPage {
   readonly found: readonly FoundRecord[];
-  /** What to give as `after` for the page that follows; undefined on the last. */
+  /**
+   * What to give as `after` for the page that follows; undefined on the last. A page with `next` may have fewer records
+   * than the limit, even none: looking for them ends after a while, so that nobody else waits long.
+   */
   readonly next?: number;
 }

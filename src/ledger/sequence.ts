@@ -5,6 +5,7 @@ import { leafBytes } from "./leaf.ts";
 import type { RecordKind } from "./ports.ts";
 import { type AppendedRecord, genesisRecordBytes, type Place, recordBytes } from "./record.ts";
 import { openingBytes, seal } from "./sealing.ts";
+import { searchKeyBytes } from "./search-index.ts";
 
 /** The newest state of a log. */
 export interface LogHead {
@@ -33,11 +34,14 @@ export interface Sequenced {
   readonly firstLeafIndex: number;
   readonly recordedAt: string;
   readonly entries: readonly SealedEntry[];
+  /** Key of the log's search index, where the log begins with this batch. */
+  readonly searchKey: Uint8Array | undefined;
 }
 
 const originRandomBytes = 16;
 const recordIdRandomBytes = 16;
-const genesisBytes = openingBytes + originRandomBytes + recordIdRandomBytes;
+const searchKeyOffset = openingBytes + originRandomBytes + recordIdRandomBytes;
+const genesisBytes = searchKeyOffset + searchKeyBytes;
 
 /** Random bytes that a batch needs: an opening per record, and what a genesis needs should the log not exist yet. */
 export function seedBytes(recordCount: number): number {
@@ -78,7 +82,13 @@ export function sequence(
     entries.push(sealEntry(record, recordedAt, recordBytes(record, place), firstLeafIndex + position, opening));
   });
   const size = firstLeafIndex + records.length;
-  return { head: { origin, size, lastRecordedAtMs: recordedAtMs }, firstLeafIndex, recordedAt, entries };
+  return {
+    head: { origin, size, lastRecordedAtMs: recordedAtMs },
+    firstLeafIndex,
+    recordedAt,
+    entries,
+    searchKey: head === undefined ? genesisSeed.subarray(searchKeyOffset, genesisBytes) : undefined,
+  };
 }
 
 /** The part of a record that its leaf shows. */
@@ -112,6 +122,6 @@ function newOriginSuffix(genesisSeed: Uint8Array): string {
 }
 
 function genesisRecordId(genesisSeed: Uint8Array, nowMs: number): RecordId {
-  const random = genesisSeed.subarray(openingBytes + originRandomBytes, genesisBytes);
+  const random = genesisSeed.subarray(openingBytes + originRandomBytes, searchKeyOffset);
   return v7({ msecs: nowMs, random, seq: 0 }) as RecordId;
 }

@@ -1,7 +1,9 @@
 /** What the ledger asks of a store. */
 import type { RecordId, TenantId } from "../base/ids.ts";
+import type { CosignatureStore } from "./cosignature-store.ts";
 import type { LogName } from "./log-name.ts";
 import type { StoredRecord } from "./ports.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
 import type { TileName } from "./tiles.ts";
 import type { Hash } from "./tree.ts";
 
@@ -45,6 +47,12 @@ export interface BatchPlace {
   readonly results: readonly (PlacedRecord | Unplaced)[];
 }
 
+/** Why nothing is known to have become of a batch while others of its write may have been stored. */
+export interface BatchFailure {
+  /** `UnstorableError` because of the data: nothing was stored. Anything else: it may still have become durable. */
+  readonly error: unknown;
+}
+
 /** The newest committed state of a log. */
 export interface LogState extends StoredTree {
   readonly tenantId: TenantId;
@@ -68,20 +76,27 @@ export class UnsoundLogError extends UnstorableError {
 export interface BatchWriter {
   /**
    * Appends each batch to its tenant's log, all or nothing, and opens the logs that do not exist yet. Indices are
-   * gapless, whoever else writes to the same store. Resolves, with one place for each batch in the same order, only
-   * when everything is durable and the anchor has been advanced to it: then its trees may be signed. Rejects with `UnstorableError` because of the data, with anything else because of the
-   * store: then all of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls
-   * at a time.
+   * gapless, whoever else writes to the same store. Resolves with what became of each batch, in the same order: with a
+   * place only when it is durable and the anchor has been advanced to it, so that its trees may be signed. Rejects where
+   * no batch has a place: with `UnstorableError` because of the data, with anything else because of the store; then all
+   * of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls at a time.
    */
-  write(batches: readonly TenantBatch[]): Promise<readonly BatchPlace[]>;
+  write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]>;
 }
 
 /** A store of logs. Every rejection that is not said otherwise is a `ServiceError` `store_unavailable`. */
-export interface LedgerStore extends BatchWriter {
+export interface LedgerStore extends BatchWriter, CosignatureStore {
   /** Sees everything whose `write` resolved before the call. Rejects with `internal` when what it finds is damaged. */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
+  /**
+   * Finds records of a tenant; an empty page where it has no log. Sees everything whose `write` resolved before the
+   * call. Rejects with `internal` when what it comes across is damaged.
+   */
+  search(query: SearchQuery): Promise<SearchPage>;
   /** Every log. */
   logs(): Promise<readonly LogState[]>;
+  /** The newest committed state of a log, not yet to be signed. Undefined where there is no such log. */
+  log(name: LogName): Promise<LogState | undefined>;
   /**
    * The newest committed tree of a log, once the anchor has been advanced to it: then it may be signed. Undefined
    * where there is no such log. Rejects with `UnsoundLogError` like `write`.

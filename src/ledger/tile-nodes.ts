@@ -1,6 +1,6 @@
 /** Nodes of a tree, read from its tiles. */
 
-import { tileHeight, tileWidth } from "./tiles.ts";
+import { hashesOnLevel, partialTiles, type TileCoordinate, tileHeight, tileWidth } from "./tiles.ts";
 import { type Hash, hashBytes, type NodeReader, nodeHash } from "./tree.ts";
 
 /** Gives the hashes of a tile, at least those that belong to the tree in question; undefined when there is none. */
@@ -43,4 +43,19 @@ export function rootOf(hashes: Uint8Array): Hash {
   if (hashes.length === hashBytes) return hashes;
   const middle = hashes.length / 2;
   return nodeHash(rootOf(hashes.subarray(0, middle)), rootOf(hashes.subarray(middle)));
+}
+
+/**
+ * Every tile from which the root of a tree of this size is computed and, where a leaf is named, its inclusion proof and
+ * the proof that the tree which ends with it is consistent with this one. For who must have tiles before they are asked.
+ */
+export function proofTiles(size: number, leafIndex?: number): Pick<TileCoordinate, "level" | "index">[] {
+  const tiles: Pick<TileCoordinate, "level" | "index">[] = partialTiles(size);
+  if (leafIndex === undefined) return tiles;
+  for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {
+    const index = Math.floor(leafIndex / tileWidth ** (level + 1));
+    const isThere = index * tileWidth < count && !tiles.some((tile) => tile.level === level && tile.index === index);
+    if (isThere) tiles.push({ level, index });
+  }
+  return tiles;
 }

@@ -1,19 +1,40 @@
-/** The logs over HTTP: what C2SP tlog-tiles asks for, a list of the logs, and consistency proofs. */
+/** The logs over HTTP: what C2SP tlog-tiles asks for, a list of the logs, consistency proofs, and search. */
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports.ts";
+import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
+import { addSearchRoute } from "./search-route.ts";
 
-/** Tiles never change: whoever has one may keep it. */
-const immutable = "public, max-age=31536000, immutable";
+/** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */
+const immutable = "max-age=31536000, immutable";
+
+interface OfLog {
+  Params: { log: string };
+}
 
 /**
  * Adds `GET /ledger` (names, origins, sizes, verifier keys) and, below `/ledger/<name>/`: `checkpoint`, `tile/<L>/<N>`
- * and `tile/entries/<N>` with or without `.p/<W>`, and `consistency?from=<size>&to=<size>`. What the log has not
- * reached is a 404. Does not ask who asks: whoever adds the routes answers for who reaches them.
+ * and `tile/entries/<N>` with or without `.p/<W>`, `consistency?from=<size>&to=<size>`, and `search`. What the log has
+ * not reached is a 404. Every request passes `admitViewers`; `noteRefusal` is told of those that do not.
  */
-export function addLedgerRoutes(server: FastifyInstance, serviceName: string, logs: PublishedLogs): void {
-  server.get("/ledger", async () => {
-    const published = await logs.published();
+export function addLedgerRoutes(
+  server: FastifyInstance,
+  serviceName: string,
+  served: ServedLogs,
+  noteRefusal: () => void,
+): void {
+  server.register(async (scope) => {
+    admitViewers(scope, served, noteRefusal);
+    addListRoute(scope, serviceName, served.logs);
+    addLogRoutes(scope, served.logs);
+    addSearchRoute(scope, serviceName, served.logs);
+  });
+}
+
+function addListRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs): void {
+  scope.get("/ledger", async (request) => {
+    const viewer = viewerOfRequest(request);
+    const published = (await logs.published()).filter(({ tenantId }) => maySee(viewer, tenantId));
     return {
       service: serviceName,
       logs: published.map(({ name, tenantId, origin, size, verifierKeys }) => ({
@@ -25,15 +46,24 @@ export function addLedgerRoutes(server: FastifyInstance, serviceName: string, lo
       })),
     };
   });
-  server.get<{ Params: { log: string } }>("/ledger/:log/checkpoint", async ({ params }, reply) =>
+}
+
+function maySee(viewer: Viewer, tenantId: string): boolean {
+  return viewer.tenantId === undefined || viewer.tenantId === tenantId;
+}
+
+function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs): void {
+  scope.get<OfLog>("/ledger/:log/checkpoint", async ({ params }, reply) =>
     answer(reply, "text/plain; charset=utf-8", await logs.checkpoint(params.log)),
   );
-  server.get<{ Params: { log: string; "*": string } }>("/ledger/:log/tile/*", async ({ params }, reply) => {
+  scope.get<{ Params: { log: string; "*": string } }>("/ledger/:log/tile/*", async (request, reply) => {
+    const { params } = request;
     const tile = await logs.tile(params.log, params["*"]);
-    if (tile !== undefined) reply.header("cache-control", immutable);
+    const audience = viewerOfRequest(request).presented ? "private" : "public";
+    if (tile !== undefined) reply.header("cache-control", `${audience}, ${immutable}`);
     return answer(reply, "application/octet-stream", tile && Buffer.from(tile));
   });
-  server.get<{ Params: { log: string }; Querystring: Readonly<Record<string, unknown>> }>(
+  scope.get<OfLog & { Querystring: Readonly<Record<string, unknown>> }>(
     "/ledger/:log/consistency",
     async ({ params, query }, reply) => {
       const [from, to] = [sizeOf(query.from), sizeOf(query.to)];

@@ -1,23 +1,31 @@
 /** The operator listener: liveness, readiness, metrics and the logs, apart from what callers reach. */
-import { type FastifyInstance, type FastifyReply, fastify } from "fastify";
+import { type FastifyInstance, fastify } from "fastify";
+import { expectationFailed, expectsMore } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
+import type { RandomFill } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
-import type { PublishedLogs } from "../ledger/ports.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
+import { isLoopbackAuthority } from "./loopback-host.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
+import { allowedMethods, answerClientError, answerTunnel, nameExchange, refuse } from "./refusals.ts";
 import { shareRuns } from "./share-runs.ts";
+import { type OpsTls, socketOptions } from "./socket.ts";
 
 export interface OpsListenerOptions {
   /** Name of the service, in every answer. */
   readonly serviceName: string;
   readonly checks: readonly ReadinessCheck[];
   readonly metrics: Pick<Metrics, "expose">;
-  /** The logs to serve; absent where whoever reaches the listener may not see them. */
-  readonly logs?: PublishedLogs | undefined;
+  /** The logs to serve, and whom; absent where they are not to be served at all. */
+  readonly logs?: ServedLogs | undefined;
+  /** Plaintext where absent. */
+  readonly tls?: OpsTls;
+  /** Whether it listens on loopback: then it answers only what is addressed to this machine itself. */
+  readonly loopback: boolean;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -39,14 +47,29 @@ export interface OpsListener {
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
-  const server = fastify({ logger: false, forceCloseConnections: true, bodyLimit: 1024, requestTimeout: 10_000 });
+  const server = fastify({
+    logger: false,
+    forceCloseConnections: true,
+    bodyLimit: 1024,
+    requestTimeout: 10_000,
+    ...socketOptions(options.tls),
+    // Hooks have not run when the path itself cannot be read.
+    frameworkErrors: (_error, request, reply) =>
+      void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
+    clientErrorHandler: (error, socket) => answerClientError(options, error, socket),
+  });
   const readiness = shareRuns(() => runChecks(options.checks, options.timers));
 
   // Nothing here takes a body: one that comes is neither read nor a reason for another answer.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", (_request, _body, done) => done(null));
-  server.addHook("onRequest", async (_request, reply) => {
+  server.addHook("onRequest", async (request, reply) => {
     reply.header("cache-control", "no-store");
+    nameExchange(options, request, reply);
+    if (expectsMore(request.headers.expect)) return refuse(options, request, reply, expectationFailed(), 417);
+    if (options.loopback && !isLoopbackAuthority(request.headers.host))
+      throw new ServiceError("no_route", "nothing is served under this host name: use localhost or a loopback address");
+    return undefined;
   });
   server.get("/livez", async () => ({ service: serviceName, status: "ok" }));
   server.get("/readyz", async (_request, reply) => {
@@ -57,8 +80,12 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     const { contentType, body } = await options.metrics.expose();
     return reply.header("content-type", contentType).send(body);
   });
-  if (options.logs !== undefined) addLedgerRoutes(server, serviceName, options.logs);
+  if (options.logs !== undefined)
+    addLedgerRoutes(server, serviceName, options.logs, refusalLog(options.logger, options.timers));
   refuseTheRest(server, options);
+  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
+  server.server.on("checkExpectation", (request, response) => server.routing(request, response));
+  server.server.on("connect", (_request, socket) => answerTunnel(options, socket));
 
   return {
     async listen({ host, port }) {
@@ -71,36 +98,28 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
 }
 
 /** 404, 405 with `Allow`, and errors, all in the error envelope. */
-function refuseTheRest(server: FastifyInstance, { serviceName, logger, clock, random }: OpsListenerOptions): void {
-  const refuse = (reply: FastifyReply, requestId: RequestId, { code, reason, httpStatus, message }: ServiceError) =>
-    reply
-      .code(httpStatus)
-      .header("x-request-id", requestId)
-      .send({ service: serviceName, status: "error", error: { code, reason, message, request_id: requestId } });
-  const requestIdOf = (headers: Readonly<Record<string, unknown>>): RequestId => {
-    const given = headers["x-request-id"];
-    return (typeof given === "string" ? parseRequestId(given) : undefined) ?? newRequestId(clock, random);
-  };
+function refuseTheRest(server: FastifyInstance, options: OpsListenerOptions): void {
+  const { logger } = options;
   const paths = new Set(["/livez", "/readyz", "/metrics"]);
 
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] as string;
-    const requestId = requestIdOf(request.headers);
-    if (!paths.has(path)) return refuse(reply, requestId, new ServiceError("no_route", "there is no such route"));
-    reply.header("allow", "GET, HEAD");
-    return refuse(reply, requestId, new ServiceError("method_not_allowed", "the method is not allowed here"));
+    if (!paths.has(path))
+      return refuse(options, request, reply, new ServiceError("no_route", "there is no such route"));
+    reply.header("allow", allowedMethods);
+    return refuse(options, request, reply, new ServiceError("method_not_allowed", "the method is not allowed here"));
   });
   server.setErrorHandler((error: Error & { readonly statusCode?: number }, request, reply) => {
-    const requestId = requestIdOf(request.headers);
     if (error instanceof ServiceError) {
+      const requestId = reply.getHeader("x-request-id");
       if (error.httpStatus >= 500) logger.warn({ err: error, request_id: requestId }, "operator request refused");
-      return refuse(reply, requestId, error);
+      return refuse(options, request, reply, error);
     }
     // What fastify itself refuses is the request's fault: a body too large, or of a type that nobody reads here.
     if (error.statusCode !== undefined && error.statusCode < 500) {
-      return refuse(reply, requestId, new ServiceError("invalid_request", "the request is not understood"));
+      return refuse(options, request, reply, new ServiceError("invalid_request", "the request is not understood"));
     }
-    logger.error({ err: error, request_id: requestId }, "operator request failed");
-    return refuse(reply, requestId, new ServiceError("internal", "internal error"));
+    logger.error({ err: error, request_id: reply.getHeader("x-request-id") }, "operator request failed");
+    return refuse(options, request, reply, new ServiceError("internal", "internal error"));
   });
 }

@@ -5,13 +5,13 @@ import { type CheckedBundle, checkBundle } from "./check.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 import { DecisionCache } from "./decision-cache.ts";
+import { EngineSets } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import { toFacts } from "./facts.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "./guidance.ts";
 import { type KeyReferenceStanding, keyReferenceLookup } from "./key-references.ts";
 import { otherTenants } from "./manifest.ts";
 import { type Plan, type PlansByAction, plansOf } from "./plan.ts";
-import { PreparedSet } from "./prepared-set.ts";
 import type { PolicyProblem } from "./problem.ts";
 import { keyReferenceOfAnotherTenant, noPolicySet, reasonOf, requiredScopeMissing } from "./reasons.ts";
 import { type LayerSet, type Ruling, rule } from "./ruling.ts";
@@ -38,6 +38,12 @@ export interface CompiledEngine extends PolicyEngine {
 export interface EngineOptions {
   /** Rulings kept in memory: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
   readonly cachedRulings?: number;
+  /**
+   * Platform policies up to which both layers are evaluated in one call; beyond, each has its own. It changes no
+   * answer: one call costs about half of two, but every tenant's set then holds the platform's policies too. Default
+   * 64.
+   */
+  readonly maxSharedPolicies?: number;
 }
 
 /** An engine, or everything that is wrong with its bundle. */
@@ -54,9 +60,11 @@ export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions
 export function compileCheckedBundle(
   bundle: PolicyBundle,
   { sets, problems }: CheckedBundle,
-  { cachedRulings = 10_000 }: EngineOptions = {},
+  { cachedRulings = 10_000, maxSharedPolicies = 64 }: EngineOptions = {},
 ): CompiledBundle {
-  return problems.length > 0 ? { problems } : { engine: new Engine(bundle, sets, cachedRulings) };
+  return problems.length > 0
+    ? { problems }
+    : { engine: new Engine(bundle, sets, { cachedRulings, maxSharedPolicies }) };
 }
 
 class Engine implements CompiledEngine {
@@ -64,39 +72,37 @@ class Engine implements CompiledEngine {
   readonly content: string;
   readonly policies: readonly CompiledPolicy[];
   readonly #bundle: PolicyBundle;
-  readonly #prepared: readonly PreparedSet[];
+  readonly #sets: EngineSets;
   /** By name of the tenant's set. */
   readonly #plans: ReadonlyMap<string, PlansByAction>;
   readonly #cache: DecisionCache<Ruling> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStanding;
 
-  constructor(bundle: PolicyBundle, sets: ReadonlyMap<string, readonly CheckedPolicy[]>, cachedRulings: number) {
+  constructor(
+    bundle: PolicyBundle,
+    sets: ReadonlyMap<string, readonly CheckedPolicy[]>,
+    { cachedRulings, maxSharedPolicies }: Required<EngineOptions>,
+  ) {
     this.#bundle = bundle;
     this.content = bundleContent(bundle);
     this.revision = revisionOf(this.content);
     this.policies = [...sets].flatMap(([set, policies]) => policies.map((policy) => ({ ...policy, set })));
-    const prepared = new Map(
-      [...sets].map(([name, policies]) => {
-        const texts = Object.fromEntries(policies.map(({ id, text }) => [id, text]));
-        return [name, new PreparedSet(texts, bundle.schema)] as const;
-      }),
-    );
-    this.#prepared = [...prepared.values()];
+    this.#sets = new EngineSets(sets, bundle.schema);
     this.#cache = cachedRulings > 0 ? new DecisionCache(cachedRulings) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
     const layer = (place: LayerSet["layer"], set: string): LayerSet => ({
       layer: place,
       set,
       policies: new Map((sets.get(set) ?? []).map((policy) => [policy.id, policy])),
-      prepared: prepared.get(set) as PreparedSet,
     });
     const platform = layer("platform", bundle.manifest.platform);
-    this.#plans = new Map(
-      [...new Set(Object.values(bundle.manifest.tenants))].map((set) => [
-        set,
-        plansOf([platform, layer("tenant", set)], bundle),
-      ]),
-    );
+    const isShared = platform.policies.size <= maxSharedPolicies;
+    const plan = (set: string): PlansByAction => {
+      const names = [platform.set, set];
+      const evaluate = isShared ? this.#sets.together(names) : this.#sets.apart(names);
+      return plansOf([platform, layer("tenant", set)], evaluate, bundle);
+    };
+    this.#plans = new Map([...new Set(Object.values(bundle.manifest.tenants))].map((set) => [set, plan(set)]));
   }
 
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined {
@@ -106,7 +112,8 @@ class Engine implements CompiledEngine {
   }
 
   explain(query: PolicyQuery): Explanation {
-    return explain(this.#planOf(query)?.layers ?? [], query, this.decide(query));
+    const { layers = [] } = this.#planOf(query) ?? {};
+    return explain(layers, (set, facts) => this.#sets.evaluate(set, facts), query, this.decide(query));
   }
 
   decide(query: PolicyQuery): PolicyDecision {
@@ -135,7 +142,7 @@ class Engine implements CompiledEngine {
   }
 
   release(): void {
-    for (const prepared of this.#prepared) prepared.release();
+    this.#sets.release();
     this.#cache?.clear();
   }
 
@@ -148,7 +155,7 @@ class Engine implements CompiledEngine {
     const key = this.#cache === undefined ? "" : plan.key(query);
     const known = this.#cache?.get(key);
     if (known !== undefined) return known;
-    const ruling = rule(plan.layers, toFacts(query), this.#bundle.strictness);
+    const ruling = rule(plan.layers, plan.evaluate(toFacts(query)), this.#bundle.strictness);
     if (!ruling.failed) this.#cache?.set(key, ruling);
     return ruling;
   }

@@ -3,7 +3,7 @@ import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyGuidance } from "./annotations.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import type { PolicyDecision, PolicyQuery } from "./decision.ts";
-import { type FactValue, factReader, toFacts } from "./facts.ts";
+import { type Facts, type FactValue, factReader, toFacts } from "./facts.ts";
 import type { Evaluation } from "./prepared-set.ts";
 import { factsRead } from "./reads.ts";
 import type { Layer } from "./reasons.ts";
@@ -41,13 +41,26 @@ export interface Explanation {
   readonly layers: readonly ExplainedLayer[];
 }
 
-/** Evaluates the question once more, without any memory, and tells what each layer said. */
-export function explain(layers: readonly LayerSet[], query: PolicyQuery, decision: PolicyDecision): Explanation {
-  return { decision, layers: layers.map((layer) => explainLayer(layer, query)) };
+/**
+ * Evaluates the question once more, without any memory and each layer by itself, and tells what each said.
+ *
+ * @param evaluate evaluates a set by itself
+ */
+export function explain(
+  layers: readonly LayerSet[],
+  evaluate: (set: string, facts: Facts) => Evaluation,
+  query: PolicyQuery,
+  decision: PolicyDecision,
+): Explanation {
+  const facts = toFacts(query);
+  return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, facts), query)) };
 }
 
-function explainLayer({ layer, set, policies, prepared }: LayerSet, query: PolicyQuery): ExplainedLayer {
-  const { outcome, policyIds } = prepared.evaluate(toFacts(query));
+function explainLayer(
+  { layer, set, policies }: LayerSet,
+  { outcome, policyIds }: Evaluation,
+  query: PolicyQuery,
+): ExplainedLayer {
   const asked = [...policies.values()].filter(({ actions }) => actions.has(query.action));
   const explained = asked.map((policy) => explainPolicy(policy, policyIds.includes(policy.id), query));
   return {

@@ -2,6 +2,7 @@
 import type { PolicyBundle } from "./bundle.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
+import type { EvaluateLayers } from "./engine-sets.ts";
 import { factsRead } from "./reads.ts";
 import type { LayerSet } from "./ruling.ts";
 import { policyActions } from "./schema.ts";
@@ -9,6 +10,8 @@ import { policyActions } from "./schema.ts";
 /** One action under one pair of sets. */
 export interface Plan {
   readonly layers: readonly LayerSet[];
+  /** What the layers say. */
+  readonly evaluate: EvaluateLayers;
   /** Facts that decide, by name, sorted. */
   readonly inputs: readonly string[];
   /** Equal for questions that have one ruling. */
@@ -18,7 +21,7 @@ export interface Plan {
 export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
 
 /** Plans every action under the layers of the bundle. */
-export function plansOf(layers: readonly LayerSet[], bundle: PolicyBundle): PlansByAction {
+export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, bundle: PolicyBundle): PlansByAction {
   const sets = layers.map(({ set }) => set);
   const plan = (action: PolicyAction): Plan => {
     const policies = layers
@@ -32,6 +35,7 @@ export function plansOf(layers: readonly LayerSet[], bundle: PolicyBundle): Plan
     ];
     return {
       layers,
+      evaluate,
       inputs: [...new Set([...read, ...afterwards])].sort(),
       key: keyMaker([action, ...sets].join(" "), read),
     };

@@ -1,9 +1,8 @@
 /** What the two layers say together, before key references and scopes are looked at. */
 import type { PolicyGuidance, StrictnessOrders } from "./annotations.ts";
 import type { CheckedPolicy } from "./check-set.ts";
-import type { Facts } from "./facts.ts";
 import { mergeGuidance } from "./guidance-merge.ts";
-import type { Evaluation, PreparedSet } from "./prepared-set.ts";
+import type { Evaluation } from "./prepared-set.ts";
 import { evaluationError, guidanceConflict, type Layer, reasonOf } from "./reasons.ts";
 
 /** A set in its place as a layer. */
@@ -12,7 +11,6 @@ export interface LayerSet {
   /** Folder of the set. */
   readonly set: string;
   readonly policies: ReadonlyMap<string, CheckedPolicy>;
-  readonly prepared: PreparedSet;
 }
 
 /** The layers' common answer. */
@@ -29,9 +27,15 @@ export interface Ruling {
 /**
  * Both layers are evaluated, each by itself and each denying where nothing permits. An error in either denies. On a
  * denial only the policies of layers that did not allow have decided.
+ *
+ * @param evaluations of the layers, in their order
  */
-export function rule(layers: readonly LayerSet[], facts: Facts, strictness: StrictnessOrders): Ruling {
-  const said = layers.map((layer) => ({ ...layer, ...layer.prepared.evaluate(facts) }));
+export function rule(
+  layers: readonly LayerSet[],
+  evaluations: readonly Evaluation[],
+  strictness: StrictnessOrders,
+): Ruling {
+  const said = layers.map((layer, index) => ({ ...layer, ...(evaluations[index] as Evaluation) }));
   const failed = said.some(({ outcome }) => outcome === "error");
   const allow = !failed && said.every(({ outcome }) => outcome === "allow");
   const deciding = allow ? said : said.filter(({ outcome }) => (failed ? outcome === "error" : outcome === "deny"));

@@ -2,7 +2,8 @@
 import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { type SigningKey, signingKey } from "../ledger/note-keys.ts";
+import type { RandomFill } from "../base/ids.ts";
+import { type SigningKey, signingKey, signingKeyOf } from "../ledger/note-keys.ts";
 import { isFileError } from "./file-errors.ts";
 import { syncDirectory } from "./sync-directory.ts";
 
@@ -28,6 +29,21 @@ export function readKeyFile(path: string): SigningKeys | undefined {
 export function createKeyFile(path: string, keys: SigningKeys): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   writeDurably(path, pemOf(keys));
+}
+
+/**
+ * Makes a key and its file. Another process may make the same file meanwhile: then its keys are the ones. Throws like
+ * `createKeyFile` and `readKeyFile`.
+ */
+export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
+  const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
+  try {
+    createKeyFile(keyPath, keys);
+    return keys;
+  } catch (error) {
+    if (isFileError(error, ["EEXIST"])) return readKeyFile(keyPath);
+    throw error;
+  }
 }
 
 /** Writes new keys in the place of a file, all or nothing. Mode 0600; durable when it returns. */

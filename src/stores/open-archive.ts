@@ -1,25 +1,39 @@
 /** Opens the store of the settings for reading, whichever kind it is. */
 import { existsSync } from "node:fs";
+import { systemClock } from "../base/clock.ts";
+import type { PostgresTarget } from "../base/postgres-url.ts";
 import type { StoreArchive } from "../ledger/archive.ts";
 import { sqlitePlace } from "./sqlite/place.ts";
 
 /** Where records are kept, as settings say it. */
 export type ArchiveLocation =
   | { readonly kind: "sqlite"; readonly path: string }
-  | { readonly kind: "postgres"; readonly url: string };
+  | { readonly kind: "postgres"; readonly target: PostgresTarget };
 
 export interface ArchiveSettings {
   readonly store: ArchiveLocation;
-  /** Path of the anchor; undefined for the one beside an embedded store. */
+  /** Path of the password file for PostgreSQL; undefined for the password of the URL. */
+  readonly storePasswordFile?: string | undefined;
+  /** Path of the anchor; undefined for the one beside an embedded store, and for none beside PostgreSQL. */
   readonly anchor: string | undefined;
   readonly ledgerKey: string;
 }
 
-/** Rejects where the store is missing or cannot be read; the message is for the operator. */
+/**
+ * What a backup brought back of erased records is erased again first. Rejects where that cannot be, and where the store
+ * is missing or cannot be read; the message is for the operator.
+ */
 export async function openStoreArchive(settings: ArchiveSettings): Promise<StoreArchive> {
   const { store } = settings;
-  if (store.kind !== "sqlite") throw new Error(`${store.kind} stores are not read by this build`);
+  if (store.kind === "postgres") {
+    const { PostgresArchive } = await import("./postgres/archive.ts");
+    const { anchor: anchorPath, storePasswordFile: passwordFile } = settings;
+    return PostgresArchive.open({ target: store.target, passwordFile, anchorPath, clock: systemClock });
+  }
   if (!existsSync(store.path)) throw new Error(`${store.path} is missing`);
   const { SqliteArchive } = await import("./sqlite/archive.ts");
-  return new SqliteArchive(sqlitePlace(store.path, settings));
+  const { reapplyErasures } = await import("./sqlite/reapply-erasures.ts");
+  const place = sqlitePlace(store.path, settings);
+  reapplyErasures(place);
+  return new SqliteArchive(place);
 }

@@ -63,16 +63,48 @@ export function createLogger({ level, serviceName, destination }: LoggerOptions)
 }
 
 function openStandardOutput() {
-  const stream = pino.destination({ dest: 1, sync: false, maxLength: maxBufferedBytes });
+  const output = pino.destination({ dest: 1, sync: false, maxLength: maxBufferedBytes });
+  const stream = writeOnceATurn(output);
   // Whoever stops reading ends the log, not the service: pino swallows the error, and nothing is ever written again.
   const { promise: ended, resolve } = Promise.withResolvers<void>();
-  stream.once("close", resolve);
-  stream.once("error", resolve);
+  output.once("close", resolve);
+  output.once("error", resolve);
   return {
     stream,
     close: () => {
-      stream.end();
+      stream.handOver();
+      output.end();
       return ended;
+    },
+  };
+}
+
+/** A destination that can be told to write at once. */
+export interface LineOutput extends DestinationStream {
+  flushSync(): void;
+}
+
+/**
+ * Hands the lines of one turn of the event loop on together: under load answers go out many at a time, and a write for
+ * each line costs more than making the line. `schedule` calls back when the turn is over.
+ */
+export function writeOnceATurn(output: LineOutput, schedule: (handOver: () => void) => void = setImmediate) {
+  let lines = "";
+  const handOver = () => {
+    const waiting = lines;
+    lines = "";
+    if (waiting !== "") output.write(waiting);
+  };
+  return {
+    handOver,
+    write(line: string): void {
+      if (lines === "") schedule(handOver);
+      lines += line;
+    },
+    /** pino calls it after a line of level `fatal`. */
+    flushSync(): void {
+      handOver();
+      output.flushSync();
     },
   };
 }

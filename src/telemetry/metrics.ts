@@ -21,6 +21,8 @@ export interface Metrics {
   decided(action: string, allow: boolean): void;
   /** Records became durable in one commit. */
   batchAppended(records: number, durationMs: number): void;
+  /** What is known of a log at a witness has changed. */
+  witnessChanged(witness: string, result: "cosigned" | "failed" | "unsound"): void;
   /** A write of the ledger failed. */
   appendFailed(): void;
   /** Credentials were refused for this reason. */
@@ -104,6 +106,12 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     help: "Failed writes of the ledger",
     registers,
   });
+  const witnessChanges = new Counter({
+    name: "svc_witness_changes_total",
+    help: "Logs that a witness cosigned again, could not be asked about, or found to be another",
+    labelNames: ["witness", "result"],
+    registers,
+  });
   const refusals = new Counter({
     name: "svc_credentials_refused_total",
     help: "Credentials refused",
@@ -137,6 +145,7 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
       batches.observe(records);
       appendDurations.observe(durationMs / 1000);
     },
+    witnessChanged: (witness, result) => witnessChanges.inc({ witness, result }),
     appendFailed: () => appendFailures.inc(),
     credentialsRefused: (reason) => refusals.inc({ reason }),
     forwardedCertificateIgnored: () => ignoredCertificates.inc(),

@@ -12,7 +12,7 @@ import { enforceDeadline } from "./interceptors/enforce-deadline.ts";
 import { matchTenant } from "./interceptors/match-tenant.ts";
 import { reportErrors } from "./interceptors/report-errors.ts";
 import { requireScopes } from "./interceptors/require-scopes.ts";
-import { validate } from "./interceptors/validate.ts";
+import { createRules, type Rules, validate } from "./interceptors/validate.ts";
 
 export interface ChainOptions {
   /** Name of the service in error details. */
@@ -34,6 +34,8 @@ export interface ChainOptions {
 export interface Chain {
   readonly gate: Gate;
   readonly interceptors: Interceptor[];
+  /** What `validate` holds requests to, for adapters that have more to say of a request that they cannot read. */
+  readonly rules: Rules;
 }
 
 /** Builds gate and interceptors in their order. */
@@ -43,6 +45,7 @@ export function createChain(options: ChainOptions): Chain {
     matchTenant(`${options.headerPrefix}tenant-id`),
     requireScopes(options.requiredScopes),
   ]);
+  const rules = createRules(options.warmUp);
   const open = new Map([...(options.withoutCredentials ?? [])].map(([rpc, links]) => [rpc, createGate(links)]));
   return {
     gate: (context) => (open.get(context.rpc) ?? guarded)(context),
@@ -50,7 +53,8 @@ export function createChain(options: ChainOptions): Chain {
       reportErrors(options.service),
       enforceDeadline,
       readCallOptions(options.headerPrefix),
-      validate(options.warmUp),
+      validate(rules),
     ],
+    rules,
   };
 }

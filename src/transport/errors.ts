@@ -144,3 +144,8 @@ export function fromProtocolError(error: ConnectError): ServiceError {
     ? refuse("timeout", "the timeout header is malformed")
     : refuse("decode", "message could not be decoded");
 }
+
+/** Whether `fromProtocolError` knows of the message only that it could not be read. */
+export function isUnreadable({ details }: ServiceError): boolean {
+  return details.violations?.some(({ rule }) => rule === "decode") === true;
+}

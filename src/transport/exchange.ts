@@ -6,6 +6,7 @@ import type { FastifyRequest } from "fastify";
 import type { EdgeRequest } from "../auth/edge.ts";
 import type { Call } from "./call.ts";
 import type { Gate } from "./gate.ts";
+import type { Rules } from "./interceptors/validate.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -34,6 +35,8 @@ export interface AdapterOptions {
   readonly service: string;
   readonly gate: Gate;
   readonly interceptors: Interceptor[];
+  /** The rules that requests are held to. */
+  readonly rules: Rules;
   readonly limits: TransportLimits;
 }
 
@@ -45,10 +48,15 @@ export function route(request: FastifyRequest, protocol: Call["protocol"] & stri
   return call;
 }
 
+/** Whether all of the answer is out. Node says of an HTTP/2 stream that was reset that it is finished, but not ended. */
+export function isAnswered({ writableEnded, writableFinished }: ServerResponse): boolean {
+  return writableEnded && writableFinished;
+}
+
 /** Runs `onGone` if the caller goes away before the answer is out. */
 export function whenCallerGone(response: ServerResponse, onGone: () => void): void {
   response.once("close", () => {
-    if (!response.writableFinished) onGone();
+    if (!isAnswered(response)) onGone();
   });
 }
 

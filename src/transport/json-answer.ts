@@ -8,26 +8,27 @@ export function sendJson(reply: FastifyReply, status: number, headers: Record<st
   const { raw } = reply;
   // The caller may be gone by now, and then there is nobody to answer.
   if (raw.destroyed || raw.headersSent) return;
-  const body = Buffer.from(json);
   raw.writeHead(status, {
     ...(reply.getHeaders() as Record<string, string>),
     ...headers,
     "content-type": "application/json",
-    "content-length": body.byteLength,
+    "content-length": Buffer.byteLength(json),
   });
-  raw.end(body);
+  // As text, which Node sends together with the headers; bytes would be a write of their own.
+  raw.end(json);
 }
 
-/** Sends a refusal as the JSON envelope and notes it on the call. */
+/** Sends a refusal as the JSON envelope, under its reason's status or another, and notes it on the call. */
 export function refuse(
   service: string,
   refusal: ServiceError,
   { call }: FastifyRequest,
   reply: FastifyReply,
   headers: Record<string, string> = {},
+  status: number = refusal.httpStatus,
 ): void {
   call.refusal = refusal;
   if (!reply.sent) reply.hijack();
   const envelope = toEnvelope(service, call.requestId, refusal);
-  sendJson(reply, refusal.httpStatus, { ...refusalHeaders(refusal), ...headers }, JSON.stringify(envelope));
+  sendJson(reply, status, { ...refusalHeaders(refusal), ...headers }, JSON.stringify(envelope));
 }

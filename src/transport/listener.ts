@@ -28,6 +28,8 @@ export interface ListenerOptions {
   readonly maxHeaderBytes: number;
   /** Answers a connection whose HTTP/1.1 cannot be parsed. */
   readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
+  /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`), which is handed over as it is. */
+  readonly onTunnel: (socket: Duplex) => void;
 }
 
 /** A listening socket and everything that came in through it. */
@@ -77,7 +79,7 @@ function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
     unused.add(socket);
     socket.on("close", () => unused.delete(socket));
   });
-  for (const event of ["request", "checkContinue"] as const)
+  for (const event of ["request", "checkContinue", "checkExpectation", "connect"] as const)
     h1.prependListener(event, ({ socket }) => unused.delete(socket));
   return unused;
 }
@@ -89,6 +91,7 @@ function createHttp1({
   idleTimeoutMs,
   maxHeaderBytes,
   onClientError,
+  onTunnel,
 }: ListenerOptions) {
   const server = http.createServer({
     headersTimeout: headersTimeoutMs,
@@ -103,6 +106,9 @@ function createHttp1({
   server.on("request", handler);
   // Without `100 Continue` until the gate has passed: a refusal costs no body.
   server.on("checkContinue", handler);
+  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
+  server.on("checkExpectation", handler);
+  server.on("connect", (_request, socket) => onTunnel(socket));
   server.on("clientError", onClientError);
   // Node arms the header and request timeouts on this event, which a server that never listens does not emit itself.
   server.emit("listening");
@@ -117,6 +123,12 @@ function createHttp2({ handler, maxHeaderBytes, idleTimeoutMs }: ListenerOptions
   });
   server.on("request", handler as never);
   server.on("checkContinue", handler as never);
+  server.on("checkExpectation", handler as never);
+  server.on("connect", (request: http2.Http2ServerRequest, response: http2.Http2ServerResponse) => {
+    // A tunnel has an authority and no path (RFC 9113 §8.5); routers need one.
+    request.url = "*";
+    handler(request as never, response as never);
+  });
   // A broken peer ends its own session and nothing else.
   server.on("sessionError", () => {});
   server.on("session", (session) => session.setTimeout(idleTimeoutMs, () => session.close()));

@@ -2,9 +2,12 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Answered } from "./server.ts";
 
+/** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
+const probes = /^Health\//;
+
 /**
- * One line and one count for every request. Paths that lead nowhere are not logged: they are the caller's text. What
- * the log has of a call comes from the credentials and the contract.
+ * One line and one count for every request; health probes are logged at `debug`. Paths that lead nowhere are not
+ * logged: they are the caller's text. What the log has of a call comes from the credentials and the contract.
  */
 export function reportAnswered(answered: Answered, logger: Logger, metrics: Metrics): void {
   const { call, status, durationMs } = answered;
@@ -30,5 +33,6 @@ export function reportAnswered(answered: Answered, logger: Logger, metrics: Metr
     logger.error({ ...fields, err: refusal.details.cause ?? refusal }, "request failed");
   else if (refusal !== undefined && refusal.httpStatus >= 500)
     logger.warn({ ...fields, err: refusal }, "request refused");
+  else if (probes.test(rpc)) logger.debug(fields, "request");
   else logger.info(fields, "request");
 }

@@ -2,14 +2,16 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
 import type { Call } from "./call.ts";
 import { registerStock } from "./connect/stock.ts";
+import { callerGone } from "./deadline.ts";
 import { edgeOf, headerValues } from "./edge.ts";
 import { toEnvelope, toServiceError } from "./errors.ts";
-import type { AdapterOptions } from "./exchange.ts";
+import { type AdapterOptions, isAnswered } from "./exchange.ts";
 import { isPlainUnaryGrpc, plainGrpcConstraint, registerGrpc } from "./grpc/adapter.ts";
 import { authorityProblem } from "./host.ts";
 import { refuse } from "./json-answer.ts";
@@ -26,7 +28,7 @@ export interface ServerOptions extends AdapterOptions {
   readonly pages?: readonly Page[];
   /** Services that need no credentials, and have no JSON routes. */
   readonly openServices?: readonly ServiceBinding[];
-  readonly listener: Omit<ListenerOptions, "handler" | "onClientError">;
+  readonly listener: Omit<ListenerOptions, "handler" | "onClientError" | "onTunnel">;
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Told of every request once its answer is out, or its caller gone. */
@@ -40,6 +42,7 @@ export interface Answered {
   /** Path without its query, which could carry anything. */
   readonly path: string;
   readonly httpVersion: string;
+  /** Of the answer; 499 where the caller was gone before all of it was out. */
   readonly status: number;
   readonly durationMs: number;
   readonly remoteAddress: string;
@@ -85,6 +88,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     ...options.listener,
     handler: (request, response) => app.routing(request, response),
     onClientError: (error, socket) => answerClientError(options, error, socket),
+    onTunnel: (socket) => answerTunnel(options, socket),
   });
   return {
     listen: listener.listen,
@@ -118,6 +122,8 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
     beginCall(request, reply, options);
     const problem = authorityProblem(request.raw);
     if (problem !== undefined) refuse(options.service, problem, request, reply);
+    else if (expectsMore(request.raw.headers.expect))
+      refuse(options.service, expectationFailed(), request, reply, {}, 417);
     // Before fastify looks at the content type, which comes after the route in the order of refusal.
     else if (request.is404) refuseRoute(options.service, allowed, request, reply);
     else done();
@@ -136,17 +142,20 @@ function beginCall(request: FastifyRequest, reply: FastifyReply, options: Server
   reply.header("x-request-id", requestId);
   reply.header("cache-control", "no-store");
   boundUnreadBody(raw, reply.raw);
-  reply.raw.once("close", () =>
+  reply.raw.once("close", () => {
+    const answered = isAnswered(reply.raw);
+    // Whatever the answer was going to be, nobody has all of it.
+    if (!answered) call.refusal ??= callerGone;
     onAnswered({
       call,
       method: edge.method,
       path: pathOf(edge.url),
       httpVersion: raw.httpVersion,
-      status: reply.raw.statusCode,
+      status: answered ? reply.raw.statusCode : callerGone.httpStatus,
       durationMs: clock.now() - call.receivedAtMs,
       remoteAddress: edge.remoteAddress,
-    }),
-  );
+    });
+  });
 }
 
 /** The caller's own request id, if it sent exactly one good one. */
@@ -178,7 +187,7 @@ function refuseRoute(
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  const allow = allowed.get(pathOf(request.edge.url));
+  const allow = request.edge.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.edge.url));
   if (allow === undefined) refuse(service, noRoute(), request, reply);
   else refuse(service, new ServiceError("method_not_allowed", `method must be ${allow}`), request, reply, { allow });
 }
@@ -205,30 +214,33 @@ function pathOf(url: string): string {
 }
 
 /** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */
-function answerClientError(
-  { service, clock, random }: ServerOptions,
-  error: NodeJS.ErrnoException,
-  socket: Duplex,
-): void {
-  if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  const requestId = newRequestId(clock, random);
+function answerClientError(options: ServerOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === "ECONNRESET") return void socket.destroy();
   const [status, refusal] = clientRefusal(error.code);
-  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
-  socket.end(
-    `HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n` +
-      `X-Request-Id: ${requestId}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
+  endWithRefusal(options, status, refusal, socket);
 }
 
-function clientRefusal(code: string | undefined): [string, ServiceError] {
-  const invalid = (rule: string, message: string) =>
-    new ServiceError("invalid_request", message, { violations: [{ field: "", rule, message }] });
-  switch (code) {
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return ["408 Request Timeout", new ServiceError("request_timeout", "request did not arrive in time")];
-    case "HPE_HEADER_OVERFLOW":
-      return ["431 Request Header Fields Too Large", invalid("http.headers", "request headers are too large")];
-    default:
-      return ["400 Bad Request", invalid("http", "request is not valid HTTP/1.1")];
-  }
+/** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
+function answerTunnel(options: ServerOptions, socket: Duplex): void {
+  socket.on("error", () => socket.destroy());
+  endWithRefusal(options, "405 Method Not Allowed", noTunnel(), socket, { Allow: tunnelAllow });
+}
+
+function endWithRefusal(
+  { service, clock, random }: ServerOptions,
+  status: string,
+  refusal: ServiceError,
+  socket: Duplex,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const requestId = newRequestId(clock, random);
+  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
+  endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, body);
+}
+
+/** Methods that some path has. */
+const tunnelAllow = "GET, HEAD, POST";
+
+function noTunnel(): ServiceError {
+  return new ServiceError("method_not_allowed", `method must be one of ${tunnelAllow}`);
 }

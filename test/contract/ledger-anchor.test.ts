@@ -215,3 +215,18 @@ test("the anchor survives the process, and the writer's store the machine", () =
   };
   expect([pragma("machine"), pragma("process")]).toEqual([2, 1]);
 });
+
+test("another origin is refused once there is a log, and its own is served again", async () => {
+  await ledger.close();
+  ledger = await place.open({ clock, random, originPrefix: "elsewhere.example" });
+  await ledger.close();
+  await open();
+  await append(1);
+  await ledger.close();
+  await expect(place.open({ clock, random, originPrefix: "elsewhere.example" })).rejects.toMatchObject({
+    ...refused,
+    message: expect.stringMatching(/^SVC_LEDGER_ORIGIN: .* under ledger\.example\/logs/),
+  });
+  await open();
+  await append(1);
+});

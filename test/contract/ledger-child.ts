@@ -1,7 +1,7 @@
 /**
  * A process that appends until it is stopped or done, for tests that kill it. Arguments: directory of the store, number of records.
  * Prints `tenant leafIndex recordId` for every record that was acknowledged, at once and unbuffered; retries
- * what the store refused, with a new record.
+ * what the store refused, with a new record. With a third argument `until-refused` it ends with 3 at the first refusal.
  */
 import { randomFillSync } from "node:crypto";
 import { writeSync } from "node:fs";
@@ -11,7 +11,7 @@ import type { RandomFill } from "../../src/base/ids.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, storeIn, tenant } from "./ledger-records.ts";
 
-const [directory = "", count = "0"] = process.argv.slice(2);
+const [directory = "", count = "0", until] = process.argv.slice(2);
 const callers = 32;
 const standardOutput = 1;
 
@@ -36,6 +36,9 @@ async function appendUntilDone(caller: number): Promise<void> {
     } catch (error) {
       if (!(error instanceof ServiceError) || error.reason !== "store_unavailable") throw error;
       remaining += 1;
+      if (until !== "until-refused") continue;
+      process.exitCode = 3;
+      remaining = 0;
     }
   }
 }

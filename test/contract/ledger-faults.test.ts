@@ -58,11 +58,18 @@ function appendThree(newcomer: TenantId): Promise<PromiseSettledResult<Appended>
   return Promise.allSettled(records.map((record) => ledger.append(record)));
 }
 
+/** Every leaf is in the search index, and nothing else is. */
+function expectIndexed(): void {
+  const leaves = (table: string) =>
+    place.query(`SELECT DISTINCT tenant_id, leaf_index FROM ${table} ORDER BY tenant_id, leaf_index`);
+  expect(leaves("search_terms")).toEqual(leaves("entries"));
+}
+
 /**
- * BEGIN; head, anchor, 2 entries, 2 openings, tile, advance; head, anchor, 2 entries, 2 openings, tile, open log;
- * COMMIT.
+ * BEGIN; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 3 terms, advance; head, anchor, 2 entries,
+ * 2 openings, tile, search key, search keys, a genesis of 2 terms and a record of 3, open log; COMMIT.
  */
-const commitOfThree = 18;
+const commitOfThree = 32;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);
@@ -100,6 +107,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
       await ledger.close();
       await open();
       await expectFound(acknowledged);
+      expectIndexed();
       await place.verify();
     });
   },

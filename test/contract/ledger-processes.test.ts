@@ -1,7 +1,8 @@
 /** Processes that share a store, and processes that are killed. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { dirname } from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -33,6 +34,22 @@ function startChild(records: number, onAcknowledged: (child: Child) => void = ()
   const process_ = spawn(process.execPath, [script, dirname(place.path), String(records)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
+  return watch(process_, onAcknowledged);
+}
+
+/** A child whose files cannot grow over `blocks` of the shell, half or a whole KiB each: as on a disk that is full. */
+function startLimitedChild(blocks: number): Child {
+  const script = new URL("./ledger-child.ts", import.meta.url).pathname;
+  const line = [process.execPath, script, dirname(place.path), "1000000", "until-refused"];
+  return watch(
+    spawn("sh", ["-c", `ulimit -f ${blocks}; exec "$0" "$@"`, ...line], { stdio: ["ignore", "pipe", "inherit"] }),
+  );
+}
+
+function watch(
+  process_: ChildProcessByStdio<null, Readable, null>,
+  onAcknowledged: (child: Child) => void = () => {},
+): Child {
   children.push(process_);
   const ended = new Promise<number | null>((resolve) => process_.once("close", resolve));
   const child: Child = { acknowledged: [], process: process_, ended };
@@ -79,4 +96,14 @@ test("a process that is killed under load loses nothing that it acknowledged", {
     acknowledged.push(...child.acknowledged);
     await expectStored(acknowledged);
   }
+});
+
+test("a disk that is full refuses what it cannot keep, and the next process goes on", { timeout: 60_000 }, async () => {
+  const limited = startLimitedChild(4_096);
+  expect(await limited.ended).toBe(3);
+  expect(limited.acknowledged.length).toBeGreaterThan(100);
+  await expectStored(limited.acknowledged);
+  const next = startChild(100);
+  expect(await next.ended).toBe(0);
+  await expectStored([...limited.acknowledged, ...next.acknowledged]);
 });

@@ -130,7 +130,7 @@ export async function writeClients(path: string, clients: readonly TestClient[])
     scopes,
     secret: await hashSecret(secret, (bytes) => randomFillSync(bytes)),
   }));
-  await writeFile(path, formatClientFile(await Promise.all(registered)));
+  await writeFile(path, formatClientFile(await Promise.all(registered)), { mode: 0o600 });
 }
 
 /** Starts it behind an ingress on this machine, whose `X-Forwarded-For` counts. */
@@ -141,7 +141,7 @@ export async function startSessionDeployment(
   const folder = await mkdtemp(join(tmpdir(), "svc-session-"));
   const [clientsPath, keyPath] = [join(folder, "clients.json"), join(folder, "session.key")];
   await writeClients(clientsPath, clients);
-  await writeFile(keyPath, newSessionKey().own);
+  await writeFile(keyPath, newSessionKey().own, { mode: 0o600 });
   const settings = {
     SVC_SESSION_CLIENTS: clientsPath,
     SVC_SESSION_KEY: keyPath,

@@ -238,6 +238,7 @@ describe.each([
       idleTimeoutMs: 5_000,
       maxHeaderBytes: 32 * 1024,
       onClientError: (_error, socket) => void socket.destroy(),
+      onTunnel: (socket) => void socket.destroy(),
     });
     const { port } = await listener.listen("127.0.0.1", 0);
     running.push({ stop: async () => void (await listener.close(0)) });

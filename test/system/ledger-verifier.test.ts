@@ -1,4 +1,4 @@
-/** Exported logs and receipts, checked by the Go project's packages for signed notes and transparency logs. */
+/** Exported logs, receipts and packs, checked by the Go project's packages for signed notes and transparency logs. */
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -61,7 +61,7 @@ function run(command: string, args: readonly string[], cwd?: string): Promise<{ 
   });
 }
 
-async function goVerify(kind: "log" | "receipt", path: string, key = vkey): Promise<Ran> {
+async function goVerify(kind: "log" | "receipt" | "pack", path: string, key = vkey): Promise<Ran> {
   const { code, out } = await run(verifier, [kind, path, key]);
   return { code, result: JSON.parse(out) };
 }
@@ -199,5 +199,32 @@ describe("receipts", () => {
     expect((await ours(swapped, vkey)).code).toBe(1);
     expect((await goVerify("receipt", written(first), otherKey)).code).toBe(1);
     expect((await ours(written(first), otherKey)).code).toBe(1);
+  });
+});
+
+describe("packs", () => {
+  const packed = async (...selection: readonly string[]) => {
+    const file = join(mkdtempSync(join(directory, "pack-")), "pack");
+    await cli("ledger", "pack", "--tenant", "alice", "--out", file, ...selection);
+    return file;
+  };
+
+  test("of everything and of one decision place every leaf in the log, there and here", async () => {
+    const everything = await packed("--to", "2100-01-01T00:00:00Z");
+    const decision = await packed("--decision", receipts[300]?.recordId as string);
+    for (const [file, leaves] of [
+      [everything, records + 1],
+      [decision, 2],
+    ] as const) {
+      expect(await goVerify("pack", file)).toMatchObject({ code: 0, result: { leaves, tree_size: records + 1 } });
+      expect(await cli("ledger", "pack", "verify", file, "--key", vkey)).toMatchObject({ code: 0 });
+    }
+  });
+
+  test("with a leaf that was changed are refused there and here", async () => {
+    const file = await packed("--decision", receipts[300]?.recordId as string);
+    writeFileSync(file, readFileSync(file, "utf8").replace("hmac-sha256:", "hmac-sha257:"));
+    expect((await goVerify("pack", file)).result.problem).toBe("the leaves do not lead to the checkpoint's root");
+    expect((await cli("ledger", "pack", "verify", file, "--key", vkey)).code).toBe(1);
   });
 });

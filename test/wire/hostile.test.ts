@@ -2,6 +2,7 @@
  * Input that nobody sends in good faith, against the service in a process of its own. Whatever comes, the service
  * neither fails (no answer is its own fault), nor ends, nor hangs, nor grows; and the next caller is served.
  */
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -611,8 +612,20 @@ describe("HTTP/1.1", () => {
     const connection = await h1Connect(service.url);
     connection.write(h1Request("CONNECT localhost:80", [authorization()]));
     const answer = await connection.next();
-    if (answer !== undefined) expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(refusedWith(answer)).toEqual({ status: 405, reason: "method_not_allowed" });
+    expect(answer?.headers.get("allow")).toBe("GET, HEAD, POST");
     await connection.closed;
+  });
+
+  test("an expectation that nobody defined fails, and an upgrade is passed over", async () => {
+    const one = (...headers: string[]) => h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", headers));
+    expect(refusedWith(await one("Expect: miracles"))).toEqual({ status: 417, reason: "invalid_request" });
+    const upgrade = ["Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA"];
+    for (const protocol of ["websocket", "h2c"])
+      expect(refusedWith(await one(`Upgrade: ${protocol}`, ...upgrade))).toEqual({
+        status: 401,
+        reason: "missing_token",
+      });
   });
 
   test("pipelined requests are answered in order", async () => {
@@ -737,6 +750,20 @@ describe("HTTP/2", () => {
     });
     expect(status).toBeLessThan(500);
     session.destroy();
+  });
+
+  test.each([
+    ["a tunnel", { ":method": "CONNECT", ":authority": "a:1" }, 405],
+    ["an expectation that nobody defined", { ":path": "/v1/sdk/whoami", expect: "miracles" }, 417],
+  ])("%s is refused in the envelope", async (_name, headers, status) => {
+    const session = await h2Connect(service.url);
+    const stream = session.request(headers, { endStream: true });
+    const answered = once(stream, "response");
+    const body = JSON.parse(Buffer.concat(await stream.toArray()).toString());
+    const [answer] = (await answered) as [Record<string, unknown>];
+    expect(answer[":status"]).toBe(status);
+    expect(body).toMatchObject({ status: "error", error: { request_id: answer["x-request-id"] } });
+    await h2Close(session);
   });
 
   test("callers that hang up in the middle of their calls", async () => {

@@ -1,6 +1,6 @@
 /** The life of the process: what it starts with, what it refuses to start with, and how it ends. */
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import http2, { type ClientHttp2Session } from "node:http2";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -106,11 +106,21 @@ describe("starting", () => {
     const { port } = holder.address() as net.AddressInfo;
     const service = spawn({ ...settings, [name]: `127.0.0.1:${port}` });
     expect(await service.ended).toEqual({ code: 1, signal: null });
-    expect(service.errors()).toContain("EADDRINUSE");
+    expect(service.errors()).toMatch(new RegExp(`^${name}: .*EADDRINUSE`));
     expect(service.errors()).toContain(String(port));
     expect(service.errors()).not.toMatch(/ {4}at /);
     await new Promise((resolve) => holder.close(resolve));
   });
+
+  test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])(
+    "is refused where the address of %s is not this machine's",
+    async (name) => {
+      const service = spawn({ ...settings, SVC_TRUSTED_PROXIES: "127.0.0.1", [name]: "192.0.2.1:0" });
+      expect(await service.ended).toEqual({ code: 1, signal: null });
+      expect(service.errors()).toMatch(new RegExp(`^${name}: .*EADDRNOTAVAIL`));
+      expect(service.errors()).not.toMatch(/ {4}at /);
+    },
+  );
 });
 
 describe("stopping", () => {
@@ -207,10 +217,23 @@ describe("over TLS", () => {
   const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
   const tlsSettings = () => ({
     SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
-    SVC_TLS_KEY: join(fixtures, "server.key.pem"),
+    SVC_TLS_KEY: ownKey(0o600),
   });
+  /** A checkout gives its files the mode that it likes; a key's is looked at. */
+  const ownKey = (mode: number) => {
+    const path = join(directory, "server.key.pem");
+    copyFileSync(join(fixtures, "server.key.pem"), path);
+    chmodSync(path, mode);
+    return path;
+  };
   // The certificate is made for tests; what is tested is the protocol that it is presented for.
   const insecure = { rejectUnauthorized: false };
+
+  test("is refused where others may read the key", async () => {
+    const service = spawn({ ...settings, ...tlsSettings(), SVC_TLS_KEY: ownKey(0o644) });
+    expect(await service.ended).toEqual({ code: 1, signal: null });
+    expect(service.errors()).toMatch(/^SVC_TLS_KEY: is a file of mode 0644/);
+  });
 
   test("one port speaks HTTP/2 and HTTP/1.1, as ALPN says, and plain HTTP/1.1 without it", async () => {
     const service = await start(tlsSettings());

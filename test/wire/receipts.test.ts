@@ -1,13 +1,17 @@
 /** Receipts as callers get them: they verify with the trusted key alone, on every protocol, and retries repeat them. */
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { answerDifferences } from "../../src/ledger/answer-check.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/note-keys.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
 
 let gateway: Gateway;
 let token: string;
@@ -59,6 +63,29 @@ describe.each(routes)("%s", (route) => {
     if (members[route] === "decision") expect(answer.body.decision.decision_id).toBe(receipt.record_id);
   });
 
+  test("an answer that says something else than its record is told from one that does not", async () => {
+    const { body, receipt } = await ask(route);
+    const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
+    if (record === undefined) throw new Error("no record");
+    expect(answerDifferences(body, record)).toEqual([]);
+    expect(answerDifferences(body[members[route]], record)).toEqual([]);
+    const holder = members[route];
+    const told = holder === "decision" ? "allow" : "accepted";
+    expect(answerDifferences({ ...body, [holder]: { ...body[holder], [told]: !body[holder][told] } }, record)).toEqual([
+      `${holder}.${told}`,
+    ]);
+    expect(answerDifferences({ ...body, [holder]: { receipt } }, record)).toContain(`${holder}.${told}`);
+    expect(answerDifferences({ ...body, caller: { ...body.caller, tenant_id: "tenant-b" } }, record)).toEqual([
+      "caller.tenant_id",
+    ]);
+    const summary = { ...body.request_summary, resource_id: "another" };
+    expect(answerDifferences({ ...body, request_summary: summary }, record)).toEqual(["request_summary.resource_id"]);
+    if (body.execution !== undefined) {
+      const execution = { ...body.execution, key_transport: { mode: "authorized_key_release" } };
+      expect(answerDifferences({ ...body, execution }, record)).toEqual(["execution.key_transport"]);
+    }
+  });
+
   test("is brief, or none, where the caller says so", async () => {
     const brief = given((await ask(route, { "x-svc-receipt": "brief" })).receipt);
     expect(Object.keys(brief)).toEqual(["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"]);
@@ -75,6 +102,32 @@ test.each(["", "Brief", "all", "brief, none"])("a receipt header of %j is refuse
   expect(body.error).toMatchObject({
     reason: "invalid_request",
     message: "header x-svc-receipt must be full, brief or none",
+  });
+});
+
+test("the command checks the answer too, and says so where it cannot", async () => {
+  const { body, receipt } = await ask("protection-plan");
+  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+  const vkey = key === undefined ? "" : formatVerifierKey(given(receipt).log_origin, key.publicKey);
+  const verify = async (content: unknown) => {
+    const file = join(gateway.dataDir, "answer.json");
+    writeFileSync(file, JSON.stringify(content));
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["ledger", "receipt", "verify", file, "--key", vkey], terminal);
+    return written;
+  };
+  expect(await verify(body)).toMatchObject({ code: 0, out: expect.stringContaining("the answer says the same") });
+  expect(await verify(receipt)).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("only the receipt was checked"),
+  });
+  const doctored = { ...body, decision: { ...body.decision, allow: !body.decision.allow, policy_revision: "x" } };
+  expect(await verify(doctored)).toEqual({
+    code: 1,
+    out: "",
+    err:
+      "the answer's decision.allow is not what its record says\n" +
+      "the answer's decision.policy_revision is not what its record says\n",
   });
 });
 

@@ -1,9 +1,8 @@
 /** Makes a key the one that signs the logs of a store. */
 import type { Clock } from "../../base/clock.ts";
-import { newRecordId, type PrincipalId, type RandomFill, type RequestId, type TenantId } from "../../base/ids.ts";
-import type { AppendedRecord } from "../../ledger/record.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { rotationRecord } from "../../ledger/rotation.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
-import { formatBase64 } from "../../ledger/text-forms.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import type { SqliteConnection } from "./connection.ts";
 import { LogRows } from "./log-rows.ts";
@@ -31,24 +30,7 @@ export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, adm
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId } of [...new LogRows(connection).heads()]) {
-    const records = [JSON.stringify(rotation(tenantId, admission))];
+    const records = [JSON.stringify(rotationRecord(tenantId, { current, previous, clock, random }))];
     writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
   }
-}
-
-function rotation(tenantId: TenantId, { current, previous, clock, random }: Admission): AppendedRecord {
-  const recordId = newRecordId(clock, random);
-  return {
-    kind: "key_rotation",
-    recordId,
-    tenantId,
-    requestId: recordId as string as RequestId,
-    caller: { principal_id: "operator" as PrincipalId, subject: "operator", auth_source: "operator" },
-    route: "keys rotate",
-    request: {},
-    outcome: {
-      public_key: formatBase64(current),
-      ...(previous !== undefined && { previous_public_key: formatBase64(previous) }),
-    },
-  };
 }

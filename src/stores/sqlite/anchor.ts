@@ -1,9 +1,9 @@
 /** The anchor of an embedded store: a small file of its own, beside the store or wherever the operator puts it. */
-import type { TenantId } from "../../base/ids.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AnchoredLog } from "../../ledger/anchor.ts";
 import type { LogState } from "../../ledger/store.ts";
+import { IncompatibleStoreError } from "../errors.ts";
 import type { openConnection as OpenConnection, SqliteConnection, SqliteStatement } from "./connection.ts";
-import { IncompatibleStoreError } from "./errors.ts";
 import { createDatabaseFile } from "./files.ts";
 import { inTransaction } from "./transaction.ts";
 
@@ -24,6 +24,21 @@ const schema = `
   ) STRICT;
   PRAGMA application_id = ${applicationId};
 `;
+
+/** Came later: an anchor gets it with the first erasure that is noted. */
+const erasuresSchema = `
+  CREATE TABLE IF NOT EXISTS erased_records (
+    tenant_id TEXT NOT NULL,
+    record_id TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, record_id)
+  ) STRICT, WITHOUT ROWID;
+`;
+
+/** A record that was erased. */
+export interface ErasureNote {
+  readonly tenantId: TenantId;
+  readonly recordId: RecordId;
+}
 
 /**
  * Several processes may share one anchor. A commit survives the process, not always the machine: an anchor that lost
@@ -76,6 +91,25 @@ export class SqliteAnchor {
       this.#connection.prepare("INSERT INTO anchored_store (singleton, store_id) VALUES (1, ?)").run(storeId);
       for (const { tenantId, origin, size, root } of logs) this.#advance.run(tenantId, origin, size, root);
     });
+  }
+
+  /** Notes committed erasures: an older copy of the store does not bring back what they erased. */
+  noteErasures(erasures: Iterable<ErasureNote>): void {
+    inTransaction(this.#connection, () => {
+      this.#connection.exec(erasuresSchema);
+      const note = this.#connection.prepare(
+        "INSERT INTO erased_records (tenant_id, record_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
+      );
+      for (const { tenantId, recordId } of erasures) note.run(tenantId, recordId);
+    });
+  }
+
+  /** Every erasure that was noted, by tenant. */
+  *erasures(): Generator<ErasureNote> {
+    const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
+    if (table === undefined) return;
+    const rows = this.#connection.prepare("SELECT * FROM erased_records ORDER BY tenant_id, record_id").iterate();
+    for (const row of rows) yield { tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId };
   }
 
   /** Makes a small write. */

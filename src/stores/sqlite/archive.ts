@@ -2,12 +2,15 @@
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AnchorFinding, StoreArchive } from "../../ledger/archive.ts";
 import type { AuditedLog, StoredEntry } from "../../ledger/audit.ts";
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import { logNameOf } from "../../ledger/log-name.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
 import type { LogState } from "../../ledger/store.ts";
 import type { TileName } from "../../ledger/tiles.ts";
 import { advanceAnchor, readAnchorProblems } from "./anchor-problems.ts";
 import { openConnection, type SqliteConnection, type SqliteStatement } from "./connection.ts";
+import { readCosignatures } from "./cosignatures.ts";
 import { describeFailure, toError } from "./errors.ts";
 import { LogRows } from "./log-rows.ts";
 import { SqliteReader } from "./reader.ts";
@@ -55,6 +58,10 @@ export class SqliteArchive implements StoreArchive {
     return attempt(() => this.#reader.policyRevision(revision));
   }
 
+  search(query: SearchQuery): Promise<SearchPage> {
+    return attempt(() => this.#reader.records.search(query));
+  }
+
   logs(): Promise<readonly LogState[]> {
     return attempt(() => this.#reader.logs.logs());
   }
@@ -81,6 +88,10 @@ export class SqliteArchive implements StoreArchive {
 
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
     return attempt(() => this.#reader.logs.tile(logNameOf(head.origin), tile));
+  }
+
+  cosignatures(): Promise<readonly KeptCosignature[]> {
+    return attempt(() => readCosignatures(this.#connection));
   }
 
   signingKeys(): Promise<readonly Uint8Array[]> {

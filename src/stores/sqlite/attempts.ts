@@ -1,24 +1,7 @@
 /** Attempts in fixed windows of time, in the writer's thread. */
-import type { TenantId } from "../../base/ids.ts";
+import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { ExpiredRows } from "./expired-rows.ts";
-
-/** So many attempts in a window, which begins with the first of them. */
-export interface AttemptLimit {
-  /** Undefined where the counter belongs to no tenant. */
-  readonly tenantId: TenantId | undefined;
-  /** Names what is counted: 1 to 64 characters. */
-  readonly counter: string;
-  readonly maximum: number;
-  readonly windowMs: number;
-}
-
-/** A limit under which no attempt is let through now. */
-export interface ReachedLimit {
-  readonly counter: string;
-  /** Milliseconds until its window ends. */
-  readonly waitMs: number;
-}
 
 export class Attempts {
   readonly #find: SqliteStatement;

@@ -5,8 +5,8 @@ import { RightEdge } from "../../ledger/right-edge.ts";
 import { open } from "../../ledger/sealing.ts";
 import { tileWidth } from "../../ledger/tiles.ts";
 import { leafHash } from "../../ledger/tree.ts";
+import { IncompatibleStoreError } from "../errors.ts";
 import type { SqliteConnection } from "./connection.ts";
-import { IncompatibleStoreError } from "./errors.ts";
 import { TileWriter } from "./tile-writer.ts";
 
 /**

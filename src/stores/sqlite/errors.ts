@@ -1,12 +1,14 @@
 /** What an SQLite error means for who waits. */
-import { ServiceError } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/store.ts";
+import { DamagedError, damaged, unavailable } from "../errors.ts";
 
 // Primary result codes, https://sqlite.org/rescode.html
 const busy = 5;
 const tooBig = 18;
 const constraint = 19;
 const mismatch = 20;
+/** Extended code: a trigger refused, which only those of a sealed store do. */
+const refusedByTrigger = 19 | (7 << 8);
 
 /** Why a call on the store failed, as it crosses from the worker. */
 export interface StoreFailure {
@@ -19,16 +21,6 @@ export interface StoreFailure {
   readonly message: string;
 }
 
-/** Stored bytes that do not verify. */
-export class DamagedError extends Error {
-  override readonly name = "DamagedError";
-}
-
-/** The file cannot be used by this program as it is; its message tells the operator why. */
-export class IncompatibleStoreError extends Error {
-  override readonly name = "IncompatibleStoreError";
-}
-
 /** Classifies anything thrown while a call was served. */
 export function describeFailure(error: unknown): StoreFailure {
   const message = error instanceof Error ? error.message : String(error);
@@ -36,6 +28,7 @@ export function describeFailure(error: unknown): StoreFailure {
   if (error instanceof UnsoundLogError) return { kind: "unsound", message };
   if (error instanceof UnstorableError) return { kind: "data", message };
   const code = primaryCode(error);
+  if (extendedCode(error) === refusedByTrigger) return { kind: "store", message };
   if (code === tooBig || code === constraint || code === mismatch) return { kind: "data", message };
   return { kind: "store", message };
 }
@@ -49,21 +42,18 @@ export function isBusy(error: unknown): boolean {
 export function toError({ kind, message }: StoreFailure): Error {
   if (kind === "data") return new UnstorableError(message);
   if (kind === "unsound") return new UnsoundLogError(message);
-  if (kind === "damaged")
-    return new ServiceError("internal", "The stored record is damaged.", { cause: new Error(message) });
+  if (kind === "damaged") return damaged(new Error(message));
   return unavailable(message);
 }
 
-/** `store_unavailable`, with the cause for the log. */
-export function unavailable(cause: string): ServiceError {
-  return new ServiceError("store_unavailable", "The record store is not available.", {
-    retryAfterSeconds: 1,
-    cause: new Error(cause),
-  });
+/** The low byte of the extended result code is the primary one. */
+function primaryCode(error: unknown): number | undefined {
+  const code = extendedCode(error);
+  return code === undefined ? undefined : code & 0xff;
 }
 
-/** `errcode` of node:sqlite is the extended result code; its low byte is the primary one. */
-function primaryCode(error: unknown): number | undefined {
+/** What node:sqlite gives as `errcode`. */
+function extendedCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !("errcode" in error) || typeof error.errcode !== "number") return undefined;
-  return error.errcode & 0xff;
+  return error.errcode;
 }

@@ -3,9 +3,9 @@ import type { LogName } from "../../ledger/log-name.ts";
 import type { LogState } from "../../ledger/store.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../ledger/tiles.ts";
 import { type Hash, hashBytes } from "../../ledger/tree.ts";
+import { DamagedError } from "../errors.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
-import { DamagedError } from "./errors.ts";
-import { LogRows } from "./log-rows.ts";
+import { LogRows, type StoredHead } from "./log-rows.ts";
 
 export class LogReader {
   readonly #rows: LogRows;
@@ -19,7 +19,13 @@ export class LogReader {
   }
 
   logs(): readonly LogState[] {
-    return [...this.#rows.heads()].map(({ tenantId, origin, size, root }) => ({ tenantId, origin, size, root }));
+    return [...this.#rows.heads()].map(stateOf);
+  }
+
+  /** The newest state of a log by its name. */
+  log(name: LogName): LogState | undefined {
+    const head = this.#rows.headByName(name);
+    return head && stateOf(head);
   }
 
   /** Undefined for a tile that the log has not reached. Throws `DamagedError` for one that it must have and has not. */
@@ -50,4 +56,8 @@ export class LogReader {
     const leaves = [...this.#leaves.iterate(tenantId, first, first + width)].map(({ leaf }) => leaf as Uint8Array);
     return leaves.length === width ? encodeEntries(leaves) : undefined;
   }
+}
+
+function stateOf({ tenantId, origin, size, root }: StoredHead): LogState {
+  return { tenantId, origin, size, root };
 }

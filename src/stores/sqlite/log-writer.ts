@@ -1,25 +1,26 @@
 /** Appends one tenant's batch to its log, inside a transaction that the caller holds. */
 import type { TenantId } from "../../base/ids.ts";
 import { anchorProblem } from "../../ledger/anchor.ts";
-import { placeRecord } from "../../ledger/placing.ts";
+import { type BatchPlan, planBatch, readBatch } from "../../ledger/batch-plan.ts";
+import { Edges, loadEdge } from "../../ledger/edges.ts";
+import { placeAll } from "../../ledger/placing.ts";
 import type { AppendedRecord } from "../../ledger/record.ts";
 import { RightEdge } from "../../ledger/right-edge.ts";
+import { indexedRecords } from "../../ledger/search-terms.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/sequence.ts";
 import {
   type BatchPlace,
   type LogState,
-  type PlacedRecord,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
 } from "../../ledger/store.ts";
-import { type Hash, leafHash, type Tree } from "../../ledger/tree.ts";
+import { leafHash } from "../../ledger/tree.ts";
 import type { SqliteAnchor } from "./anchor.ts";
-import { type BatchPlan, planBatch } from "./batch-plan.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
-import { Edges } from "./edges.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { LogRows, type StoredHead } from "./log-rows.ts";
+import { SearchWriter } from "./search-writer.ts";
 import { TileWriter } from "./tile-writer.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */
@@ -41,9 +42,10 @@ export class LogWriter {
   readonly #rows: LogRows;
   readonly #anchor: SqliteAnchor;
   readonly #originPrefix: string;
-  readonly #edges: Edges;
+  readonly #edges = new Edges();
   readonly #kept: KeptAnswers;
   readonly #tiles: TileWriter;
+  readonly #search: SearchWriter;
   readonly #openLog: SqliteStatement;
   readonly #advanceHead: SqliteStatement;
   readonly #entry: SqliteStatement;
@@ -53,9 +55,9 @@ export class LogWriter {
     this.#rows = new LogRows(connection);
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
-    this.#edges = new Edges(this.#rows);
     this.#kept = new KeptAnswers(connection, this.#rows);
     this.#tiles = new TileWriter(connection);
+    this.#search = new SearchWriter(connection);
     this.#openLog = connection.prepare(
       "INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, tenant_id) VALUES (?, ?, ?, ?, ?)",
     );
@@ -83,10 +85,10 @@ export class LogWriter {
   append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
     const head = this.#rows.headOfTenant(tenantId);
     this.#refuseUnsound(tenantId, head);
-    const plan = planBatch(records, (idempotency) => this.#kept.find(tenantId, idempotency));
+    const plan = planBatch(readBatch(records), (idempotency) => this.#kept.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
       return { place: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
-    const edge = head === undefined ? new RightEdge() : this.#edges.take(head);
+    const edge = head === undefined ? new RightEdge() : (this.#edges.take(head) ?? this.#loadEdge(head));
     const sequenced = this.#sequence(head, plan.fresh, nowMs, seed);
     for (const entry of sequenced.entries) this.#insert(tenantId, entry, edge);
     const tree = edge.tree();
@@ -94,9 +96,14 @@ export class LogWriter {
     const placed = placeAll(sequenced, tree, log);
     this.#tiles.write(tenantId, edge.takeTouched());
     this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
+    this.#index(tenantId, plan, sequenced);
     this.#moveHead(head, sequenced, log);
     const place = { log: log.origin, results: plan.results(placed) };
     return { place, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
+  }
+
+  #loadEdge(head: StoredHead): RightEdge {
+    return loadEdge(head, (level, index) => this.#rows.tile(head.tenantId, level, index));
   }
 
   #refuseUnsound(tenantId: TenantId, log: StoredHead | undefined): void {
@@ -138,6 +145,12 @@ export class LogWriter {
     });
   }
 
+  #index(tenantId: TenantId, { fresh }: BatchPlan, sequenced: Sequenced): void {
+    const { searchKey } = sequenced;
+    if (searchKey !== undefined) this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0);
+    this.#search.add(tenantId, indexedRecords(sequenced, fresh));
+  }
+
   #moveHead(head: StoredHead | undefined, { head: next }: Sequenced, { tenantId, origin, size, root }: LogState): void {
     if (head === undefined) {
       this.#openLog.run(origin, size, root, next.lastRecordedAtMs, tenantId);
@@ -146,14 +159,6 @@ export class LogWriter {
     const { changes } = this.#advanceHead.run(size, root, next.lastRecordedAtMs, tenantId, head.size, head.root);
     if (Number(changes) !== 1) throw new Error("The head of the log was moved by another writer.");
   }
-}
-
-/** The batch's own records, without the genesis. */
-function placeAll({ entries, firstLeafIndex, recordedAt }: Sequenced, tree: Tree, log: LogState): PlacedRecord[] {
-  const stored: { readonly size: number; readonly root: Hash } = { size: log.size, root: log.root };
-  return entries
-    .filter(({ leafIndex }) => leafIndex >= firstLeafIndex)
-    .map((entry) => placeRecord({ ...entry, recordedAt }, tree, stored));
 }
 
 /** A root that cannot be computed is a problem of the log like any other. */

@@ -1,9 +1,10 @@
 /** Brings a database file to this program's schema. */
 import type { RandomFill } from "../../base/ids.ts";
+import { IncompatibleStoreError } from "../errors.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
-import { IncompatibleStoreError } from "./errors.ts";
 import { createDatabaseFile } from "./files.ts";
 import { applicationId, type Migration, migrations } from "./schema.ts";
+import { requireUnsealed } from "./seal.ts";
 
 /** How to migrate. */
 export interface MigrateOptions {
@@ -18,7 +19,7 @@ export interface MigrateOptions {
 /**
  * Creates the file and its directory where they are missing, and applies what is missing of the schema, all or
  * nothing. Safe when several processes start at once: they take turns. Throws `IncompatibleStoreError` when the file
- * is another program's, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
+ * is another program's, is sealed, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
  * cannot be opened. Returns the names of the migrations that were applied.
  */
 export function migrateSqlite(options: MigrateOptions): readonly string[] {
@@ -27,6 +28,7 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   const looking = openConnection({ ...options, readOnly: true });
   try {
     readCompatibleVersion(looking, options);
+    requireUnsealed(looking, options.path);
   } finally {
     looking.close();
   }
@@ -41,8 +43,23 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
   }
 }
 
+/**
+ * Throws `IncompatibleStoreError` where the file has not this very schema: for those who write beside a service, which
+ * would be in the way of a migration.
+ */
+export function requireNewestSchema(connection: SqliteConnection, path: string): void {
+  const version = readCompatibleVersion(connection, { path });
+  if (version < migrations.length)
+    throw new IncompatibleStoreError(
+      `${path} has schema version ${version}, and this program needs ${migrations.length}: run \`migrate\` first.`,
+    );
+}
+
 /** Returns the file's schema version; 0 when it is empty. */
-function readCompatibleVersion(connection: SqliteConnection, options: MigrateOptions): number {
+function readCompatibleVersion(
+  connection: SqliteConnection,
+  options: Pick<MigrateOptions, "path" | "migrations">,
+): number {
   const latest = (options.migrations ?? migrations).length;
   const version = readPragma(connection, "user_version");
   const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
@@ -64,7 +81,7 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
   if (missing.length === 0) return [];
   for (const { sql, fill } of missing) {
     connection.exec(sql);
-    fill?.(connection);
+    fill?.(connection, options.random);
   }
   connection.exec(`PRAGMA user_version = ${known.length}; PRAGMA application_id = ${applicationId}`);
   const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");

@@ -4,6 +4,8 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
 import { StoredLedger } from "../../ledger/ledger.ts";
+import { requireOriginPrefix } from "../../ledger/log-name.ts";
+import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { LogSigner } from "../../ledger/signer.ts";
 import type { StorePlace } from "./place.ts";
 import { prepareStore } from "./prepare.ts";
@@ -20,6 +22,8 @@ export interface SqliteLedgerOptions extends StorePlace {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly logger?: StoreLogger;
+  /** Makes an anchor besides the file, such as witnesses. */
+  readonly openAnchor?: OpenSharedAnchor | undefined;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
   readonly limits?: Partial<AppenderLimits>;
   /** How long a write waits for another process on the same file. Default 1,000 ms, so that readiness tells in time. */
@@ -41,9 +45,6 @@ const defaultBusyTimeoutMs = 1_000;
 /** Starting may wait longer than serving: another process may be migrating. */
 const migrationBusyTimeoutMs = 10_000;
 
-/** A log's origin is the key name of its signed notes (C2SP signed-note): no spaces, no plus sign. */
-const originPrefixPattern = /^[^\s+/]([^\s+]*[^\s+/])?$/u;
-
 /** What an embedded deployment keeps in its one file. */
 export interface SqliteStores {
   readonly ledger: StoredLedger;
@@ -62,13 +63,12 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<St
  */
 export async function openSqliteStores(options: SqliteLedgerOptions): Promise<SqliteStores> {
   const { originPrefix, clock, random, logger } = options;
-  if (!originPrefixPattern.test(originPrefix)) {
-    throw new RangeError("The ledger's origin is one or more segments without spaces and plus signs.");
-  }
+  requireOriginPrefix(originPrefix);
   const path = resolve(options.path);
   const anchorPath = resolve(options.anchorPath);
   const keyPath = resolve(options.keyPath);
-  const keys = prepareStore({ path, anchorPath, keyPath, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const place = { path, anchorPath, keyPath };
+  const keys = prepareStore({ ...place, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
   const store = await SqliteStore.start({
     data: {
       path,
@@ -83,6 +83,11 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
     random,
     logger,
   });
-  const ledger = new StoredLedger(store, new LogSigner(keys), { ...defaultAppenderLimits, ...options.limits });
+  const signer = new LogSigner(keys);
+  const anchor = await options.openAnchor?.(store, signer).catch(async (error: unknown) => {
+    await store.close();
+    throw error;
+  });
+  const ledger = new StoredLedger(store, signer, { ...defaultAppenderLimits, ...options.limits }, anchor);
   return { ledger, shared: store };
 }

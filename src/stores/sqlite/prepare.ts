@@ -2,21 +2,24 @@
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { anchorProblem } from "../../ledger/anchor.ts";
-import { signingKeyOf } from "../../ledger/note-keys.ts";
+import { originPrefixProblem } from "../../ledger/log-name.ts";
 import { sameHash } from "../../ledger/tree.ts";
-import { isFileError } from "../file-errors.ts";
-import { createKeyFile, readKeyFile, type SigningKeys } from "../key-file.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
 import { admitKey } from "./admit-key.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
-import { IncompatibleStoreError } from "./errors.ts";
 import { LogRows } from "./log-rows.ts";
 import { migrateSqlite } from "./migrate.ts";
+import { overwriteDeleted } from "./overwrite.ts";
 import type { StorePlace } from "./place.ts";
+import { eraseReturned, noteErasures } from "./reapply-erasures.ts";
 import { readStoreId } from "./store-identity.ts";
 import { inTransaction } from "./transaction.ts";
 
 export interface PrepareOptions extends StorePlace {
+  /** Under which new logs would be opened. */
+  readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;
   /** How long to wait for another process that prepares the same store. Milliseconds. */
@@ -24,8 +27,8 @@ export interface PrepareOptions extends StorePlace {
 }
 
 /**
- * Brings the store to this program's schema, checks every log against the anchor, and loads the keys; a key is made
- * only where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError`
+ * Brings the store to this program's schema, checks every log against the anchor, loads the keys, and erases again what
+ * a backup brought back; a key is made only where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError`
  * naming all that does not hold: then nothing may be signed.
  */
 export function prepareStore(options: PrepareOptions): SigningKeys {
@@ -36,12 +39,16 @@ export function prepareStore(options: PrepareOptions): SigningKeys {
   try {
     const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
     try {
-      const keys = inTransaction(connection, () => {
+      const { keys, returned } = inTransaction(connection, () => {
         checkAnchor(connection, anchor, anchorPath);
-        return admitKeys(connection, anchor, options);
+        checkOriginPrefix(connection, options.originPrefix);
+        const keys = admitKeys(connection, anchor, options);
+        return { keys, returned: eraseReturned(connection, anchor, options) };
       });
-      // A rotation has moved the heads.
+      // A rotation has moved the heads, and so have erasures.
       anchor.advance([...new LogRows(connection).heads()]);
+      noteErasures(connection, anchor);
+      if (returned) overwriteDeleted(connection, busyTimeoutMs);
       return keys;
     } finally {
       anchor.close();
@@ -59,7 +66,7 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
     if (connection.prepare("SELECT anchored FROM store").get()?.anchored === 1) {
       throw new IncompatibleStoreError(
         `${anchorPath} is new, but this store had an anchor: without it nobody can tell whether the store is an older ` +
-          "copy. Put the anchor back, or set SVC_ANCHOR to it.",
+          "copy. Put the anchor back, or set SVC_ANCHOR to it; where it is lost, see `ledger anchor adopt`.",
       );
     }
     anchor.adopt(storeId, [...rows.heads()]);
@@ -75,6 +82,12 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
     );
   // An anchor that outlived the flag: the store was put back to a copy from before it, and every log agrees.
   connection.exec("UPDATE store SET anchored = 1");
+}
+
+function checkOriginPrefix(connection: SqliteConnection, prefix: string): void {
+  const origins = new LogRows(connection).heads().map(({ origin }) => origin);
+  const problem = originPrefixProblem(origins, prefix);
+  if (problem !== undefined) throw new IncompatibleStoreError(problem);
 }
 
 function logProblem(
@@ -111,16 +124,4 @@ function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: 
     throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
   admitKey(connection, anchor, { current: current.publicKey, previous, ...options });
   return keys;
-}
-
-/** Another process, for another store, may make the same file meanwhile: then its keys are the ones. */
-function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
-  const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
-  try {
-    createKeyFile(keyPath, keys);
-    return keys;
-  } catch (error) {
-    if (isFileError(error, ["EEXIST"])) return readKeyFile(keyPath);
-    throw error;
-  }
 }

@@ -1,19 +1,7 @@
 /** The proofs that callers have used, in the writer's thread. */
-import type { TenantId } from "../../base/ids.ts";
+import type { ProofRow } from "../proof-batches.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { ExpiredRows } from "./expired-rows.ts";
-
-/** One proof, under the tenant of the caller that used it. */
-export interface ProofUse {
-  readonly tenantId: TenantId;
-  /** Names the proof: 43 characters. */
-  readonly proof: string;
-}
-
-export interface ProofRow extends ProofUse {
-  /** Milliseconds since the Unix epoch from which on the use may be forgotten. */
-  readonly expiresAtMs: number;
-}
 
 export class ProofUses {
   readonly #insert: SqliteStatement;

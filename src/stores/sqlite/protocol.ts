@@ -1,11 +1,13 @@
 /** What passes between the store and its two threads. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { LogName } from "../../ledger/log-name.ts";
+import type { SearchQuery } from "../../ledger/search.ts";
 import type { TileName } from "../../ledger/tiles.ts";
-import type { AttemptLimit } from "./attempts.ts";
+import type { AttemptLimit } from "../attempt-limits.ts";
+import type { ProofRow } from "../proof-batches.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { SeededBatch } from "./log-writer.ts";
-import type { ProofRow } from "./proof-uses.ts";
 
 /** What a thread is started with. */
 export interface WorkerData {
@@ -27,7 +29,11 @@ export type WorkerRequest =
   /** Makes sure that the thread can do its work now: the writer writes, the reader reads. */
   | { readonly call: "probe"; readonly nowMs: number }
   | { readonly call: "head"; readonly name: LogName }
+  | { readonly call: "cosignatures" }
+  | { readonly call: "keepCosignatures"; readonly cosignatures: readonly KeptCosignature[] }
+  | { readonly call: "search"; readonly query: SearchQuery }
   | { readonly call: "logs" }
+  | { readonly call: "log"; readonly name: LogName }
   | { readonly call: "tile"; readonly name: LogName; readonly tile: TileName }
   | { readonly call: "consistencyProof"; readonly name: LogName; readonly first: number; readonly second: number }
   | { readonly call: "find"; readonly tenantId: TenantId; readonly recordId: RecordId }

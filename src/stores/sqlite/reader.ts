@@ -1,11 +1,12 @@
 /** All that reads records back: in the reader's thread, on a connection that cannot write. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import { parseLeaf } from "../../ledger/leaf.ts";
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
-import { open } from "../../ledger/sealing.ts";
+import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
-import { DamagedError } from "./errors.ts";
+import { readCosignatures } from "./cosignatures.ts";
 import { LogReader } from "./log-reader.ts";
+import { SearchReader } from "./search-reader.ts";
 
 export class SqliteReader {
   readonly #connection: SqliteConnection;
@@ -13,11 +14,13 @@ export class SqliteReader {
   readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
   readonly logs: LogReader;
+  readonly records: SearchReader;
 
   /** The connection becomes the reader's: it is closed with it. */
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
     this.logs = new LogReader(connection);
+    this.records = new SearchReader(connection);
     // One statement is one snapshot: an erasure in between cannot show half of itself.
     this.#find = connection.prepare(
       `SELECT leaf, sealed, opening
@@ -33,18 +36,17 @@ export class SqliteReader {
     const row = this.#find.get(tenantId, recordId);
     if (row === undefined) return "unknown";
     if (row.opening === null) return "erased";
-    try {
-      const { commitment } = parseLeaf(row.leaf as Uint8Array);
-      const record = open(row.sealed as Uint8Array, row.opening as Uint8Array, commitment);
-      return JSON.parse(Buffer.from(record).toString("utf8")) as StoredRecord;
-    } catch (cause) {
-      throw new DamagedError(`The record ${recordId} does not verify.`, { cause });
-    }
+    const [leaf, sealed, opening] = [row.leaf, row.sealed, row.opening] as [Uint8Array, Uint8Array, Uint8Array];
+    return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
   }
 
   /** Text that was kept of a policy revision. */
   policyRevision(revision: string): string | undefined {
     return this.#policyRevision.get(revision)?.content as string | undefined;
+  }
+
+  cosignatures(): readonly KeptCosignature[] {
+    return readCosignatures(this.#connection);
   }
 
   /** Throws when the file cannot be read. */

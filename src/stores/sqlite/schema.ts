@@ -1,6 +1,8 @@
 /** The schema as it grew. Forward only: a migration that was released is never changed, another is added. */
+import type { RandomFill } from "../../base/ids.ts";
 import { buildTiles } from "./build-tiles.ts";
 import type { SqliteConnection } from "./connection.ts";
+import { buildSearch } from "./search-fill.ts";
 
 /** Marks the file as ours (`PRAGMA application_id`), so that another program's database is never written to. */
 export const applicationId = 0x53_50_41_31;
@@ -10,7 +12,7 @@ export interface Migration {
   readonly name: string;
   readonly sql: string;
   /** Runs after the SQL, in the same transaction: what SQL cannot compute. Throws where the data is not sound. */
-  readonly fill?: (connection: SqliteConnection) => void;
+  readonly fill?: (connection: SqliteConnection, random: RandomFill) => void;
 }
 
 /**
@@ -119,6 +121,84 @@ export const migrations: readonly Migration[] = [
         PRIMARY KEY (tenant_id, counter)
       ) STRICT, WITHOUT ROWID;
       CREATE INDEX attempts_by_expiry ON attempts (window_ends_at_ms);
+    `,
+  },
+  {
+    name: "search",
+    sql: `
+      -- Keys of the search indexes of a log: of the one that serves and, while it is built anew, of its successor. They
+      -- stand apart like openings, because who has both key and terms can try which values were recorded.
+      CREATE TABLE search_keys (
+        tenant_id TEXT NOT NULL,
+        generation INTEGER NOT NULL CHECK (generation > 0),
+        key BLOB NOT NULL CHECK (length(key) = 32),
+        -- Leaves from filled_to up to and without fill_end are not indexed yet; all others are.
+        filled_to INTEGER NOT NULL CHECK (filled_to >= 0),
+        fill_end INTEGER NOT NULL CHECK (fill_end >= filled_to),
+        PRIMARY KEY (tenant_id, generation)
+      ) STRICT, WITHOUT ROWID;
+
+      -- What the records of a block, which is 1,024 leaves, are found by. Stored terms look random: block by block, an
+      -- append touches a few pages that are at hand, and an erasure finds its rows without knowing what they stand for.
+      CREATE TABLE search_terms (
+        tenant_id TEXT NOT NULL,
+        block INTEGER NOT NULL CHECK (block = leaf_index / 1024),
+        generation INTEGER NOT NULL,
+        term BLOB NOT NULL CHECK (length(term) = 16),
+        leaf_index INTEGER NOT NULL,
+        PRIMARY KEY (tenant_id, block, generation, term, leaf_index)
+      ) STRICT, WITHOUT ROWID;
+    `,
+    fill: buildSearch,
+  },
+  {
+    name: "cosignatures",
+    sql: `
+      -- Signature lines of witnesses: for each log the newest of each.
+      CREATE TABLE cosignatures (
+        tenant_id TEXT NOT NULL,
+        witness TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        size INTEGER NOT NULL CHECK (size > 0),
+        root BLOB NOT NULL CHECK (length(root) = 32),
+        line TEXT NOT NULL,
+        PRIMARY KEY (tenant_id, witness, key_id)
+      ) STRICT, WITHOUT ROWID;
+    `,
+  },
+  {
+    name: "erasure",
+    sql: `
+      -- Openings in rows by number. A tree that is ordered by a key moves rows between its pages and may leave copies
+      -- behind, which no deletion overwrites; rows that only ever come last stay where they are.
+      CREATE TABLE openings_by_number (
+        tenant_id TEXT NOT NULL,
+        record_id TEXT NOT NULL,
+        opening BLOB NOT NULL CHECK (length(opening) = 32),
+        PRIMARY KEY (tenant_id, record_id)
+      ) STRICT;
+      INSERT INTO openings_by_number (tenant_id, record_id, opening) SELECT tenant_id, record_id, opening FROM openings;
+      DROP TABLE openings;
+      ALTER TABLE openings_by_number RENAME TO openings;
+
+      -- Records that were erased: what a backup brings back of them is erased again.
+      CREATE TABLE erasures (
+        tenant_id TEXT NOT NULL,
+        record_id TEXT NOT NULL,
+        leaf_index INTEGER NOT NULL,
+        erasure_leaf_index INTEGER NOT NULL CHECK (erasure_leaf_index > leaf_index),
+        PRIMARY KEY (tenant_id, record_id)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX kept_answers_by_leaf ON kept_answers (tenant_id, leaf_index);
+
+      -- What must not be erased. The record is empty where the hold covers the whole tenant.
+      CREATE TABLE legal_holds (
+        tenant_id TEXT NOT NULL,
+        record_id TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        placed_at_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant_id, record_id)
+      ) STRICT, WITHOUT ROWID;
     `,
   },
 ];

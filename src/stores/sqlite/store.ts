@@ -1,15 +1,16 @@
 /** The embedded store: one SQLite file, one thread that writes, one that reads. The event loop does neither. */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { LogName } from "../../ledger/log-name.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
 import type { BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/store.ts";
 import type { TileName } from "../../ledger/tiles.ts";
 import type { Hash } from "../../ledger/tree.ts";
-import type { AttemptLimit, ReachedLimit } from "./attempts.ts";
-import { ProofBatches } from "./proof-batches.ts";
-import type { ProofUse } from "./proof-uses.ts";
+import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
+import { ProofBatches, type ProofUse } from "../proof-batches.ts";
 import type { WorkerData } from "./protocol.ts";
 import { type StoreLogger, StoreThread, type ThreadLimits } from "./thread.ts";
 
@@ -68,6 +69,14 @@ export class SqliteStore implements LedgerStore {
     return (await this.#reader.call({ call: "find", tenantId, recordId })) as StoredRecord | "unknown" | "erased";
   }
 
+  async search(query: SearchQuery): Promise<SearchPage> {
+    return (await this.#reader.call({ call: "search", query })) as SearchPage;
+  }
+
+  async log(name: LogName): Promise<LogState | undefined> {
+    return (await this.#reader.call({ call: "log", name })) as LogState | undefined;
+  }
+
   async logs(): Promise<readonly LogState[]> {
     return (await this.#reader.call({ call: "logs" })) as readonly LogState[];
   }
@@ -82,6 +91,14 @@ export class SqliteStore implements LedgerStore {
 
   async consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
     return (await this.#reader.call({ call: "consistencyProof", name, first, second })) as readonly Hash[] | undefined;
+  }
+
+  async cosignatures(): Promise<readonly KeptCosignature[]> {
+    return (await this.#reader.call({ call: "cosignatures" })) as readonly KeptCosignature[];
+  }
+
+  async keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void> {
+    await this.#writer.call({ call: "keepCosignatures", cosignatures });
   }
 
   async keepPolicyRevision(revision: string, content: string): Promise<void> {

@@ -1,7 +1,8 @@
 /** A thread of the store, kept alive: calls go to it, and when it dies another takes its place. */
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
-import { toError, unavailable } from "./errors.ts";
+import { unavailable } from "../errors.ts";
+import { toError } from "./errors.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
 /** The part of a logger that the store needs. */

@@ -16,3 +16,14 @@ export function inTransaction<Result>(connection: SqliteConnection, work: () => 
     throw error;
   }
 }
+
+/** Runs the reads on one state of the database: that of the caller's transaction, or of one of their own. */
+export function inSnapshot<Result>(connection: SqliteConnection, read: () => Result): Result {
+  if (connection.isTransaction) return read();
+  connection.exec("BEGIN");
+  try {
+    return read();
+  } finally {
+    if (connection.isTransaction) connection.exec("COMMIT");
+  }
+}

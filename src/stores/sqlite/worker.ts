@@ -44,7 +44,10 @@ function serve(request: WorkerRequest): unknown {
   store ??= openStore();
   if (store instanceof SqliteReader) {
     if (request.call === "find") return store.find(request.tenantId, request.recordId);
+    if (request.call === "search") return store.records.search(request.query);
+    if (request.call === "cosignatures") return store.cosignatures();
     if (request.call === "logs") return store.logs.logs();
+    if (request.call === "log") return store.logs.log(request.name);
     if (request.call === "tile") return store.logs.tile(request.name, request.tile);
     if (request.call === "consistencyProof")
       return store.logs.consistencyProof(request.name, request.first, request.second);
@@ -52,6 +55,7 @@ function serve(request: WorkerRequest): unknown {
   } else {
     if (request.call === "append") return store.append(request.batches, request.nowMs);
     if (request.call === "head") return store.head(request.name);
+    if (request.call === "keepCosignatures") return store.keepCosignatures(request.cosignatures);
     if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
     if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
     if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);

@@ -1,10 +1,15 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
+
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { BatchPlace, LogState } from "../../ledger/store.ts";
+import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
+import type { ProofRow } from "../proof-batches.ts";
 import type { SqliteAnchor } from "./anchor.ts";
-import { type AttemptLimit, Attempts, type ReachedLimit } from "./attempts.ts";
+import { Attempts } from "./attempts.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
+import { Cosignatures } from "./cosignatures.ts";
 import { LogWriter, type SeededBatch } from "./log-writer.ts";
-import { type ProofRow, ProofUses } from "./proof-uses.ts";
+import { ProofUses } from "./proof-uses.ts";
 import { inTransaction } from "./transaction.ts";
 
 /**
@@ -19,6 +24,7 @@ export class SqliteWriter {
   readonly #logs: LogWriter;
   readonly #proofUses: ProofUses;
   readonly #attempts: Attempts;
+  readonly #cosignatures: Cosignatures;
   readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
 
@@ -29,6 +35,7 @@ export class SqliteWriter {
     this.#logs = new LogWriter(connection, anchor, originPrefix);
     this.#proofUses = new ProofUses(connection);
     this.#attempts = new Attempts(connection);
+    this.#cosignatures = new Cosignatures(connection);
     this.#policyRevision = connection.prepare(
       "INSERT INTO policy_revisions (revision, content) VALUES (?, ?) ON CONFLICT DO NOTHING",
     );
@@ -53,6 +60,10 @@ export class SqliteWriter {
     const head = this.#logs.soundHead(name);
     if (head !== undefined) this.#anchor.advance([head]);
     return head;
+  }
+
+  keepCosignatures(cosignatures: readonly KeptCosignature[]): void {
+    inTransaction(this.#connection, () => this.#cosignatures.keep(cosignatures));
   }
 
   keepPolicyRevision(revision: string, content: string): void {

@@ -10,8 +10,16 @@ import {
 import { codeToHttpStatus, errorFromJsonBytes, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { findTrailerError, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerParse, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
+import type { ServiceError } from "../../base/errors.ts";
 import type { Call, Protocol } from "../call.ts";
-import { fromProtocolError, refusalHeaders, toConnectError, toEnvelope, toServiceError } from "../errors.ts";
+import {
+  fromProtocolError,
+  isUnreadable,
+  refusalHeaders,
+  toConnectError,
+  toEnvelope,
+  toServiceError,
+} from "../errors.ts";
 
 /** The protocol that a request's content type names. Types are compared without regard to case, as the plugin does. */
 export function protocolOf({ header }: UniversalServerRequest): Protocol {
@@ -40,25 +48,35 @@ export function envelopeResponse(
   };
 }
 
+/** Whose refusals are written anew, and how. */
+export interface Restating {
+  readonly service: string;
+  readonly call: Call;
+  /** Asked where the plugin could not read the message; undefined where nothing more can be said of it. */
+  readonly explain: () => Promise<ServiceError | undefined>;
+}
+
 /** The response as it is, or, where it is a refusal, the same refusal in our words and with our details. */
 export async function answerRefusal(
   response: UniversalServerResponse,
-  service: string,
-  call: Call,
+  restating: Restating,
 ): Promise<UniversalServerResponse> {
-  switch (call.protocol) {
+  switch (restating.call.protocol) {
     case "grpc":
-      return grpcRefusal(response, service, call);
+      return grpcRefusal(response, restating);
     case "grpc_web":
-      return grpcWebRefusal(response, service, call);
+      return grpcWebRefusal(response, restating);
     default:
-      return connectRefusal(response, service, call);
+      return connectRefusal(response, restating);
   }
 }
 
 /** Notes the refusal on the call, where none is noted yet, and returns it as Connect carries it. */
-function restate(error: ConnectError, service: string, call: Call): ConnectError {
-  call.refusal ??= fromProtocolError(error);
+async function restate(error: ConnectError, { service, call, explain }: Restating): Promise<ConnectError> {
+  if (call.refusal === undefined) {
+    const refusal = fromProtocolError(error);
+    call.refusal = (isUnreadable(refusal) ? await explain() : undefined) ?? refusal;
+  }
   const restated = toConnectError(service, call.requestId, call.refusal);
   // A message encoding that is refused names the supported ones in a header of its own.
   error.metadata.forEach((value, name) => {
@@ -67,18 +85,17 @@ function restate(error: ConnectError, service: string, call: Call): ConnectError
   return restated;
 }
 
-function grpcRefusal(response: UniversalServerResponse, service: string, call: Call): UniversalServerResponse {
+async function grpcRefusal(response: UniversalServerResponse, restating: Restating): Promise<UniversalServerResponse> {
   const trailer = response.trailer ?? new Headers();
   const error = findTrailerError(trailer);
   if (error === undefined) return response;
-  const restated = setTrailerStatus(new Headers(), restate(withMetadata(error, trailer), service, call));
+  const restated = setTrailerStatus(new Headers(), await restate(withMetadata(error, trailer), restating));
   return { ...response, trailer: restated };
 }
 
 async function grpcWebRefusal(
   response: UniversalServerResponse,
-  service: string,
-  call: Call,
+  restating: Restating,
 ): Promise<UniversalServerResponse> {
   if (response.body === undefined) return response;
   const bytes = await readAllBytes(response.body, Number.MAX_SAFE_INTEGER);
@@ -86,21 +103,20 @@ async function grpcWebRefusal(
   const trailer = (first & trailerFlag) === 0 ? undefined : trailerParse(bytes.subarray(5));
   const error = trailer && findTrailerError(trailer);
   if (trailer === undefined || error === undefined) return { ...response, body: createAsyncIterable([bytes]) };
-  const restated = setTrailerStatus(new Headers(), restate(withMetadata(error, trailer), service, call));
+  const restated = setTrailerStatus(new Headers(), await restate(withMetadata(error, trailer), restating));
   const body = encodeEnvelope(trailerFlag, trailerSerialize(restated));
   return { ...response, body: createAsyncIterable([body]) };
 }
 
 async function connectRefusal(
   response: UniversalServerResponse,
-  service: string,
-  call: Call,
+  restating: Restating,
 ): Promise<UniversalServerResponse> {
   if (response.status === 200 || response.body === undefined) return response;
   const bytes = await readAllBytes(response.body, Number.MAX_SAFE_INTEGER);
   const error = errorFromJsonBytes(bytes, undefined, new ConnectError("unreadable error", Code.Internal));
   const header = new Headers(response.header);
-  const restated = restate(withMetadata(error, header), service, call);
+  const restated = await restate(withMetadata(error, header), restating);
   for (const [name, value] of restated.metadata) header.set(name, value);
   const body = errorToJsonBytes(restated, undefined);
   header.set("content-length", String(body.byteLength));

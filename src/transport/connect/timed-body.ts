@@ -6,12 +6,15 @@ import { continueIfExpected } from "../exchange.ts";
 /**
  * The same body, refused as too slow where it is not complete in time, or with the reason of `deadline` once that is
  * aborted. The refusal is noted on the call, because Connect reports any error of a body as internal.
+ *
+ * @param read gets what is read, in order
  */
 export async function* timedBody(
   body: AsyncIterable<Uint8Array>,
   { raw, response, call }: FastifyRequest,
   timeoutMs: number,
   deadline: AbortSignal,
+  read: Uint8Array[],
 ): AsyncGenerator<Uint8Array> {
   continueIfExpected(raw, response);
   const iterator = body[Symbol.asyncIterator]();
@@ -30,6 +33,7 @@ export async function* timedBody(
     for (;;) {
       const { done, value } = await Promise.race([ended.promise, iterator.next()]);
       if (done === true) return;
+      read.push(value);
       yield value;
     }
   } finally {

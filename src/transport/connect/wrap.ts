@@ -7,6 +7,7 @@ import type { Protocol } from "../call.ts";
 import { startDeadline } from "../deadline.ts";
 import { toServiceError } from "../errors.ts";
 import { type AdapterOptions, kRequest, route } from "../exchange.ts";
+import { explainUnread } from "./explain.ts";
 import { answerRefusal, envelopeResponse, protocolOf } from "./refusal.ts";
 import { timedBody } from "./timed-body.ts";
 
@@ -25,13 +26,16 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
       return envelopeResponse(options.service, call, { allow });
     }
     const deadline = startDeadline(takeTimeout(universal.header, call.protocol), options.limits.maxDeadlineMs);
+    const body: Uint8Array[] = [];
     try {
-      const response = await handler(limited(universal, request, deadline.signal, options));
+      const response = await handler(limited(universal, request, deadline.signal, body, options));
       if (response.status === 415 && response.body === undefined) {
         call.refusal = await unsupportedType(request, rpc, deadline.signal, options);
         return envelopeResponse(options.service, call);
       }
-      return await answerRefusal(response, options.service, call);
+      const explain = () =>
+        explainUnread({ universal, body }, handler.method.input, options.limits.maxBodyBytes(rpc), options);
+      return await answerRefusal(response, { service: options.service, call, explain });
     } finally {
       deadline.end();
     }
@@ -57,6 +61,7 @@ function limited(
   universal: UniversalServerRequest,
   request: FastifyRequest,
   deadline: AbortSignal,
+  read: Uint8Array[],
   { limits }: AdapterOptions,
 ): UniversalServerRequest {
   // Answers are small, and mix what callers send with what is secret of others': they are never compressed.
@@ -65,7 +70,7 @@ function limited(
   return {
     ...universal,
     signal: AbortSignal.any([universal.signal, deadline]),
-    body: timedBody(universal.body as AsyncIterable<Uint8Array>, request, limits.bodyTimeoutMs, deadline),
+    body: timedBody(universal.body as AsyncIterable<Uint8Array>, request, limits.bodyTimeoutMs, deadline, read),
   };
 }
 

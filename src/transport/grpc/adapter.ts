@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Http2ServerResponse } from "node:http2";
-import { fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { ServiceError } from "../../base/errors.ts";
@@ -24,7 +24,8 @@ import {
 } from "../exchange.ts";
 import type { ServedMethod } from "../methods.ts";
 import { invokeUnary } from "../seam.ts";
-import { decodeOnly, encodeFrame, frameHeaderBytes } from "./frame.ts";
+import { frameEncoder } from "./encode.ts";
+import { decodeOnly, frameHeaderBytes } from "./frame.ts";
 
 /** Whether a request is one that this adapter serves, from its headers alone. */
 export function isPlainUnaryGrpc({ httpVersionMajor, method, headers }: IncomingMessage): boolean {
@@ -41,6 +42,7 @@ export const plainGrpcConstraint = { wire: "plain-grpc" } as const;
 /** Adds the routes of the methods. They match only requests that `isPlainUnaryGrpc` accepts. */
 export function registerGrpc(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
   for (const method of methods) {
+    const encode = frameEncoder(method.spec.method.output);
     app.route({
       method: "POST",
       url: method.rpcPath,
@@ -48,7 +50,7 @@ export function registerGrpc(app: FastifyInstance, methods: readonly ServedMetho
       // A hook, so that fastify does not look at the content type: credentials come before it.
       onRequest: (request, reply) => {
         reply.hijack();
-        void handle(method, options, request, reply);
+        void handle(method, encode, options, request, reply);
       },
       handler: answeredByHook,
     });
@@ -57,6 +59,7 @@ export function registerGrpc(app: FastifyInstance, methods: readonly ServedMetho
 
 async function handle(
   method: ServedMethod,
+  encode: (message: Message) => Buffer,
   options: AdapterOptions,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -86,7 +89,7 @@ async function handle(
     const body = await readBody(raw, declaredBytes(raw), bodyLimits, deadline.signal);
     const message = decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
     const output = await invokeUnary(method.spec, context, message, options.interceptors);
-    answer = encodeFrame(toBinary(method.spec.method.output, output));
+    answer = encode(output);
   } catch (thrown) {
     call.refusal = toServiceError(thrown);
   }

@@ -5,12 +5,22 @@ import type { Interceptor } from "@connectrpc/connect";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
 import { normalize } from "./normalize.ts";
 
-/**
- * Innermost interceptor: normalizes the request and holds it to the rules that stand in the protobuf definitions.
- * Handlers see good messages only. `warmUp` lists the request types whose rules are compiled now: the first use of a
- * rule set costs about 100 ms.
- */
-export function validate(warmUp: readonly { desc: DescMessage; sample: Message }[]): Interceptor {
+/** Normalizes a message and returns what the rules that stand in its protobuf definition say against it. */
+export type Rules = (desc: DescMessage, message: Message) => readonly Violation[];
+
+/** Innermost interceptor: holds the request to the rules. Handlers see good messages only. */
+export function validate(rules: Rules): Interceptor {
+  return (next) => (request) => {
+    if (!request.stream) {
+      const violations = rules(request.method.input, request.message);
+      if (violations.length > 0) throw invalidRequests(violations);
+    }
+    return next(request);
+  };
+}
+
+/** `warmUp` lists the request types whose rules are compiled now: the first use of a rule set costs about 100 ms. */
+export function createRules(warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[]): Rules {
   // Patterns in our own definitions are linear, so the engine's regular expressions are safe, and faster than RE2.
   const matchers = new Map<string, RegExp>();
   const validator = createValidator({
@@ -24,21 +34,16 @@ export function validate(warmUp: readonly { desc: DescMessage; sample: Message }
     },
   });
   for (const { desc, sample } of warmUp) validator.validate(desc, sample);
-  return (next) => (request) => {
-    if (!request.stream) check(validator, request.method.input, request.message);
-    return next(request);
-  };
+  return (desc, message) => check(validator, desc, message);
 }
 
-function check(validator: Validator, desc: DescMessage, message: Message): void {
+function check(validator: Validator, desc: DescMessage, message: Message): readonly Violation[] {
   const unclean = normalize(desc, message);
-  if (unclean.some(({ rule }) => rule === "repeated.max_items" || rule === "map.max_pairs"))
-    throw invalidRequests(unclean);
+  if (unclean.some(({ rule }) => rule === "repeated.max_items" || rule === "map.max_pairs")) return unclean;
   const result = validator.validate(desc, message);
   if (result.kind === "error") throw result.error;
   const broken = result.kind === "invalid" ? result.violations.slice(0, maxViolations) : [];
-  const violations = unclean.concat(broken.map((violation) => toViolation(violation, message)));
-  if (violations.length > 0) throw invalidRequests(violations);
+  return unclean.concat(broken.map((violation) => toViolation(violation, message)));
 }
 
 function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, message: Message): Violation {

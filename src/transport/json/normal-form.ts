@@ -2,7 +2,7 @@
  * A validated request message in the form in which it is evaluated and recorded: proto field names (snake_case),
  * enumeration values as lowercase words without their prefix, 64-bit integers as numbers, members without a value
  * left out, lists and maps always there. The same object comes out whichever protocol carried the message, so the
- * canonical JSON of it does too.
+ * canonical JSON of it does too. Members are in the order of canonical JSON, which is then written at little cost.
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
@@ -29,7 +29,10 @@ const compiled = new WeakMap<DescMessage, readonly Member[]>();
 export function toNormalForm(desc: DescMessage, message: Message): JsonObject {
   let members = compiled.get(desc);
   if (members === undefined) {
-    members = desc.fields.filter((field) => field.proto.options?.debugRedact !== true).map(compile);
+    members = desc.fields
+      .filter((field) => field.proto.options?.debugRedact !== true)
+      .map(compile)
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
     compiled.set(desc, members);
   }
   const values = message as unknown as Values;
@@ -61,7 +64,8 @@ function converter(field: DescField): Convert {
     case "map":
       if (field.mapKind !== "scalar" || field.scalar !== ScalarType.STRING) break;
       // Copied entry by entry: a key may be any text, `__proto__` too.
-      return (value: Record<string, string>) => Object.fromEntries(Object.entries(value));
+      return (value: Record<string, string>) =>
+        Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
   }
   throw new TypeError(`${field} has no normal form`);
 }

@@ -71,7 +71,7 @@ function implementation(method: DescMethod, impl: Record<string, unknown>): Meth
 }
 
 function wrapUnary(handler: UniversalHandler, { service, limits }: OpenServicesOptions): UniversalHandler {
-  return wrap(handler, { service, limits, interceptors: [], gate: async () => {} });
+  return wrap(handler, { service, limits, interceptors: [], rules: () => [], gate: async () => {} });
 }
 
 /**

@@ -4,6 +4,15 @@ import type { JsonValue } from "../../base/json.ts";
 /** Comment by full protobuf name, such as `platform.sdk.v1.Caller.tenant_id`. Generated code does not carry them. */
 export type Comments = Readonly<Record<string, string>>;
 
+/** Our own headers as the definitions write them: with the prefix that a deployment has unless it says otherwise. */
+const writtenPrefix = /\bx-svc-/g;
+
+/** The comments with the deployment's own prefix in the names of headers. */
+export function withHeaderPrefix(comments: Comments, prefix: string): Comments {
+  const entries = Object.entries(comments).map(([name, text]) => [name, text.replace(writtenPrefix, prefix)]);
+  return Object.fromEntries(entries);
+}
+
 /** What the comment of one thing says. */
 export interface Told {
   readonly description: string;

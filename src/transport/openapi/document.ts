@@ -8,7 +8,7 @@ import { type Route, routes, type ScopeTable } from "../../domain/routes.ts";
 import type { UnarySpec } from "../context.ts";
 import type { ServedMethod } from "../methods.ts";
 import { createRestRegistry } from "../rest/registry.ts";
-import { type Comments, tellWithoutName } from "./comments.ts";
+import { type Comments, tellWithoutName, withHeaderPrefix } from "./comments.ts";
 import { answerHeaders, errorAnswers, errorSchemas } from "./error-answers.ts";
 import { introduction } from "./introduction.ts";
 import { pathItem, tagOf } from "./operations.ts";
@@ -43,12 +43,13 @@ export interface DocumentOptions {
 
 /** Makes the document. Pure: the same options give the same document. Throws where a public route is not served. */
 export function createOpenApiDocument(options: DocumentOptions): JsonObject {
-  const { comments, service, version, scopes, maxBodyBytes } = options;
+  const { service, version, scopes, proofOfPossession, maxBodyBytes } = options;
+  const comments = withHeaderPrefix(options.comments, options.headerPrefix);
   const served = routes.map((route) => ({ route, method: methodOf(route, options.methods) }));
-  const security = createSecurity(options.authMode, options.proofOfPossession);
+  const security = createSecurity(options.authMode, proofOfPossession);
   const schemas = new Schemas(comments);
   const shared = new SharedAnswers(
-    served.map(({ route: { route } }) => errorAnswers(service, route, scopes.required(route))),
+    served.map(({ route: { route } }) => errorAnswers(service, route, scopes.required(route), proofOfPossession)),
   );
   const registry = createRestRegistry([...new Set(served.flatMap(({ method }) => filesOf(method)))]);
   const context = {
@@ -58,6 +59,7 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
     shared,
     service,
     scopes,
+    proofOfPossession,
     maxBodyBytes,
   };
   const paths = Object.fromEntries(
@@ -84,7 +86,7 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
       schemas: { ...schemas.finish(), ...errorSchemas },
       responses: shared.components,
       parameters: headerParameters(options.headerPrefix),
-      headers: answerHeaders,
+      headers: answerHeaders(proofOfPossession),
       securitySchemes: security.schemes,
     },
   };

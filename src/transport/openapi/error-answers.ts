@@ -1,9 +1,10 @@
 /** The error envelope as a schema, and the answers of a route that carry it. */
 import { STATUS_CODES } from "node:http";
-import { reasons } from "../../base/errors.ts";
+import { refusedToken, underDpop } from "../../auth/challenge.ts";
+import { reasons, type ServiceError } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
-import type { SdkRoute } from "../../base/vocabulary.ts";
+import type { ProofOfPossession, SdkRoute } from "../../base/vocabulary.ts";
 import { refusalHeaders, toEnvelope } from "../errors.ts";
 import { type Refusal, refusalsOf } from "./refusals.ts";
 
@@ -71,8 +72,12 @@ export const errorSchemas: JsonObject = {
   },
 };
 
-/** Headers of answers, as components. */
-export const answerHeaders: JsonObject = {
+/** Headers of answers, as components; those of a deployment that takes tokens bound as it says. */
+export function answerHeaders(proofOfPossession: ProofOfPossession): JsonObject {
+  return proofOfPossession === "dpop" ? { ...commonHeaders, ...dpopHeaders } : commonHeaders;
+}
+
+const commonHeaders: JsonObject = {
   RequestId: {
     description:
       "Identifier of the exchange: the caller's own `x-request-id` where it sent a good one, else a new one.",
@@ -95,21 +100,50 @@ export const answerHeaders: JsonObject = {
   Allow: { description: "Methods that the path has.", required: true, schema: text, example: "POST" },
 };
 
+const expiredUnderDpop = underDpop(refusedToken("expired_token", "the access token has expired")) as ServiceError;
+
+const dpopHeaders: JsonObject = {
+  WwwAuthenticate: {
+    description:
+      "What credentials the route wants, and what was wrong with those that came (RFC 9449, section 7.1). Where the " +
+      "proof needs a nonce, or a newer one, the error is `use_dpop_nonce`.",
+    required: true,
+    schema: text,
+    example: expiredUnderDpop.details.challenge,
+  },
+  DpopNonce: {
+    description: "The nonce that the next proof must carry (RFC 9449, section 9), where proofs need one.",
+    schema: text,
+    example: "eyJ7S_zG.eyJH0-Z.HX4w-7v",
+  },
+};
+
 /** Header that every answer has. */
 export const requestIdHeader: JsonObject = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
 
 /** The answers by which a route refuses, by status. */
-export function errorAnswers(service: string, route: SdkRoute, scopes: readonly string[]): Map<number, JsonObject> {
+export function errorAnswers(
+  service: string,
+  route: SdkRoute,
+  scopes: readonly string[],
+  proofOfPossession: ProofOfPossession,
+): Map<number, JsonObject> {
   return new Map(
-    [...refusalsOf(route, scopes)].map(([status, refusals]) => [status, answer(service, status, refusals)]),
+    [...refusalsOf(route, scopes)].map(([status, refusals]) => {
+      const hasNonce = status === 401 && proofOfPossession === "dpop";
+      const headers = { ...headersOf(status, refusals), ...(hasNonce && dpopNonce) };
+      return [status, answer(service, status, refusals, headers)];
+    }),
   );
 }
 
-function answer(service: string, status: number, refusals: readonly Refusal[]): JsonObject {
+const dpopNonce: JsonObject = { "DPoP-Nonce": { $ref: "#/components/headers/DpopNonce" } };
+
+function answer(service: string, status: number, refusals: readonly Refusal[], headers: JsonObject): JsonObject {
   const lines = refusals.map(({ reason, when }) => `- \`${reason}\`: ${when}`);
   return {
     description: `${STATUS_CODES[status]}\n\n${lines.join("\n")}`,
-    headers: { ...requestIdHeader, ...headersOf(status, refusals) },
+    headers: { ...requestIdHeader, ...headers },
     content: {
       "application/json": {
         schema: { $ref: "#/components/schemas/ErrorEnvelope" },

@@ -1,5 +1,6 @@
 /** One operation of the document: a route with its scopes, request, answer and refusals. */
 import type { JsonObject } from "../../base/json.ts";
+import type { ProofOfPossession } from "../../base/vocabulary.ts";
 import type { Route } from "../../domain/routes.ts";
 import type { RestRegistry } from "../rest/registry.ts";
 import { type Comments, tellWithoutName } from "./comments.ts";
@@ -17,6 +18,7 @@ export interface OperationContext extends World {
   readonly registry: RestRegistry;
   readonly schemas: Schemas;
   readonly shared: SharedAnswers;
+  readonly proofOfPossession: ProofOfPossession;
   /** Largest request body in bytes, by `Service/Method`. */
   readonly maxBodyBytes: (rpc: string) => number;
 }
@@ -57,7 +59,7 @@ export function pathItem(route: Route, method: DocumentedMethod, context: Operat
           },
         },
       },
-      ...context.shared.share(errorAnswers(service, route.route, required)),
+      ...context.shared.share(errorAnswers(service, route.route, required, context.proofOfPossession)),
     },
     "x-required-scopes": required,
   };

@@ -18,6 +18,7 @@ import {
   route,
   whenCallerGone,
 } from "../exchange.ts";
+import type { MessageRules } from "../json/faults.ts";
 import { refuse, sendJson } from "../json-answer.ts";
 import type { ServedMethod } from "../methods.ts";
 import { invokeUnary } from "../seam.ts";
@@ -35,7 +36,8 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
   for (const method of methods) {
     const input = registry.message(method.spec.method.input);
     const encode = messageEncoder(registry.message(method.spec.method.output));
-    const decode = (body: Uint8Array): Message => decodeRequest(input, body);
+    const rules: MessageRules = (message) => options.rules(method.spec.method.input, message);
+    const decode = (body: Uint8Array): Message => decodeRequest(input, body, rules);
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
       url: method.restPath,

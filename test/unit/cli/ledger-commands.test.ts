@@ -101,7 +101,7 @@ describe("ledger", () => {
     const { out, code } = await run("ledger", "verify");
     expect(code).toBe(0);
     expect(out).toMatch(
-      /^ok ledger\.example\/\S+ \(tenant alice\): 3 leaves, 0 without opening, root \S+=\nok .*bob.*: 2 leaves/,
+      /^ok ledger\.example\/\S+ \(tenant alice\): 3 leaves, 0 erased, root \S+=\nok .*bob.*: 2 leaves/,
     );
     expect(await run("ledger", "verify", "--tenant", "carol")).toMatchObject({
       code: 1,

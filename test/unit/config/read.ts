@@ -10,14 +10,18 @@ export const goodEnvironment: Environment = {
   SVC_TRUSTED_PROXIES: "10.0.0.0/8",
 };
 
-/** A file system of texts, with `/policies` as its only directory. */
-export function filesOf(texts: Readonly<Record<string, string>> = {}): Files {
+/** A file system of texts, of mode 0600 unless given, with `/policies` as its only directory. */
+export function filesOf(
+  texts: Readonly<Record<string, string>> = {},
+  modes: Readonly<Record<string, number>> = {},
+): Files {
   const missing = (): never => {
     throw Object.assign(new Error("no such file"), { code: "ENOENT" });
   };
   return {
     readText: (path) => texts[path] ?? missing(),
     isDirectory: (path) => (path === "/policies" ? true : path in texts ? false : missing()),
+    permissions: (path) => (path in texts ? (modes[path] ?? 0o600) : missing()),
   };
 }
 

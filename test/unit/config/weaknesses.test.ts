@@ -1,7 +1,15 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { filesOf, goodEnvironment, problemsOf } from "./read.ts";
+import { filesOf, problemsOf } from "./read.ts";
+
+/** Value of the setting for so many witnesses. */
+const witnesses = (count: number) =>
+  JSON.stringify(
+    Object.fromEntries(
+      Array.from({ length: count }, (_, i) => [`w.example/${i}+0000000${i}+AAAA`, `https://w.example/${i}`]),
+    ),
+  );
 
 describe("a weak or impossible configuration refuses to start", () => {
   test.each([
@@ -22,6 +30,28 @@ describe("a weak or impossible configuration refuses to start", () => {
       "SVC_PROOF_OF_POSSESSION: is mtls, but no client certificate can be seen",
     ],
     ["both listeners on one address", { SVC_OPS_LISTEN: "127.0.0.1:8080" }, "SVC_LISTEN: is the same address"],
+    ["a quorum without witnesses", { SVC_WITNESS_QUORUM: "1" }, "SVC_WITNESS_QUORUM: needs SVC_WITNESSES"],
+    [
+      "a quorum of half of the witnesses",
+      { SVC_WITNESSES: witnesses(2), SVC_WITNESS_QUORUM: "1" },
+      "SVC_WITNESS_QUORUM: must be more than half",
+    ],
+    [
+      "a quorum of more witnesses than there are",
+      { SVC_WITNESSES: witnesses(2), SVC_WITNESS_QUORUM: "3" },
+      "SVC_WITNESS_QUORUM: must be more than half of the witnesses, and not more",
+    ],
+    [
+      "a witness over http",
+      { SVC_WITNESSES: '{"w.example/1+00000001+AAAA":"http://w.example/"}' },
+      "SVC_WITNESSES: must use https",
+    ],
+    [
+      "witnesses without their keys",
+      { SVC_WITNESSES: '{"w.example":"https://w.example/"}' },
+      "SVC_WITNESSES: must be a map from verifier keys",
+    ],
+    ["no witnesses, said at length", { SVC_WITNESSES: "{}" }, "SVC_WITNESSES: must name 1 to 16"],
     ["a policy directory that is a file", { SVC_POLICY_DIR: "/file" }, "SVC_POLICY_DIR: is not a directory"],
     ["a candidate that is a file", { SVC_SHADOW_POLICY_DIR: "/file" }, "SVC_SHADOW_POLICY_DIR: is not a directory"],
     ["a policy directory that is missing", { SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: cannot be read (ENOENT)"],
@@ -181,6 +211,17 @@ describe("TLS files", () => {
   });
 
   test.each([
+    ["/text", "/own.key", "SVC_OPS_TLS_CERT: holds no certificate"],
+    ["/own.pem", "/text", "SVC_OPS_TLS_KEY: is not a private key"],
+    ["/own.pem", "/other.key", "SVC_OPS_TLS_KEY: is not the key of SVC_OPS_TLS_CERT"],
+    ["/own.pem", undefined, "SVC_OPS_TLS_CERT: needs SVC_OPS_TLS_KEY"],
+    [undefined, "/own.key", "SVC_OPS_TLS_KEY: needs SVC_OPS_TLS_CERT"],
+  ])("operator listener: certificate %s, key %s", (SVC_OPS_TLS_CERT, SVC_OPS_TLS_KEY, problem) => {
+    const env = { SVC_OPS_TLS_CERT, SVC_OPS_TLS_KEY };
+    expect(problemsOf(env, undefined, files)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test.each([
     ["/none", "SVC_TLS_CLIENT_CA: cannot be read (ENOENT)"],
     ["/text", "SVC_TLS_CLIENT_CA: holds no certificate"],
   ])("client authorities %s", (SVC_TLS_CLIENT_CA, problem) => {
@@ -206,15 +247,62 @@ describe("TLS files", () => {
   });
 });
 
-describe("what this build has not", () => {
-  test.each([
-    ["SVC_STORE", "postgres://db.example/svc"],
-    ["SVC_WITNESSES", "https://witness.example/"],
-  ])("%s=%s is refused", (name, value) => {
-    expect(problemsOf({ [name]: value })).toEqual([expect.stringContaining(`${name}: this build has no `)]);
+describe("files that must stay secret", () => {
+  const fixture = (name: string): string => readFileSync(new URL(`fixtures/${name}`, import.meta.url), "utf8");
+  const paths = {
+    SVC_LEDGER_KEY: "/ledger.key",
+    SVC_SESSION_KEY: "/session.key",
+    SVC_SESSION_CLIENTS: "/clients.json",
+    SVC_TLS_KEY: "/tls.key",
+  };
+  const settings = { ...paths, SVC_TLS_CERT: "/tls.crt" };
+  const filesWith = (modes: Readonly<Record<string, number>>) => {
+    const key = fixture("server.key.pem");
+    const texts = { "/ledger.key": key, "/session.key": key, "/clients.json": "{}", "/tls.key": key };
+    return filesOf({ ...texts, "/tls.crt": fixture("server.crt.pem") }, modes);
+  };
+
+  test.each(Object.entries(paths))("%s", (name, path) => {
+    for (const mode of [0o600, 0o400, 0o640, 0o440, 0o700])
+      expect(problemsOf(settings, undefined, filesWith({ [path]: mode }))).toEqual([]);
+    for (const mode of [0o644, 0o604, 0o660, 0o620, 0o602, 0o666]) {
+      const [problem, ...others] = problemsOf(settings, undefined, filesWith({ [path]: mode }));
+      expect(problem).toMatch(new RegExp(`^${name}: is a file of mode 0${mode.toString(8)}: `));
+      expect(others).toEqual([]);
+    }
   });
 
-  test("the defaults ask for nothing that is missing, and say so by being accepted", () => {
-    expect(problemsOf(goodEnvironment)).toEqual([]);
+  test("a nonce key", () => {
+    const files = filesOf({ "/nonce.key": "n".repeat(40) }, { "/nonce.key": 0o644 });
+    const dpop = { SVC_PROOF_OF_POSSESSION: "dpop", SVC_DPOP_NONCE_KEY: "/nonce.key" };
+    expect(problemsOf(dpop, undefined, files)).toEqual([expect.stringMatching(/^SVC_DPOP_NONCE_KEY: .*0644/)]);
+  });
+
+  test("a certificate is no secret, and a system without permissions is believed", () => {
+    expect(problemsOf(settings, undefined, filesWith({ "/tls.crt": 0o644 }))).toEqual([]);
+    const files = { ...filesWith({ "/tls.key": 0o666 }), permissions: () => undefined };
+    expect(problemsOf(settings, undefined, files)).toEqual([]);
+  });
+});
+
+describe("a PostgreSQL store", () => {
+  test.each([
+    "postgres://svc@db.example/platform",
+    "postgres://svc:secret@db.example/platform?sslmode=require",
+    "postgres://svc@db.example/platform?sslmode=disable",
+    "postgres://db.example/platform?sslmode=verify-full",
+  ])("%s is refused, and not repeated", (value) => {
+    const [problem, ...others] = problemsOf({ SVC_STORE: value });
+    expect(problem).toMatch(/^SVC_STORE: must /);
+    expect(problem).not.toContain("secret");
+    expect(others).toEqual([]);
+  });
+
+  test.each([
+    "postgres://svc@db.example/platform?sslmode=verify-full",
+    "postgres://svc@127.0.0.1:5433/platform",
+    "postgres://svc@%2Frun%2Fpostgresql/platform",
+  ])("%s is taken", (value) => {
+    expect(problemsOf({ SVC_STORE: value })).toEqual([]);
   });
 });

@@ -107,20 +107,20 @@ test.each(["not-an-id", "", "018F0000-0000-7000-8000-000000000000", "018f0000-00
     const { ledger } = createWorld();
     const rules = { ledger, nowMs: startMs, maxAgeSeconds: 86_400 };
     const citing: Citing = { decision_id: id, resource: described.resource, operation: "protect" };
-    expect(await cite(rules, identity().caller, citing)).toEqual({ result: "unknown", erased: false });
+    expect(await cite(rules, identity().caller, citing)).toEqual({ result: "unknown" });
     expect(ledger.finds).toBe(0);
   },
 );
 
-test("nothing cited is none; an erased decision is unknown, and says so", async () => {
+test("nothing cited is none; an erased decision is erased", async () => {
   const { dependencies, ledger } = createWorld();
   const rules = { ledger, nowMs: startMs, maxAgeSeconds: 86_400 };
   const { caller } = identity();
   const citing: Citing = { resource: described.resource, operation: "protect" };
-  expect(await cite(rules, caller, citing)).toEqual({ result: "none", erased: false });
+  expect(await cite(rules, caller, citing)).toEqual({ result: "none" });
   const id = newRecordId(dependencies.clock, dependencies.random);
   ledger.stored.set(`${caller.tenantId} ${id}`, "erased");
-  expect(await cite(rules, caller, { ...citing, decision_id: id })).toEqual({ result: "unknown", erased: true });
+  expect(await cite(rules, caller, { ...citing, decision_id: id })).toEqual({ result: "erased" });
 });
 
 function recordOf(decision: Decision, id: RecordId) {

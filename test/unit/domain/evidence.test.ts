@@ -78,6 +78,16 @@ test("a decision that nobody knows is warned of, and the event recorded as it ca
   expect(ledger.records[0]).toMatchObject({ request: { decision_id: "made-up" }, outcome: { citation: "unknown" } });
 });
 
+test("an event that cites an erased decision is recorded, and does not count for it", async () => {
+  const { record, dependencies, ledger } = setUp();
+  const plan = await createProtection(dependencies).plan(identity(), { ...described, operation: "protect" });
+  ledger.stored.set(`${identity().caller.tenantId} ${plan.decision.decisionId}`, "erased");
+  const answer = await record({ decision_id: plan.decision.decisionId });
+  expect(answer.ingestion.correlateBy).not.toContain("decision_id");
+  expect(answer.warnings).toEqual(["decision_id names a record that was erased"]);
+  expect(ledger.records[1]?.outcome).toMatchObject({ accepted: true, citation: "erased" });
+});
+
 test.each([
   ["2026-03-01T12:05:00Z", []],
   ["2026-03-01T12:05:00.001Z", [expect.stringMatching(/^occurred_at/)]],

@@ -87,6 +87,16 @@ test.each([
   expect(ledger.records[1]).toMatchObject({ kind: "registration", outcome: { accepted: false, citation: result } });
 });
 
+test("a decision that was erased is not built upon, and not taken for one that never was", async () => {
+  const { register, decide, ledger } = setUp();
+  const { decisionId } = await decide();
+  ledger.stored.set(`${identity().caller.tenantId} ${decisionId}`, "erased");
+  const answer = await register({ decision_id: decisionId });
+  expect(answer.registration).toMatchObject({ accepted: false, catalogActions: [], evidenceExpected: ["deny"] });
+  expect(answer.warnings).toEqual(["decision_id names a record that was erased"]);
+  expect(ledger.records[1]?.outcome).toMatchObject({ accepted: false, citation: "erased" });
+});
+
 test("the object's CID is derived, and its bytes go nowhere", async () => {
   const { register, ledger } = setUp();
   const answer = await register({}, objectBase64);

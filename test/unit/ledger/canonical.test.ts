@@ -1,5 +1,8 @@
+import canonicalize from "canonicalize";
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { assertCanonical, canonicalObject, canonicalText } from "../../../src/ledger/canonical.ts";
+import type { JsonValue } from "../../../src/base/json.ts";
+import { assertCanonical, assertedJsonText, canonicalObject, canonicalText } from "../../../src/ledger/canonical.ts";
 
 test("writes the example of RFC 8785 §3.2.2 and §3.2.3 byte for byte", () => {
   const value = {
@@ -28,6 +31,41 @@ test("sorts members by UTF-16 code units (RFC 8785 §3.2.3) and leaves out the u
   expect(text).toBe('{"\\r":2,"1":4,"\u0080":6,"ö":7,"€":1,"😀":5,"\ufb33":3}');
 });
 
+test("what comes in order is written as what does not", () => {
+  const sorted = (value: JsonValue): JsonValue =>
+    typeof value !== "object" || value === null
+      ? value
+      : Array.isArray(value)
+        ? value.map(sorted)
+        : Object.fromEntries(
+            Object.entries(value)
+              .sort(([a], [b]) => (a < b ? -1 : 1))
+              .map(([name, member]) => [name, sorted(member as JsonValue)]),
+          );
+  const text = fc.string({ unit: fc.constantFrom("a", "b", "B", "1", "2", "\\", "\u0001", "é", "\ufb33", "😀") });
+  const { value } = fc.letrec<{ value: JsonValue }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4 },
+      fc.oneof(
+        text,
+        fc.integer(),
+        fc.boolean(),
+        fc.constant(null),
+        fc.double({ noNaN: true, noDefaultInfinity: true }),
+      ),
+      fc.array(tie("value")),
+      fc.dictionary(text, tie("value")),
+    ),
+  }));
+  fc.assert(
+    fc.property(value, (given) => {
+      expect(canonicalText(given)).toBe(canonicalize(given));
+      expect(canonicalText(sorted(given))).toBe(canonicalize(given));
+      expect(assertedJsonText(given)).toBe(JSON.stringify(given));
+    }),
+  );
+});
+
 test.each([
   ["a lone surrogate", "\udfff", "not well-formed"],
   ["U+0000", { a: ["\0"] }, "U+0000"],
@@ -39,6 +77,7 @@ test.each([
   ["33 levels", Array.from({ length: 33 }).reduce((inner) => [inner], 1), "deeper than 32"],
 ])("refuses %s", (_, value, message) => {
   expect(() => assertCanonical(value)).toThrow(message);
+  expect(() => assertedJsonText(value)).toThrow(message);
 });
 
 test("accepts 32 levels, null, and members that are undefined", () => {

@@ -5,6 +5,7 @@ import type { Timers } from "../../../src/base/timers.ts";
 import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
 import { checkTimeoutMs, type ReadinessCheck } from "../../../src/ops/readiness.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
+import { h1Exchange, h1Request } from "../../harness/h1.ts";
 
 /** Timers that fire when the test says so. */
 function handTimers() {
@@ -25,6 +26,7 @@ async function start(
   checks: readonly ReadinessCheck[],
   timers: Timers = handTimers().timers,
   expose = async () => metricsText,
+  loopback = true,
 ) {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };
@@ -32,14 +34,16 @@ async function start(
     serviceName: "svc",
     checks,
     metrics: { expose },
+    loopback,
     logger: createLogger({ level: "info", serviceName: "svc", destination }),
     clock: systemClock,
     timers,
     random: (bytes) => bytes.fill(7),
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
-  const request = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${port}${path}`, init);
-  return { request, lines };
+  const url = `http://127.0.0.1:${port}`;
+  const request = (path: string, init?: RequestInit) => fetch(`${url}${path}`, init);
+  return { request, url, lines };
 }
 
 const metricsText = { contentType: "text/plain; version=0.0.4", body: "a 1\n" };
@@ -138,6 +142,32 @@ test("metrics are what was measured", async () => {
   expect(await response.text()).toBe(metricsText.body);
 });
 
+describe("a page in a browser of this machine cannot read it under a name of its own", () => {
+  const statusFor = async (url: string, host: string) =>
+    (await h1Exchange(url, `GET /metrics HTTP/1.1\r\nHost: ${host}\r\n\r\n`))?.status;
+
+  test("on loopback", async () => {
+    const { url } = await start([]);
+    for (const host of ["localhost", "LOCALHOST:9090", "127.0.0.1:9090", "127.8.9.1", "[::1]:9090"])
+      expect([host, await statusFor(url, host)]).toEqual([host, 200]);
+    for (const host of [
+      "attacker.example",
+      "attacker.example:9090",
+      "127.0.0.1.attacker.example",
+      "localhost.a",
+      "10.0.0.1",
+      "[::2]",
+      "a@localhost",
+    ])
+      expect([host, await statusFor(url, host)]).toEqual([host, 404]);
+  });
+
+  test("elsewhere it is reached under whatever name it has", async () => {
+    const { url } = await start([], undefined, undefined, false);
+    expect(await statusFor(url, "ops.internal:9090")).toBe(200);
+  });
+});
+
 describe("everything else is refused in the envelope", () => {
   test.each([
     ["GET", "/", 404, "not_found", "no_route"],
@@ -156,6 +186,31 @@ describe("everything else is refused in the envelope", () => {
       status: "error",
       error: { code, reason, message: expect.any(String), request_id: response.headers.get("x-request-id") },
     });
+  });
+
+  test.each([
+    ["no HTTP", "NONSENSE\r\n\r\n", 400],
+    ["headers that are too large", `GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${"x".repeat(20_000)}\r\n\r\n`, 431],
+    ["a path that cannot be read", h1Request("GET /ledger/%zz/checkpoint", []), 404],
+    ["a tunnel", h1Request("CONNECT localhost:80", []), 405],
+    ["an expectation that nobody defined", h1Request("GET /livez", ["Expect: miracles"]), 417],
+    ["a method that nobody defined", h1Request("PROPFIND /livez", []), 405],
+    ["no host", "GET /livez HTTP/1.1\r\n\r\n", 404],
+  ])("%s", async (_name, bytes, status) => {
+    const { url } = await start([]);
+    const answer = await h1Exchange(url, bytes);
+    expect(answer?.status).toBe(status);
+    expect(JSON.parse(answer?.text ?? "")).toMatchObject({
+      service: "svc",
+      status: "error",
+      error: { request_id: answer?.headers.get("x-request-id") },
+    });
+  });
+
+  test("every answer has a request id", async () => {
+    const { request } = await start([]);
+    for (const path of ["/livez", "/readyz", "/metrics"])
+      expect((await request(path, { headers: { "x-request-id": "abc-1" } })).headers.get("x-request-id")).toBe("abc-1");
   });
 
   test("the caller's request id is kept where it is a good one", async () => {

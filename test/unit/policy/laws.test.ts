@@ -23,7 +23,7 @@ function text(chosen: readonly Chosen[]): string {
   return chosen
     .map(({ effect, condition, scope, annotation }, index) => {
       const given = effect === "permit" ? annotation : "";
-      return `@id("p${index}") ${given} ${effect} (principal, ${scope}, resource) when { ${conditions[condition]} };`;
+      return `@id("p${index}") ${given} ${effect} (principal, ${scope}, resource) when { ${conditions[condition] ?? overflowing} };`;
     })
     .join("\n");
 }
@@ -83,6 +83,29 @@ test("a cached answer equals the uncached one", async () => {
     { numRuns: 15 },
   );
   expect(allowed).toBeGreaterThan(0);
+});
+
+test("layers evaluated in one call answer as layers evaluated apart, errors and explanations included", async () => {
+  const outcomes = new Set<string>();
+  const failing = policies.map((policy): Chosen => ({ ...policy, condition: conditions.length }));
+  const mixed = fc.array(fc.oneof({ weight: 5, arbitrary: policies }, failing), { minLength: 1, maxLength: 4 });
+  await fc.assert(
+    fc.asyncProperty(mixed, mixed, fc.array(queries, { minLength: 30, maxLength: 30 }), async (...given) => {
+      const [platform, tenant, asked] = given;
+      const together = await engineOf(directory(platform, tenant), {}, uncached);
+      const apart = await engineOf(directory(platform, tenant), {}, { ...uncached, maxSharedPolicies: 0 });
+      for (const query of asked) {
+        const { decision, layers } = apart.explain(query);
+        expect(together.explain(query)).toEqual({ decision, layers });
+        outcomes.add(layers.map(({ outcome }) => outcome).join(" "));
+      }
+      together.release();
+      apart.release();
+    }),
+    { numRuns: 40 },
+  );
+  // Every pair of outcomes came up, so none of the cases was left untried.
+  expect(outcomes.size).toBe(9);
 });
 
 test("a cached answer equals the uncached one for every single condition, whatever one fact changes", async () => {

@@ -115,6 +115,30 @@ describe("logs from before there were tiles", () => {
   });
 });
 
+test("records from before there was a search index are found; one that does not open is no obstacle", async () => {
+  const place = { ...storeIn(directory), path };
+  const options = { ...place, originPrefix: "ledger.example", clock: manualClock(), random };
+  const makeRecord = recordMaker(options.clock, random);
+  const before = await openSqliteLedger(options);
+  const ids: string[] = [];
+  for (let count = 0; count < 4; count++) ids.push((await before.append(makeRecord(tenant("alice")))).recordId);
+  await before.close();
+  const version = migrations.findIndex(({ name }) => name === "search");
+  inspect((database) => {
+    // The store as it was one step before.
+    database.exec(`DROP TABLE search_terms; DROP TABLE search_keys; PRAGMA user_version = ${version}`);
+    database.prepare("UPDATE entries SET sealed = zeroblob(99) WHERE record_id = ?").run(ids[1] ?? "");
+    database.prepare("DELETE FROM openings WHERE record_id = ?").run(ids[2] ?? "");
+  });
+  migrate(migrations.slice(0, version + 1));
+  expect(
+    inspect((database) => database.prepare("SELECT DISTINCT leaf_index FROM search_terms ORDER BY 1").all()),
+  ).toEqual([0, 1, 4].map((leaf_index) => ({ leaf_index })));
+  expect(inspect((database) => database.prepare("SELECT filled_to, fill_end FROM search_keys").all())).toEqual([
+    { filled_to: 0, fill_end: 0 },
+  ]);
+});
+
 test("a step that fails leaves the file as it was", () => {
   migrate();
   const good = { name: "good", sql: "CREATE TABLE good (a)" };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
-import { createLogger, type LogLevel } from "../../../src/telemetry/logger.ts";
+import { createLogger, type LogLevel, writeOnceATurn } from "../../../src/telemetry/logger.ts";
 
 function capture(level: LogLevel = "info") {
   const lines: string[] = [];
@@ -126,4 +126,23 @@ describe("what must not be logged is cut, wherever it stands", () => {
       expect(() => JSON.parse(lines.join(""))).not.toThrow();
     },
   );
+});
+
+test("lines of one turn go out together, and at once where that is asked for", () => {
+  const written: string[] = [];
+  const turns: (() => void)[] = [];
+  const output = { write: (text: string) => void written.push(text), flushSync: () => void written.push("flushed") };
+  const stream = writeOnceATurn(output, (handOver) => turns.push(handOver));
+  stream.write("a\n");
+  stream.write("b\n");
+  expect(written).toEqual([]);
+  turns.shift()?.();
+  expect(written).toEqual(["a\nb\n"]);
+  stream.write("c\n");
+  stream.flushSync();
+  stream.write("d\n");
+  stream.handOver();
+  stream.handOver();
+  for (const endTurn of turns) endTurn();
+  expect(written).toEqual(["a\nb\n", "c\n", "flushed", "d\n"]);
 });

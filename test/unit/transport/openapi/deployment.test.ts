@@ -62,3 +62,21 @@ test.each(combinations)("%s with %s", (authMode, proofOfPossession, security) =>
 test("a route that no method serves is an error", () => {
   expect(() => make({ methods: methods.slice(1) })).toThrow("/v1/sdk/capabilities is not served");
 });
+
+test("headers are named with the deployment's own prefix, wherever they are named", () => {
+  const text = JSON.stringify(make({ headerPrefix: "x-acme-" }));
+  expect(text).not.toContain("x-svc-");
+  expect(text).toContain("`x-acme-receipt: brief`");
+});
+
+test.each(["mtls", "dpop", "none"] as const)(
+  "a 401 under %s tells the challenge, and the nonce where there can be one",
+  (mode) => {
+    const { headers, responses } = make({ proofOfPossession: mode }).components;
+    const sent = responses.Unauthorized.headers;
+    expect(sent["WWW-Authenticate"]).toEqual({ $ref: "#/components/headers/WwwAuthenticate" });
+    expect(headers.WwwAuthenticate.example).toMatch(mode === "dpop" ? /^DPoP realm=.*algs=/ : /^Bearer realm=/);
+    expect(sent["DPoP-Nonce"]).toEqual(mode === "dpop" ? { $ref: "#/components/headers/DpopNonce" } : undefined);
+    expect("DpopNonce" in headers).toBe(mode === "dpop");
+  },
+);

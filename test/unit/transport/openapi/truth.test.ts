@@ -1,7 +1,7 @@
 /** The request schemas against the code that reads requests: what one accepts the other does, and the reverse. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { validate } from "../../../../src/transport/interceptors/validate.ts";
+import { createRules, validate } from "../../../../src/transport/interceptors/validate.ts";
 import { servedMethods } from "../../../../src/transport/methods.ts";
 import { decodeRequest } from "../../../../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
@@ -20,7 +20,7 @@ const methods = servedMethods(
 const registry = createRestRegistry([
   ...new Set(methods.flatMap(({ spec }) => [spec.method.input.file, ...spec.method.input.file.dependencies])),
 ]);
-const interceptor = validate([]);
+const interceptor = validate(createRules([]));
 
 /** Whether the service takes the body, as far as the body alone decides. */
 async function isTaken(method: (typeof methods)[number], body: string): Promise<boolean> {

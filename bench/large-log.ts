@@ -1,0 +1,108 @@
+/**
+ * A log that grows through the service, and what `ledger export` and `ledger verify` then take: time, and most memory
+ * at any moment. Memory should stay flat as the log grows.
+ *
+ * `node bench/large-log.ts [--store sqlite|postgres] [--sizes 10000,70000]`. Needs wrk, and Linux's /proc.
+ */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { testStores } from "../test/harness/stores.ts";
+import { benchCalls } from "./calls.ts";
+import { benchOrigin, type GatewayAddresses, startGatewayProcess } from "./deployment.ts";
+import { loadHttp1 } from "./load.ts";
+import { startTenants, type Tenants } from "./tenants.ts";
+import { requireTools } from "./tools.ts";
+
+const { values } = parseArgs({
+  options: { store: { type: "string", default: "sqlite" }, sizes: { type: "string", default: "10000,70000" } },
+});
+requireTools("wrk", "taskset");
+const sizes = values.sizes.split(",").map(Number);
+const [, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
+if (startStore === undefined) throw new Error("--store is sqlite or postgres");
+const loadCore = 1;
+const pollMs = 5;
+
+interface Taken {
+  readonly seconds: number;
+  readonly peakMib: number;
+}
+
+/** Runs a command of the program. Rejects with its output where it fails. */
+async function measureCommand(env: Readonly<Record<string, string>>, ...args: string[]): Promise<Taken> {
+  const cli = join(import.meta.dirname, "../src/cli/cli.ts");
+  const began = performance.now();
+  const child = spawn(process.execPath, [cli, ...args], {
+    env: { PATH: process.env.PATH ?? "", ...env },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let errors = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    errors += text;
+  });
+  let code: number | null | undefined;
+  child.once("close", (exitCode) => {
+    code = exitCode;
+  });
+  let peakMib = 0;
+  while (code === undefined) {
+    peakMib = Math.max(peakMib, peakOf(child.pid));
+    await delay(pollMs);
+  }
+  if (code !== 0) throw new Error(`${args.join(" ")} ended with ${code}:\n${errors}`);
+  return { seconds: (performance.now() - began) / 1_000, peakMib };
+}
+
+/** Most memory that was resident so far (proc(5), VmHWM); 0 where the process is gone. */
+function peakOf(pid: number | undefined): number {
+  try {
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+  } catch {
+    return 0;
+  }
+}
+
+/** Sends events until the log has so many leaves. Resolves with how many it has. */
+async function growTo(size: number, { url, ops_url }: GatewayAddresses, tenants: Tenants, folder: string) {
+  const call = benchCalls().find(({ name }) => name === "evidence");
+  if (call?.json === undefined) throw new Error("there is no evidence call");
+  const headers = { "content-type": "application/json" };
+  const tokens = tenants.ids.map(tenants.tokenOf);
+  for (;;) {
+    const { logs } = (await (await fetch(`${ops_url}/ledger`)).json()) as { logs: readonly { size: number }[] };
+    const reached = logs[0]?.size ?? 0;
+    if (reached >= size) return reached;
+    const load = { url: url + call.restPath, headers, body: call.json, tokens, core: loadCore, directory: folder };
+    await loadHttp1({ ...load, seconds: 1 });
+  }
+}
+
+const store = await startStore();
+const tenants = await startTenants(1);
+try {
+  const env = { ...store.settings, SVC_LEDGER_ORIGIN: benchOrigin };
+  const rows = [];
+  for (const size of sizes) {
+    const logFile = join(store.folder, "gateway.log");
+    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir: store.folder, logFile, env });
+    const leaves = await growTo(size, gateway.listening, tenants, store.folder).finally(() => gateway.stop());
+    const out = join(store.folder, `export-${size}`);
+    const exported = await measureCommand(env, "ledger", "export", "--tenant", "tenant-0", "--out", out);
+    const verified = await measureCommand(env, "ledger", "verify");
+    rows.push({
+      leaves,
+      "export s": exported.seconds.toFixed(1),
+      "export peak MiB": Math.round(exported.peakMib),
+      "verify s": verified.seconds.toFixed(1),
+      "verify peak MiB": Math.round(verified.peakMib),
+    });
+  }
+  // biome-ignore lint/suspicious/noConsole: the table is what this program is for
+  console.table(rows);
+} finally {
+  await tenants.stop();
+  await store.stop();
+}

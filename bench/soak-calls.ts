@@ -1,0 +1,70 @@
+/** One call on either protocol, as any client makes it. */
+import type { DescMethodUnary } from "@bufbuild/protobuf";
+import { ConnectError, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
+import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
+import { decodeRequest } from "../src/transport/rest/codec.ts";
+import { messageEncoder } from "../src/transport/rest/encode.ts";
+import { createRestRegistry } from "../src/transport/rest/registry.ts";
+import { publicServices } from "../src/transport/services.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of nine shapes are read here, by their members' names.
+export type Answer = any;
+
+export interface Call {
+  readonly url: string;
+  readonly route: string;
+  readonly rpc: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** As the JSON route spells it; absent on GET. */
+  readonly body?: object | undefined;
+}
+
+/** The answer, or the reason of a refusal, or undefined where nobody answered. */
+export type Outcome = Answer | string | undefined;
+
+const callTimeoutMs = 10_000;
+const services = [...publicServices, SessionService];
+const registry = createRestRegistry(services.flatMap(({ file }) => [file, ...file.dependencies]));
+const methods = new Map<string, DescMethodUnary>(
+  services.flatMap(({ typeName, methods }) =>
+    methods.map((method) => [`${typeName}/${method.name}`, method as DescMethodUnary]),
+  ),
+);
+
+export async function callRest({ url, route, headers, body }: Call): Promise<Outcome> {
+  try {
+    const response = await fetch(url + route, {
+      headers: { ...headers, ...(body && { "content-type": "application/json" }) },
+      ...(body && { method: "POST", body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(callTimeoutMs),
+    });
+    const answer = (await response.json()) as Answer;
+    return response.ok ? answer : (answer.error.reason as string);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Calls over gRPC, with one connection to each gateway. */
+export function grpcCaller(): (call: Call) => Promise<Outcome> {
+  const transports = new Map<string, Transport>();
+  return async ({ url, rpc, headers, body }) => {
+    const method = methods.get(rpc);
+    if (method === undefined) throw new Error(`${rpc} is no method`);
+    let transport = transports.get(url);
+    if (transport === undefined) {
+      transport = createGrpcTransport({ baseUrl: url });
+      transports.set(url, transport);
+    }
+    const request = decodeRequest(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})));
+    try {
+      const { message } = await transport.unary(method, undefined, callTimeoutMs, headers, request);
+      return JSON.parse(messageEncoder(registry.message(method.output))(message));
+    } catch (error) {
+      // Only what the service said itself has details.
+      return ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason;
+    }
+  };
+}

@@ -1,0 +1,108 @@
+/** Mixed load of many tenants on gateways that share a store and are killed at random; then, is all as promised? */
+import { setTimeout as delay } from "node:timers/promises";
+import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../src/ledger/note-keys.ts";
+import { readKeyFile } from "../src/stores/key-file.ts";
+import type { TestStore } from "../test/harness/stores.ts";
+import { benchOrigin } from "./deployment.ts";
+import { type Called, startCallers } from "./soak-callers.ts";
+import { type SoakClient, writeSessionFiles } from "./soak-clients.ts";
+import { startGateways } from "./soak-gateways.ts";
+import { type LimitReport, startLimitProbe } from "./soak-limit.ts";
+import { verifyRecords } from "./soak-records.ts";
+import { startTenants } from "./tenants.ts";
+
+export interface SoakOptions {
+  readonly store: TestStore;
+  readonly gateways: number;
+  readonly tenants: number;
+  readonly callers: number;
+  readonly durationMs: number;
+  readonly lifeMs: { readonly shortest: number; readonly longest: number };
+  readonly seed: number;
+  /** Told twice a second. */
+  readonly onProgress?: (kills: number, acknowledged: number) => void;
+}
+
+export interface SoakReport {
+  readonly kills: number;
+  readonly called: Called;
+  readonly limit: LimitReport;
+  /** Records that stand in the logs, acknowledged or not. */
+  readonly records: number;
+  /** None where all is as promised. */
+  readonly problems: readonly string[];
+}
+
+const progressMs = 500;
+
+/** Runs it. What is left of the store is the caller's to keep or to remove. */
+export async function runSoak(options: SoakOptions): Promise<SoakReport> {
+  const { store, durationMs } = options;
+  const random = randomFrom(options.seed);
+  const tenants = await startTenants(options.tenants);
+  const [ordinary, eager] = ["ordinary", "eager"].map((clientId) => sessionClient(tenants.ids[0] as string, clientId));
+  const files = await writeSessionFiles(store.folder, [ordinary, eager] as SoakClient[]);
+  const settings = { ...store.settings, SVC_LEDGER_ORIGIN: benchOrigin };
+  try {
+    const gateways = await startGateways({
+      number: options.gateways,
+      issuer: tenants.issuer,
+      folder: store.folder,
+      env: { ...settings, ...files },
+      lifeMs: options.lifeMs,
+      random,
+    });
+    const { urls } = gateways;
+    const callers = startCallers({
+      number: options.callers,
+      urls,
+      tenants: tenants.ids,
+      tokenOf: tenants.tokenOf,
+      client: ordinary as SoakClient,
+      verifierOf: trustedKey(store.settings.SVC_LEDGER_KEY),
+      random,
+    });
+    const probe = startLimitProbe(urls, eager as SoakClient);
+    const end = performance.now() + durationMs;
+    while (performance.now() < end && callers.called.problems.length === 0) {
+      await delay(progressMs);
+      options.onProgress?.(gateways.kills(), callers.called.acknowledged.length);
+    }
+    const [called, limit] = await Promise.all([callers.stop(), probe.stop()]);
+    const stopped = await gateways.stop();
+    const { records, problems } = await verifyRecords(settings, called);
+    const all = [...called.problems, ...limit.problems, ...stopped, ...problems];
+    return { kills: gateways.kills(), called, limit, records, problems: all };
+  } finally {
+    await tenants.stop();
+  }
+}
+
+function sessionClient(tenantId: string, clientId: string): SoakClient {
+  return { tenantId, clientId, secret: clientId.padEnd(43, ".") };
+}
+
+/** The key of the deployment, under the name of each log. */
+function trustedKey(path: string): (origin: string) => NoteVerifier {
+  const verifiers = new Map<string, NoteVerifier>();
+  return (origin) => {
+    const known = verifiers.get(origin);
+    if (known !== undefined) return known;
+    const [signing] = readKeyFile(path) ?? [];
+    const verifier = signing && parseVerifierKey(formatVerifierKey(origin, signing.publicKey));
+    if (verifier === undefined) throw new Error(`${path} has no key`);
+    verifiers.set(origin, verifier);
+    return verifier;
+  };
+}
+
+/** Numbers from 0 up to 1 that a seed repeats (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

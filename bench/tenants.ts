@@ -1,0 +1,33 @@
+/** An issuer with many tenants, and a long-lived token of each. */
+import { startStaticIssuer } from "../test/harness/issuer.ts";
+import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
+
+const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
+const lifetimeSeconds = 86_400;
+
+export interface Tenants {
+  readonly issuer: { readonly url: string };
+  readonly ids: readonly string[];
+  tokenOf(tenant: string): string;
+  stop(): Promise<void>;
+}
+
+/** Starts it for `tenant-0` to `tenant-<number - 1>`. */
+export async function startTenants(number: number): Promise<Tenants> {
+  const key = newTestKey("ES256", "key-1");
+  const issuer = await startStaticIssuer([key.publicJwk]);
+  const exp = Math.floor(Date.now() / 1_000) + lifetimeSeconds;
+  const ids = Array.from({ length: number }, (_, at) => `tenant-${at}`);
+  const mint = (tenant: string) => mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, exp }));
+  const tokens = new Map(ids.map((tenant) => [tenant, mint(tenant)]));
+  return {
+    issuer,
+    ids,
+    tokenOf(tenant) {
+      const token = tokens.get(tenant);
+      if (token === undefined) throw new Error(`there is no tenant ${tenant}`);
+      return token;
+    },
+    stop: () => issuer.stop(),
+  };
+}

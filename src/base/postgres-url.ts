@@ -1,0 +1,83 @@
+/** Where a PostgreSQL database is, as one URL says it: a small part of what libpq takes, and nothing that is weak. */
+import { isLoopbackHost } from "./network.ts";
+
+/** Paths of PEM files. */
+export interface PostgresTls {
+  /** Authorities that the server's certificate may come from; undefined for those that the runtime trusts. */
+  readonly rootCertificate: string | undefined;
+  /** Client certificate and its key; both or neither. */
+  readonly certificate: string | undefined;
+  readonly key: string | undefined;
+}
+
+export interface PostgresTarget {
+  /** Host name or address without brackets, or the directory of a Unix socket, which begins with a slash. */
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+  readonly password: string | undefined;
+  /** Undefined for plaintext, which only this machine's own addresses and sockets have. */
+  readonly tls: PostgresTls | undefined;
+}
+
+/** Why the text names no database. Repeats nothing of it: a URL may carry a password. */
+export interface PostgresUrlProblem {
+  readonly problem: string;
+}
+
+const parameters = new Set(["sslmode", "sslrootcert", "sslcert", "sslkey"]);
+
+/**
+ * Parses `postgres://user[:password]@host[:port]/database[?sslmode=verify-full&sslrootcert=…]`. The host of
+ * a Unix socket is its directory, percent-encoded: `%2Frun%2Fpostgresql`. Off this machine only `verify-full` is taken: anything less does not know whom
+ * it sends records to.
+ */
+export function parsePostgresUrl(text: string): PostgresTarget | PostgresUrlProblem {
+  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) return problem("must be a URL postgres://…");
+  const url = new URL(text);
+  const unknown = [...url.searchParams.keys()].find((name, at, all) => !parameters.has(name) || all.indexOf(name) < at);
+  if (unknown !== undefined) return problem(`must have no parameters but ${[...parameters].join(", ")}, once each`);
+  const parts = decoded([url.username, url.password, url.pathname.slice(1), url.hostname]);
+  if (parts === undefined) return problem("must be percent-encoded UTF-8");
+  const [user, password, database, hostname] = parts;
+  if (user === "" || database === "" || database.includes("/")) return problem("must name a user and one database");
+  if (hostname === "") return problem("must name a host");
+  const isLocal = hostname.startsWith("/") || isLoopbackHost(hostname);
+  const tls = tlsOf(url.searchParams, isLocal);
+  if (tls !== undefined && "problem" in tls) return tls;
+  return {
+    host: hostname.replace(/^\[(.*)\]$/, "$1"),
+    port: url.port === "" ? 5432 : Number(url.port),
+    database,
+    user,
+    password: password === "" ? undefined : password,
+    tls,
+  };
+}
+
+function tlsOf(search: URLSearchParams, isLocal: boolean): PostgresTls | PostgresUrlProblem | undefined {
+  const mode = search.get("sslmode") ?? "disable";
+  const file = (name: string) => search.get(name) ?? undefined;
+  const [rootCertificate, certificate, key] = [file("sslrootcert"), file("sslcert"), file("sslkey")];
+  if (mode === "verify-full") {
+    if ((certificate === undefined) !== (key === undefined)) return problem("must have sslcert and sslkey, or neither");
+    return { rootCertificate, certificate, key };
+  }
+  if (mode !== "disable") return problem("must have sslmode=verify-full, or on this machine sslmode=disable");
+  if (!isLocal) return problem("must have sslmode=verify-full: the database is not on this machine");
+  if (rootCertificate ?? certificate ?? key) return problem("names certificates, and needs sslmode=verify-full");
+  return undefined;
+}
+
+function decoded(parts: readonly [string, string, string, string]): [string, string, string, string] | undefined {
+  try {
+    return parts.map(decodeURIComponent) as [string, string, string, string];
+  } catch {
+    return undefined;
+  }
+}
+
+function problem(text: string): PostgresUrlProblem {
+  return { problem: text };
+}

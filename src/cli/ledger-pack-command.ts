@@ -1,0 +1,93 @@
+import { createWriteStream, rmSync } from "node:fs";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Command } from "commander";
+import { systemClock } from "../base/clock.ts";
+import { packLines } from "../ledger/pack/build.ts";
+import { PackError } from "../ledger/pack/problem.ts";
+import type { PackSelection } from "../ledger/pack/selection.ts";
+import type { LogState } from "../ledger/store.ts";
+import { signOrReport } from "./ledger-checkpoint.ts";
+import { type PackFlags, readSelection } from "./ledger-pack-selection.ts";
+import { addLedgerPackVerifyCommand } from "./ledger-pack-verify-command.ts";
+import { logsOrReport, type OpenedStore, withStoreOrReport } from "./ledger-store.ts";
+import { type CommonOptions, withCommonOptions } from "./options.ts";
+import { createOutput, type Output } from "./output.ts";
+import { createProgress, type Progress } from "./progress.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface PackOptions extends CommonOptions, PackFlags {
+  readonly tenant?: string;
+  readonly out?: string;
+}
+
+/** How often progress is shown, in entries. */
+const progressEvery = 1_024;
+
+/** `ledger pack`: evidence for somebody outside, in one file; and `ledger pack verify`, which is for them. */
+export function addLedgerPackCommands(ledger: Command, terminal: Terminal): void {
+  const pack = withCommonOptions(ledger.command("pack"))
+    .description("write records with all that proves them into one file: of a time range, or about one thing")
+    // Required, but not of `pack verify`.
+    .option("--tenant <tenant>", "whose records")
+    .option("--out <file>", "where to; must not be there yet")
+    .option("--from <time>", "everything recorded at this time or later (RFC 3339)")
+    .option("--to <time>", "everything recorded before this time (RFC 3339)")
+    .option("--artifact-digest <digest>", "what was said of this artifact, and the decisions behind it")
+    .option("--cid <cid>", "the same, by CID")
+    .option("--decision <id>", "a decision, and everything that cites it")
+    .option("--principal <id>", "calls of this principal")
+    .action(async (options: PackOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const { tenant, out } = options;
+      const selection = readSelection(options);
+      const problems = [
+        ...(tenant === undefined ? ["--tenant: is required"] : []),
+        ...(out === undefined ? ["--out: is required"] : []),
+        ...("problem" in selection ? [selection.problem] : []),
+      ];
+      if (tenant === undefined || out === undefined || "problem" in selection) return output.fail(problems);
+      await withStoreOrReport(options, output, async (opened) => {
+        const [head] = (await logsOrReport(opened.archive, tenant, output)) ?? [];
+        if (head !== undefined)
+          await writePack(opened, head, selection.selection, out, output, createProgress(terminal));
+      });
+    });
+  addLedgerPackVerifyCommand(pack, terminal);
+}
+
+async function writePack(
+  opened: OpenedStore,
+  head: LogState,
+  selection: PackSelection,
+  out: string,
+  output: Output,
+  progress: Progress,
+): Promise<void> {
+  const signed = await signOrReport(opened, head, output);
+  if (signed === undefined) return;
+  const { checkpoint } = signed;
+  let entries = 0;
+  const lines = packLines(opened.archive, { head, checkpoint, selection, nowMs: systemClock.now() }, (leafIndex) => {
+    entries += 1;
+    if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
+  });
+  // Never over anything, and for the owner alone: it holds what the log keeps sealed.
+  const file = createWriteStream(out, { flags: "wx", mode: 0o600, flush: true });
+  try {
+    await pipeline(Readable.from(lines), file);
+  } catch (error) {
+    const isThere = error instanceof Error && "code" in error && error.code === "EEXIST";
+    if (!isThere) rmSync(out, { force: true });
+    if (isThere) return output.fail([`${out} is there already`]);
+    if (error instanceof PackError) return output.fail([error.message]);
+    throw error;
+  } finally {
+    progress.done();
+  }
+  const { origin, size } = head;
+  output.succeed(
+    { file: out, origin, tree_size: size, entries, verifier_keys: signed.verifierKeys },
+    `${out}: ${entries} entries of ${origin}, proven in its ${size} leaves`,
+  );
+}

@@ -1,0 +1,126 @@
+/**
+ * The lines of an evidence pack. Each is one object in canonical JSON (RFC 8785) that ends with a newline: one header;
+ * then entries in the order of the log, a policy revision standing before the first entry that it decided; one end.
+ */
+import type { JsonObject } from "../../base/json.ts";
+import { canonicalText } from "../canonical.ts";
+import { PackError } from "./problem.ts";
+import { parseSelection } from "./selection.ts";
+
+/** Name and version. Packs are never rewritten: another format gets another name. */
+export const packFormat = "evidence-pack/v1";
+
+/** Longer lines are neither written nor read: memory is theirs. Only a policy revision comes near it. */
+export const maxLineBytes = 16 * 1024 * 1024;
+
+export type PackHeader = {
+  readonly type: "header";
+  readonly format: typeof packFormat;
+  /** The signed checkpoint (C2SP tlog-checkpoint) that everything else is proven against. */
+  readonly checkpoint: string;
+  /** RFC 3339 with milliseconds, UTC; the maker's word. */
+  readonly made_at: string;
+  /** As `selectionMembers` writes it. */
+  readonly selection: JsonObject;
+  readonly tenant_id: string;
+};
+
+export type PackPolicy = {
+  readonly type: "policy";
+  /** `sha256:` and the hexadecimal SHA-256 of the content. */
+  readonly revision: string;
+  /** Absent where it was not kept. */
+  readonly content?: string;
+};
+
+export type PackEntry = {
+  readonly type: "entry";
+  readonly leaf_index: number;
+  /** Text of the leaf; its UTF-8 is what the log hashes. */
+  readonly leaf: string;
+  /**
+   * Base64 hashes of the subtrees between the entry before, or the first leaf, and this one, as `subtreesBetween` gives
+   * them. Absent where there are none.
+   */
+  readonly gap?: readonly string[];
+  /** Base64; with `record` or not at all. */
+  readonly opening?: string;
+  /** Text of the record; its UTF-8 is what the leaf commits to. */
+  readonly record?: string;
+  /** The record was erased. Absent where `record` is there, and where the leaf is shown for its place or time alone. */
+  readonly erased?: true;
+};
+
+export type PackEnd = {
+  readonly type: "end";
+  /** Number of entries. */
+  readonly entries: number;
+  /** Hexadecimal SHA-256 of all bytes before this line. It finds damage; against forgery stands the checkpoint. */
+  readonly sha256: string;
+};
+
+export type PackLine = PackHeader | PackPolicy | PackEntry | PackEnd;
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === "string";
+const isCount: Check = (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+const isAbsent: Check = (value) => value === undefined;
+const isTrue: Check = (value) => value === true;
+const isTexts: Check = (value) => Array.isArray(value) && value.length > 0 && value.every(isText);
+const or =
+  (first: Check, second: Check): Check =>
+  (value) =>
+    first(value) || second(value);
+
+const members: Readonly<Record<PackLine["type"], Readonly<Record<string, Check>>>> = {
+  header: {
+    format: (value) => value === packFormat,
+    checkpoint: isText,
+    made_at: isText,
+    selection: (value) => parseSelection(value) !== undefined,
+    tenant_id: isText,
+  },
+  policy: { revision: isText, content: or(isText, isAbsent) },
+  entry: {
+    leaf_index: isCount,
+    leaf: isText,
+    gap: or(isTexts, isAbsent),
+    opening: or(isText, isAbsent),
+    record: or(isText, isAbsent),
+    erased: or(isTrue, isAbsent),
+  },
+  end: { entries: isCount, sha256: isText },
+};
+
+/** Writes a line, its newline included. Throws a PackError where it is too long to be read again. */
+export function formatLine(line: PackLine): string {
+  const text = `${canonicalText(line)}\n`;
+  if (Buffer.byteLength(text) > maxLineBytes) throw new PackError(`a ${line.type} is too long for a pack`);
+  return text;
+}
+
+/** Reads a line without its newline. Throws a PackError for any text that `formatLine` does not write. */
+export function parseLine(text: string): PackLine {
+  const value = parseJson(text);
+  const type = Object.hasOwn(value, "type") ? value.type : undefined;
+  if (typeof type !== "string" || !Object.hasOwn(members, type)) throw new PackError("is no line of a pack");
+  const checks = members[type as PackLine["type"]];
+  for (const name of Object.keys(value))
+    if (name !== "type" && !Object.hasOwn(checks, name)) throw new PackError(`the ${type} has an unknown member`);
+  for (const [name, check] of Object.entries(checks))
+    if (!check(value[name])) throw new PackError(`the ${type}'s ${name} is missing or malformed`);
+  // One text for every value: nothing can hide in doubled members, escapes or spaces.
+  if (canonicalText(value as JsonObject) !== text) throw new PackError(`the ${type} is not canonical JSON`);
+  return value as PackLine;
+}
+
+function parseJson(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  } catch {
+    // Said below.
+  }
+  throw new PackError("is no JSON object");
+}

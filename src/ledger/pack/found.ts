@@ -1,0 +1,116 @@
+/** Finds the leaves that a pack by value is made of. */
+import type { StoreArchive } from "../archive.ts";
+import type { StoredEntry } from "../audit.ts";
+import { readErasure } from "../erasure.ts";
+import { parseLeaf } from "../leaf.ts";
+import type { StoredRecord } from "../ports.ts";
+import { open } from "../sealing.ts";
+import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../search.ts";
+import type { LogState } from "../store.ts";
+import { decisionOf, maxLinkedRecords } from "./item-check.ts";
+import { PackError } from "./problem.ts";
+import { isLinked, type PackField } from "./selection.ts";
+
+/** What of a store a pack is made from. It must show one state of the log all along, as a `StoreArchive` does. */
+export type PackSource = Pick<StoreArchive, "entries" | "log" | "policyRevision" | "search">;
+
+/**
+ * Indices of the leaves of the selection, in order: what has the value; where decisions are followed, the decisions that
+ * this cites and everything that cites those, and no further; and the erasures of what was erased. Rejects with a
+ * PackError where nothing is found, or too much is linked.
+ */
+export async function findLeaves(
+  source: PackSource,
+  head: LogState,
+  selection: { readonly field: PackField; readonly value: string },
+): Promise<readonly number[]> {
+  const leaves = new Set<number>();
+  const erased = new Map<string, number>();
+  const decisions = new Set<string>();
+  const take = ({ leafIndex, recordId, erased: isErased }: FoundRecord) => {
+    leaves.add(leafIndex);
+    if (isErased) erased.set(recordId, leafIndex);
+  };
+  const followed = isLinked(selection);
+  for await (const found of everyFound(source, head, selection)) {
+    take(found);
+    if (!followed || found.erased) continue;
+    const decision = decisionOf(await recordAt(source, head, found.leafIndex));
+    if (decision !== undefined) decisions.add(decision);
+  }
+  if (selection.field === "decision_id") decisions.add(selection.value);
+  for (const value of decisions) {
+    // By its id too: of an erased decision nothing else is left to find it by.
+    for await (const found of everyFound(source, head, { field: "record_id", value })) take(found);
+    for await (const found of everyFound(source, head, { field: "decision_id", value })) take(found);
+    if (leaves.size > maxLinkedRecords)
+      throw new PackError(`more than ${maxLinkedRecords} records are linked: choose a time range`);
+  }
+  if (leaves.size === 0) throw new PackError("nothing is found");
+  if (erased.size > 0)
+    for await (const { leafIndex } of erasuresOf(source, head, Math.min(...erased.values()), new Set(erased.keys())))
+      leaves.add(leafIndex);
+  return [...leaves].sort((a, b) => a - b);
+}
+
+/** Pages of a search, one after the other. */
+export async function* everyFound(
+  source: PackSource,
+  { tenantId }: LogState,
+  term: { readonly field: SearchField; readonly value: string } | undefined,
+  query: Partial<SearchQuery> = {},
+): AsyncGenerator<FoundRecord> {
+  const terms = term === undefined ? [] : [term];
+  let after: number | undefined;
+  do {
+    const place = after === undefined ? {} : { after };
+    const { found, next } = await source.search({ tenantId, terms, limit: maxSearchLimit, ...query, ...place });
+    yield* found;
+    after = next;
+  } while (after !== undefined);
+}
+
+/**
+ * The erasures from a leaf on of the records with these ids, which are taken away as they are found; the walk ends with
+ * the last of them. Rejects with a PackError where one has none: then it was lost.
+ */
+export async function* erasuresOf(
+  source: PackSource,
+  head: LogState,
+  first: number,
+  recordIds: Set<string>,
+): AsyncGenerator<StoredEntry> {
+  if (recordIds.size === 0) return;
+  for await (const entry of source.entries(head, first, head.size)) {
+    if (parseLeaf(entry.leaf).kind !== "erasure") continue;
+    const said = readErasure(openRecord(entry));
+    if (said === undefined || !recordIds.delete(said.recordId)) continue;
+    yield entry;
+    if (recordIds.size === 0) return;
+  }
+  throw new PackError(`the record ${[...recordIds][0]} cannot be opened, and no leaf erased it: verify the log`);
+}
+
+async function recordAt(source: PackSource, head: LogState, leafIndex: number): Promise<StoredRecord> {
+  return openRecord(await entryAt(source, head, leafIndex));
+}
+
+/** Rejects with a PackError where the log has no such leaf. */
+export async function entryAt(source: PackSource, head: LogState, leafIndex: number): Promise<StoredEntry> {
+  for await (const entry of source.entries(head, leafIndex, leafIndex + 1)) return entry;
+  throw new PackError(`leaf ${leafIndex} is missing from the store: verify the log`);
+}
+
+/** The record of an entry that was not erased. Throws a PackError where it does not verify. */
+export function openRecord(entry: StoredEntry): StoredRecord {
+  return JSON.parse(Buffer.from(openBytes(entry)).toString("utf8")) as StoredRecord;
+}
+
+/** Bytes of the record of an entry that was not erased. Throws a PackError where it does not verify. */
+export function openBytes({ leafIndex, leaf, sealed, opening }: StoredEntry): Uint8Array {
+  try {
+    return open(sealed, opening ?? new Uint8Array(0), parseLeaf(leaf).commitment);
+  } catch (cause) {
+    throw new PackError(`leaf ${leafIndex} does not open its record: verify the log`, { cause });
+  }
+}

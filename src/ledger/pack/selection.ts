@@ -1,0 +1,59 @@
+/** What a pack is about. */
+import type { JsonObject } from "../../base/json.ts";
+import type { SearchField } from "../search.ts";
+
+/** What records can be selected by, besides their time. */
+export const packFields = ["artifact_digest", "cid", "decision_id", "principal"] as const satisfies SearchField[];
+
+export type PackField = (typeof packFields)[number];
+
+/**
+ * A time range, of which nothing is left out; or everything with one value. For an artifact or a decision, the
+ * decisions that its records cite belong to it too, and all that cites those.
+ */
+export type PackSelection = TimeRange | { readonly field: PackField; readonly value: string };
+
+/** At least one end is given. RFC 3339 with milliseconds, UTC, as records have it. */
+export interface TimeRange {
+  /** The first moment of the range. */
+  readonly from?: string;
+  /** The first moment after it. */
+  readonly to?: string;
+}
+
+export function isTimeRange(selection: PackSelection): selection is TimeRange {
+  return !("field" in selection);
+}
+
+/** Whether a selection takes in what is linked to its records through decisions. */
+export function isLinked(selection: PackSelection): boolean {
+  return !isTimeRange(selection) && selection.field !== "principal";
+}
+
+/** The selection as a pack's header has it. */
+export function selectionMembers(selection: PackSelection): JsonObject {
+  return isTimeRange(selection) ? { ...selection } : { [selection.field]: selection.value };
+}
+
+/** Reads what `selectionMembers` makes; undefined for anything else. */
+export function parseSelection(members: unknown): PackSelection | undefined {
+  if (typeof members !== "object" || members === null || Array.isArray(members)) return undefined;
+  const values: Readonly<Record<string, unknown>> = { ...members };
+  const names = Object.keys(values);
+  const [name = ""] = names;
+  const field = packFields.find((candidate) => candidate === name);
+  const value = values[name];
+  if (field !== undefined) {
+    const isOne = names.length === 1 && typeof value === "string" && value !== "";
+    return isOne ? { field, value } : undefined;
+  }
+  const isRange = names.length > 0 && names.every((end) => (end === "from" || end === "to") && isMoment(values[end]));
+  return isRange ? (values as TimeRange) : undefined;
+}
+
+/** Whether the text is a time as records have it: only then do texts compare as times do. */
+export function isMoment(text: unknown): text is string {
+  if (typeof text !== "string" || !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/.test(text)) return false;
+  const ms = Date.parse(text);
+  return !Number.isNaN(ms) && new Date(ms).toISOString() === text;
+}

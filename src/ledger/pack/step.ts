@@ -1,0 +1,72 @@
+/** A record as a step in the life of an artifact: what a reader of a pack is shown of it. */
+import type { RecordKind } from "../ports.ts";
+import type { CheckedEntry } from "./entry-check.ts";
+import { decisionOf } from "./item-check.ts";
+
+/** Members without a value are absent. */
+export interface Step {
+  readonly leaf_index: number;
+  /** RFC 3339, by the service's clock. */
+  readonly recorded_at: string;
+  readonly kind: RecordKind;
+  readonly record_id: string;
+  /** True where the leaf is all that is left. Then nothing below is there. */
+  readonly erased?: true;
+  readonly principal?: string;
+  readonly subject?: string;
+  /** What was asked or done: `protect`, `access`, `rewrap`, `wrap`, `unwrap`, `deny`. */
+  readonly operation?: string;
+  /** Of a decision `allowed` or `denied`, of a registration `accepted` or `refused`, of an event its own word. */
+  readonly outcome?: string;
+  /** What became of the citation of a decision, when it was recorded. */
+  readonly citation?: string;
+  /** The decision that this is, or that it cites. */
+  readonly decision_id?: string;
+  readonly policy_revision?: string;
+  /** By which the record names its artifact. */
+  readonly artifact_digest?: string;
+  readonly cids?: readonly string[];
+}
+
+const kinds: Readonly<
+  Partial<Record<RecordKind, (outcome: Readonly<Record<string, unknown>>, said?: string) => string>>
+> = {
+  decision: ({ allow }) => (allow === true ? "allowed" : "denied"),
+  registration: ({ accepted }) => (accepted === true ? "accepted" : "refused"),
+  evidence: (_, said) => said ?? "recorded",
+};
+
+/** The step of an entry whose record is shown or erased. */
+export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
+  const { recorded_at, kind, record_id, policy_revision } = leaf;
+  const place = { leaf_index: leafIndex, recorded_at, kind, record_id, ...defined({ policy_revision }) };
+  if (record === undefined) return { ...place, erased: true };
+  const { request, outcome, caller } = record;
+  const cids = new Set([request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid].filter(isText));
+  return {
+    ...place,
+    ...defined({
+      principal: caller.principal_id,
+      subject: caller.subject,
+      operation: textOf(request.operation) ?? textOf(request.event_type),
+      outcome: kinds[kind]?.(outcome, textOf(request.outcome)),
+      citation: textOf(outcome.citation),
+      decision_id: decisionOf(record),
+      artifact_digest: textOf(request.artifact_digest),
+    }),
+    ...(cids.size > 0 && { cids: [...cids] }),
+  };
+}
+
+function defined<Members extends object>(members: Members): { [Name in keyof Members]?: NonNullable<Members[Name]> } {
+  const present = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(present) as { [Name in keyof Members]?: NonNullable<Members[Name]> };
+}
+
+function textOf(value: unknown): string | undefined {
+  return isText(value) ? value : undefined;
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
+}

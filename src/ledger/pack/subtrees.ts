@@ -1,0 +1,52 @@
+/**
+ * Roots of trees of which only some leaves are known: the leaves between them are stood for by the complete subtrees
+ * that cover them (compact ranges). Leaves side by side need no hash between them, so what a range of n leaves in a tree
+ * of size m needs besides its leaves is some 2 log m hashes, whatever n is.
+ */
+import { emptyRoot, type Hash, nodeHash } from "../tree.ts";
+
+/** The subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
+export interface Subtree {
+  readonly height: number;
+  readonly index: number;
+}
+
+/** The largest complete subtrees that cover the leaves from `begin` up to and without `end`, from left to right. */
+export function* subtreesBetween(begin: number, end: number): Generator<Subtree> {
+  for (let next = begin; next < end; ) {
+    let height = 0;
+    while (next % 2 ** (height + 1) === 0 && next + 2 ** (height + 1) <= end) height += 1;
+    yield { height, index: next / 2 ** height };
+    next += 2 ** height;
+  }
+}
+
+/** A tree that grows from left to right by leaves and whole subtrees. Keeps one hash for each bit of its size. */
+export class GrowingTree {
+  readonly #roots: { readonly height: number; readonly hash: Hash }[] = [];
+  #size = 0;
+
+  /** Number of leaves. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Adds a subtree of 2^height leaves. Throws a RangeError where no such subtree begins. */
+  append(hash: Hash, height = 0): void {
+    if (this.#size % 2 ** height !== 0) throw new RangeError("No such subtree begins here.");
+    let root = { height, hash };
+    for (let left = this.#roots.at(-1); left?.height === root.height; left = this.#roots.at(-1)) {
+      root = { height: root.height + 1, hash: nodeHash(left.hash, root.hash) };
+      this.#roots.pop();
+    }
+    this.#roots.push(root);
+    this.#size += 2 ** height;
+  }
+
+  /** RFC 6962 §2.1. */
+  root(): Hash {
+    const last = this.#roots.at(-1);
+    if (last === undefined) return emptyRoot;
+    return this.#roots.slice(0, -1).reduceRight((right, { hash }) => nodeHash(hash, right), last.hash);
+  }
+}

@@ -1,0 +1,193 @@
+/** Verifies a pack from its bytes and the trusted keys alone, line by line. */
+import { createHash } from "node:crypto";
+import { parseTenantId, type TenantId } from "../../base/ids.ts";
+import type { Checkpoint, LogVerifier } from "../checkpoint.ts";
+import { NoteError } from "../note.ts";
+import { parseBase64 } from "../text-forms.ts";
+import { hashBytes, leafHash, sameHash } from "../tree.ts";
+import { openWithAny } from "../trusted-key.ts";
+import { type CheckedEntry, checkEntry } from "./entry-check.ts";
+import { ErasureClaims } from "./erasure-claims.ts";
+import { maxLineBytes, type PackEnd, type PackEntry, type PackHeader, type PackPolicy, parseLine } from "./format.ts";
+import { ItemCheck } from "./item-check.ts";
+import { linesOf, type NumberedLine } from "./lines.ts";
+import { PackError, refuse } from "./problem.ts";
+import { type CompleteRange, RangeCheck } from "./range-check.ts";
+import { checkRotation } from "./rotation-check.ts";
+import { isMoment, isTimeRange, type PackSelection, parseSelection } from "./selection.ts";
+import { GrowingTree, subtreesBetween } from "./subtrees.ts";
+
+/** What a verified pack proves, besides its entries. */
+export interface VerifiedPack {
+  readonly checkpoint: Checkpoint;
+  /** The trusted key that signed it. */
+  readonly verifier: LogVerifier;
+  readonly tenantId: TenantId;
+  readonly selection: PackSelection;
+  /** RFC 3339; the maker's word, which nothing proves. */
+  readonly madeAt: string;
+  /** When the log's last leaf was recorded. RFC 3339, by the service's clock. */
+  readonly newestRecordedAt: string;
+  readonly entries: number;
+  /** Of a time range; undefined for other selections, whose completeness nothing short of the whole log shows. */
+  readonly range: CompleteRange | undefined;
+  /** Revisions that decided, and whether their content is in the pack. */
+  readonly policies: ReadonlyMap<string, boolean>;
+}
+
+/**
+ * Verifies a pack. `onEntry` is told of each entry in the order of the log; nothing of it is proven until the promise
+ * resolves. Memory does not grow with the pack, but for 100 bytes for each decision that a selection by artifact or
+ * decision follows, and for each erased record until its erasure comes.
+ *
+ * Rejects with a PackError that names the line. Does not show that records tell the truth, that the log has not grown
+ * since, nor that everybody is shown the same log.
+ *
+ * @param keys trusted keys of the log, the retired ones included; never taken from the pack
+ */
+export async function verifyPack(
+  chunks: AsyncIterable<Uint8Array>,
+  keys: readonly LogVerifier[],
+  onEntry: (entry: CheckedEntry) => void = () => {},
+): Promise<VerifiedPack> {
+  const digest = createHash("sha256");
+  let body: PackBody | undefined;
+  let verified: VerifiedPack | undefined;
+  for await (const line of linesOf(chunks, maxLineBytes)) {
+    if (verified !== undefined) refuse(line.number, "comes after the end");
+    const parsed = atLine(line, () => parseLine(line.text));
+    if (parsed.type === "header") {
+      if (body !== undefined) refuse(line.number, "is a second header");
+      body = atLine(line, () => new PackBody(parsed, keys));
+    } else if (body === undefined) {
+      refuse(line.number, "stands where the header should");
+    } else if (parsed.type === "end") {
+      if (parsed.sha256 !== digest.digest("hex")) refuse(line.number, "the pack was changed: its sha256 is another");
+      verified = body.end(parsed, line.number);
+      continue;
+    } else if (parsed.type === "policy") body.policy(parsed, line.number);
+    else onEntry(body.entry(parsed, line.number));
+    digest.update(line.bytes).update("\n");
+  }
+  if (verified === undefined) throw new PackError("the pack is cut off: it has no end");
+  return verified;
+}
+
+function atLine<Value>({ number }: Pick<NumberedLine, "number">, read: () => Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof PackError || error instanceof NoteError) refuse(number, error.message);
+    throw error;
+  }
+}
+
+/** Everything between header and end. */
+class PackBody {
+  readonly #header: PackHeader;
+  readonly #checkpoint: Checkpoint;
+  readonly #verifier: LogVerifier;
+  readonly #owner: { readonly origin: string; readonly tenantId: TenantId };
+  readonly #selection: PackSelection;
+  readonly #range: RangeCheck | undefined;
+  readonly #items: ItemCheck | undefined;
+  readonly #claims = new ErasureClaims();
+  readonly #tree = new GrowingTree();
+  readonly #policies = new Map<string, boolean>();
+  /** A revision of which the next entry must be. */
+  #announced: string | undefined;
+  #newest: CheckedEntry | undefined;
+  #entries = 0;
+
+  /** Throws a PackError or a NoteError. */
+  constructor(header: PackHeader, keys: readonly LogVerifier[]) {
+    this.#header = header;
+    const { checkpoint, verifier } = openWithAny(header.checkpoint, keys);
+    this.#checkpoint = checkpoint;
+    this.#verifier = verifier;
+    const tenantId = parseTenantId(header.tenant_id);
+    const selection = parseSelection(header.selection);
+    if (tenantId === undefined || selection === undefined || !isMoment(header.made_at))
+      throw new PackError("the header is malformed");
+    this.#owner = { origin: checkpoint.origin, tenantId };
+    this.#selection = selection;
+    if (isTimeRange(selection)) this.#range = new RangeCheck(selection, checkpoint.size);
+    else this.#items = new ItemCheck(selection, checkpoint.size);
+  }
+
+  policy({ revision, content }: PackPolicy, line: number): void {
+    if (this.#announced !== undefined)
+      refuse(line, `the policy revision before it, ${this.#announced}, decided nothing`);
+    if (this.#policies.has(revision)) refuse(line, `the policy revision ${revision} is there twice`);
+    if (content !== undefined && contentAddress(content) !== revision)
+      refuse(line, `the policy text is not that of revision ${revision}`);
+    this.#policies.set(revision, content !== undefined);
+    this.#announced = revision;
+  }
+
+  entry(entry: PackEntry, line: number): CheckedEntry {
+    const { leaf_index: leafIndex } = entry;
+    const { size } = this.#checkpoint;
+    if (leafIndex < this.#tree.size) refuse(line, `leaf ${leafIndex} is out of order, or there twice`);
+    if (leafIndex >= size) refuse(line, `leaf ${leafIndex} is not in the tree of ${size} leaves`);
+    const checked = checkEntry(entry, line, this.#owner);
+    if (this.#newest !== undefined && checked.leaf.recorded_at < this.#newest.leaf.recorded_at)
+      refuse(line, `leaf ${leafIndex} is older than the one before it`);
+    this.#checkPolicy(checked);
+    checkRotation(checked, this.#verifier, this.#header.checkpoint);
+    const erases = this.#claims.next(checked);
+    this.#range?.next(checked, erases);
+    this.#items?.next(checked, erases);
+    this.#place(entry.gap ?? [], leafIndex, line);
+    this.#tree.append(leafHash(checked.leafBytes));
+    this.#newest = checked;
+    this.#entries += 1;
+    return checked;
+  }
+
+  end({ entries }: PackEnd, line: number): VerifiedPack {
+    const { size, root } = this.#checkpoint;
+    if (this.#announced !== undefined) refuse(line, `the policy revision ${this.#announced} decided nothing`);
+    if (entries !== this.#entries) refuse(line, `there are ${this.#entries} entries, not ${entries}`);
+    if (this.#newest === undefined || this.#tree.size !== size) refuse(line, "the log's last leaf is not shown");
+    if (!sameHash(this.#tree.root(), root)) refuse(line, "the entries are not the log's: they lead to another root");
+    this.#claims.end();
+    this.#items?.end();
+    return {
+      checkpoint: this.#checkpoint,
+      verifier: this.#verifier,
+      tenantId: this.#owner.tenantId,
+      selection: this.#selection,
+      madeAt: this.#header.made_at,
+      newestRecordedAt: this.#newest.leaf.recorded_at,
+      entries,
+      range: this.#range?.end(),
+      policies: this.#policies,
+    };
+  }
+
+  #checkPolicy({ line, leafIndex, leaf, record, erased }: CheckedEntry): void {
+    const revision = record === undefined && !erased ? undefined : leaf.policy_revision;
+    if (this.#announced !== undefined && this.#announced !== revision)
+      refuse(line, `leaf ${leafIndex} was not decided by the policy revision before it`);
+    if (revision !== undefined && !this.#policies.has(revision))
+      refuse(line, `the policy revision of leaf ${leafIndex} is not shown`);
+    this.#announced = undefined;
+  }
+
+  /** Adds the subtrees between the entry before and this one. */
+  #place(gap: readonly string[], leafIndex: number, line: number): void {
+    const subtrees = [...subtreesBetween(this.#tree.size, leafIndex)];
+    if (subtrees.length !== gap.length)
+      refuse(line, `the gap before leaf ${leafIndex} takes ${subtrees.length} hashes`);
+    for (const [position, { height }] of subtrees.entries()) {
+      const hash = parseBase64(gap[position] ?? "");
+      if (hash?.length !== hashBytes) refuse(line, `a hash of the gap before leaf ${leafIndex} is malformed`);
+      else this.#tree.append(hash, height);
+    }
+  }
+}
+
+function contentAddress(content: string): string {
+  return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
+}

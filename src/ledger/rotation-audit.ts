@@ -1,0 +1,71 @@
+/** Follows the rotations of a log: each key hands over to the next, and the last is the one that signs. */
+import type { AuditProblem, StoredEntry } from "./audit.ts";
+import { parseLeaf } from "./leaf.ts";
+import type { StoredRecord } from "./ports.ts";
+import { readRotation } from "./rotation.ts";
+import { open } from "./sealing.ts";
+import { sameHash } from "./tree.ts";
+
+/** A key that was retired. */
+export interface LogRotation {
+  /** Of the leaf, which is also the size of the largest tree that the retired key alone may have signed. */
+  readonly leafIndex: number;
+  /** 32 bytes, like the other. */
+  readonly current: Uint8Array;
+  readonly previous: Uint8Array;
+}
+
+export class RotationAudit {
+  readonly #rotations: LogRotation[] = [];
+
+  get rotations(): readonly LogRotation[] {
+    return this.#rotations;
+  }
+
+  /** Takes the record of the next leaf. Returns what is wrong. */
+  next(leafIndex: number, record: StoredRecord | undefined): AuditProblem | undefined {
+    if (record?.kind !== "key_rotation") return undefined;
+    const keys = readRotation(record);
+    if (keys === undefined) return { leafIndex, message: `leaf ${leafIndex} does not say which keys it is of` };
+    const last = this.#rotations.at(-1);
+    if (last !== undefined && !sameHash(last.current, keys.previous))
+      return {
+        leafIndex,
+        message: `leaf ${leafIndex} retires another key than the one that leaf ${last.leafIndex} brought`,
+      };
+    this.#rotations.push({ leafIndex, ...keys });
+    return undefined;
+  }
+}
+
+/** The rotations of a log, found by its leaves; nothing else of it is checked. Throws where one cannot be read. */
+export async function findRotations(entries: AsyncIterable<StoredEntry>): Promise<readonly LogRotation[]> {
+  const audit = new RotationAudit();
+  for await (const { leafIndex, leaf, sealed, opening } of entries) {
+    const { kind, commitment } = parseLeaf(leaf);
+    if (kind !== "key_rotation") continue;
+    if (opening === undefined) throw new Error(`leaf ${leafIndex} of kind key_rotation cannot be opened`);
+    const record = JSON.parse(Buffer.from(open(sealed, opening, commitment)).toString("utf8")) as StoredRecord;
+    const problem = audit.next(leafIndex, record);
+    if (problem !== undefined) throw new Error(problem.message);
+  }
+  return audit.rotations;
+}
+
+/**
+ * Compares the rotations of a log with the keys that have signed the logs of its store, the current one last. A log that
+ * was opened after some of them begins with a later key. Returns what does not hold.
+ */
+export function rotationProblem(
+  rotations: readonly LogRotation[],
+  signingKeys: readonly Uint8Array[],
+): AuditProblem | undefined {
+  const first = signingKeys.length - 1 - rotations.length;
+  const wrong = rotations.find(({ current, previous }, position) => {
+    const [from, to] = [signingKeys[first + position], signingKeys[first + position + 1]];
+    return from === undefined || to === undefined || !sameHash(from, previous) || !sameHash(to, current);
+  });
+  if (wrong === undefined) return undefined;
+  const { leafIndex } = wrong;
+  return { leafIndex, message: `leaf ${leafIndex} hands over to a key that is not the next one of the store` };
+}

@@ -1,0 +1,72 @@
+/** How the operator listener refuses: in the error envelope, with the id of the exchange, whatever was wrong. */
+import type { Duplex } from "node:stream";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { clientRefusal, endWithAnswer } from "../base/bare-answer.ts";
+import type { Clock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
+import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
+
+export interface RefusalOptions {
+  /** Name of the service, in every answer. */
+  readonly serviceName: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+/** Methods that the paths here have. */
+export const allowedMethods = "GET, HEAD";
+
+/** Sets the header with the id of the exchange, the caller's own where it sent a good one, and returns the id. */
+export function nameExchange(
+  { clock, random }: RefusalOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): RequestId {
+  const given = request.headers["x-request-id"];
+  const requestId = (typeof given === "string" ? parseRequestId(given) : undefined) ?? newRequestId(clock, random);
+  reply.header("x-request-id", requestId);
+  return requestId;
+}
+
+/** Answers with the envelope, under the reason's own status or another. */
+export function refuse(
+  options: RefusalOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusal: ServiceError,
+  status: number = refusal.httpStatus,
+): FastifyReply {
+  const given = reply.getHeader("x-request-id") as RequestId | undefined;
+  const requestId = given ?? nameExchange(options, request, reply);
+  return reply.code(status).send(envelopeOf(options, requestId, refusal));
+}
+
+function envelopeOf({ serviceName }: RefusalOptions, requestId: RequestId, { code, reason, message }: ServiceError) {
+  return { service: serviceName, status: "error", error: { code, reason, message, request_id: requestId } };
+}
+
+/** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */
+export function answerClientError(options: RefusalOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === "ECONNRESET") return void socket.destroy();
+  const [status, refusal] = clientRefusal(error.code);
+  endBare(options, socket, status, refusal);
+}
+
+/** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
+export function answerTunnel(options: RefusalOptions, socket: Duplex): void {
+  socket.on("error", () => socket.destroy());
+  const refusal = new ServiceError("method_not_allowed", "the method is not allowed here");
+  endBare(options, socket, "405 Method Not Allowed", refusal, { Allow: allowedMethods });
+}
+
+function endBare(
+  options: RefusalOptions,
+  socket: Duplex,
+  status: string,
+  refusal: ServiceError,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const requestId = newRequestId(options.clock, options.random);
+  const envelope = JSON.stringify(envelopeOf(options, requestId, refusal));
+  endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, envelope);
+}

@@ -1,0 +1,25 @@
+/** What every store says when it cannot do its work. */
+import { ServiceError } from "../base/errors.ts";
+
+/** Stored bytes that do not verify. */
+export class DamagedError extends Error {
+  override readonly name = "DamagedError";
+}
+
+/** The store cannot be used by this program as it is; the message tells the operator why. */
+export class IncompatibleStoreError extends Error {
+  override readonly name = "IncompatibleStoreError";
+}
+
+/** The error that a caller gets for stored bytes that do not verify, with the cause for the log. */
+export function damaged(cause: Error): ServiceError {
+  return new ServiceError("internal", "The stored record is damaged.", { cause });
+}
+
+/** `store_unavailable`, with the cause for the log. */
+export function unavailable(cause: string): ServiceError {
+  return new ServiceError("store_unavailable", "The record store is not available.", {
+    retryAfterSeconds: 1,
+    cause: new Error(cause),
+  });
+}

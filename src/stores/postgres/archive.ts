@@ -1,0 +1,199 @@
+/** A whole store, row by row, for commands that look at it beside a running service. Cannot write to it. */
+import { existsSync } from "node:fs";
+import { Client } from "pg";
+import type { Clock } from "../../base/clock.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import { systemTimers } from "../../base/timers.ts";
+import type { LogAnchor } from "../../ledger/anchor.ts";
+import type { AnchorFinding, StoreArchive } from "../../ledger/archive.ts";
+import type { AuditedLog, StoredEntry } from "../../ledger/audit.ts";
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
+import type { StoredRecord } from "../../ledger/ports.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
+import type { LogState } from "../../ledger/store.ts";
+import type { TileName } from "../../ledger/tiles.ts";
+import { findAnchorProblems } from "./anchor-problems.ts";
+import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
+import { readCosignatures } from "./cosignatures.ts";
+import { toError } from "./errors.ts";
+import { openFileAnchor } from "./file-anchor.ts";
+import { LogReader } from "./log-reader.ts";
+import { readTiles } from "./log-rows.ts";
+import { touch } from "./log-statements.ts";
+import { requireSchema } from "./migrate.ts";
+import { reapplyErasures } from "./reapply-erasures.ts";
+import { searchRecords } from "./search.ts";
+import { type Queries, queriesOf, type Statement } from "./session.ts";
+import { beginSnapshot, Sessions } from "./sessions.ts";
+
+const entriesFrom: Statement = {
+  name: "entries_from",
+  text: `SELECT leaf_index, record_id, leaf, sealed, opening
+           FROM entries LEFT JOIN openings USING (tenant_id, record_id)
+          WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index LIMIT $4`,
+};
+const signingKeys: Statement = { name: "signing_keys", text: "SELECT public_key FROM signing_keys ORDER BY position" };
+
+/** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
+const entriesEach = 256;
+/** Bound of the looks at the store as it is now. */
+const timeoutMs = 10_000;
+
+export interface PostgresArchiveOptions extends PostgresConnection {
+  /** Path of the anchor; undefined where there is none. */
+  readonly anchorPath: string | undefined;
+  readonly clock: Clock;
+}
+
+export class PostgresArchive implements StoreArchive {
+  readonly #client: Client;
+  readonly #queries: Queries;
+  readonly #reader: LogReader;
+  readonly #options: PostgresArchiveOptions;
+
+  private constructor(client: Client, options: PostgresArchiveOptions) {
+    this.#client = client;
+    this.#queries = queriesOf(client);
+    this.#reader = new LogReader(this.#queries);
+    this.#options = options;
+  }
+
+  /**
+   * Opens a snapshot of the store; what a backup brought back of erased records is erased again first. Rejects with `IncompatibleStoreError` where its schema is not this program's, with an
+   * error of the driver where it cannot be read.
+   */
+  static async open(options: PostgresArchiveOptions): Promise<PostgresArchive> {
+    // Without bounds: a walk over all logs takes its time.
+    const client = new Client(clientOptions(options, 0));
+    // Whoever asks next is told.
+    client.on("error", () => {});
+    try {
+      await client.connect();
+      await prepareConnection(client);
+      const archive = new PostgresArchive(client, options);
+      await requireSchema(archive.#queries);
+      await archive.#withNow(reapplyErasures);
+      await client.query(beginSnapshot);
+      // The snapshot is of the first statement, not of the BEGIN.
+      await client.query("SELECT");
+      return archive;
+    } catch (error) {
+      await client.end();
+      throw error;
+    }
+  }
+
+  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+    return translated(() => this.#reader.find(tenantId, recordId));
+  }
+
+  policyRevision(revision: string): Promise<string | undefined> {
+    return translated(() => this.#reader.policyRevision(revision));
+  }
+
+  logs(): Promise<readonly LogState[]> {
+    return translated(() => this.#reader.logs());
+  }
+
+  search(query: SearchQuery): Promise<SearchPage> {
+    return translated(() => searchRecords(this.#queries, query));
+  }
+
+  log(head: LogState): AuditedLog {
+    return {
+      head,
+      entries: () => this.entries(head, 0, Number.MAX_SAFE_INTEGER),
+      tile: (level, index) =>
+        translated(async () => (await readTiles(this.#queries, head.tenantId, [{ level, index }]))(level, index)),
+    };
+  }
+
+  async *entries({ tenantId }: LogState, first: number, end: number): AsyncGenerator<StoredEntry> {
+    for (let next = first; next < end; ) {
+      const values = [tenantId, next, end, entriesEach];
+      const { rows } = await translated(() => this.#queries.query(entriesFrom, values));
+      if (rows.length === 0) return;
+      for (const row of rows) {
+        const leafIndex = row.leaf_index as number;
+        next = leafIndex + 1;
+        yield {
+          leafIndex,
+          recordId: row.record_id as RecordId,
+          leaf: row.leaf as Uint8Array,
+          sealed: row.sealed as Uint8Array,
+          opening: (row.opening as Uint8Array | null) ?? undefined,
+        };
+      }
+    }
+  }
+
+  tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
+    return translated(() => this.#reader.tile(head, tile));
+  }
+
+  cosignatures(): Promise<readonly KeptCosignature[]> {
+    return translated(() => readCosignatures(this.#queries));
+  }
+
+  signingKeys(): Promise<readonly Uint8Array[]> {
+    return translated(async () =>
+      (await this.#queries.query(signingKeys, [])).rows.map(({ public_key }) => public_key as Uint8Array),
+    );
+  }
+
+  anchorProblems(): Promise<readonly AnchorFinding[]> {
+    return translated(() => this.#withNow((sessions) => this.#problems(sessions)));
+  }
+
+  async anchorForSigning(head: LogState): Promise<string | undefined> {
+    return translated(() =>
+      this.#withNow(async (sessions) => {
+        // What this snapshot saw may not have reached the standby yet: behind this commit it has.
+        await sessions.transaction((session) => touch(session, head.tenantId));
+        const problems = await this.#problems(sessions);
+        const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
+        if (own === undefined) await this.#withAnchor((anchor) => anchor.advance([head]));
+        return own?.message;
+      }),
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end();
+  }
+
+  async #problems(queries: Queries): Promise<readonly AnchorFinding[]> {
+    const { anchorPath } = this.#options;
+    if (anchorPath === undefined) return [];
+    if (!existsSync(anchorPath)) return [{ tenantId: undefined, message: `${anchorPath} is missing` }];
+    return (await this.#withAnchor((anchor) => findAnchorProblems(queries, anchor))) ?? [];
+  }
+
+  async #withAnchor<Result>(use: (anchor: LogAnchor) => Promise<Result>): Promise<Result | undefined> {
+    if (this.#options.anchorPath === undefined) return undefined;
+    const anchor = openFileAnchor(this.#options.anchorPath);
+    try {
+      return await use(anchor);
+    } finally {
+      await anchor.close();
+    }
+  }
+
+  /** Looks at the store as it is now, rather than as it was when it was opened. */
+  async #withNow<Result>(look: (sessions: Sessions) => Promise<Result>): Promise<Result> {
+    const sessions = new Sessions({ ...this.#options, poolSize: 1, timeoutMs, timers: systemTimers });
+    try {
+      return await look(sessions);
+    } finally {
+      await sessions.close();
+    }
+  }
+}
+
+async function translated<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toError(error);
+  }
+}

@@ -1,0 +1,153 @@
+/** An empty database that a store is copied to. Short transactions, each of one tenant and under the copy's own mark. */
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { systemTimers } from "../../base/timers.ts";
+import { logNameOf } from "../../ledger/log-name.ts";
+import { type CopiedTable, sharedTables, tenantTables } from "../copied-tables.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { readStoreId } from "./anchor-problems.ts";
+import type { PostgresConnection } from "./client-options.ts";
+import { namingLog } from "./log-statements.ts";
+import { requireSchema } from "./migrate.ts";
+import { lockKeys } from "./prepare.ts";
+import type { Queries, Session, Statement } from "./session.ts";
+import { Sessions } from "./sessions.ts";
+
+/** A value as both kinds of store give and take it. */
+type Value = null | number | string | Uint8Array;
+
+export interface CopyTargetOptions extends PostgresConnection {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+/** Bound of each wait. Long, because emptying what an earlier copy left takes its time, and nobody is served. */
+const timeoutMs = 60_000;
+
+const tables = [...sharedTables, ...tenantTables];
+
+const takeMark: Statement = {
+  name: "take_copy_mark",
+  text: "UPDATE store SET copy_under_way = $1 WHERE singleton = 1",
+};
+/** Shared, so that whoever starts another copy waits for the transaction, and no transaction follows after it. */
+const holdMark: Statement = {
+  name: "hold_copy_mark",
+  text: "SELECT 1 FROM store WHERE singleton = 1 AND copy_under_way = $1 FOR SHARE",
+};
+const dropMark: Statement = {
+  name: "drop_copy_mark",
+  text: "UPDATE store SET copy_under_way = NULL WHERE singleton = 1 AND copy_under_way = $1",
+};
+const mark: Statement = { name: "copy_mark", text: "SELECT copy_under_way FROM store WHERE singleton = 1" };
+
+export class PostgresCopyTarget {
+  readonly #sessions: Sessions;
+  /** Tells this copy from every other. */
+  readonly #attempt: string;
+
+  private constructor(options: CopyTargetOptions) {
+    this.#sessions = new Sessions({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+    this.#attempt = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
+  }
+
+  /**
+   * Rejects with `IncompatibleStoreError` where the database has another schema, or anything that no broken copy left;
+   * with an error of the driver where it cannot be reached. Changes nothing.
+   */
+  static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
+    const target = new PostgresCopyTarget(options);
+    try {
+      await requireSchema(target.#sessions);
+      await requireEmpty(target.#sessions);
+      return target;
+    } catch (error) {
+      await target.close();
+      throw error;
+    }
+  }
+
+  /** What tells this store from every other. */
+  storeId(): Promise<string> {
+    return readStoreId(this.#sessions);
+  }
+
+  /**
+   * Marks the database, so that no gateway starts on it, and takes away what an earlier copy left. Rejects like `open`.
+   * No gateway is running on it either: one that does has noted its key.
+   */
+  async begin(): Promise<void> {
+    await this.#sessions.transaction(async (session) => {
+      await lockKeys(session);
+      await requireEmpty(session);
+      await session.query(takeMark, [this.#attempt]);
+      await session.command(`TRUNCATE log_names, ${tables.map(({ name }) => name).join(", ")}`);
+    });
+  }
+
+  /** Names the log of a tenant. Rejects like `write`. */
+  nameLog(tenantId: string, origin: string): Promise<void> {
+    const [statement, values] = namingLog(logNameOf(origin), tenantId as Parameters<typeof namingLog>[1]);
+    return this.#marked(async (session) => {
+      await session.query(statement, values);
+    });
+  }
+
+  /**
+   * Writes rows of one table, and of one tenant where it has tenants; durable when it resolves. Rejects with
+   * `IncompatibleStoreError` where another copy has begun, with an error of the driver otherwise.
+   */
+  write(table: CopiedTable, rows: readonly (readonly Value[])[]): Promise<void> {
+    const types = Object.values(table.columns);
+    const values = types.map((_, position) => rows.map((row) => row[position]));
+    return this.#marked(async (session) => {
+      await session.query(insertInto(table), values);
+    });
+  }
+
+  /** How many rows a table has. */
+  async count({ name }: CopiedTable): Promise<number> {
+    const statement = { name: `count_${name}`, text: `SELECT count(*)::bigint AS count FROM ${name}` };
+    return Number((await this.#sessions.query(statement, [])).rows[0]?.count);
+  }
+
+  /** Takes the mark away: from now on gateways start. Rejects like `write`. */
+  async finish(): Promise<void> {
+    const { count } = await this.#sessions.write(dropMark, [this.#attempt]);
+    if (count !== 1) throw anotherCopy();
+  }
+
+  close(): Promise<void> {
+    return this.#sessions.close();
+  }
+
+  #marked(work: (session: Session) => Promise<void>): Promise<void> {
+    return this.#sessions.retrying(() =>
+      this.#sessions.transaction(async (session) => {
+        const [held] = await Promise.all([session.query(holdMark, [this.#attempt]), work(session)]);
+        if (held.count !== 1) throw anotherCopy();
+      }),
+    );
+  }
+}
+
+async function requireEmpty(queries: Queries): Promise<void> {
+  // What a broken copy left is nobody's: it was never served.
+  if ((await queries.query(mark, [])).rows[0]?.copy_under_way != null) return;
+  for (const { name } of tables) {
+    const statement = { name: `some_of_${name}`, text: `SELECT 1 FROM ${name} LIMIT 1` };
+    if ((await queries.query(statement, [])).count > 0)
+      throw new IncompatibleStoreError(
+        `The database is not empty: it has ${name}. A store is copied only to a database that \`migrate\` has made and ` +
+          "that no gateway has started on.",
+      );
+  }
+}
+
+function insertInto({ name, columns }: CopiedTable): Statement {
+  const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
+  const names = Object.keys(columns).join(", ");
+  return { name: `copy_${name}`, text: `INSERT INTO ${name} (${names}) SELECT * FROM unnest(${arrays.join(", ")})` };
+}
+
+const anotherCopy = () => new IncompatibleStoreError("Another copy to the same database has begun: this one ends.");

@@ -1,0 +1,25 @@
+/** The anchor in a file, which the replicas of one machine share: the same as an embedded store has. */
+import type { LogAnchor } from "../../ledger/anchor.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../sqlite/anchor.ts";
+import { openConnection } from "../sqlite/connection.ts";
+
+/** Short, because the event loop waits with it. Replicas hold the lock for microseconds. */
+const busyTimeoutMs = 500;
+
+/**
+ * Opens the file, and creates it where it is missing. Throws `IncompatibleStoreError` where it is something else, a
+ * file system or SQLite error where it cannot be used.
+ */
+export function openFileAnchor(path: string): LogAnchor {
+  createAnchor(path, busyTimeoutMs, openConnection);
+  const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path, busyTimeoutMs }));
+  return {
+    find: async (tenantId) => anchor.find(tenantId),
+    all: async () => [...anchor.all()],
+    storeId: async () => anchor.storeId(),
+    adopt: async (storeId, logs) => anchor.adopt(storeId, logs),
+    advance: async (logs) => anchor.advance(logs),
+    probe: async (nowMs) => anchor.probe(nowMs),
+    close: async () => anchor.close(),
+  };
+}

@@ -1,0 +1,133 @@
+/** Erases and holds records of a PostgreSQL store, beside the services that write to it. */
+import { resolve } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import { systemTimers } from "../../base/timers.ts";
+import type { LogAnchor } from "../../ledger/anchor.ts";
+import { type ErasureResult, type LegalHold, maxErasedAtOnce, type StoreKeeper } from "../../ledger/keeper.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { findAnchorProblems } from "./anchor-problems.ts";
+import type { PostgresConnection } from "./client-options.ts";
+import { requireWholeStore } from "./copy-mark.ts";
+import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
+import { toError } from "./errors.ts";
+import { openFileAnchor } from "./file-anchor.ts";
+import { allHolds, findHold, holdOf, insertHold, releasingHold } from "./legal-holds.ts";
+import { headOfTenant } from "./log-rows.ts";
+import { LogWriter } from "./log-writer.ts";
+import { requireSchema } from "./migrate.ts";
+import { Sessions } from "./sessions.ts";
+
+const timeoutMs = 10_000;
+
+export interface PostgresKeeperOptions extends PostgresConnection {
+  /** Path of the anchor; undefined where there is none. */
+  readonly anchorPath: string | undefined;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+export class PostgresKeeper implements StoreKeeper {
+  readonly #sessions: Sessions;
+  readonly #anchor: LogAnchor | undefined;
+  readonly #logs: LogWriter;
+  readonly #clock: Clock;
+  readonly #random: RandomFill;
+
+  private constructor(options: PostgresKeeperOptions) {
+    const { anchorPath, clock, random } = options;
+    this.#clock = clock;
+    this.#random = random;
+    this.#sessions = new Sessions({ ...options, poolSize: 2, timeoutMs, timers: systemTimers });
+    this.#anchor = anchorPath === undefined ? undefined : openFileAnchor(resolve(anchorPath));
+    // Every log that something is erased from exists, so no origin is made here.
+    this.#logs = new LogWriter({ sessions: this.#sessions, anchor: this.#anchor, originPrefix: "", clock, random });
+  }
+
+  /**
+   * Rejects with `IncompatibleStoreError` where schema or anchor are not what they must be, with an error of the driver
+   * where the database cannot be reached.
+   */
+  static async open(options: PostgresKeeperOptions): Promise<PostgresKeeper> {
+    const keeper = new PostgresKeeper(options);
+    try {
+      await requireSchema(keeper.#sessions);
+      await requireWholeStore(keeper.#sessions);
+      const problems = keeper.#anchor && (await findAnchorProblems(keeper.#sessions, keeper.#anchor));
+      const [first] = (problems ?? []).filter(({ tenantId }) => tenantId === undefined);
+      if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
+      return keeper;
+    } catch (error) {
+      await keeper.close();
+      throw error;
+    }
+  }
+
+  /** The server overwrites deleted bytes when it cleans up and reuses their place: whether it has, cannot be told. */
+  async erase(
+    tenantId: TenantId,
+    recordIds: readonly RecordId[],
+    { reason }: { readonly reason: string | undefined },
+  ): Promise<ErasureResult> {
+    if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
+    const machine = { reason, clock: this.#clock, random: this.#random };
+    return translated(() =>
+      this.#logs.underHead(tenantId, async (session, append): Promise<ErasureResult> => {
+        const found = await findErasable(session, tenantId, recordIds);
+        const refused = await refusalsOf(session, tenantId, recordIds, found);
+        if (refused.length > 0) return { refused };
+        const fresh = [...found.values()].filter(({ earlier }) => earlier === undefined);
+        await eraseRecords(session, tenantId, fresh, machine, append);
+        const now = await findErasable(session, tenantId, recordIds);
+        const erased = recordIds.flatMap((recordId) => {
+          const done = now.get(recordId)?.earlier;
+          return done === undefined ? [] : [{ ...done, wasErased: found.get(recordId)?.earlier !== undefined }];
+        });
+        return { erased, overwritten: undefined };
+      }),
+    );
+  }
+
+  placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
+    const { tenantId, recordId } = wanted;
+    return translated(() =>
+      this.#logs.underHead(tenantId, async (session) => {
+        if ((await headOfTenant(session, tenantId)) === undefined) return "unknown";
+        if (recordId !== undefined) {
+          const found = (await findErasable(session, tenantId, [recordId])).get(recordId);
+          if (found === undefined) return "unknown";
+          if (found.earlier !== undefined) return "erased";
+        }
+        const earlier = await findHold(session, tenantId, recordId);
+        if (earlier !== undefined) return earlier;
+        const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
+        await insertHold(session, hold);
+        return hold;
+      }),
+    );
+  }
+
+  releaseHold(tenantId: TenantId, recordId: RecordId | undefined): Promise<LegalHold | undefined> {
+    return translated(async () => {
+      const [row] = (await this.#sessions.write(...releasingHold(tenantId, recordId))).rows;
+      return row && holdOf(row);
+    });
+  }
+
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+    return translated(() => allHolds(this.#sessions, tenantId));
+  }
+
+  async close(): Promise<void> {
+    await this.#sessions.close();
+    await this.#anchor?.close();
+  }
+}
+
+async function translated<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toError(error);
+  }
+}

@@ -1,0 +1,94 @@
+/** What a batch writes: one statement a table, whatever the number of its records. Under the lock of the log's head. */
+import type { TenantId } from "../../base/ids.ts";
+import type { WrittenTile } from "../../ledger/right-edge.ts";
+import type { SealedEntry } from "../../ledger/sequence.ts";
+import type { LogState } from "../../ledger/store.ts";
+import type { StoredHead } from "./log-rows.ts";
+import type { Queries, Statement } from "./session.ts";
+
+const nameLog: Statement = {
+  name: "name_log",
+  text: "INSERT INTO log_names (name, tenant_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+};
+const openLog: Statement = {
+  name: "open_log",
+  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms) VALUES ($1, $2, $3, $4, $5)
+         ON CONFLICT DO NOTHING`,
+};
+const moveHead: Statement = {
+  name: "move_head",
+  text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4
+          WHERE tenant_id = $1 AND size = $5 AND root = $6`,
+};
+const touchHead: Statement = {
+  name: "touch_head",
+  text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = $1",
+};
+const insertEntries: Statement = {
+  name: "insert_entries",
+  text: `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed)
+         SELECT $1, entry.* FROM unnest($2::bigint[], $3::text[], $4::bytea[], $5::bytea[]) AS entry`,
+};
+const insertOpenings: Statement = {
+  name: "insert_openings",
+  text: `INSERT INTO openings (tenant_id, record_id, opening)
+         SELECT $1, opening.* FROM unnest($2::text[], $3::bytea[]) AS opening`,
+};
+const writeTiles: Statement = {
+  name: "write_tiles",
+  text: `INSERT INTO tiles (tenant_id, level, tile_index, hashes)
+         SELECT $1, tile.* FROM unnest($2::integer[], $3::bigint[], $4::bytea[]) AS tile
+         ON CONFLICT (tenant_id, level, tile_index) DO UPDATE SET hashes = excluded.hashes`,
+};
+
+/** The statement that keeps the name of a log that is about to be opened, and its values. */
+export function namingLog(name: string, tenantId: TenantId): [Statement, readonly unknown[]] {
+  return [nameLog, [name, tenantId]];
+}
+
+/** Opens a log. Resolves with false where the tenant has one already. */
+export async function insertHead(queries: Queries, log: LogState, lastRecordedAtMs: number): Promise<boolean> {
+  const { tenantId, origin, size, root } = log;
+  return (await queries.query(openLog, [tenantId, origin, size, root, lastRecordedAtMs])).count === 1;
+}
+
+/** Compare-and-swap of the head. Resolves with false where it is not what it was. */
+export async function advanceHead(
+  queries: Queries,
+  head: StoredHead,
+  log: LogState,
+  lastRecordedAtMs: number,
+): Promise<boolean> {
+  const values = [log.tenantId, log.size, log.root, lastRecordedAtMs, head.size, head.root];
+  return (await queries.query(moveHead, values)).count === 1;
+}
+
+/** A write that changes nothing: the commit that follows is as durable as any, and so is all that was read before. */
+export async function touch(queries: Queries, tenantId: TenantId): Promise<void> {
+  await queries.query(touchHead, [tenantId]);
+}
+
+export async function insertRecords(
+  queries: Queries,
+  tenantId: TenantId,
+  entries: readonly SealedEntry[],
+): Promise<void> {
+  const recordIds = entries.map(({ recordId }) => recordId);
+  const rows = [
+    entries.map(({ leafIndex }) => leafIndex),
+    recordIds,
+    entries.map(({ leaf }) => leaf),
+    entries.map(({ sealed }) => sealed),
+  ];
+  await Promise.all([
+    queries.query(insertEntries, [tenantId, ...rows]),
+    queries.query(insertOpenings, [tenantId, recordIds, entries.map(({ opening }) => opening)]),
+  ]);
+}
+
+/** A tile that is being filled is written again, longer; what it had stays. */
+export async function upsertTiles(queries: Queries, tenantId: TenantId, tiles: readonly WrittenTile[]): Promise<void> {
+  const levels = tiles.map(({ level }) => level);
+  const indices = tiles.map(({ index }) => index);
+  await queries.query(writeTiles, [tenantId, levels, indices, tiles.map(({ hashes }) => hashes)]);
+}

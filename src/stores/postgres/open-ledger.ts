@@ -1,0 +1,83 @@
+/** Opens the ledger of a deployment on PostgreSQL. */
+import { resolve } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import { systemTimers, type Timers } from "../../base/timers.ts";
+import type { LogAnchor } from "../../ledger/anchor.ts";
+import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
+import { StoredLedger } from "../../ledger/ledger.ts";
+import { requireOriginPrefix } from "../../ledger/log-name.ts";
+import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
+import { LogSigner } from "../../ledger/signer.ts";
+import type { PostgresConnection } from "./client-options.ts";
+import { openFileAnchor } from "./file-anchor.ts";
+import { LogWriter } from "./log-writer.ts";
+import { prepareStore } from "./prepare.ts";
+import { Sessions, type StoreLogger } from "./sessions.ts";
+import { PostgresStore } from "./store.ts";
+
+export type { StoreLogger } from "./sessions.ts";
+
+/** How to open the ledger. The database has this program's schema; the key is made where the store is empty. */
+export interface PostgresLedgerOptions extends PostgresConnection {
+  /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
+  readonly keyPath: string;
+  /** Path of the anchor, for the replicas of one machine; without one, a store that was put back goes unnoticed. */
+  readonly anchorPath?: string | undefined;
+  /** What stands before the random part of a log's origin, such as `ledger.example.org/logs`. */
+  readonly originPrefix: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Default: the runtime's. */
+  readonly timers?: Timers;
+  readonly logger?: StoreLogger;
+  /** Makes the anchor that replicas share over the network, where there is one. */
+  readonly openAnchor?: OpenSharedAnchor | undefined;
+  /** Bounds of the queues and batches. Writes in flight leave two connections to those who read. */
+  readonly limits?: Partial<AppenderLimits>;
+  /** Connections at a time. Default 10. */
+  readonly poolSize?: number;
+  /** Bound of each wait: for a free connection, a connect, a lock, a statement. Default 5,000 ms. */
+  readonly timeoutMs?: number;
+}
+
+const defaultPoolSize = 10;
+const defaultTimeoutMs = 5_000;
+
+/** What a deployment keeps in its database. */
+export interface PostgresStores {
+  readonly ledger: StoredLedger;
+  /** What replicas share for a short time. It is closed with the ledger. */
+  readonly shared: Pick<PostgresStore, "firstUse" | "takeAttempt" | "giveBackAttempt">;
+}
+
+/**
+ * Opens the stores. Rejects with `IncompatibleStoreError` where the schema is not this program's, the database is not
+ * durable, a log is not what the anchor says or the key is not the store's own; with an error of the driver or the file
+ * system where it cannot be opened.
+ */
+export async function openPostgresStores(options: PostgresLedgerOptions): Promise<PostgresStores> {
+  const { target, passwordFile, originPrefix, clock, random, logger } = options;
+  const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
+  requireOriginPrefix(originPrefix);
+  const sessions = new Sessions({ target, passwordFile, poolSize, timeoutMs, clock, timers, logger });
+  let anchor: LogAnchor | undefined;
+  try {
+    anchor = options.anchorPath === undefined ? undefined : openFileAnchor(resolve(options.anchorPath));
+    const writer = new LogWriter({ sessions, anchor, originPrefix, clock, random });
+    const keys = await prepareStore({ sessions, writer, anchor, keyPath: resolve(options.keyPath), clock, random });
+    const store = new PostgresStore({ sessions, writer, anchor, clock });
+    // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
+    const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight: Math.max(1, poolSize - 2) };
+    const limits = { ...defaultAppenderLimits, ...concurrency, ...options.limits };
+    const signer = new LogSigner(keys);
+    return {
+      ledger: new StoredLedger(store, signer, limits, await options.openAnchor?.(store, signer)),
+      shared: store,
+    };
+  } catch (error) {
+    await sessions.close();
+    await anchor?.close();
+    throw error;
+  }
+}

@@ -1,0 +1,120 @@
+/** What must hold before a store may be written to: its schema, its anchor and its key. */
+import { createHash } from "node:crypto";
+import type { Clock } from "../../base/clock.ts";
+import type { RandomFill } from "../../base/ids.ts";
+import type { LogAnchor } from "../../ledger/anchor.ts";
+import { rotationRecord } from "../../ledger/rotation.ts";
+import { sameHash } from "../../ledger/tree.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
+import { findAnchorProblems, readStoreId } from "./anchor-problems.ts";
+import { requireWholeStore } from "./copy-mark.ts";
+import { isDistributed, requireDurableNodes } from "./distribute.ts";
+import { heads, type StoredHead } from "./log-rows.ts";
+import type { LogWriter } from "./log-writer.ts";
+import { requireSchema } from "./migrate.ts";
+import { reapplyErasures } from "./reapply-erasures.ts";
+import type { Queries, Statement } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+
+export interface PrepareOptions {
+  readonly sessions: Sessions;
+  readonly writer: LogWriter;
+  readonly anchor: LogAnchor | undefined;
+  /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
+  readonly keyPath: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+const newestKey: Statement = {
+  name: "newest_key",
+  text: "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
+};
+const someLog: Statement = { name: "some_log", text: "SELECT tenant_id FROM log_heads LIMIT 1" };
+const noteKey: Statement = {
+  name: "note_key",
+  text: `INSERT INTO signing_keys (position, public_key)
+         SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys ON CONFLICT DO NOTHING`,
+};
+/** A row that all replicas see, whichever node of a cluster they are connected to. */
+const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE singleton = 1 FOR UPDATE" };
+
+/**
+ * Requires this program's schema, checks every log against the anchor where there is one, and loads the keys; a key is
+ * made only where the store, and the anchor, are empty. Replicas that start at once take turns. Rejects with
+ * `IncompatibleStoreError` naming all that does not hold: then nothing may be signed.
+ */
+export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
+  await requireSchema(options.sessions);
+  if (await isDistributed(options.sessions)) await requireDurableNodes(options.sessions);
+  await reapplyErasures(options.sessions);
+  await checkAnchor(options);
+  return admitKeys(options);
+}
+
+async function checkAnchor({ sessions, anchor }: PrepareOptions): Promise<void> {
+  const storeId = await readStoreId(sessions);
+  if (anchor === undefined) return;
+  if ((await anchor.storeId()) === undefined) return anchor.adopt(storeId, await heads(sessions));
+  const problems = await findAnchorProblems(sessions, anchor);
+  if (problems.length > 0)
+    throw new IncompatibleStoreError(
+      `The store is not what its anchor says: nothing may be signed.\n${problems.map(({ message }) => message).join("\n")}`,
+    );
+}
+
+/** Until the transaction ends nobody else makes, admits or copies keys. */
+export async function lockKeys(queries: Queries): Promise<void> {
+  await queries.query(keysLock, [keysLockKey]);
+}
+
+/** The keys of the file, if they are the ones that this store's logs are signed with. */
+async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
+  const { sessions, keyPath } = options;
+  const { keys, previous } = await sessions.transaction(async (session) => {
+    await session.query(keysLock, []);
+    const previous = (await session.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
+    const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(session, options, previous));
+    if (previous === undefined) await session.query(noteKey, [keys[0].publicKey]);
+    return { keys, previous };
+  });
+  const [current, ...retiring] = keys;
+  if (previous === undefined || sameHash(current.publicKey, previous)) return keys;
+  // Whoever has the old key may hand over to a new one; anybody else may not.
+  if (!retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
+    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+  await rotate(options, current.publicKey, previous);
+  return keys;
+}
+
+async function makeFirstKeys(
+  queries: Queries,
+  { anchor, keyPath, random }: PrepareOptions,
+  previous: Uint8Array | undefined,
+): Promise<SigningKeys> {
+  const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
+  const isEmpty = !hasLogs && previous === undefined && ((await anchor?.all()) ?? []).length === 0;
+  const keys = isEmpty ? makeKeys(keyPath, random) : undefined;
+  if (keys !== undefined) return keys;
+  throw new IncompatibleStoreError(
+    `${keyPath} is missing, and this store has a key or logs. Put the key there that signs them: every replica has the ` +
+      "same one.",
+  );
+}
+
+/**
+ * Gives every log a leaf that says that a new key signs from there on, and notes the key. Each log is a transaction of
+ * its own; a rotation that was broken off, or that another replica does too, goes on where a log has no such leaf yet.
+ */
+async function rotate(options: PrepareOptions, current: Uint8Array, previous: Uint8Array): Promise<void> {
+  const { sessions, writer, clock, random } = options;
+  const scope = createHash("sha256").update("key rotation\n").update(previous).update(current).digest("hex");
+  const idempotency = { scope, payloadDigest: `sha256:${scope}`, answer: {} };
+  const append = async ({ tenantId }: StoredHead) => {
+    const record = { ...rotationRecord(tenantId, { current, previous, clock, random }), idempotency };
+    await writer.append({ tenantId, records: [JSON.stringify(record)] });
+  };
+  for (const head of await heads(sessions)) await append(head);
+  await sessions.write(noteKey, [current]);
+}

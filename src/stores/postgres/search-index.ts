@@ -1,0 +1,84 @@
+/** Writes the search index of a log, in the transactions that append to it. */
+import type { TenantId } from "../../base/ids.ts";
+import type { StoredRecord } from "../../ledger/ports.ts";
+import { blockOf, StoredTerms } from "../../ledger/search-index.ts";
+import { searchTermsOf, type TermSource } from "../../ledger/search-terms.ts";
+import type { SealedEntry } from "../../ledger/sequence.ts";
+import type { Queries, Statement } from "./session.ts";
+
+/** One time that an index was, or is being, built. */
+export interface IndexGeneration {
+  readonly generation: number;
+  readonly key: Uint8Array;
+}
+
+/** A record at its place in the log. */
+export interface IndexedRecord {
+  readonly leafIndex: number;
+  readonly record: TermSource;
+}
+
+const keysOf: Statement = {
+  name: "search_keys",
+  text: "SELECT generation, key FROM search_keys WHERE tenant_id = $1 ORDER BY generation",
+};
+const insertKey: Statement = {
+  name: "insert_search_key",
+  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end) VALUES ($1, $2, $3, 0, 0)",
+};
+const insertTerms: Statement = {
+  name: "insert_search_terms",
+  text: `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
+         SELECT $1, row.* FROM unnest($2::bigint[], $3::integer[], $4::bytea[], $5::bigint[]) AS row
+         ON CONFLICT DO NOTHING`,
+};
+
+/** Indexes of a log: the one that serves, and any that is being built. None where there is no index. */
+export async function indexesOf(queries: Queries, tenantId: TenantId): Promise<readonly IndexGeneration[]> {
+  const { rows } = await queries.query(keysOf, [tenantId]);
+  return rows.map(({ generation, key }) => ({ generation: generation as number, key: key as Uint8Array }));
+}
+
+/** Begins the index of a log that begins too: it is whole. */
+export async function beginIndex(
+  queries: Queries,
+  tenantId: TenantId,
+  { generation, key }: IndexGeneration,
+): Promise<void> {
+  await queries.query(insertKey, [tenantId, generation, key]);
+}
+
+export class SearchWriter {
+  readonly #terms = new StoredTerms();
+
+  /** Adds records of a log to indexes of it. */
+  async add(
+    queries: Queries,
+    tenantId: TenantId,
+    indexes: readonly IndexGeneration[],
+    records: readonly IndexedRecord[],
+  ): Promise<void> {
+    const rows = records.flatMap(({ leafIndex, record }) => {
+      const terms = searchTermsOf(record);
+      return indexes.flatMap(({ generation, key }) =>
+        terms.map((term) => ({ generation, term: this.#terms.of(key, term), leafIndex })),
+      );
+    });
+    if (rows.length === 0) return;
+    await queries.query(insertTerms, [
+      tenantId,
+      rows.map(({ leafIndex }) => blockOf(leafIndex)),
+      rows.map(({ generation }) => generation),
+      rows.map(({ term }) => term),
+      rows.map(({ leafIndex }) => leafIndex),
+    ]);
+  }
+}
+
+/** What is to be found of entries that are about to be stored. */
+export function indexedRecords(entries: readonly SealedEntry[]): readonly IndexedRecord[] {
+  return entries.map(({ leafIndex, record }) => ({
+    leafIndex,
+    record: JSON.parse(Buffer.from(record).toString("utf8")) as StoredRecord,
+  }));
+}

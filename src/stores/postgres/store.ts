@@ -1,0 +1,156 @@
+/** The store of many replicas: PostgreSQL, over a few connections. */
+import type { Clock } from "../../base/clock.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { LogAnchor } from "../../ledger/anchor.ts";
+import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
+import type { LogName } from "../../ledger/log-name.ts";
+import type { StoredRecord } from "../../ledger/ports.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
+import type { BatchFailure, BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/store.ts";
+import type { TileName } from "../../ledger/tiles.ts";
+import type { Hash } from "../../ledger/tree.ts";
+import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
+import type { ProofUse } from "../proof-batches.ts";
+import { Attempts } from "./attempts.ts";
+import { keepCosignatures, readCosignatures } from "./cosignatures.ts";
+import { isConnectionLost, toError } from "./errors.ts";
+import { LogReader } from "./log-reader.ts";
+import type { LogWriter } from "./log-writer.ts";
+import { ProofUses } from "./proof-uses.ts";
+import { searchRecords } from "./search.ts";
+import type { Statement } from "./session.ts";
+import type { Sessions } from "./sessions.ts";
+
+const keepRevision: Statement = {
+  name: "keep_revision",
+  text: "INSERT INTO policy_revisions (revision, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+};
+const probe: Statement = { name: "probe", text: "UPDATE store SET probed_at_ms = $1 WHERE singleton = 1" };
+
+export interface PostgresStoreOptions {
+  readonly sessions: Sessions;
+  readonly writer: LogWriter;
+  readonly anchor: LogAnchor | undefined;
+  readonly clock: Clock;
+}
+
+export class PostgresStore implements LedgerStore {
+  readonly #sessions: Sessions;
+  readonly #writer: LogWriter;
+  readonly #reader: LogReader;
+  readonly #anchor: LogAnchor | undefined;
+  readonly #clock: Clock;
+  readonly #proofs: ProofUses;
+  readonly #attempts: Attempts;
+
+  constructor({ sessions, writer, anchor, clock }: PostgresStoreOptions) {
+    this.#sessions = sessions;
+    this.#writer = writer;
+    this.#reader = new LogReader(sessions);
+    this.#anchor = anchor;
+    this.#clock = clock;
+    this.#proofs = new ProofUses(sessions, () => clock.now());
+    this.#attempts = new Attempts(sessions);
+  }
+
+  /** One transaction a tenant, as many at a time as there are connections. */
+  async write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]> {
+    const outcomes = await Promise.allSettled(batches.map((batch) => this.#writer.append(batch)));
+    const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
+    // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
+    if (failures.length === batches.length && failures.every(isConnectionLost)) throw toError(failures[0]);
+    return outcomes.map((outcome) =>
+      outcome.status === "fulfilled" ? outcome.value : { error: toError(outcome.reason) },
+    );
+  }
+
+  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+    return translated(() => this.#reader.find(tenantId, recordId));
+  }
+
+  search(query: SearchQuery): Promise<SearchPage> {
+    return translated(() => this.#sessions.snapshot((queries) => searchRecords(queries, query)));
+  }
+
+  logs(): Promise<readonly LogState[]> {
+    return translated(() => this.#reader.logs());
+  }
+
+  log(name: LogName): Promise<LogState | undefined> {
+    return translated(() => this.#reader.log(name));
+  }
+
+  head(name: LogName): Promise<LogState | undefined> {
+    return translated(() => this.#writer.head(name));
+  }
+
+  tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
+    return translated(async () => {
+      const head = await this.#reader.log(name);
+      return head && this.#reader.tile(head, tile);
+    });
+  }
+
+  consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
+    return translated(async () => {
+      const head = await this.#reader.log(name);
+      return head && this.#reader.consistencyProof(head, first, second);
+    });
+  }
+
+  cosignatures(): Promise<readonly KeptCosignature[]> {
+    return translated(() => readCosignatures(this.#sessions));
+  }
+
+  keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void> {
+    return translated(() => keepCosignatures(this.#sessions, cosignatures));
+  }
+
+  async keepPolicyRevision(revision: string, content: string): Promise<void> {
+    await translated(() => this.#sessions.retrying(() => this.#sessions.write(keepRevision, [revision, content])));
+  }
+
+  /**
+   * Notes the use of a proof: exactly one call with the same one gets true, on all replicas together, before or after a
+   * restart. Rejects with `store_unavailable` where that cannot be known.
+   * @param expiresAtMs milliseconds since the Unix epoch from which on the use may be forgotten
+   */
+  firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
+    return translated(() => this.#proofs.firstUse(use, expiresAtMs));
+  }
+
+  /**
+   * Counts one attempt under each of the limits, for all replicas together, or under none where some are reached:
+   * resolves with those. Rejects with `store_unavailable`.
+   */
+  takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
+    return translated(() => this.#attempts.take(limits, this.#clock.now()));
+  }
+
+  /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
+  giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
+    return translated(() => this.#attempts.giveBack(limits, this.#clock.now()));
+  }
+
+  async check(): Promise<void> {
+    await translated(async () => {
+      const { count } = await this.#sessions.retrying(() => this.#sessions.write(probe, [this.#clock.now()]));
+      if (count !== 1) throw new Error("The store has lost its identity.");
+      await this.#anchor?.probe(this.#clock.now());
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#sessions.close();
+    await this.#anchor?.close();
+  }
+}
+
+/** Rejections as callers of a store know them. */
+async function translated<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toError(error);
+  }
+}

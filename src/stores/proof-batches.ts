@@ -1,0 +1,66 @@
+/** Uses of proofs on their way to the writer: those that come while it is busy go together, and share one commit. */
+import type { TenantId } from "../base/ids.ts";
+import { unavailable } from "./errors.ts";
+
+/** One proof, under the tenant of the caller that used it. */
+export interface ProofUse {
+  readonly tenantId: TenantId;
+  /** Names the proof: 43 characters. */
+  readonly proof: string;
+}
+
+export interface ProofRow extends ProofUse {
+  /** Milliseconds since the Unix epoch from which on the use may be forgotten. */
+  readonly expiresAtMs: number;
+}
+
+/** Rows of one transaction. */
+const maxBatch = 256;
+/** Calls that may wait; each has a caller that waits for its answer. */
+const maxWaiting = 10_000;
+
+interface Waiting {
+  readonly row: ProofRow;
+  resolve(first: boolean): void;
+  reject(error: unknown): void;
+}
+
+export class ProofBatches {
+  readonly #write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>;
+  readonly #waiting: Waiting[] = [];
+  #writing = false;
+
+  /** `write` answers for each row, in order, whether its use is the first; durable when it resolves. */
+  constructor(write: (rows: readonly ProofRow[]) => Promise<readonly boolean[]>) {
+    this.#write = write;
+  }
+
+  /** Whether nothing waits and nothing is being written. */
+  get isIdle(): boolean {
+    return !this.#writing;
+  }
+
+  /** Rejects as `write` does, and with `store_unavailable` where too many wait. */
+  firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
+    if (this.#waiting.length >= maxWaiting) return Promise.reject(unavailable("Too many proofs wait to be noted."));
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    this.#waiting.push({ row: { ...use, expiresAtMs }, resolve, reject });
+    if (!this.#writing) void this.#writeAll();
+    return promise;
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#writing = true;
+    while (this.#waiting.length > 0) await this.#writeSome(this.#waiting.splice(0, maxBatch));
+    this.#writing = false;
+  }
+
+  async #writeSome(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const first = await this.#write(batch.map(({ row }) => row));
+      for (const [i, { resolve }] of batch.entries()) resolve(first[i] === true);
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+}

@@ -1,0 +1,147 @@
+/** A store that is to be copied to another one: sealed, and read row by row as it is from then on. */
+import { existsSync } from "node:fs";
+import type { LogState } from "../../ledger/store.ts";
+import type { CopiedTable } from "../copied-tables.ts";
+import { IncompatibleStoreError } from "../errors.ts";
+import { anchorConnection } from "./anchor.ts";
+import { SqliteArchive } from "./archive.ts";
+import { openConnection, type SqliteConnection } from "./connection.ts";
+import { requireNewestSchema } from "./migrate.ts";
+import type { StorePlace } from "./place.ts";
+import { reapplyErasures } from "./reapply-erasures.ts";
+import { finishSeal, sealStore, sealTables, unsealStore, unsealTables } from "./seal.ts";
+import { inTransaction } from "./transaction.ts";
+
+/** For others on the same files: a service under load lets go within a second. */
+const busyTimeoutMs = 10_000;
+
+/** One row, its values in the order of the table's columns. */
+export type CopiedRow = readonly (null | number | string | Uint8Array)[];
+
+export class SqliteCopySource {
+  readonly #place: Pick<StorePlace, "path" | "anchorPath">;
+  readonly #nowMs: number;
+  #snapshot: SqliteConnection | undefined;
+
+  /**
+   * Opens a store of this program's schema. What a backup brought back of erased records is erased again first. Throws
+   * an error for the operator where it is missing or not what it must be.
+   *
+   * @param nowMs milliseconds since the Unix epoch: what nobody needs any more by then stays behind
+   */
+  constructor(place: Pick<StorePlace, "path" | "anchorPath">, nowMs: number) {
+    this.#place = place;
+    this.#nowMs = nowMs;
+    if (!existsSync(place.path)) throw new IncompatibleStoreError(`${place.path} is missing.`);
+    this.#write((connection) => requireNewestSchema(connection, place.path));
+    reapplyErasures(place);
+  }
+
+  /** The store as it is now, to be audited. */
+  archive(): SqliteArchive {
+    return new SqliteArchive(this.#place);
+  }
+
+  /**
+   * Seals store and anchor: who puts an older copy of the store back beside this anchor is refused too. What is read
+   * from here on is what the store was when it was sealed. Throws like `sealStore`.
+   */
+  seal(targetStoreId: string): void {
+    this.#write((connection) => sealStore(connection, this.#place.path, targetStoreId));
+    withAnchor(this.#place.anchorPath, sealTables);
+    this.#snapshot = openConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs });
+    this.#snapshot.exec("BEGIN");
+  }
+
+  /** Throws like `finishSeal`. */
+  finish(targetStoreId: string): void {
+    this.#write((connection) => finishSeal(connection, targetStoreId));
+  }
+
+  heads(): readonly (Omit<LogState, "tenantId"> & { readonly tenantId: string })[] {
+    const rows = this.#read("SELECT tenant_id, origin, size, root FROM log_heads ORDER BY tenant_id");
+    return [...rows].map((row) => ({
+      tenantId: row.tenant_id as string,
+      origin: row.origin as string,
+      size: row.size as number,
+      root: row.root as Uint8Array,
+    }));
+  }
+
+  /** Everybody who has rows; the one with the empty name stands for addresses. */
+  tenants(): readonly string[] {
+    const rows = this.#read(
+      `SELECT tenant_id FROM log_heads UNION SELECT tenant_id FROM proof_uses UNION SELECT tenant_id FROM attempts
+        ORDER BY tenant_id`,
+    );
+    return [...rows].map(({ tenant_id }) => tenant_id as string);
+  }
+
+  /** Rows of one tenant, or of a table without tenants, in the order of their key; one in memory at a time. */
+  *rows({ name, columns, key, expiry }: CopiedTable, tenantId?: string): Generator<CopiedRow> {
+    const names = Object.keys(columns);
+    const conditions = [
+      ...(tenantId === undefined ? [] : ["tenant_id = ?"]),
+      ...(expiry === undefined ? [] : [`${expiry} > ${this.#nowMs}`]),
+    ];
+    const where = conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
+    const values = tenantId === undefined ? [] : [tenantId];
+    const sql = `SELECT ${names.join(", ")} FROM ${name} ${where} ORDER BY ${key.join(", ")}`;
+    for (const row of this.#read(sql, ...values)) yield names.map((column) => row[column] as CopiedRow[number]);
+  }
+
+  /** How many rows of a table are to be copied, whoever's they are. */
+  count({ name, expiry }: CopiedTable): number {
+    const where = expiry === undefined ? "" : `WHERE ${expiry} > ${this.#nowMs}`;
+    const [row] = [...this.#read(`SELECT count(*) AS count FROM ${name} ${where}`)];
+    return row?.count as number;
+  }
+
+  close(): void {
+    this.#snapshot?.close();
+    this.#snapshot = undefined;
+  }
+
+  #read(sql: string, ...values: string[]): IterableIterator<Record<string, unknown>> {
+    if (this.#snapshot === undefined) throw new Error("The store is not sealed yet.");
+    return this.#snapshot.prepare(sql).iterate(...values);
+  }
+
+  #write(work: (connection: SqliteConnection) => void): void {
+    withConnection({ path: this.#place.path, readOnly: false, busyTimeoutMs }, work);
+  }
+}
+
+/**
+ * Takes the seal of a copy that was broken off from a store and its anchor. Throws `IncompatibleStoreError` where the
+ * copy was finished, or the file is missing. Returns false where there was no seal.
+ */
+export function abandonCopy({ path, anchorPath }: Pick<StorePlace, "path" | "anchorPath">): boolean {
+  if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
+  let wasSealed = false;
+  withConnection({ path, readOnly: false, busyTimeoutMs }, (connection) => {
+    wasSealed = unsealStore(connection, path);
+  });
+  // Also where the store's was off already: the command may have ended between the two.
+  withAnchor(anchorPath, unsealTables);
+  return wasSealed;
+}
+
+function withAnchor(path: string, work: (connection: SqliteConnection) => void): void {
+  // A store that nobody has served yet has none.
+  if (!existsSync(path)) return;
+  const options = { ...anchorConnection, path, busyTimeoutMs, durability: "machine" } as const;
+  withConnection(options, (connection) => inTransaction(connection, () => work(connection)));
+}
+
+function withConnection(
+  options: Parameters<typeof openConnection>[0],
+  work: (connection: SqliteConnection) => void,
+): void {
+  const connection = openConnection(options);
+  try {
+    work(connection);
+  } finally {
+    connection.close();
+  }
+}

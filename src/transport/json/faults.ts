@@ -1,0 +1,112 @@
+/** Everything that is wrong with a request that cannot be read as it is: in its JSON, and in what can be read of it. */
+import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
+import { protoCamelCase } from "@bufbuild/protobuf/reflect";
+import { maxViolations, type Violation } from "../../base/errors.ts";
+import { checkJson, givenTwice, isObject, type Spelling } from "./check.ts";
+import { duplicateMembers } from "./duplicates.ts";
+import type { ParsedJson } from "./parse.ts";
+
+/** The violations of the rules in the protobuf definitions. */
+export type MessageRules = (message: Message) => readonly Violation[];
+
+/**
+ * Returns the violations in the order of the body, those of members that are not there last in their object. A member
+ * whose JSON is at fault is named for that alone. Empty where the JSON has no fault: then the message can be read, and
+ * its rules are for whoever reads it.
+ */
+export function jsonFaults(
+  desc: DescMessage,
+  { text, value }: ParsedJson,
+  spelling: Spelling,
+  rules: MessageRules,
+): readonly Violation[] {
+  const faults = checkJson(desc, value, spelling);
+  if (faults.length >= maxViolations || faults.some(({ field }) => field === "")) return faults;
+  const named = new Set(faults.map(({ field }) => field));
+  for (const field of duplicateMembers(desc, text)) if (!named.has(field)) faults.push(givenTwice(field));
+  if (faults.length === 0) return faults;
+  const message = readWithout(desc, text, faults);
+  if (message === undefined) return faults;
+  for (const { field } of faults) named.add(field);
+  const broken = rules(message).filter(({ field }) => !named.has(field));
+  return inOrderOf(value, [...faults, ...broken]);
+}
+
+/** The message without its faulty members. */
+function readWithout(desc: DescMessage, text: string, faults: readonly Violation[]): Message | undefined {
+  const rest = JSON.parse(text) as JsonValue;
+  for (const { field, rule } of faults) {
+    // Of a member that is given twice the last one counts, but protobuf-es takes no field under both of its names.
+    if (rule === "json.duplicate_member") dropTwin(rest, segmentsOf(field));
+    else remove(rest, segmentsOf(field));
+  }
+  try {
+    return fromJson(desc, rest, { ignoreUnknownFields: true });
+  } catch {
+    // Nothing more can be said than what is known.
+    return undefined;
+  }
+}
+
+/** Items and entries keep their positions: an empty text takes their place. */
+function remove(value: unknown, path: readonly string[]): void {
+  const [segment, ...rest] = path;
+  if (segment === undefined) return;
+  if (Array.isArray(value)) {
+    value[Number(segment)] = "";
+  } else if (isObject(value)) {
+    const name = memberAt(value, segment);
+    if (name === undefined) return;
+    if (isPosition(segment)) value[name] = "";
+    else if (rest.length > 0) remove(value[name], rest);
+    else delete value[name];
+  }
+}
+
+function dropTwin(value: unknown, [segment = "", ...rest]: readonly string[]): void {
+  if (!isObject(value)) return;
+  const twin = protoCamelCase(segment);
+  if (rest.length > 0) dropTwin(value[memberAt(value, segment) ?? ""], rest);
+  else if (twin !== segment && Object.hasOwn(value, segment)) delete value[twin];
+}
+
+/** Sorts by where the members stand in the value. */
+function inOrderOf(value: unknown, violations: readonly Violation[]): readonly Violation[] {
+  return violations
+    .map((violation) => ({ violation, place: placeOf(value, segmentsOf(violation.field)) }))
+    .sort((a, b) => compare(a.place, b.place))
+    .map(({ violation }) => violation);
+}
+
+/** Positions from the outside in; infinite for a member that is not there. */
+function placeOf(value: unknown, path: readonly string[]): readonly number[] {
+  const [segment, ...rest] = path;
+  if (segment === undefined) return [];
+  if (!isObject(value)) return isPosition(segment) ? [Number(segment)] : [];
+  const name = memberAt(value, segment);
+  if (name === undefined) return [Number.POSITIVE_INFINITY];
+  return [Object.keys(value).indexOf(name), ...placeOf(value[name], rest)];
+}
+
+function compare(a: readonly number[], b: readonly number[]): number {
+  const differs = a.findIndex((position, depth) => position !== b[depth]);
+  if (differs === -1) return 0;
+  const other = b[differs];
+  return other === undefined || (a[differs] as number) > other ? 1 : -1;
+}
+
+/** `attributes[3].value` is `attributes`, `3`, `value`. */
+function segmentsOf(path: string): readonly string[] {
+  return path.match(/[^.[\]]+/g) ?? [];
+}
+
+function isPosition(segment: string): boolean {
+  return /^[0-9]+$/.test(segment);
+}
+
+/** The object's own name for a member of a path: by position in a map, else as it is or, in canonical JSON, in camelCase. */
+function memberAt(object: Readonly<Record<string, unknown>>, segment: string): string | undefined {
+  if (isPosition(segment)) return Object.keys(object)[Number(segment)];
+  const names = segment === "?" ? Object.keys(object).filter((name) => !/^[A-Za-z_]\w{0,63}$/.test(name)) : [segment];
+  return [...names, protoCamelCase(segment)].find((name) => Object.hasOwn(object, name));
+}

@@ -1,0 +1,107 @@
+/** Reading a store beside the ledger that writes it. */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { auditLog } from "../../src/ledger/audit.ts";
+import type { Ledger } from "../../src/ledger/ports.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+let server: PostgresServer;
+let place: PostgresPlace;
+let ledger: Ledger;
+let archives: PostgresArchive[];
+
+beforeAll(async () => {
+  server = await startPostgres();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  place = await postgresPlace(server);
+  ledger = await place.open({ clock, random });
+  archives = [];
+});
+afterEach(async () => {
+  for (const archive of archives) await archive.close();
+  await ledger.close();
+  await place.remove();
+});
+
+async function open(): Promise<PostgresArchive> {
+  const archive = await PostgresArchive.open({ target: place.target, anchorPath: undefined, clock });
+  archives.push(archive);
+  return archive;
+}
+
+async function append(records: number): Promise<void> {
+  await Promise.all(Array.from({ length: records }, () => ledger.append(makeRecord(alice))));
+}
+
+test("what was kept of a policy revision is given back, the first that was kept under its name", async () => {
+  await ledger.keepPolicyRevision("sha256:a", "first é");
+  await ledger.keepPolicyRevision("sha256:a", "second");
+  const archive = await open();
+  expect(await archive.policyRevision("sha256:a")).toBe("first é");
+  expect(await archive.policyRevision("sha256:b")).toBeUndefined();
+});
+
+test("a record is found like the ledger finds it; another tenant's is unknown, an erased one erased", async () => {
+  const { tenantId, recordId } = makeRecord(alice);
+  await ledger.append(makeRecord(alice, { recordId }));
+  const archive = await open();
+  expect(await archive.find(tenantId, recordId)).toEqual(await ledger.find(tenantId, recordId));
+  expect(await archive.find(tenant("bob"), recordId)).toBe("unknown");
+  await place.deleteOpening(tenantId, recordId);
+  expect(await (await open()).find(tenantId, recordId)).toBe("erased");
+});
+
+test("a damaged record is an error", async () => {
+  const { tenantId, recordId } = makeRecord(alice);
+  await ledger.append(makeRecord(alice, { recordId }));
+  await place.damage(tenantId, recordId);
+  await expect((await open()).find(tenantId, recordId)).rejects.toMatchObject({ reason: "internal" });
+});
+
+test("a log is walked from its first leaf to its last, and audited, while others append", async () => {
+  await append(600);
+  const archive = await open();
+  await append(3);
+  const [head] = await archive.logs();
+  if (head === undefined) throw new Error("no log");
+  expect(head.size).toBe(601);
+  expect(await auditLog(archive.log(head))).toEqual({ leaves: 601, erased: 0, root: head.root, rotations: [] });
+  const indices = [];
+  for await (const { leafIndex } of archive.entries(head, 200, 500)) indices.push(leafIndex);
+  expect(indices).toEqual(Array.from({ length: 300 }, (_, position) => 200 + position));
+  expect(await archive.tile(head, { level: 0, index: 1, width: 256 })).toHaveLength(8192);
+  expect(await archive.tile(head, { level: 0, index: 2, width: 256 })).toBeUndefined();
+});
+
+test("damage is named by its leaf", async () => {
+  await append(300);
+  const [row] = (await place.rows("alice")).slice(77);
+  await place.damage("alice", row?.recordId ?? "");
+  const archive = await open();
+  const [head] = await archive.logs();
+  if (head === undefined) throw new Error("no log");
+  expect((await auditLog(archive.log(head))).problem).toMatchObject({ leafIndex: 77 });
+});
+
+test("without an anchor there is nothing to differ from, and a log may be signed", async () => {
+  await append(1);
+  const archive = await open();
+  const [head] = await archive.logs();
+  if (head === undefined) throw new Error("no log");
+  expect(await archive.anchorProblems()).toEqual([]);
+  expect(await archive.anchorForSigning(head)).toBeUndefined();
+  expect(await archive.signingKeys()).toHaveLength(1);
+});
+
+test("a database without the schema is refused", async () => {
+  const target = targetOf(await server.createDatabase("empty"));
+  await expect(PostgresArchive.open({ target, anchorPath: undefined, clock })).rejects.toThrow("run `migrate`");
+});

@@ -1,0 +1,251 @@
+/** What an erasure leaves in the files of an SQLite store, when it fails, and when older files come back. */
+import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { TenantId } from "../../src/base/ids.ts";
+import { auditLog } from "../../src/ledger/audit.ts";
+import type { StoredLedger } from "../../src/ledger/ledger.ts";
+import type { Appended, NewRecord } from "../../src/ledger/ports.ts";
+import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
+import { migrations } from "../../src/stores/sqlite/schema.ts";
+import { type SqliteErasurePlace, sqliteErasurePlace } from "./erasure-sqlite-place.ts";
+import { erasedOf } from "./erasure-suite.ts";
+import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { expectGapless } from "./ledger-suite.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+
+let place: SqliteErasurePlace;
+let ledger: StoredLedger;
+
+beforeEach(async () => {
+  place = sqliteErasurePlace();
+  ledger = await place.open({ clock, random });
+});
+afterEach(async () => {
+  await ledger.close();
+  await place.remove();
+});
+
+const append = (tenantId = alice, changes: Partial<NewRecord> = {}) => ledger.append(makeRecord(tenantId, changes));
+
+async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"][]) {
+  const keeper = await place.keeper({ clock, random });
+  try {
+    return await keeper.erase(tenantId, recordIds, { reason: undefined });
+  } finally {
+    await keeper.close();
+  }
+}
+
+/** Audits a log as the files have it: nothing is erased again first. */
+async function auditAsIs() {
+  const archive = new SqliteArchive(place.store);
+  try {
+    const [head] = await archive.logs();
+    if (head === undefined) throw new Error("There is no log.");
+    const { leaves, erased, problem } = await auditLog(archive.log(head));
+    return { leaves, erased, problem };
+  } finally {
+    await archive.close();
+  }
+}
+
+/** Those of the values that a file of the store holds. */
+function onDisk(values: readonly Uint8Array[]): readonly Uint8Array[] {
+  const paths = ["", "-wal"].map((suffix) => place.path + suffix).filter((path) => existsSync(path));
+  const files = Buffer.concat(paths.map((path) => readFileSync(path)));
+  return values.filter((value) => files.includes(value));
+}
+
+const openingOf = ({ receipt }: Appended) => Buffer.from(receipt.opening, "base64");
+
+describe("bytes", () => {
+  test("of erased openings are in no file, while the service has them open; all others are", async () => {
+    const tenants = Array.from({ length: 30 }, (_, i) => tenant(`tenant-${i}`));
+    const appended = await Promise.all(
+      Array.from({ length: 600 }, async (_, i) => {
+        const tenantId = tenants[i % 30] ?? alice;
+        return { tenantId, ...(await append(tenantId)) };
+      }),
+    );
+    const erased = appended.filter((_, i) => i % 7 === 0);
+    expect(onDisk(erased.map(openingOf))).toHaveLength(erased.length);
+    for (const [tenantId, records] of Map.groupBy(erased, (one) => one.tenantId)) {
+      const recordIds = records.map(({ recordId }) => recordId);
+      expect(await erase(tenantId, recordIds)).toMatchObject({ overwritten: true });
+    }
+    expect(onDisk(appended.map(openingOf))).toEqual(appended.filter((_, i) => i % 7 !== 0).map(openingOf));
+  });
+
+  test("that a reader keeps alive are told of, and gone when the same is asked for again", async () => {
+    const one = await append();
+    const reader = new SqliteArchive(place.store);
+    await reader.logs(); // from now on it sees the store as it is
+    expect(await erase(alice, [one.recordId])).toMatchObject({ overwritten: false, erased: [{ wasErased: false }] });
+    expect(onDisk([openingOf(one)])).toHaveLength(1);
+    expect(await ledger.find(alice, one.recordId)).toBe("erased");
+    await reader.close();
+    expect(await erase(alice, [one.recordId])).toMatchObject({ overwritten: true, erased: [{ wasErased: true }] });
+    expect(onDisk([openingOf(one)])).toEqual([]);
+  });
+
+  test("of openings from before rows were numbered are gone too", async () => {
+    await ledger.close();
+    rmSync(place.path);
+    const numbered = migrations.findIndex(({ name }) => name === "erasure");
+    const migrate = (known: typeof migrations) =>
+      migrateSqlite({ path: place.path, random, busyTimeoutMs: 1_000, migrations: known });
+    migrate(migrations.slice(0, numbered));
+    const rows = Array.from({ length: 4_000 }, () => random(new Uint8Array(32)));
+    const database = new DatabaseSync(place.path);
+    database.exec("BEGIN");
+    const insert = database.prepare("INSERT INTO openings VALUES (?, ?, ?)");
+    for (const row of rows) insert.run(`tenant-${row[0]}-${row[1]}`, Buffer.from(row).toString("hex"), row);
+    database.exec("COMMIT");
+    database.close();
+    expect(onDisk(rows.slice(0, 100))).toHaveLength(100);
+    migrate(migrations);
+    const keeper = new DatabaseSync(place.path);
+    keeper.exec("PRAGMA secure_delete = ON; DELETE FROM openings; PRAGMA wal_checkpoint(TRUNCATE)");
+    keeper.close();
+    expect(onDisk(rows)).toEqual([]);
+  });
+});
+
+describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation meets %s", (fault) => {
+  test("all of an erasure has happened or nothing, and the same again completes it", { timeout: 30_000 }, async () => {
+    let leaves = 1;
+    let committed = 0;
+    let untouched = 0;
+    for (let operation = 1, reached = true; reached; operation++) {
+      const idempotency = { scope: String(operation).padStart(64, "0"), payloadDigest: "sha256:1", answer: {} };
+      const one = await append(alice, { idempotency });
+      leaves += 1;
+      const control = new FaultControl();
+      const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
+      const keeper = await place.keeper({ clock, random, openConnection });
+      control.arm(fault, operation);
+      const [result] = await Promise.allSettled([keeper.erase(alice, [one.recordId], { reason: undefined })]);
+      reached = !control.isArmed;
+      await keeper.close();
+      expect(result.status).toBe(reached ? "rejected" : "fulfilled");
+      const found = await ledger.find(alice, one.recordId);
+      const [row] = place.query(
+        `SELECT (SELECT count(*) FROM openings WHERE record_id = ?1) AS openings,
+                (SELECT count(*) FROM erasures WHERE record_id = ?1) AS erasures,
+                (SELECT count(*) FROM search_terms JOIN entries USING (tenant_id, leaf_index) WHERE record_id = ?1) AS terms,
+                (SELECT count(*) FROM kept_answers JOIN entries USING (tenant_id, leaf_index)
+                  WHERE record_id = ?1 AND kept_answers.sealed IS NOT NULL) AS answers`,
+        one.recordId,
+      );
+      if (found === "erased") {
+        leaves += 1;
+        committed += 1;
+        expect(row).toEqual({ openings: 0, erasures: 1, terms: 0, answers: 0 });
+      } else {
+        untouched += 1;
+        expect(row).toEqual({ openings: 1, erasures: 0, terms: expect.toSatisfy((count) => count > 0), answers: 1 });
+      }
+      await expectGapless(place, "alice", leaves);
+      expect(erasedOf(await erase(alice, [one.recordId]))).toMatchObject([{ wasErased: found === "erased" }]);
+      if (found !== "erased") leaves += 1;
+      expect(await auditAsIs()).toEqual({ leaves, erased: operation, problem: undefined });
+    }
+    // BEGIN to COMMIT, with the record's four tables, leaf, tiles, head and note between them; anchor and files after.
+    expect(untouched).toBeGreaterThan(15);
+    expect(committed).toBeGreaterThan(6);
+  });
+});
+
+describe("older files", () => {
+  /** What an operator does who accepts that the store is an older one. */
+  function acceptOlder(): void {
+    const [head] = place.query("SELECT size, hex(root) AS root FROM log_heads");
+    const anchor = new DatabaseSync(place.store.anchorPath);
+    anchor.exec(`UPDATE anchored_logs SET size = ${head?.size}, root = unhex('${head?.root}')`);
+    anchor.close();
+  }
+
+  test("of the whole store do not bring back what was erased: the anchor knows", async () => {
+    const [one, other] = [await append(), await append()];
+    await ledger.close();
+    copyFileSync(place.path, `${place.path}.older`);
+    await erase(alice, [one.recordId]);
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(place.path + suffix, { force: true });
+    copyFileSync(`${place.path}.older`, place.path);
+    expect(onDisk([openingOf(one)])).toHaveLength(1);
+    await expect(place.open({ clock, random })).rejects.toMatchObject({ name: "IncompatibleStoreError" });
+    const archive = await place.archive();
+    expect(await archive.find(alice, one.recordId)).toBe("erased");
+    await archive.close();
+    expect(onDisk([openingOf(one)])).toEqual([]);
+
+    acceptOlder();
+    const keeper = await place.keeper({ clock, random });
+    await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "too late" });
+    await keeper.close();
+    ledger = await place.open({ clock, random });
+    expect(await ledger.find(alice, one.recordId)).toBe("erased");
+    expect(await ledger.find(alice, other.recordId)).toMatchObject({ record_id: other.recordId });
+    expect(await auditAsIs()).toEqual({ leaves: 4, erased: 1, problem: undefined });
+    expect(await append()).toMatchObject({ leafIndex: 4 });
+  });
+
+  test("an opening that came back is found by an audit that nothing was erased again before", async () => {
+    const one = await append();
+    const putBack = await place.backUpOpenings();
+    await erase(alice, [one.recordId]);
+    await putBack();
+    expect((await auditAsIs()).problem).toEqual({
+      leafIndex: 1,
+      message: "leaf 1 was erased by leaf 2, and can still be opened",
+    });
+  });
+
+  test("an anchor that lost its notes gets them from the store", async () => {
+    const one = await append();
+    await erase(alice, [one.recordId]);
+    await ledger.close();
+    const anchored = () => {
+      const anchor = new DatabaseSync(place.store.anchorPath);
+      const rows = anchor.prepare("SELECT tenant_id, record_id FROM erased_records").all();
+      anchor.exec("DELETE FROM erased_records");
+      anchor.close();
+      return rows;
+    };
+    expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
+    ledger = await place.open({ clock, random });
+    expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
+  });
+
+  test("a log that is older than its anchor is erased from no more than it is appended to", async () => {
+    const [one] = [await append(), await append()];
+    const anchor = new DatabaseSync(place.store.anchorPath);
+    anchor.exec("UPDATE anchored_logs SET size = size + 1");
+    anchor.close();
+    await expect(erase(alice, [one.recordId])).rejects.toMatchObject({ name: "UnsoundLogError" });
+    expect(await ledger.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
+  });
+
+  test.each([
+    ["without its anchor", () => rmSync(place.store.anchorPath), /is missing/],
+    [
+      "with the anchor of another store",
+      () => place.query("UPDATE store SET store_id = 'other'"),
+      /not the anchor of this/,
+    ],
+    ["of an older schema", () => place.query(`PRAGMA user_version = ${migrations.length - 1}`), /run `migrate` first/],
+    ["of a newer schema", () => place.query(`PRAGMA user_version = ${migrations.length + 1}`), /newer version/],
+  ])("a store %s is not written to", async (_, change, message) => {
+    const one = await append();
+    await ledger.close();
+    change();
+    await expect(erase(alice, [one.recordId])).rejects.toMatchObject({ name: "IncompatibleStoreError", message });
+  });
+});

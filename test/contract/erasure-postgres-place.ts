@@ -1,0 +1,26 @@
+/** Databases of one server, for what is erased and held. */
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { PostgresKeeper } from "../../src/stores/postgres/keeper.ts";
+import type { ErasurePlace } from "./erasure-suite.ts";
+import type { PostgresPlace } from "./ledger-postgres-place.ts";
+import { manualClock } from "./ledger-records.ts";
+
+const backedUp = ["openings", "kept_answers", "search_terms"];
+
+export function erasurePlace(place: PostgresPlace): ErasurePlace {
+  const { target, query } = place;
+  return {
+    ...place,
+    overwrites: false,
+    keeper: (machine) => PostgresKeeper.open({ target, anchorPath: undefined, ...machine }),
+    archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock: manualClock() }),
+    async backUpOpenings() {
+      for (const table of backedUp) await query(`CREATE TABLE backup_${table} AS SELECT * FROM ${table}`);
+      return async () => {
+        await query("DELETE FROM kept_answers");
+        for (const table of backedUp)
+          await query(`INSERT INTO ${table} SELECT * FROM backup_${table} ON CONFLICT DO NOTHING`);
+      };
+    },
+  };
+}

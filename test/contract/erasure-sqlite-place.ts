@@ -1,0 +1,30 @@
+/** SQLite files in a directory of their own, for the contract of erasure. */
+import { setImmediate } from "node:timers/promises";
+import { openStoreArchive } from "../../src/stores/open-archive.ts";
+import { SqliteKeeper, type SqliteKeeperOptions } from "../../src/stores/sqlite/keeper.ts";
+import type { ErasurePlace } from "./erasure-suite.ts";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+
+export interface SqliteErasurePlace extends ErasurePlace, Omit<SqlitePlace, keyof ErasurePlace> {
+  readonly open: SqlitePlace["open"];
+  keeper(options: Pick<SqliteKeeperOptions, "clock" | "random"> & Partial<SqliteKeeperOptions>): Promise<SqliteKeeper>;
+}
+
+const backedUp = ["openings", "kept_answers", "search_terms"];
+
+export function sqliteErasurePlace(): SqliteErasurePlace {
+  const place = sqlitePlace();
+  const { path, anchorPath, keyPath } = place.store;
+  return {
+    ...place,
+    overwrites: true,
+    keeper: async (options) => new SqliteKeeper({ path, anchorPath, pause: () => setImmediate(), ...options }),
+    archive: () => openStoreArchive({ store: { kind: "sqlite", path }, anchor: anchorPath, ledgerKey: keyPath }),
+    async backUpOpenings() {
+      for (const table of backedUp) place.query(`CREATE TABLE backup_${table} AS SELECT * FROM ${table}`);
+      return async () => {
+        for (const table of backedUp) place.query(`INSERT OR REPLACE INTO ${table} SELECT * FROM backup_${table}`);
+      };
+    },
+  };
+}

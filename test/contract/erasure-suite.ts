@@ -1,0 +1,334 @@
+/** The contract of `StoreKeeper`, for any store. */
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Clock } from "../../src/base/clock.ts";
+import { newRecordId, parseRecordId, type RandomFill, type RecordId, type TenantId } from "../../src/base/ids.ts";
+import type { StoreArchive } from "../../src/ledger/archive.ts";
+import { auditLog } from "../../src/ledger/audit.ts";
+import { type ErasedRecord, type ErasureResult, maxErasedAtOnce, type StoreKeeper } from "../../src/ledger/keeper.ts";
+import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
+import type { SearchTerm } from "../../src/ledger/search.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { expectGapless, type LedgerPlace } from "./ledger-suite.ts";
+
+/** A place where records can be erased, too. */
+export interface ErasurePlace extends LedgerPlace {
+  /** Whether the store can tell that deleted bytes are overwritten. */
+  readonly overwrites: boolean;
+  /** Opens a keeper beside whoever serves the store. */
+  keeper(options: { readonly clock: Clock; readonly random: RandomFill }): Promise<StoreKeeper>;
+  /** Opens the store as commands read it. */
+  archive(): Promise<StoreArchive>;
+  /** Backs up openings, kept answers and search terms; what it resolves with puts them back. */
+  backUpOpenings(): Promise<() => Promise<void>>;
+}
+
+const alice = tenant("alice");
+const bob = tenant("bob");
+
+/** What was erased; fails where it was refused. */
+export function erasedOf(result: ErasureResult): readonly ErasedRecord[] {
+  if ("refused" in result) throw new Error(`refused: ${JSON.stringify(result.refused)}`);
+  return result.erased;
+}
+
+/** Checks one store against the contract. */
+export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace>): void {
+  describe(`erasure on ${name}`, () => {
+    const random = seededRandom();
+    let clock: ReturnType<typeof manualClock>;
+    let makeRecord: ReturnType<typeof recordMaker>;
+    let place: ErasurePlace;
+    let ledger: Ledger;
+    let keeper: StoreKeeper;
+
+    beforeEach(async () => {
+      clock = manualClock();
+      makeRecord = recordMaker(clock, random);
+      place = await makePlace();
+      ledger = await place.open({ clock, random });
+      keeper = await place.keeper({ clock, random });
+    });
+    afterEach(async () => {
+      await keeper.close();
+      await ledger.close();
+      await place.remove();
+    });
+
+    const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
+      ledger.append(makeRecord(tenantId, changes));
+    const erase = (tenantId: TenantId, ...recordIds: RecordId[]) =>
+      keeper.erase(tenantId, recordIds, { reason: undefined });
+
+    async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
+      const archive = await place.archive();
+      try {
+        return await look(archive);
+      } finally {
+        await archive.close();
+      }
+    }
+
+    /** Walks the tenant's log. */
+    const audit = (tenantId: TenantId) =>
+      reading(async (archive) => {
+        const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
+        if (head === undefined) throw new Error("There is no log.");
+        const { leaves, erased, problem } = await auditLog(archive.log(head));
+        return { leaves, erased, problem };
+      });
+
+    const search = (tenantId: TenantId, ...terms: SearchTerm[]) =>
+      reading(async (archive) => (await archive.search({ tenantId, terms, limit: 10 })).found);
+
+    test("an erased record is gone for readers, and the log says so and still verifies", async () => {
+      await append(alice);
+      const { recordId } = await append(alice);
+      await append(alice);
+      const before = await place.rows("alice");
+      clock.nowMs += 1_000;
+      const result = await keeper.erase(alice, [recordId], { reason: "request 7" });
+      expect(result).toEqual({
+        erased: [
+          { recordId, leafIndex: 2, erasureLeafIndex: 4, erasedAt: "2026-01-02T03:04:06.006Z", wasErased: false },
+        ],
+        overwritten: place.overwrites ? true : undefined,
+      });
+      expect(await ledger.find(alice, recordId)).toBe("erased");
+      expect(await audit(alice)).toEqual({ leaves: 5, erased: 1, problem: undefined });
+      const after = await place.rows("alice");
+      expect(after.slice(0, 4)).toEqual(before);
+      expect(after[4]?.leaf).not.toMatch(/request 7|operator|alice/);
+      expect(await ledger.find(alice, idOf(after[4]))).toMatchObject({
+        kind: "erasure",
+        caller: { principal_id: "operator", subject: "operator", auth_source: "operator" },
+        route: "ledger erase",
+        request: { record_id: recordId, reason: "request 7" },
+        outcome: { kind: "decision", leaf_index: 2, kept_answers: 0 },
+      });
+    });
+
+    test("the log goes on behind it, for a ledger that was open all along", async () => {
+      const { recordId } = await append(alice);
+      await erase(alice, recordId);
+      expect(await append(alice)).toMatchObject({ leafIndex: 3 });
+      await expectGapless(place, "alice", 4);
+      expect(await audit(alice)).toEqual({ leaves: 4, erased: 1, problem: undefined });
+    });
+
+    test("several are erased at once, each with a leaf of its own", async () => {
+      const [a, b, c] = [await append(alice), await append(alice), await append(alice)];
+      expect(erasedOf(await erase(alice, c.recordId, a.recordId))).toMatchObject([
+        { recordId: c.recordId, leafIndex: 3, erasureLeafIndex: 4 },
+        { recordId: a.recordId, leafIndex: 1, erasureLeafIndex: 5 },
+      ]);
+      expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
+      expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
+    });
+
+    test("a record that is erased already stays so, and says since when", async () => {
+      const [a, b] = [await append(alice), await append(alice)];
+      const [first] = erasedOf(await erase(alice, a.recordId));
+      clock.nowMs += 60_000;
+      expect(erasedOf(await erase(alice, a.recordId))).toEqual([{ ...first, wasErased: true }]);
+      await expectGapless(place, "alice", 4);
+      expect(erasedOf(await erase(alice, a.recordId, b.recordId))).toEqual([
+        { ...first, wasErased: true },
+        expect.objectContaining({ recordId: b.recordId, erasureLeafIndex: 4, wasErased: false }),
+      ]);
+    });
+
+    test("one that must not be erased keeps the others too", async () => {
+      const good = await append(alice);
+      const erased = await append(alice);
+      await erase(alice, erased.recordId);
+      const [genesis, , , erasure] = await place.rows("alice");
+      const foreign = await append(bob);
+      const before = await place.rows("alice");
+      const ids = [good.recordId, foreign.recordId, idOf(genesis), idOf(erasure), erased.recordId];
+      expect(await erase(alice, ...ids)).toEqual({
+        refused: [
+          { recordId: foreign.recordId, why: "unknown" },
+          { recordId: ids[2], why: "kind", kind: "genesis" },
+          { recordId: ids[3], why: "kind", kind: "erasure" },
+        ],
+      });
+      expect(await place.rows("alice")).toEqual(before);
+      expect(await ledger.find(alice, good.recordId)).toMatchObject({ record_id: good.recordId });
+      expect(await erase(tenant("nobody"), good.recordId)).toEqual({
+        refused: [{ recordId: good.recordId, why: "unknown" }],
+      });
+      const many = Array.from({ length: maxErasedAtOnce + 1 }, () => newRecordId(clock, random));
+      await expect(erase(alice, ...many)).rejects.toThrow(RangeError);
+    });
+
+    test("a retry of its call is told, and recorded no second time", async () => {
+      const idempotency: Idempotency = { scope: "7".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
+      const { recordId } = await append(alice, { idempotency });
+      expect(await append(alice, { idempotency })).toMatchObject({ recordId });
+      await erase(alice, recordId);
+      const retry = append(alice, { idempotency });
+      await expect(retry).rejects.toMatchObject({ reason: "idempotency_conflict", message: /erased/ });
+      const [, , erasure] = await place.rows("alice");
+      expect(await ledger.find(alice, idOf(erasure))).toMatchObject({ outcome: { kept_answers: 1 } });
+    });
+
+    test("it is found by its id alone, and others by all that they have", async () => {
+      const [a, b] = [await append(alice), await append(alice)];
+      await erase(alice, a.recordId);
+      const bySubject = await search(alice, { field: "subject", value: "subject-1" });
+      expect(bySubject.map(({ recordId }) => recordId)).toEqual([expect.any(String), b.recordId]); // with the genesis
+      expect(await search(alice, { field: "record_id", value: a.recordId })).toMatchObject([{ erased: true }]);
+      expect(await search(alice, { field: "decision_id", value: a.recordId })).toEqual([]);
+    });
+
+    test("what a backup brings back is erased again before commands and the service read", async () => {
+      const idempotency: Idempotency = { scope: "8".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
+      const [a, b] = [await append(alice, { idempotency }), await append(alice)];
+      const kept = await append(alice);
+      const putBack = await place.backUpOpenings();
+      await erase(alice, a.recordId, b.recordId);
+      await putBack();
+      await reading(async (archive) => expect(await archive.find(alice, a.recordId)).toBe("erased"));
+      expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
+      await putBack();
+      await ledger.close();
+      ledger = await place.open({ clock, random });
+      expect(await ledger.find(alice, a.recordId)).toBe("erased");
+      expect(await ledger.find(alice, b.recordId)).toBe("erased");
+      expect(await ledger.find(alice, kept.recordId)).toMatchObject({ record_id: kept.recordId });
+      await expect(append(alice, { idempotency })).rejects.toMatchObject({ reason: "idempotency_conflict" });
+      const found = await search(alice, { field: "subject", value: "subject-1" });
+      expect(found.map(({ recordId }) => recordId)).toEqual([expect.any(String), kept.recordId]);
+      expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
+    });
+
+    test("an opening that is lost without an erasure is wrong, until the record is erased", async () => {
+      const [a, b] = [await append(alice), await append(alice)];
+      await place.deleteOpening("alice", b.recordId);
+      expect(await audit(alice)).toMatchObject({
+        erased: 0,
+        problem: { leafIndex: 2, message: "1 record cannot be opened, and no leaf erased them: the first is leaf 2" },
+      });
+      await erase(alice, b.recordId);
+      expect(await audit(alice)).toEqual({ leaves: 4, erased: 1, problem: undefined });
+      const [, , , erasure] = await place.rows("alice");
+      await place.deleteOpening("alice", idOf(erasure));
+      expect((await audit(alice)).problem).toMatchObject({ leafIndex: 3, message: /of kind erasure cannot be opened/ });
+      expect(await ledger.find(alice, a.recordId)).toMatchObject({ record_id: a.recordId });
+    });
+
+    test("while others append under load nothing is lost", async () => {
+      const first: Appended[] = await Promise.all(Array.from({ length: 40 }, () => append(alice)));
+      let erasing = true;
+      const acknowledged: Appended[] = [];
+      const load = Array.from({ length: 8 }, async () => {
+        while (erasing) acknowledged.push(await append(alice), await append(bob));
+      });
+      const results: ErasureResult[] = [];
+      for (const { recordId } of first) {
+        results.push(await erase(alice, recordId));
+        await append(alice); // at least one between two erasures
+      }
+      erasing = false;
+      await Promise.all(load);
+      expect(new Set(results.flatMap(erasedOf).map(({ erasureLeafIndex }) => erasureLeafIndex)).size).toBe(40);
+      expect(results).not.toContainEqual(expect.objectContaining({ overwritten: false }));
+      for (const { recordId } of first) expect(await ledger.find(alice, recordId)).toBe("erased");
+      for (const { recordId, log } of acknowledged)
+        expect(await ledger.find(log === first[0]?.log ? alice : bob, recordId)).toMatchObject({ record_id: recordId });
+      const { leaves, ...found } = await audit(alice);
+      expect(found).toEqual({ erased: 40, problem: undefined });
+      await expectGapless(place, "alice", leaves);
+    });
+
+    test("two that erase the same at once write one leaf", async () => {
+      const { recordId } = await append(alice);
+      const other = await place.keeper({ clock, random: seededRandom("other") });
+      const results = await Promise.all([erase(alice, recordId), other.erase(alice, [recordId], { reason: "twice" })]);
+      await other.close();
+      expect(
+        results
+          .flatMap(erasedOf)
+          .map(({ wasErased }) => wasErased)
+          .sort(),
+      ).toEqual([false, true]);
+      expect(await audit(alice)).toEqual({ leaves: 3, erased: 1, problem: undefined });
+    });
+
+    describe("a legal hold", () => {
+      test("on a record forbids to erase it until it is released, across restarts", async () => {
+        const [a, b] = [await append(alice), await append(alice)];
+        const hold = { tenantId: alice, recordId: a.recordId, reason: "case 12", placedAtMs: clock.nowMs };
+        expect(await keeper.placeHold(hold)).toEqual(hold);
+        await keeper.close();
+        keeper = await place.keeper({ clock, random });
+        expect(await erase(alice, b.recordId, a.recordId)).toEqual({
+          refused: [{ recordId: a.recordId, why: "held", hold }],
+        });
+        expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
+        expect(await keeper.releaseHold(alice, a.recordId)).toEqual(hold);
+        expect(await keeper.releaseHold(alice, a.recordId)).toBeUndefined();
+        expect(erasedOf(await erase(alice, b.recordId, a.recordId))).toHaveLength(2);
+      });
+
+      test("on a tenant covers all that it has and will have, and nothing of others", async () => {
+        const early = await append(alice);
+        const hold = { tenantId: alice, recordId: undefined, reason: "inquiry", placedAtMs: clock.nowMs };
+        expect(await keeper.placeHold(hold)).toEqual(hold);
+        const late = await append(alice);
+        for (const { recordId } of [early, late])
+          expect(await erase(alice, recordId)).toEqual({ refused: [{ recordId, why: "held", hold }] });
+        const foreign = await append(bob);
+        expect(erasedOf(await erase(bob, foreign.recordId))).toHaveLength(1);
+        // One on a record does not end with that of the tenant, nor the other way round.
+        await keeper.placeHold({ tenantId: alice, recordId: late.recordId, reason: "case 13" });
+        expect(await keeper.releaseHold(alice, undefined)).toEqual(hold);
+        expect(await erase(alice, late.recordId)).toMatchObject({
+          refused: [{ why: "held", hold: { reason: "case 13" } }],
+        });
+        expect(erasedOf(await erase(alice, early.recordId))).toHaveLength(1);
+      });
+
+      test("stays as it is when another is placed on the same", async () => {
+        const { recordId } = await append(alice);
+        const hold = await keeper.placeHold({ tenantId: alice, recordId, reason: "first" });
+        clock.nowMs += 5;
+        expect(await keeper.placeHold({ tenantId: alice, recordId, reason: "second" })).toEqual(hold);
+        expect(await keeper.holds(alice)).toEqual([hold]);
+      });
+
+      test("is not placed on nothing", async () => {
+        const [a, b] = [await append(alice), await append(bob)];
+        await erase(alice, a.recordId);
+        const place = (tenantId: TenantId, recordId: RecordId | undefined) =>
+          keeper.placeHold({ tenantId, recordId, reason: "case 14" });
+        expect(await place(alice, a.recordId)).toBe("erased");
+        expect(await place(alice, b.recordId)).toBe("unknown");
+        expect(await place(tenant("nobody"), undefined)).toBe("unknown");
+        expect(await keeper.holds(undefined)).toEqual([]);
+      });
+
+      test("does not undo an erasure: what it came too late for is said to be erased", async () => {
+        const { recordId } = await append(alice);
+        await erase(alice, recordId);
+        await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "inquiry" });
+        expect(erasedOf(await erase(alice, recordId))).toMatchObject([{ wasErased: true }]);
+      });
+
+      test("is listed, of one tenant or of all", async () => {
+        const [a, b] = [await append(alice), await append(bob)];
+        const place = (tenantId: TenantId, recordId: RecordId | undefined) =>
+          keeper.placeHold({ tenantId, recordId, reason: "case 15" });
+        const placed = [await place(bob, b.recordId), await place(alice, a.recordId), await place(alice, undefined)];
+        expect(await keeper.holds(undefined)).toEqual(placed.toReversed());
+        expect(await keeper.holds(bob)).toEqual([placed[0]]);
+      });
+    });
+  });
+}
+
+function idOf(row: { readonly recordId: string } | undefined): RecordId {
+  const id = row && parseRecordId(row.recordId);
+  if (id === undefined) throw new Error("There is no such record.");
+  return id;
+}

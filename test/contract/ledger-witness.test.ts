@@ -1,0 +1,372 @@
+/** Witnesses beside the store: what they cosign, what they find out, and what their faults cost. */
+import { copyFileSync, rmSync } from "node:fs";
+import type { ServerResponse } from "node:http";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { Timers } from "../../src/base/timers.ts";
+import { witnesses as parseWitnesses } from "../../src/config/witnesses.ts";
+import { openCheckpoint, parseCheckpoint } from "../../src/ledger/checkpoint.ts";
+import { findCosignature, parseCosignerKey } from "../../src/ledger/cosignature.ts";
+import type { StoredLedger } from "../../src/ledger/ledger.ts";
+import { logNameOf } from "../../src/ledger/log-name.ts";
+import { parseNote } from "../../src/ledger/note.ts";
+import type { Appended } from "../../src/ledger/ports.ts";
+import { parseTlogProof } from "../../src/ledger/tlog-proof.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+import { type Witnessing, witnessingOf } from "../../src/witnessing.ts";
+import { startWitness, type TestWitness } from "../harness/witness.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+
+const clock = manualClock(Date.now());
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const bob = tenant("bob");
+const unavailable = { name: "ServiceError", reason: "store_unavailable" };
+
+let place: SqlitePlace;
+let ledger: StoredLedger;
+let witnessing: Witnessing;
+let witnesses: TestWitness[];
+let timers: ReturnType<typeof handTimers>;
+let changes: string[];
+
+/** Timers that go off when the test says so. */
+function handTimers() {
+  const due = new Map<symbol, { readonly delayMs: number; readonly action: () => void }>();
+  const own: Timers = {
+    after(delayMs, action) {
+      const id = Symbol();
+      due.set(id, { delayMs, action });
+      return () => due.delete(id);
+    },
+  };
+  return {
+    ...own,
+    /** Lets those go off that were set for so long; resolves once there is one. */
+    async fire(delayMs: number): Promise<void> {
+      const found = () => [...due].filter(([, timer]) => timer.delayMs === delayMs);
+      await vi.waitFor(() => expect(found()).not.toEqual([]), { interval: 2 });
+      for (const [id, { action }] of found()) {
+        due.delete(id);
+        action();
+      }
+    },
+  };
+}
+
+const exchangeTimeoutMs = 2_000;
+const quorumWaitMs = 5_000;
+const retryMs = 1_000;
+
+const logKeys = () => (readKeyFile(place.store.keyPath) ?? []).map(({ publicKey }) => publicKey);
+
+async function open(quorum?: number): Promise<void> {
+  const note = (fields: Readonly<Record<string, unknown>>, message: string) =>
+    void changes.push(`${message}: ${fields.problem ?? ""}`);
+  const found = witnessingOf(
+    {
+      witnesses: parseWitnesses(Object.fromEntries(witnesses.map(({ key, url }) => [key, url]))),
+      witnessQuorum: quorum,
+      store: { kind: "sqlite" },
+      anchor: undefined,
+    },
+    {
+      clock,
+      timers,
+      fetch,
+      logger: { debug: note, warn: note, error: note, info: note, fatal: note, trace: note } as never,
+      metrics: { witnessChanged: () => {} },
+    },
+  );
+  if (found === undefined) throw new Error("There are no witnesses.");
+  witnessing = found;
+  ledger = await place.open({ clock, random, openAnchor: witnessing.open });
+}
+
+beforeEach(async () => {
+  place = sqlitePlace();
+  timers = handTimers();
+  changes = [];
+  witnesses = [await startWitness({ logKeys })];
+});
+afterEach(async () => {
+  await ledger.close();
+  await Promise.all(witnesses.map((witness) => witness.stop()));
+  await place.remove();
+});
+
+async function append(count = 1, tenantId = alice): Promise<Appended[]> {
+  return Promise.all(Array.from({ length: count }, () => ledger.append(makeRecord(tenantId))));
+}
+
+const witness = () => witnesses[0] as TestWitness;
+const seenSizes = () => [...witness().seen.values()].map(({ size }) => size);
+async function caughtUp(...sizes: readonly number[]): Promise<void> {
+  await vi.waitFor(() => expect(seenSizes()).toEqual(sizes), { interval: 2 });
+}
+
+/** The signed state of the only log, and the names that signed it. */
+async function checkpoint() {
+  const [log] = await ledger.published();
+  const note = (await ledger.checkpoint(log?.name ?? "")) ?? "";
+  openCheckpoint(note, await place.verifier(log?.origin ?? ""));
+  return { note, names: parseNote(note).signatures.map(({ name }) => name), origin: log?.origin ?? "" };
+}
+
+/** Throws where the note has no good cosignature of the witness. */
+function verifyCosignature(note: string, by: TestWitness): void {
+  const verifier = parseCosignerKey(by.key);
+  if (verifier === undefined) throw new Error("malformed key");
+  const { text } = parseNote(note);
+  findCosignature(note.slice(text.length + 1), text, verifier, clock.now());
+}
+
+function backUp(): string {
+  for (const path of [place.path, place.store.anchorPath]) copyFileSync(path, `${path}.copy`);
+  return place.path;
+}
+function putBack(): void {
+  for (const path of [place.path, place.store.anchorPath]) {
+    for (const suffix of ["-wal", "-shm"]) rmSync(path + suffix, { force: true });
+    copyFileSync(`${path}.copy`, path);
+  }
+}
+
+describe("with an anchor file, witnesses follow", () => {
+  test("what is appended is cosigned soon, and the checkpoint that is served carries it", async () => {
+    await open();
+    await append(3);
+    await append(2, bob);
+    await caughtUp(4, 3);
+    const { note, names } = await checkpoint();
+    expect(names).toEqual([expect.stringContaining("ledger.example/logs/"), "witness.example/w1"]);
+    verifyCosignature(note, witness());
+  });
+
+  test("a slow witness holds no answer up, and gets the newest of what came meanwhile", async () => {
+    await open();
+    const letGo = witness().hold();
+    await append(1);
+    await vi.waitFor(() => expect(witness().requests).toBe(1), { interval: 2 });
+    for (let count = 0; count < 5; count++) await append(1);
+    letGo();
+    await caughtUp(7);
+    expect(witness().requests).toBe(2);
+  });
+
+  test("cosignatures are there again after a restart, without the witness", async () => {
+    await open();
+    await append(2);
+    await caughtUp(3);
+    await checkpoint();
+    await ledger.close();
+    await witness().stop();
+    await open();
+    const { note } = await checkpoint();
+    verifyCosignature(note, witness());
+    expect(await witnessing.readiness.remark?.()).toContain("ECONNREFUSED");
+    await expect(append(1)).resolves.toHaveLength(1);
+  });
+
+  test("a witness that is down is asked again until it is back", async () => {
+    const { port } = new URL(witness().url);
+    await witness().stop();
+    await open();
+    await append(2);
+    expect((await checkpoint()).names).toHaveLength(1);
+    witnesses = [await startWitness({ logKeys, port: Number(port) })];
+    await timers.fire(retryMs);
+    await vi.waitFor(() => expect(witnessing.readiness.remark?.()).toBeUndefined(), { interval: 2 });
+    expect(seenSizes()).toEqual([3]);
+  });
+
+  test("one that does not answer is given up in time", async () => {
+    await open();
+    witness().hold();
+    await append(1);
+    await timers.fire(exchangeTimeoutMs);
+    await vi.waitFor(() => expect(changes.at(-1)).toContain("no answer within 2000 ms"), { interval: 2 });
+    expect((await checkpoint()).names).toHaveLength(1);
+  });
+
+  const say =
+    (status: number, body = "", type = "text/plain", more: Record<string, string> = {}) =>
+    (response: ServerResponse) =>
+      void response.writeHead(status, { "content-type": type, ...more }).end(body);
+  test.each([
+    ["404", say(404), "does not know the log"],
+    ["403", say(403), "does not trust the key"],
+    ["500", say(500), "status 500"],
+    ["422 at its first question", say(422), "refuses a proof from the empty tree"],
+    ["a redirect", say(307, "", "text/plain", { location: "https://elsewhere.example/" }), "status 307"],
+    ["garbage", say(200, "hello\n"), "malformed"],
+    ["no cosignature of its own", say(200, "— other.example AAAAAAAA\n"), "no cosignature of the witness's key"],
+    ["an endless answer", say(200, "x".repeat(100_000)), "more than 16384 bytes"],
+    ["a size of another type", say(409, "7\n"), "status 409"],
+    ["a size that is none", say(409, "seven\n", "text/x.tlog.size"), "status 409"],
+    ["no UTF-8", (response: ServerResponse) => void response.writeHead(200).end(Buffer.of(0xff)), "not valid"],
+  ])("one that answers %s is reported, and costs nothing else", async (_, answer, problem) => {
+    await open();
+    witness().answer = answer;
+    await append(1);
+    await vi.waitFor(() => expect(changes.at(-1)).toContain(problem), { interval: 2 });
+    expect(witnessing.readiness.remark?.()).toContain(problem);
+    await witnessing.readiness.check(new AbortController().signal);
+    await append(1);
+    expect((await checkpoint()).names).toHaveLength(1);
+    witness().answer = undefined;
+    await timers.fire(retryMs);
+    await caughtUp(3);
+  });
+
+  test("a cosignature by another key, or of a time to come, is not taken", async () => {
+    await open();
+    witness().aheadMs = 3_600_000;
+    await append(1);
+    await vi.waitFor(() => expect(changes.at(-1)).toContain("a time to come"), { interval: 2 });
+    expect((await checkpoint()).names).toHaveLength(1);
+  });
+
+  test("a witness that another replica told more catches up from there", async () => {
+    await open();
+    await append(1);
+    await caughtUp(2);
+    const other = await place.open({ clock, random, openAnchor: witnessing.open });
+    await Promise.all(Array.from({ length: 3 }, () => other.append(makeRecord(alice))));
+    await caughtUp(5);
+    await append(1);
+    await caughtUp(6);
+    expect(changes.filter((change) => change.includes("must not"))).toEqual([]);
+    await other.close();
+  });
+
+  test("a store that was put back with its anchor is found out before anything is appended", async () => {
+    await open();
+    await append(2);
+    await ledger.close();
+    backUp();
+    await open();
+    await append(3);
+    await caughtUp(6);
+    await ledger.close();
+    putBack();
+    await open();
+    await expect(append(1)).rejects.toMatchObject({
+      ...unavailable,
+      message: "The log cannot be continued.",
+      details: {
+        cause: { message: expect.stringContaining("has 3 leaves, and witness witness.example/w1 has seen 6") },
+      },
+    });
+    await expect(checkpoint()).rejects.toMatchObject(unavailable);
+    expect(witnessing.readiness.remark?.()).toContain("older copy");
+    expect(changes.at(-1)).toContain("must not be continued");
+    await append(1, bob); // Others go on.
+    expect(await place.rows("alice")).toHaveLength(3);
+  });
+
+  test("a log that was rewritten is found out", async () => {
+    await open();
+    await append(2);
+    const [{ origin } = { origin: "" }] = await ledger.published();
+    await caughtUp(3);
+    const [root] = [...witness().seen.values()].map((seen) => seen.root);
+    witness().seen.set(origin, { origin, size: 2, root: root as Uint8Array });
+    await append(1);
+    await vi.waitFor(() => expect(changes.at(-1)).toContain("was rewritten before leaf 2"), { interval: 2 });
+    await expect(append(1)).rejects.toMatchObject({ message: "The log cannot be continued." });
+  });
+});
+
+describe("where answers wait for a quorum", () => {
+  async function startThree(): Promise<void> {
+    witnesses.push(
+      await startWitness({ logKeys, seed: 2, name: "witness.example/w2" }),
+      await startWitness({ logKeys, seed: 3, name: "witness.example/w3" }),
+    );
+  }
+
+  test("receipts carry the cosignatures of exactly their tree", async () => {
+    await startThree();
+    await open(3);
+    const [appended] = await append(4);
+    const { checkpoint } = parseTlogProof(appended?.receipt.proof ?? "");
+    expect(parseCheckpoint(checkpoint).size).toBe(5);
+    for (const each of witnesses) verifyCosignature(checkpoint, each);
+  });
+
+  test("one of three may be down; with two down nothing is answered, and what was written is there afterwards", async () => {
+    await startThree();
+    await open(2);
+    await witnesses[2]?.stop();
+    await append(1);
+    const letGo = witnesses[1]?.hold();
+    const refused = append(2);
+    await vi.waitFor(() => expect(witnesses[1]?.requests).toBe(2), { interval: 2 });
+    await timers.fire(quorumWaitMs);
+    await expect(refused).rejects.toMatchObject({
+      ...unavailable,
+      message: "Not enough witnesses have cosigned the log.",
+    });
+    letGo?.();
+    const [next] = await append(1);
+    expect(next?.leafIndex).toBe(4);
+    await place.verify();
+  });
+
+  test("readiness fails while no log gets its quorum", async () => {
+    await open(1);
+    await append(1);
+    await witnessing.readiness.check(new AbortController().signal);
+    await witness().stop();
+    await expect(append(1)).rejects.toMatchObject(unavailable);
+    await expect(witnessing.readiness.check(new AbortController().signal)).rejects.toMatchObject({
+      message: expect.stringContaining("witness.example/w1"),
+    });
+  });
+
+  test("nothing is appended after a start until the quorum has confirmed the log", async () => {
+    await open(1);
+    await append(1);
+    await ledger.close();
+    witness().answer = (response) => void response.writeHead(500).end();
+    await open(1);
+    await expect(append(1)).rejects.toMatchObject({
+      ...unavailable,
+      message: "The witnesses of the log have not confirmed its state.",
+    });
+    expect(await place.rows("alice")).toHaveLength(2);
+    witness().answer = undefined;
+    await timers.fire(retryMs);
+    await vi.waitFor(() => append(1), { interval: 5 });
+  });
+
+  test("a store that goes back while it is served, and its anchor with it, is not answered from", async () => {
+    await open(1);
+    await append(4);
+    for (const sql of [
+      "DELETE FROM openings WHERE record_id IN (SELECT record_id FROM entries WHERE leaf_index >= 2)",
+      "DELETE FROM entries WHERE leaf_index >= 2",
+    ])
+      place.query(sql);
+    const [{ origin } = { origin: "" }] = await ledger.published();
+    const proof = await ledger.consistencyProof(logNameOf(origin), 2, 5);
+    expect(proof).not.toEqual([]);
+    const { DatabaseSync } = await import("node:sqlite");
+    const anchor = new DatabaseSync(place.store.anchorPath);
+    anchor.exec("DELETE FROM anchored_logs");
+    anchor.close();
+    const { leafHash, nodeHash } = await import("../../src/ledger/tree.ts");
+    const [first, second] = (await place.rows("alice")).map(({ leaf }) => leafHash(Buffer.from(leaf)));
+    const root = Buffer.from(nodeHash(first as Uint8Array, second as Uint8Array)).toString("hex");
+    place.query("UPDATE tiles SET hashes = CAST(substr(hashes, 1, 64) AS BLOB)");
+    place.query(`UPDATE log_heads SET size = 2, root = unhex('${root}')`);
+    await expect(append(1)).rejects.toMatchObject({
+      message: "The log cannot be continued.",
+      details: { cause: { message: expect.stringContaining("had 5 leaves at its witnesses") } },
+    });
+    await expect(append(1)).rejects.toMatchObject({ message: "The log cannot be continued." });
+    expect(seenSizes()).toEqual([5]);
+  });
+});

@@ -1,0 +1,250 @@
+/** What a database that fails costs: never an acknowledged record, never an index, and only for as long as it fails. */
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { auditLog } from "../../src/ledger/audit.ts";
+import type { Appended } from "../../src/ledger/ports.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { expectGapless } from "./ledger-suite.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const refused = { status: "rejected", reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } } };
+
+let server: PostgresServer;
+let place: PostgresPlace;
+let stores: PostgresStores;
+
+beforeAll(async () => {
+  server = await startPostgres();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  place = await postgresPlace(server);
+});
+afterEach(async () => {
+  await stores.ledger.close();
+  await place.remove();
+});
+
+const append = (): Promise<Appended> => stores.ledger.append(makeRecord(alice));
+
+async function settled(work: Promise<unknown>): Promise<PromiseSettledResult<unknown> | undefined> {
+  return (await Promise.allSettled([work]))[0];
+}
+
+/** All that was acknowledged is there, in one history that verifies. */
+async function expectSound(acknowledged: readonly Appended[], size: number): Promise<void> {
+  await expectGapless(place, "alice", size);
+  for (const { recordId } of acknowledged)
+    expect(await stores.ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
+  const archive = await PostgresArchive.open({ target: place.target, anchorPath: undefined, clock });
+  try {
+    for (const head of await archive.logs()) expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");
+  } finally {
+    await archive.close();
+  }
+}
+
+describe("a synchronous standby that does not answer", () => {
+  beforeEach(async () => {
+    stores = await place.openStores({ clock, random, timeoutMs: 500 });
+  });
+  afterEach(async () => {
+    await server.query("ALTER SYSTEM RESET synchronous_standby_names");
+    await server.query("SELECT pg_reload_conf()");
+  });
+
+  async function setStandby(name: string): Promise<void> {
+    await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
+    await server.query("SELECT pg_reload_conf()");
+    await vi.waitFor(async () =>
+      expect(await server.query("SHOW synchronous_standby_names", place.url)).toEqual([
+        { synchronous_standby_names: name },
+      ]),
+    );
+  }
+
+  test("nothing is acknowledged, though it was committed here; afterwards the log goes on", {
+    timeout: 30_000,
+  }, async () => {
+    const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
+    const first = await append();
+    const other = await place.openStores({ clock, random: seededRandom("other"), timeoutMs: 500 });
+    await setStandby("nobody");
+    expect(await settled(stores.ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);
+    await expectGapless(place, "alice", 3); // the server has it; nobody was told
+    // A retry finds what was kept, and does not believe it either, on whichever replica.
+    for (const { ledger } of [stores, other])
+      expect(await settled(ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);
+    expect(await settled(stores.ledger.checkpoint(first.log.slice(-32)))).toMatchObject(refused);
+    expect(await settled(stores.ledger.check())).toMatchObject(refused);
+    expect(await settled(stores.shared.firstUse({ tenantId: alice, proof: "p" }, clock.now() + 1))).toMatchObject(
+      refused,
+    );
+    await setStandby("");
+    const retried = await stores.ledger.append(makeRecord(alice, { idempotency }));
+    expect(retried).toMatchObject({ leafIndex: 2, keptAnswer: {} });
+    const next = await append();
+    expect(next.leafIndex).toBe(3);
+    expect(await stores.ledger.checkpoint(first.log.slice(-32))).toContain("\n4\n");
+    await other.ledger.close();
+    await expectSound([first, retried, next], 4);
+  });
+
+  test("a wait that is called off is no commit either", { timeout: 30_000 }, async () => {
+    await stores.ledger.close();
+    stores = await place.openStores({ clock, random, timeoutMs: 20_000 });
+    const first = await append();
+    await setStandby("nobody");
+    const waiting = settled(append());
+    await vi.waitFor(
+      async () => {
+        const rows = await server.query(
+          "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+        );
+        expect(rows).toHaveLength(1);
+      },
+      { timeout: 10_000, interval: 20 },
+    );
+    expect(await waiting).toMatchObject(refused);
+    await setStandby("");
+    await expectSound([first, await append()], 4);
+  });
+});
+
+describe("a connection that is cut", () => {
+  let proxy: CuttingProxy;
+  beforeEach(async () => {
+    proxy = await cuttingProxy(server.port);
+    stores = await place.openStores({ clock, random, target: { ...place.target, port: proxy.port } });
+  });
+  afterEach(() => proxy.close());
+
+  test("while a statement runs is tried again", async () => {
+    const first = await append();
+    proxy.cutBefore("lock_head");
+    const second = await append();
+    expect(proxy.cuts).toBe(1);
+    await expectSound([first, second], 3);
+  });
+
+  test("before a commit arrives leaves nothing, and is not acknowledged", async () => {
+    const first = await append();
+    proxy.cutBefore("COMMIT\0");
+    expect(await settled(append())).toMatchObject(refused);
+    const second = await append();
+    expect(second.leafIndex).toBe(2);
+    await expectSound([first, second], 3);
+  });
+
+  test("after a commit arrived leaves a record that nobody was told of", async () => {
+    const first = await append();
+    proxy.cutAfter("COMMIT\0");
+    expect(await settled(append())).toMatchObject(refused);
+    await expectGapless(place, "alice", 3);
+    const second = await append();
+    expect(second.leafIndex).toBe(3);
+    await expectSound([first, second], 4);
+  });
+});
+
+describe("a database", () => {
+  beforeEach(async () => {
+    stores = await place.openStores({ clock, random, timeoutMs: 500 });
+  });
+
+  test("whose head is locked refuses that tenant in bounded time, and serves others meanwhile", async () => {
+    const first = await append();
+    const locker = place.query("BEGIN; SELECT 1 FROM log_heads FOR UPDATE; SELECT pg_sleep(2); COMMIT");
+    await vi.waitFor(async () =>
+      expect(await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).toHaveLength(1),
+    );
+    const [own, other] = await Promise.all([
+      settled(append()),
+      settled(stores.ledger.append(makeRecord(tenant("bob")))),
+    ]);
+    expect(own).toMatchObject(refused);
+    expect(other).toMatchObject({ status: "fulfilled" });
+    await locker;
+    await expectSound([first, await append()], 3);
+  });
+
+  test("that crashes loses nothing that was acknowledged, and is used again when it is back", {
+    timeout: 60_000,
+  }, async () => {
+    const acknowledged = [await append(), await append()];
+    await server.kill();
+    expect(await settled(append())).toMatchObject(refused);
+    expect(await settled(stores.ledger.check())).toMatchObject(refused);
+    await server.restart();
+    await stores.ledger.check();
+    acknowledged.push(await append());
+    await expectSound(acknowledged, 4);
+  });
+});
+
+interface CuttingProxy {
+  readonly port: number;
+  /** Connections that were cut. */
+  readonly cuts: number;
+  /** Cuts the next connection that sends this text, before the server gets it. */
+  cutBefore(text: string): void;
+  /** As `cutBefore`, when the server has begun to answer it; the answer is lost. */
+  cutAfter(text: string): void;
+  close(): Promise<void>;
+}
+
+/** Stands between client and server, and cuts connections where it is told to. */
+async function cuttingProxy(port: number): Promise<CuttingProxy> {
+  let armed: { readonly text: string; readonly after: boolean } | undefined;
+  let cuts = 0;
+  const sockets = new Set<Socket>();
+  const proxy: Server = createServer((client) => {
+    const upstream = connect(port, "127.0.0.1");
+    let isDoomed = false;
+    const cut = () => {
+      cuts += 1;
+      client.destroy();
+      upstream.destroy();
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+    }
+    client.on("close", () => upstream.destroy());
+    upstream.on("close", () => client.destroy());
+    client.on("data", (data) => {
+      if (armed !== undefined && data.includes(armed.text)) {
+        isDoomed = armed.after;
+        armed = undefined;
+        if (!isDoomed) return cut();
+      }
+      upstream.write(data);
+    });
+    upstream.on("data", (data) => (isDoomed ? cut() : client.write(data)));
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const address = proxy.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    get cuts() {
+      return cuts;
+    },
+    cutBefore: (text) => {
+      armed = { text, after: false };
+    },
+    cutAfter: (text) => {
+      armed = { text, after: true };
+    },
+    close: async () => {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => proxy.close(resolve));
+    },
+  };
+}

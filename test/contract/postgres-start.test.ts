@@ -1,0 +1,191 @@
+/** What a database, its schema and its keys must be before anything is served from it. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { signingKeyOf } from "../../src/ledger/note-keys.ts";
+import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { migratePostgres } from "../../src/stores/postgres/migrate.ts";
+import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { migrations } from "../../src/stores/postgres/schema.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { expectGapless } from "./ledger-suite.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const options = { clock, random };
+let server: PostgresServer;
+let place: PostgresPlace;
+let folder: string;
+
+beforeAll(async () => {
+  server = await startPostgres({ hba: ["host all guarded 127.0.0.1/32 scram-sha-256"] });
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  place = await postgresPlace(server);
+  folder = mkdtempSync(join(tmpdir(), "postgres-start-"));
+});
+afterEach(async () => {
+  await place.remove();
+  rmSync(folder, { recursive: true });
+});
+
+/** Opens the store and closes it again. */
+async function start(changes: Parameters<PostgresPlace["open"]>[0] = options): Promise<void> {
+  await (await place.open(changes)).close();
+}
+
+describe("the schema", () => {
+  test("is made once, whoever migrates at the same time, and is not changed again", async () => {
+    const target = targetOf(await server.createDatabase());
+    const runs = await Promise.all(Array.from({ length: 4 }, () => migratePostgres({ target, random })));
+    expect(runs.filter((applied) => applied.length > 0)).toEqual([migrations.map(({ name }) => name)]);
+    expect(await migratePostgres({ target, random })).toEqual([]);
+  });
+
+  test("of a migration that fails leaves nothing behind", async () => {
+    const url = await server.createDatabase();
+    const broken = [...migrations, { name: "broken", sql: "CREATE TABLE later (a int); SELECT 1 / 0" }];
+    await expect(migratePostgres({ target: targetOf(url), random, migrations: broken })).rejects.toThrow("division");
+    expect(await server.query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", url)).toEqual([]);
+  });
+
+  test("of a newer program is refused by both", async () => {
+    await place.query("INSERT INTO schema_migrations VALUES (99, 'from the future')");
+    await expect(start()).rejects.toThrow("newer version");
+    await expect(migratePostgres({ target: place.target, random })).rejects.toThrow("newer version");
+  });
+
+  test("of another program is refused by both", async () => {
+    await place.query("UPDATE schema_migrations SET name = 'theirs' WHERE version = 1");
+    await expect(start()).rejects.toThrow("another program");
+    await expect(migratePostgres({ target: place.target, random })).rejects.toThrow("another program");
+  });
+
+  test("that is missing is not made by who serves", async () => {
+    const target = targetOf(await server.createDatabase());
+    await expect(start({ ...options, target })).rejects.toThrow("no schema yet: run `migrate`");
+  });
+});
+
+describe("a server", () => {
+  test.each(["fsync", "full_page_writes"])("that has %s off is refused", async (name) => {
+    const weak = await startPostgres({ settings: { [name]: "off" } });
+    try {
+      const target = targetOf(weak.url);
+      await expect(migratePostgres({ target, random })).rejects.toThrow(`${name} off`);
+      await expect(start({ ...options, target })).rejects.toThrow(`${name} off`);
+    } finally {
+      await weak.stop();
+    }
+  });
+
+  test("whose role asks for less durable commits is not heard", async () => {
+    await place.query("ALTER ROLE postgres SET synchronous_commit = off");
+    await place.query("ALTER ROLE postgres SET client_min_messages = error");
+    try {
+      const { Sessions } = await import("../../src/stores/postgres/sessions.ts");
+      const { systemTimers } = await import("../../src/base/timers.ts");
+      const sessions = new Sessions({
+        target: place.target,
+        poolSize: 1,
+        timeoutMs: 1_000,
+        clock,
+        timers: systemTimers,
+      });
+      const shown = async (name: string) =>
+        (await sessions.query({ name, text: `SELECT current_setting('${name}') AS value` }, [])).rows[0]?.value;
+      expect([await shown("synchronous_commit"), await shown("client_min_messages")]).toEqual(["on", "notice"]);
+      await sessions.close();
+    } finally {
+      await place.query("ALTER ROLE postgres RESET ALL");
+    }
+  });
+
+  test("without TLS is refused where TLS is asked for", async () => {
+    const tls = { rootCertificate: undefined, certificate: undefined, key: undefined };
+    await expect(start({ ...options, target: { ...place.target, tls } })).rejects.toThrow("SSL");
+  });
+});
+
+describe("a password", () => {
+  test("is read from its file at each connect", async () => {
+    await place.query("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'first'");
+    const passwordFile = join(folder, "password");
+    writeFileSync(passwordFile, "first\n");
+    const target = { ...place.target, user: "guarded" };
+    const ledger = await place.open({ ...options, target, passwordFile });
+    await place.query("ALTER ROLE guarded PASSWORD 'second'");
+    writeFileSync(passwordFile, "second");
+    await server.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'");
+    await ledger.append(makeRecord(alice));
+    await ledger.close();
+    writeFileSync(passwordFile, "wrong");
+    const refusal = await start({ ...options, target, passwordFile }).catch((error: Error) => error.message);
+    expect(refusal).toContain("password authentication failed");
+    expect(refusal).not.toContain("wrong");
+  });
+});
+
+describe("the key", () => {
+  test("is made by one of the replicas that share its file, and admitted once", async () => {
+    await Promise.all(Array.from({ length: 3 }, () => start()));
+    expect(await place.query("SELECT position FROM signing_keys")).toEqual([{ position: 0 }]);
+  });
+
+  test("of a replica that has another file is refused", async () => {
+    await start();
+    const keyPath = join(folder, "own.key");
+    await expect(start({ ...options, keyPath })).rejects.toThrow("is missing");
+    createKeyFile(keyPath, [signingKeyOf(random(new Uint8Array(32)))]);
+    await expect(start({ ...options, keyPath })).rejects.toThrow("is not the key that signs the logs");
+  });
+
+  test("that is handed over is in every log, once, whoever starts with it", async () => {
+    const ledger = await place.open(options);
+    await ledger.append(makeRecord(alice));
+    await ledger.append(makeRecord(tenant("bob")));
+    await ledger.close();
+    const [old] = readKeyFile(place.keyPath) ?? [];
+    if (old === undefined) throw new Error("no key");
+    replaceKeyFile(place.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
+    await Promise.all([start(), start({ ...options, random: seededRandom("other") })]);
+    await start();
+    for (const name of ["alice", "bob"]) {
+      await expectGapless(place, name, 3);
+      expect(JSON.parse((await place.rows(name))[2]?.leaf ?? "")).toMatchObject({ kind: "key_rotation" });
+    }
+    expect(await place.query("SELECT position FROM signing_keys")).toHaveLength(2);
+  });
+});
+
+describe("an anchor in a file", () => {
+  test("finds a store that was put back, and one that is another", async () => {
+    const anchorPath = join(folder, "anchor");
+    const open = () => place.open({ ...options, anchorPath });
+    let ledger = await open();
+    await ledger.append(makeRecord(alice));
+    await place.query("CREATE TABLE copy AS SELECT * FROM log_heads");
+    await ledger.append(makeRecord(alice));
+    await ledger.close();
+    await (await open()).close();
+    ledger = await open();
+    await place.query("UPDATE log_heads SET size = copy.size, root = copy.root FROM copy");
+    await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+    await ledger.close();
+    await expect(open()).rejects.toThrow("the store is an older copy");
+    const other = await postgresPlace(server);
+    await expect(other.open({ ...options, anchorPath })).rejects.toThrow("another store");
+    await other.remove();
+  });
+});
+
+test("an origin that is none is refused before anything is opened", async () => {
+  const { target, keyPath } = place;
+  await expect(openPostgresStores({ ...options, target, keyPath, originPrefix: "a b" })).rejects.toThrow(RangeError);
+});

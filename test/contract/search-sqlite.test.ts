@@ -1,0 +1,38 @@
+import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { SqliteSearchIndexer } from "../../src/stores/sqlite/search-indexer.ts";
+import { SearchWriter } from "../../src/stores/sqlite/search-writer.ts";
+import { seededRandom, tenant } from "./ledger-records.ts";
+import { sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SearchPlace, searchSuite } from "./search-suite.ts";
+
+async function searchPlace(): Promise<SearchPlace> {
+  const place = sqlitePlace();
+  const random = seededRandom("indexer");
+  return {
+    ...place,
+    archive: async () => new SqliteArchive(place.store),
+    indexer: async (pause) => new SqliteSearchIndexer({ path: place.path, random, pause }),
+    async loseKeys(tenantId) {
+      place.query("DELETE FROM search_keys WHERE tenant_id = ?", tenantId);
+    },
+    async countTerms(tenantId, leafIndex) {
+      const rows = place.query("SELECT leaf_index FROM search_terms WHERE tenant_id = ?", tenantId);
+      return rows.filter((row) => leafIndex === undefined || row.leaf_index === leafIndex).length;
+    },
+    async storedTerms(tenantId) {
+      const rows = place.query("SELECT term FROM search_terms WHERE tenant_id = ?", tenantId);
+      return Buffer.concat(rows.map(({ term }) => term as Uint8Array));
+    },
+    async removeTerms(tenantId, leafIndex) {
+      const connection = openConnection({ path: place.path, readOnly: false, busyTimeoutMs: 5_000 });
+      try {
+        new SearchWriter(connection).remove(tenant(tenantId), leafIndex);
+      } finally {
+        connection.close();
+      }
+    },
+  };
+}
+
+searchSuite("SQLite", searchPlace);

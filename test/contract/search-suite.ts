@@ -1,0 +1,408 @@
+/** What search promises, for any store: it finds exactly what looking at every record would find. */
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { TenantId } from "../../src/base/ids.ts";
+import type { StoreArchive } from "../../src/ledger/archive.ts";
+import { logNameOf } from "../../src/ledger/log-name.ts";
+import type { Ledger, NewRecord, PublishedLogs, StoredRecord } from "../../src/ledger/ports.ts";
+import {
+  type FoundRecord,
+  type SearchField,
+  type SearchPage,
+  type SearchQuery,
+  type SearchTerm,
+  searchFields,
+} from "../../src/ledger/search.ts";
+import type { SearchIndexer } from "../../src/ledger/search-index.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import type { LedgerPlace } from "./ledger-suite.ts";
+
+/** A place of ledgers whose search indexes can be looked at, built anew and lost. */
+export interface SearchPlace extends Pick<LedgerPlace, "rows" | "deleteOpening" | "damage" | "remove"> {
+  open(options: Parameters<LedgerPlace["open"]>[0]): Promise<Ledger & PublishedLogs>;
+  /** Opens the store for reading, as it is now. */
+  archive(): Promise<Pick<StoreArchive, "search" | "close">>;
+  /** Opens what builds indexes; it calls `pause` between transactions. */
+  indexer(pause: () => Promise<void>): Promise<SearchIndexer>;
+  /** Takes the keys of a tenant's indexes away; what is stored under them stays. */
+  loseKeys(tenantId: string): Promise<void>;
+  /** Number of rows of a tenant's indexes, those of one leaf or all. */
+  countTerms(tenantId: string, leafIndex?: number): Promise<number>;
+  /** Everything that the indexes of a tenant hold, keys left out, as bytes. */
+  storedTerms(tenantId: string): Promise<Uint8Array>;
+  /** Removes what the indexes have of a leaf, as an erasure does. */
+  removeTerms(tenantId: string, leafIndex: number): Promise<void>;
+}
+
+type Search = (query: SearchQuery) => Promise<SearchPage>;
+
+const alice = tenant("alice");
+const subjects = ["s-1", "s-2", "é \u{1F600}"];
+const digests = ["sha256:a", "sha256:b", "x:1"];
+const cids = ["bafy-a", "bafy-b"];
+const cited = ["01890000-0000-7000-8000-000000000001", "not-a-uuid"];
+
+/** What one record is made of; `cites` is an earlier record by its position, where there is one. */
+const drawn = fc.record({
+  kind: fc.constantFrom("decision" as const, "registration" as const, "evidence" as const),
+  subject: fc.constantFrom(...subjects),
+  principal: fc.constantFrom("p-1", "p-2"),
+  digest: fc.option(fc.constantFrom(...digests), { nil: undefined }),
+  cid: fc.option(fc.constantFrom(...cids), { nil: undefined }),
+  root: fc.option(fc.constantFrom(...cids), { nil: undefined }),
+  derived: fc.option(fc.constantFrom(...cids), { nil: undefined }),
+  cites: fc.option(fc.oneof(fc.constantFrom(...cited), fc.nat(20)), { nil: undefined }),
+  stepMs: fc.integer({ min: -1, max: 2 }),
+});
+
+/**
+ * What one query is made of: what some of the fields of an earlier record hold, by its position, and a value that any or
+ * no record may have.
+ */
+const asked = fc.record({
+  of: fc.nat(20),
+  fields: fc.subarray([...searchFields]),
+  others: fc.array(
+    fc.oneof(
+      fc.record({ field: fc.constant("subject" as const), value: fc.constantFrom(...subjects, "s-3") }),
+      fc.record({ field: fc.constant("principal" as const), value: fc.constantFrom("p-1", "p-2", "s-1") }),
+      fc.record({ field: fc.constant("artifact_digest" as const), value: fc.constantFrom(...digests) }),
+      fc.record({ field: fc.constant("cid" as const), value: fc.constantFrom(...cids, "sha256:a") }),
+      fc.record({ field: fc.constant("decision_id" as const), value: fc.constantFrom(...cited) }),
+      fc.record({ field: fc.constant("record_id" as const), value: fc.constantFrom(...cited) }),
+    ),
+    { maxLength: 1 },
+  ),
+  fromMs: fc.option(fc.integer({ min: -2, max: 20 }), { nil: undefined, freq: 1 }),
+  toMs: fc.option(fc.integer({ min: -2, max: 20 }), { nil: undefined, freq: 1 }),
+  limit: fc.integer({ min: 1, max: 4 }),
+});
+
+/** Checks one store. */
+export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>): void {
+  describe(`search on ${name}`, () => {
+    const clock = manualClock();
+    const random = seededRandom("search");
+    const makeRecord = recordMaker(clock, random);
+    let place: SearchPlace;
+    let ledger: Ledger & PublishedLogs;
+
+    beforeEach(async () => {
+      place = await makePlace();
+      ledger = await place.open({ clock, random });
+    });
+    afterEach(async () => {
+      await ledger.close();
+      await place.remove();
+    });
+
+    /** Search as the service serves it. */
+    const served = async (query: SearchQuery): Promise<SearchPage> => {
+      const own = (await ledger.published()).find(({ tenantId }) => tenantId === query.tenantId);
+      if (own === undefined) throw new Error("The tenant has no log.");
+      const page = await ledger.search(own.name, query);
+      if (page === undefined) throw new Error("The log is not there.");
+      return page;
+    };
+    const withArchive = async <Result>(look: (search: Search) => Promise<Result>): Promise<Result> => {
+      const archive = await place.archive();
+      try {
+        return await look((query) => archive.search(query));
+      } finally {
+        await archive.close();
+      }
+    };
+    const rebuild = async (tenantId: TenantId, pause = async () => {}) => {
+      const indexer = await place.indexer(pause);
+      try {
+        return await indexer.rebuild(tenantId, () => {});
+      } finally {
+        await indexer.close();
+      }
+    };
+    /** Every record of a log, in its order; undefined where one was erased. */
+    const allRecords = async (tenantId: TenantId) => {
+      const rows = await place.rows(tenantId);
+      return Promise.all(
+        rows.map(async ({ leafIndex, recordId, leaf }): Promise<Known> => {
+          const record = await ledger.find(tenantId, recordId as StoredRecord["record_id"]);
+          const { kind, recorded_at } = JSON.parse(leaf) as StoredRecord;
+          if (record === "unknown") throw new Error("A record is missing.");
+          const isErased = record === "erased";
+          const found = { leafIndex, recordId, kind, recordedAt: recorded_at, erased: isErased } as FoundRecord;
+          return { found, record: isErased ? undefined : record };
+        }),
+      );
+    };
+    const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
+      ledger.append(makeRecord(tenantId, changes));
+
+    test("search is a filter over all records: paged or not, with the index, after a rebuild, and without", async () => {
+      let run = 0;
+      const property = fc.asyncProperty(
+        fc.array(drawn, { minLength: 1, maxLength: 20 }),
+        fc.array(asked, { minLength: 6, maxLength: 6 }),
+        fc.nat(20),
+        async (records, queries, erased) => {
+          const tenantId = tenant(`run-${run++}`);
+          const startMs = clock.nowMs;
+          const ids: string[] = [];
+          for (const each of records) {
+            clock.nowMs += each.stepMs;
+            const record = recordOf(makeRecord(tenantId), each, ids);
+            ids.push(record.recordId);
+            await ledger.append(record);
+          }
+          if (ids[erased] !== undefined) await place.deleteOpening(tenantId, ids[erased]);
+          const known = await allRecords(tenantId);
+          const searches = queries.map((query): SearchQuery => queryOf(query, tenantId, startMs, known));
+          const expected = searches.map((query) => known.filter(matches(query)).map(({ found }) => found));
+          const check = async (search: Search) => {
+            for (const [position, query] of searches.entries()) {
+              expect(await readAll(search, query)).toEqual(expected[position]);
+              expect(await readAll(search, { ...query, limit: 1_000 })).toEqual(expected[position]);
+            }
+          };
+          await check(served);
+          await rebuild(tenantId);
+          await check(served);
+          await withArchive(check);
+          await place.loseKeys(tenantId);
+          await check(served);
+        },
+      );
+      await fc.assert(property, { numRuns: 20 });
+    }, 60_000);
+
+    test("a tenant without a log has nothing, and another's records are not found", async () => {
+      await append(alice);
+      await append(tenant("bob"));
+      const [, { recordId } = { recordId: "" }] = await place.rows("alice");
+      const query = { terms: [{ field: "record_id" as const, value: recordId }], limit: 10 };
+      expect(await withArchive((search) => search({ ...query, tenantId: tenant("carol") }))).toEqual({ found: [] });
+      expect(await served({ ...query, tenantId: tenant("bob") })).toEqual({ found: [] });
+      expect((await served({ ...query, tenantId: alice })).found).toHaveLength(1);
+    });
+
+    test("a log that is not there is undefined", async () => {
+      const query = { terms: [], limit: 1 };
+      expect(await ledger.search("0".repeat(32), query)).toBeUndefined();
+      expect(await ledger.search("nothing", query)).toBeUndefined();
+      expect(await ledger.tenantOf("0".repeat(32))).toBeUndefined();
+      const { log } = await append(alice);
+      expect(await ledger.tenantOf(logNameOf(log))).toBe("alice");
+    });
+
+    test("an erased record is found by its id and its time, and by nothing that it said", async () => {
+      const { recordId, leafIndex } = await append(alice, { kind: "evidence", request: { artifact_digest: "x:1" } });
+      const term = { field: "artifact_digest" as const, value: "x:1" };
+      const ask = async (terms: readonly SearchTerm[]) => (await served({ tenantId: alice, terms, limit: 9 })).found;
+      expect(await ask([term])).toMatchObject([{ recordId, leafIndex, erased: false }]);
+      await place.deleteOpening("alice", recordId);
+      // Also before its rows are gone.
+      expect(await ask([term])).toEqual([]);
+      expect(await place.countTerms("alice", leafIndex)).toBeGreaterThan(0);
+      await place.removeTerms("alice", leafIndex);
+      expect(await place.countTerms("alice", leafIndex)).toBe(0);
+      expect(await ask([term])).toEqual([]);
+      const byId = { field: "record_id" as const, value: recordId };
+      expect(await ask([byId])).toMatchObject([{ recordId, leafIndex, kind: "evidence", erased: true }]);
+      expect(await ask([byId, term])).toEqual([]);
+      expect(await ask([])).toHaveLength(2);
+    });
+
+    test("a record that was changed behind the ledger is not shown as found", async () => {
+      const { recordId } = await append(alice, { request: { artifact_digest: "x:1" } });
+      await place.damage("alice", recordId);
+      const query = { tenantId: alice, terms: [{ field: "artifact_digest" as const, value: "x:1" }], limit: 1 };
+      await expect(served(query)).rejects.toMatchObject({ reason: "internal" });
+    });
+
+    test("the index at rest says nothing that was recorded, and nothing twice for two tenants", async () => {
+      const request = { artifact_digest: "sha256:very-secret-value" };
+      await append(alice, { kind: "evidence", request });
+      await append(tenant("bob"), { kind: "evidence", request });
+      const [own, other] = [await place.storedTerms("alice"), await place.storedTerms("bob")];
+      expect(own.length).toBeGreaterThanOrEqual(3 * 16);
+      for (const secret of ["very-secret-value", "subject-1", "principal-1"])
+        expect(Buffer.from(own).includes(secret)).toBe(false);
+      const blocks = (bytes: Uint8Array) =>
+        Array.from({ length: bytes.length / 16 }, (_, i) => Buffer.from(bytes.subarray(i * 16, i * 16 + 16)));
+      for (const term of blocks(own)) expect(blocks(other).some((foreign) => foreign.equals(term))).toBe(false);
+    });
+
+    describe("building the index anew", () => {
+      const bySubject = { tenantId: alice, terms: [{ field: "subject" as const, value: "subject-1" }], limit: 1_000 };
+
+      test("leaves one index, and says what it looked at", async () => {
+        const erased = await append(alice);
+        await append(alice);
+        const damaged = await append(alice);
+        await place.deleteOpening("alice", erased.recordId);
+        await place.damage("alice", damaged.recordId);
+        const seen = { leaves: 4, erased: 1, damaged: [damaged.leafIndex] };
+        expect(await rebuild(alice)).toEqual(seen);
+        const rows = await place.countTerms("alice");
+        expect(await place.countTerms("alice", damaged.leafIndex)).toBe(0);
+        expect(await rebuild(alice)).toEqual(seen);
+        expect(await place.countTerms("alice")).toBe(rows);
+      });
+
+      test("goes on beside appends and erasures, which it neither loses nor brings back", async () => {
+        const { recordId, leafIndex } = await append(alice);
+        await Promise.all(Array.from({ length: 300 }, () => append(alice)));
+        let pauses = 0;
+        await rebuild(alice, async () => {
+          pauses += 1;
+          await append(alice);
+          if (pauses !== 2) return;
+          // Its leaf has been indexed anew already.
+          await place.deleteOpening("alice", recordId);
+          await place.removeTerms("alice", leafIndex);
+        });
+        expect(pauses).toBeGreaterThanOrEqual(3);
+        expect(await place.countTerms("alice", leafIndex)).toBe(0);
+        const known = await allRecords(alice);
+        expect(known).toHaveLength(302 + pauses);
+        expect(await readAll(served, bySubject)).toEqual(known.filter(matches(bySubject)).map(({ found }) => found));
+      });
+
+      test("broken off at any step, the old index serves, and the next rebuild clears up", async () => {
+        await Promise.all(Array.from({ length: 300 }, () => append(alice)));
+        const rows = await place.countTerms("alice");
+        for (const last of [1, 2, 3]) {
+          let pauses = 0;
+          const broken = rebuild(alice, async () => {
+            if (++pauses === last) throw new Error("broken off");
+          });
+          await expect(broken).rejects.toThrow("broken off");
+          expect(await readAll(served, bySubject)).toHaveLength(301);
+          await append(alice);
+          expect(await readAll(served, bySubject)).toHaveLength(302);
+          await rebuild(alice);
+          expect(await place.countTerms("alice")).toBeLessThan(2 * rows);
+          expect(await readAll(served, bySubject)).toHaveLength(302);
+          const newest = (await place.rows("alice")).at(-1);
+          await place.deleteOpening("alice", newest?.recordId ?? "");
+          await place.removeTerms("alice", newest?.leafIndex ?? -1);
+          expect(await readAll(served, bySubject)).toHaveLength(301);
+          await rebuild(alice);
+          expect(await place.countTerms("alice")).toBe(rows);
+        }
+      });
+
+      test("one that is done first ends those that began before it", async () => {
+        await append(alice);
+        await expect(rebuild(alice, () => rebuild(alice).then(() => {}))).rejects.toThrow("another rebuild");
+        expect(await readAll(served, bySubject)).toHaveLength(2);
+      });
+
+      test("there is nothing to build without a log", async () => {
+        await expect(rebuild(tenant("carol"))).rejects.toThrow("tenant carol has no log");
+      });
+    });
+
+    test("a long log is searched in bounded steps, with an index and without", async () => {
+      const rare = { field: "artifact_digest" as const, value: "sha256:rare" };
+      const request = (position: number) => ({
+        artifact_digest: position % 1_400 === 3 ? rare.value : "sha256:common",
+      });
+      for (let from = 0; from < 4_300; from += 500) {
+        const positions = Array.from({ length: Math.min(500, 4_300 - from) }, (_, position) => from + position);
+        await Promise.all(positions.map((at) => append(alice, { kind: "evidence", request: request(at) })));
+      }
+      const query = { tenantId: alice, terms: [rare, { field: "subject" as const, value: "subject-1" }], limit: 1_000 };
+      const expected = [4, 1_404, 2_804, 4_204];
+      const indices = async () => (await readAll(served, query)).map(({ leafIndex }) => leafIndex);
+      expect(await served(query)).toMatchObject({ found: expected.map((leafIndex) => ({ leafIndex })) });
+      await place.loseKeys("alice");
+      // Not all of the log is looked at for one page.
+      expect((await served(query)).next).toBeDefined();
+      expect(await indices()).toEqual(expected);
+      await rebuild(alice);
+      expect((await served(query)).next).toBeUndefined();
+      expect(await indices()).toEqual(expected);
+    }, 60_000);
+  });
+}
+
+interface Known {
+  readonly found: FoundRecord;
+  /** Undefined where it was erased. */
+  readonly record: StoredRecord | undefined;
+}
+
+type Drawn = typeof drawn extends fc.Arbitrary<infer Value> ? Value : never;
+type Asked = typeof asked extends fc.Arbitrary<infer Value> ? Value : never;
+
+function recordOf(plain: NewRecord, each: Drawn, ids: readonly string[]): NewRecord {
+  const cites = typeof each.cites === "number" ? ids[each.cites] : each.cites;
+  return {
+    ...plain,
+    kind: each.kind,
+    caller: { ...plain.caller, subject: each.subject, principal_id: each.principal as never },
+    request: {
+      artifact_digest: each.digest,
+      artifact_cid: each.cid,
+      artifact_merkle_root_cid: each.root,
+      decision_id: each.kind === "decision" ? undefined : cites,
+    },
+    outcome: { artifact_cid: each.derived },
+  };
+}
+
+function queryOf(
+  { of, fields, others, fromMs, toMs, limit }: Asked,
+  tenantId: TenantId,
+  startMs: number,
+  known: readonly Known[],
+) {
+  const model = known[of % known.length];
+  const terms = fields.flatMap((field) => {
+    const [value] = model === undefined ? [] : valuesOf(model, field);
+    return value === undefined ? [] : [{ field, value }];
+  });
+  return {
+    tenantId,
+    limit,
+    terms: [...terms, ...others],
+    ...(fromMs !== undefined && { fromMs: startMs + fromMs }),
+    ...(toMs !== undefined && { toMs: startMs + toMs }),
+  };
+}
+
+/** Whether a query finds a record, said as simply as can be. */
+function matches({ terms, fromMs = -Infinity, toMs = Infinity }: SearchQuery) {
+  return (known: Known): boolean => {
+    const atMs = Date.parse(known.found.recordedAt);
+    return atMs >= fromMs && atMs < toMs && terms.every(({ field, value }) => valuesOf(known, field).includes(value));
+  };
+}
+
+function valuesOf({ found, record }: Known, field: SearchField): readonly string[] {
+  if (field === "record_id") return [found.recordId];
+  if (record === undefined) return [];
+  const { kind, caller, request, outcome } = record;
+  const values: Record<Exclude<SearchField, "record_id">, readonly unknown[]> = {
+    subject: [caller.subject],
+    principal: [caller.principal_id],
+    artifact_digest: [request.artifact_digest],
+    decision_id: [kind === "decision" ? found.recordId : request.decision_id],
+    cid: [request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid],
+  };
+  return values[field].filter((value): value is string => typeof value === "string");
+}
+
+/** All pages, one after the other. */
+async function readAll(search: Search, query: SearchQuery): Promise<readonly FoundRecord[]> {
+  const found: FoundRecord[] = [];
+  let next: number | undefined;
+  do {
+    const page = await search(next === undefined ? query : { ...query, after: next });
+    expect(page.found.length).toBeLessThanOrEqual(query.limit);
+    if (next !== undefined) expect(page.next ?? Infinity).toBeGreaterThan(next);
+    found.push(...page.found);
+    next = page.next;
+  } while (next !== undefined);
+  return found;
+}

@@ -1,0 +1,18 @@
+/** Databases of one server, for what replicas share. */
+import type { PostgresPlace } from "./ledger-postgres-place.ts";
+import { seededRandom } from "./ledger-records.ts";
+import type { SharedPlace } from "./shared-suite.ts";
+
+export function sharedPlace({ openStores, query, remove }: PostgresPlace): SharedPlace {
+  const random = seededRandom();
+  return {
+    async open(clock) {
+      const { ledger, shared } = await openStores({ clock, random });
+      return { shared, close: () => ledger.close() };
+    },
+    async count(what) {
+      return Number((await query(`SELECT count(*) AS rows FROM ${what === "proofs" ? "proof_uses" : what}`))[0]?.rows);
+    },
+    remove,
+  };
+}

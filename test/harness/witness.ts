@@ -1,0 +1,154 @@
+/** A witness on loopback (C2SP tlog-witness), as strict as the specification, and as faulty as a test wants it. */
+import { sign } from "node:crypto";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type Checkpoint, openCheckpoint, parseCheckpoint } from "../../src/ledger/checkpoint.ts";
+import { cosignedText } from "../../src/ledger/cosignature.ts";
+import { formatSignature, parseNote } from "../../src/ledger/note.ts";
+import {
+  cosignatureType,
+  formatVerifierKey,
+  keyIdOf,
+  type NoteVerifier,
+  parseVerifierKey,
+  signingKeyOf,
+} from "../../src/ledger/note-keys.ts";
+import { parseBase64, parseDecimal } from "../../src/ledger/text-forms.ts";
+import { verifyConsistency } from "../../src/ledger/tree-verify.ts";
+
+export interface TestWitness {
+  /** Verifier key of its cosignatures. */
+  readonly key: string;
+  readonly url: string;
+  /** Value of the setting that names it alone. */
+  readonly setting: string;
+  /** What it has cosigned, by origin. A test may change it. */
+  readonly seen: Map<string, Checkpoint>;
+  /** Requests so far, whatever became of them. */
+  requests: number;
+  /** Answers in the witness's place; undefined lets it answer. */
+  answer: ((response: ServerResponse, body: string) => void) | undefined;
+  /** Milliseconds that its clock is ahead of the machine's. */
+  aheadMs: number;
+  /** Holds answers back from now on; the returned function lets them go. */
+  hold(): () => void;
+  stop(): Promise<void>;
+}
+
+export interface TestWitnessOptions {
+  /** 32-byte public keys that sign the logs, whatever their origin; undefined while none is known. */
+  readonly logKeys: () => readonly Uint8Array[];
+  readonly name?: string;
+  /** Another seed is another key. */
+  readonly seed?: number;
+  readonly port?: number;
+}
+
+/** Starts it on 127.0.0.1. */
+export async function startWitness({
+  logKeys,
+  name = "witness.example/w1",
+  seed = 1,
+  port = 0,
+}: TestWitnessOptions): Promise<TestWitness> {
+  const { privateKey, publicKey } = signingKeyOf(new Uint8Array(32).fill(seed));
+  const keyId = keyIdOf(name, publicKey, cosignatureType);
+  let held: Promise<void> | undefined;
+
+  function cosign(text: string): string {
+    const seconds = Math.floor((Date.now() + witness.aheadMs) / 1_000);
+    const time = Buffer.alloc(8);
+    time.writeBigUInt64BE(BigInt(seconds));
+    const signature = Buffer.concat([time, sign(null, Buffer.from(cosignedText(text, seconds)), privateKey)]);
+    return formatSignature({ name, keyId, signature });
+  }
+
+  function judge(body: string): Verdict {
+    const parsed = parseRequest(body);
+    if (parsed === undefined) return { status: 400 };
+    const { oldSize, proof, note } = parsed;
+    const checkpoint = parseCheckpoint(note);
+    const { origin } = checkpoint;
+    const verifiers = logKeys().flatMap((key) => parseVerifierKey(formatVerifierKey(origin, key)) ?? []);
+    if (verifiers.length === 0) return { status: 404 };
+    if (!verifiers.some((verifier) => isSignedBy(note, verifier))) return { status: 403 };
+    if (oldSize > checkpoint.size) return { status: 400 };
+    const seen = witness.seen.get(origin);
+    const seenSize = seen?.size ?? 0;
+    if (oldSize !== seenSize) return { status: 409, text: `${seenSize}\n`, type: "text/x.tlog.size" };
+    const isConsistent = seen === undefined ? proof.length === 0 : verifyConsistency(seen, checkpoint, proof);
+    if (!isConsistent) return { status: 422 };
+    witness.seen.set(origin, checkpoint);
+    return { status: 200, text: cosign(parseNote(note).text) };
+  }
+
+  const server = createServer(async (request, response) => {
+    const body = await textOf(request);
+    witness.requests += 1;
+    await held;
+    if (request.method !== "POST" || request.url !== "/base/add-checkpoint") return void response.writeHead(400).end();
+    if (witness.answer !== undefined) return witness.answer(response, body);
+    const { status, text = "", type = "text/plain" } = judge(body);
+    response.writeHead(status, { "content-type": type }).end(text);
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(port, "127.0.0.1", resolve);
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/base/`;
+  const key = formatVerifierKey(name, publicKey, cosignatureType);
+  const witness: TestWitness = {
+    key,
+    url,
+    setting: JSON.stringify({ [key]: url }),
+    seen: new Map(),
+    requests: 0,
+    answer: undefined,
+    aheadMs: 0,
+    hold() {
+      const gate = Promise.withResolvers<void>();
+      held = gate.promise;
+      return () => {
+        held = undefined;
+        gate.resolve();
+      };
+    },
+    stop() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      return closed;
+    },
+  };
+  return witness;
+}
+
+interface Verdict {
+  readonly status: number;
+  readonly text?: string;
+  readonly type?: string;
+}
+
+function isSignedBy(note: string, verifier: NoteVerifier): boolean {
+  try {
+    openCheckpoint(note, verifier);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Undefined for a body that is not what the specification asks for. */
+function parseRequest(body: string) {
+  const end = body.indexOf("\n\n");
+  const [first = "", ...lines] = body.slice(0, end).split("\n");
+  const oldSize = first.startsWith("old ") ? parseDecimal(first.slice(4)) : undefined;
+  const proof = lines.map(parseBase64);
+  if (end < 0 || oldSize === undefined || proof.length > 63 || proof.some((hash) => hash?.length !== 32))
+    return undefined;
+  return { oldSize, proof: proof as Uint8Array[], note: body.slice(end + 2) };
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks).toString("utf8");
+}

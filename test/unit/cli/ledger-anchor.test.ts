@@ -1,0 +1,214 @@
+/** The way out for a store that lost its anchor, and the checks of keys that were retired. */
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import type { Receipt } from "../../../src/ledger/ports.ts";
+import { readKeyFile } from "../../../src/stores/key-file.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { startWitness, type TestWitness } from "../../harness/witness.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "ledger-anchor-"));
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+/** What a service does between two starts. Gives the receipts. */
+async function serve(...tenants: readonly string[]): Promise<Receipt[]> {
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  const receipts: Receipt[] = [];
+  for (const name of tenants) receipts.push((await ledger.append(makeRecord(tenant(name)))).receipt);
+  await ledger.close();
+  return receipts;
+}
+
+async function run(...commandLine: string[]) {
+  const result = { out: "", err: "", code: 0 };
+  await runCommandLine(commandLine, {
+    out: (text) => {
+      result.out += text;
+    },
+    err: (text) => {
+      result.err += text;
+    },
+    exitCode: (code) => {
+      result.code = code;
+    },
+  });
+  return result;
+}
+
+function query(sql: string): Record<string, unknown>[] {
+  const database = new DatabaseSync(storeIn(directory).path);
+  try {
+    return database.prepare(sql).all();
+  } finally {
+    database.close();
+  }
+}
+
+function loseAnchor(): void {
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(storeIn(directory).anchorPath + suffix, { force: true });
+}
+
+const adopt = (...more: string[]) => run("ledger", "anchor", "adopt", ...more);
+const accept = "--accept-unproven-state";
+
+describe("ledger anchor adopt", () => {
+  test("makes a new anchor, says so in every log, and the service goes on", async () => {
+    await serve("alice", "alice", "bob");
+    loseAnchor();
+    await expect(serve()).rejects.toThrow("see `ledger anchor adopt`");
+    const looked = await adopt();
+    expect(looked).toMatchObject({ code: 1, err: expect.stringContaining("contradicts them for ever") });
+    expect(looked.out).toContain("(tenant alice): 3 leaves");
+    await expect(serve()).rejects.toThrow("is new");
+    expect(await adopt(accept)).toMatchObject({ code: 0 });
+    const kinds = query("SELECT tenant_id, leaf FROM entries ORDER BY tenant_id, leaf_index").map(
+      ({ tenant_id, leaf }) => `${tenant_id} ${JSON.parse(Buffer.from(leaf as Uint8Array).toString()).kind}`,
+    );
+    expect(kinds.filter((kind) => kind.endsWith("anchor_adoption"))).toEqual([
+      "alice anchor_adoption",
+      "bob anchor_adoption",
+    ]);
+    await serve("alice");
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+  });
+
+  test("replaces no anchor that is there, this store's or another's", async () => {
+    await serve("alice");
+    expect(await adopt(accept)).toMatchObject({ code: 1, err: expect.stringContaining("is the anchor of this store") });
+    const other = join(directory, "other");
+    const ledger = await openSqliteLedger({ ...storeIn(other), originPrefix: "ledger.example", clock, random });
+    await ledger.close();
+    loseAnchor();
+    copyFileSync(storeIn(other).anchorPath, storeIn(directory).anchorPath);
+    expect(await adopt(accept)).toMatchObject({ code: 1, err: expect.stringContaining("of another store") });
+  });
+
+  test("adopts no log that is damaged", async () => {
+    await serve("alice", "alice");
+    loseAnchor();
+    query("UPDATE entries SET leaf = CAST(replace(leaf, 'decision', 'evidence') AS BLOB) WHERE leaf_index = 1");
+    expect(await adopt(accept)).toMatchObject({ code: 1, err: expect.stringContaining("leaf 1") });
+    expect(existsSync(storeIn(directory).anchorPath)).toBe(false);
+  });
+
+  describe("with a witness", () => {
+    let witness: TestWitness;
+    beforeEach(async () => {
+      const logKeys = () => (readKeyFile(storeIn(directory).keyPath) ?? []).map(({ publicKey }) => publicKey);
+      witness = await startWitness({ logKeys });
+      vi.stubEnv("SVC_WITNESSES", witness.setting);
+    });
+    afterEach(() => witness.stop());
+
+    test("a store that is behind what it has seen is refused, the newest is adopted", async () => {
+      await serve("alice");
+      copyFileSync(storeIn(directory).path, `${directory}/older`);
+      await serve("alice", "alice");
+      copyFileSync(storeIn(directory).path, `${directory}/newest`);
+      loseAnchor();
+      expect(await adopt()).toMatchObject({ code: 1 }); // Only looks, and so tells the witness of 4 leaves.
+      expect([...witness.seen.values()]).toMatchObject([{ size: 4 }]);
+      copyFileSync(`${directory}/older`, storeIn(directory).path);
+      const refused = await adopt(accept);
+      expect(refused.err).toContain("has 2 leaves, and witness witness.example/w1 has seen 4");
+      expect(existsSync(storeIn(directory).anchorPath)).toBe(false);
+      copyFileSync(`${directory}/newest`, storeIn(directory).path);
+      expect(await adopt(accept)).toMatchObject({ code: 0 });
+    });
+
+    test("one that does not answer is no witness", async () => {
+      await serve("alice");
+      loseAnchor();
+      witness.answer = (response) => void response.writeHead(404).end();
+      const { code, err } = await adopt(accept);
+      expect([code, err]).toEqual([1, expect.stringContaining("it does not know the log")]);
+    });
+  });
+});
+
+describe("keys that were retired", () => {
+  /** A store whose key was rotated after two leaves. Gives receipts from before, and from after the overlap. */
+  async function rotated() {
+    const [before] = await serve("alice");
+    await run("keys", "rotate");
+    const [overlap] = await serve("alice");
+    await run("keys", "rotate", "--finish");
+    const [after] = await serve("alice");
+    const { out } = await run("keys", "show", "--retired");
+    const [current = "", retired = ""] = out.trim().split("\n");
+    return { before, overlap, after, current, retired };
+  }
+
+  function receiptFile(receipt: Receipt | undefined): string {
+    const file = join(directory, "receipt.json");
+    const { recordId, logOrigin, leafIndex, treeSize, leafHash, ...rest } = receipt ?? ({} as Receipt);
+    const members = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
+    writeFileSync(file, JSON.stringify({ ...members, leaf_hash: leafHash, ...rest }));
+    return file;
+  }
+
+  const verify = (receipt: Receipt | undefined, ...keys: string[]) =>
+    run("ledger", "receipt", "verify", receiptFile(receipt), ...keys.flatMap((key) => ["--key", key]));
+
+  test("are shown with the size that they count up to, and verify no larger tree", async () => {
+    const { before, overlap, after, current, retired } = await rotated();
+    expect(retired).toMatch(/@2$/);
+    const unbounded = retired.replace(/@2$/, "");
+    expect(await verify(before, current, retired)).toMatchObject({ code: 0 });
+    expect(await verify(overlap, current, retired)).toMatchObject({ code: 0 });
+    expect(await verify(after, current, retired)).toMatchObject({ code: 0 });
+    expect(await verify(overlap, retired)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("up to 2 leaves, not 4"),
+    });
+    expect(await verify(overlap, unbounded)).toMatchObject({ code: 0 });
+    expect(await verify(before, current)).toMatchObject({ code: 1, err: expect.stringContaining("not signed") });
+    expect(await verify(before, `${unbounded}@1`)).toMatchObject({ code: 1 });
+    expect(await verify(before, `${unbounded}@x`)).toMatchObject({ code: 1, err: expect.stringContaining("--key") });
+  });
+
+  test("a wrong signature of any trusted key refuses the receipt", async () => {
+    const { overlap, current, retired } = await rotated();
+    if (overlap === undefined) throw new Error("There is no receipt.");
+    const lines = overlap.proof.trimEnd().split("\n");
+    const [name, encoded = ""] = lines.at(-1)?.split(" ").slice(1) ?? [];
+    const bytes = Buffer.from(encoded, "base64");
+    bytes[10] = (bytes[10] ?? 0) ^ 1;
+    const proof = `${[...lines.slice(0, -1), `— ${name} ${bytes.toString("base64")}`].join("\n")}\n`;
+    expect(await verify({ ...overlap, proof }, current)).toMatchObject({ code: 0 });
+    expect(await verify({ ...overlap, proof }, current, retired)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("does not verify"),
+    });
+  });
+
+  test("are compared with the store's by ledger verify", async () => {
+    await rotated();
+    await run("keys", "rotate");
+    await serve("bob");
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+    query("UPDATE signing_keys SET public_key = randomblob(32) WHERE position = 1");
+    expect(await run("ledger", "verify")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("leaf 2 hands over to a key that is not the next one of the store"),
+    });
+    expect(readFileSync(storeIn(directory).keyPath, "utf8")).toMatch(/PRIVATE KEY/);
+  });
+});

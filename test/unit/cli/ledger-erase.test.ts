@@ -1,0 +1,190 @@
+/** Commands that erase and hold records, on a store that a service has written. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import { maxErasedAtOnce } from "../../../src/ledger/keeper.ts";
+import { SqliteArchive } from "../../../src/stores/sqlite/archive.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { captureTerminal } from "./terminal.ts";
+
+const random = seededRandom();
+const makeRecord = recordMaker(systemClock, random);
+const nobodys = "018f0000-0000-7000-8000-000000000000";
+const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`;
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "erase-cli-"));
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+/** What a service does between two starts: appends so many records of alice, and gives their ids. */
+async function serve(count: number): Promise<string[]> {
+  const ledger = await openSqliteLedger({
+    ...storeIn(directory),
+    originPrefix: "ledger.example",
+    clock: systemClock,
+    random,
+  });
+  const ids: string[] = [];
+  for (let i = 0; i < count; i++) ids.push((await ledger.append(makeRecord(tenant("alice")))).recordId);
+  await ledger.close();
+  return ids;
+}
+
+async function run(...commandLine: readonly (string | undefined)[]) {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(
+    commandLine.map((word) => word ?? ""),
+    terminal,
+  );
+  return written;
+}
+
+const erase = (...options: readonly (string | undefined)[]) => run("ledger", "erase", "--tenant", "alice", ...options);
+const hold = (...options: readonly (string | undefined)[]) => run("ledger", "hold", ...options);
+
+describe("ledger erase", () => {
+  test("erases one record or several, says when, and again that it had", async () => {
+    const [a, b, c] = await serve(3);
+    const first = await erase("--record", a, "--reason", "request 7");
+    expect(first).toEqual({
+      code: 0,
+      err: "",
+      out: expect.stringMatching(new RegExp(`^${a}: leaf 1 erased by leaf 4 at ${time}\n$`)),
+    });
+    const again = await erase("--record", b, c, "--record", a, "--record", a);
+    expect(again.code).toBe(0);
+    const [, , earlier, ...others] = again.out.trim().split("\n");
+    expect(earlier).toBe(first.out.trim().replace("erased by", "was erased already, by"));
+    expect(others).toEqual([]);
+    expect(await run("ledger", "verify")).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("7 leaves, 3 erased,"),
+    });
+  });
+
+  test("--json has the same", async () => {
+    const [a] = await serve(1);
+    const answer = JSON.parse((await erase("--record", a, "--json")).out);
+    const erased_at = expect.stringMatching(new RegExp(`^${time}$`));
+    const erased = [{ record_id: a, leaf_index: 1, erasure_leaf_index: 2, erased_at, was_erased: false }];
+    expect(answer).toEqual({ ok: true, erased, overwritten: true });
+    expect(JSON.parse((await erase("--record", nobodys, "--json")).out)).toEqual({
+      ok: false,
+      refused: [{ record_id: nobodys, why: "unknown" }],
+      problems: [`${nobodys}: the tenant has no such record`, "nothing was erased"],
+    });
+  });
+
+  test("refuses what must not be erased, and says why", async () => {
+    const [a] = await serve(1);
+    const archive = new SqliteArchive(storeIn(directory));
+    const [head] = await archive.logs();
+    let genesis = "";
+    if (head !== undefined) for await (const { recordId } of archive.entries(head, 0, 1)) genesis = recordId;
+    await archive.close();
+    expect(await erase("--record", a, genesis)).toEqual({
+      code: 1,
+      out: "",
+      err: `${genesis}: a record of kind genesis is never erased: it ties the log to its tenant\nnothing was erased\n`,
+    });
+    expect((await run("ledger", "verify")).out).toContain("2 leaves, 0 erased,");
+  });
+
+  test.each([
+    ["a tenant", ["--tenant", "not a tenant", "--record", nobodys], "--tenant: is no tenant id\n"],
+    ["a record", ["--tenant", "alice", "--record", "x"], '--record: "x" is no record id\n'],
+    ["a reason", ["--tenant", "alice", "--record", nobodys, "--reason", " "], "--reason: must be 1 to 1024 characters"],
+    ["a reason that fits", ["--tenant", "alice", "--record", nobodys, "--reason", "x".repeat(1_025)], "--reason: must"],
+    ["one record at least", ["--tenant", "alice"], "--record <id...>"],
+  ])("asks for %s", async (_, options, problem) => {
+    await serve(1);
+    expect(await run("ledger", "erase", ...options)).toMatchObject({ code: 1, err: expect.stringContaining(problem) });
+  });
+
+  test("asks for no more than one transaction takes", async () => {
+    const id = (i: number) => `018f0000-0000-7000-8000-${String(i).padStart(12, "0")}`;
+    const ids = Array.from({ length: maxErasedAtOnce + 1 }, (_, i) => id(i));
+    expect(await erase("--record", ...ids)).toMatchObject({ code: 1, err: "--record: 256 at most\n" });
+  });
+
+  test("there is nothing to erase without a store", async () => {
+    expect(await erase("--record", nobodys)).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^SVC_STORE: .* is missing\n$/),
+    });
+  });
+
+  test("says so when the bytes are still there, because somebody reads an older state", async () => {
+    const [a] = await serve(1);
+    const reader = new SqliteArchive(storeIn(directory));
+    await reader.logs();
+    const { code, err, out } = await erase("--record", a);
+    await reader.close();
+    expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/write-ahead log.*run this again/) });
+    expect(out).toContain("erased by leaf 2");
+    expect((await erase("--record", a)).code).toBe(0);
+  });
+});
+
+describe("ledger hold", () => {
+  test("forbids to erase until it is released", async () => {
+    const [a, b] = await serve(2);
+    const text = (what: string) => new RegExp(`^legal hold on ${what} since ${time}: case 12\n$`);
+    expect(await hold("list")).toMatchObject({ code: 0, out: "there are no holds\n" });
+    const placed = await hold("place", "--tenant", "alice", "--record", a, "--reason", "case 12");
+    expect(placed).toMatchObject({ code: 0, out: expect.stringMatching(text(`record ${a} of tenant alice`)) });
+    expect(await erase("--record", b, a)).toEqual({ code: 1, out: "", err: `${a}: ${placed.out}nothing was erased\n` });
+    const all = await hold("place", "--tenant", "alice", "--reason", "case 12");
+    expect(all).toMatchObject({ code: 0, out: expect.stringMatching(text("all of tenant alice")) });
+    expect(await hold("list")).toMatchObject({ code: 0, out: all.out + placed.out });
+    expect(await hold("list", "--tenant", "bob")).toMatchObject({ code: 0, out: "there are no holds\n" });
+    expect(await hold("release", "--tenant", "alice")).toMatchObject({ code: 0, out: `released: ${all.out}` });
+    expect(await hold("release", "--tenant", "alice")).toMatchObject({ code: 1, err: "there is no such hold\n" });
+    expect((await hold("release", "--tenant", "alice", "--record", a)).code).toBe(0);
+    expect((await erase("--record", b, a)).code).toBe(0);
+  });
+
+  test("--json has the same", async () => {
+    const [a] = await serve(1);
+    const one = { tenant_id: "alice", record_id: a, reason: "case 13", placed_at: expect.stringMatching(time) };
+    const json = async (...options: readonly (string | undefined)[]) =>
+      JSON.parse((await hold(...options, "--json")).out);
+    const target = ["--tenant", "alice", "--record", a];
+    expect(await json("place", ...target, "--reason", "case 13")).toEqual({ ok: true, hold: one });
+    expect(await json("list")).toEqual({ ok: true, holds: [one] });
+    expect(await json("release", ...target)).toEqual({ ok: true, released: one });
+    expect(await json("list")).toEqual({ ok: true, holds: [] });
+  });
+
+  test("is not placed twice for two reasons, nor on nothing", async () => {
+    const [a, b] = await serve(2);
+    const place = (record: string | undefined, reason: string) =>
+      hold("place", "--tenant", "alice", "--record", record, "--reason", reason);
+    const { out } = await place(a, "case 14");
+    expect(await place(a, "case 14")).toEqual({ code: 0, err: "", out });
+    const other = "there is a hold already, for another reason; it stays as it is\n";
+    expect(await place(a, "case 15")).toEqual({ code: 1, err: other, out });
+    await erase("--record", b);
+    expect(await place(b, "case 14")).toMatchObject({
+      code: 1,
+      err: "the record is erased: there is nothing to hold\n",
+    });
+    expect(await place(nobodys, "case 14")).toMatchObject({ code: 1, err: "the tenant has no such record\n" });
+    expect(await hold("place", "--tenant", "bob", "--reason", "x")).toMatchObject({
+      code: 1,
+      err: "tenant bob has no log\n",
+    });
+  });
+});

@@ -1,0 +1,251 @@
+/** Packs as an operator makes them and somebody outside verifies them, from a store that a service has written. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { RecordId } from "../../../src/base/ids.ts";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { bundleContent, type PolicyBundle, revisionOf } from "../../../src/policy/bundle.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { decision, evidence, registration } from "../ledger/pack/records.ts";
+import { captureTerminal } from "./terminal.ts";
+
+const startMs = Date.UTC(2026, 0, 2);
+let clock = manualClock(startMs);
+const random = seededRandom();
+let directory: string;
+
+beforeEach(() => {
+  clock = manualClock(startMs);
+  directory = mkdtempSync(join(tmpdir(), "pack-cli-"));
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+/** What a service does between two starts, a second a record. Resolves with the ids of the records. */
+async function serve(
+  records: readonly ((ids: readonly RecordId[]) => Partial<NewRecord>)[],
+  policy?: string,
+  name = "alice",
+): Promise<readonly RecordId[]> {
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  const makeRecord = recordMaker(clock, random);
+  const ids: RecordId[] = [];
+  if (policy !== undefined) await ledger.keepPolicyRevision(revisionOf(policy), policy);
+  for (const changes of records) {
+    ids.push((await ledger.append(makeRecord(tenant(name), changes(ids)))).recordId);
+    clock.nowMs += 1_000;
+  }
+  await ledger.close();
+  return ids;
+}
+
+async function run(...commandLine: string[]) {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(commandLine, terminal);
+  return written;
+}
+
+const keys = async () => (await run("keys", "show", "--tenant", "alice")).out.trim().split("\n");
+const out = (name = "pack") => join(directory, name);
+const makePack = (...options: string[]) => run("ledger", "pack", "--tenant", "alice", "--out", out(), ...options);
+
+async function verify(file = out(), ...vkeys: string[]) {
+  const trusted = (vkeys.length > 0 ? vkeys : await keys()).flatMap((key) => ["--key", key]);
+  // Offline: no store is in reach.
+  vi.stubEnv("SVC_STORE", "sqlite:/nowhere/at/all.db");
+  const ran = await run("ledger", "pack", "verify", file, ...trusted, "--json");
+  const text = await run("ledger", "pack", "verify", file, ...trusted);
+  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
+  return { code: ran.code, text: text.out, err: text.err, report: JSON.parse(ran.out) };
+}
+
+const lineage = [
+  () => decision(true),
+  ([id]: readonly RecordId[]) => registration({ digest: "sha256:a", cid: "cid-a", decision: id as string }),
+  ([id]: readonly RecordId[]) => evidence("protect", { cid: "cid-a", decision: id as string }),
+];
+
+describe("pack and pack verify", () => {
+  test("show a person the lineage of an artifact", async () => {
+    const [first] = await serve([...lineage, () => evidence("access", { digest: "sha256:a" })]);
+    expect(await makePack("--artifact-digest", "sha256:a")).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/pack: 4 entries of ledger\.example\/\S+, proven in its 5 leaves\n$/),
+    });
+    expect(statSync(out()).mode & 0o777).toBe(0o600);
+    const { code, text, report } = await verify();
+    expect(code).toBe(0);
+    const lines = text.split("\n");
+    expect(lines[0]).toMatch(/^verified: 4 records of ledger\.example\/[0-9a-f]{32}$/);
+    const begin = lines.indexOf("artifact sha256:a, CID cid-a");
+    expect(lines.slice(begin + 1, begin + 6)).toEqual([
+      `  2026-01-02T00:00:00.000Z  leaf 1  decision protect allowed  by principal-1 (subject-1)  ${first}`,
+      expect.stringMatching(
+        /^ {2}2026-01-02T00:00:01\.000Z {2}leaf 2 {2}registration protect accepted .* cites \S+: matched$/,
+      ),
+      expect.stringMatching(
+        /^ {2}2026-01-02T00:00:02\.000Z {2}leaf 3 {2}evidence protect success .* cites \S+: matched$/,
+      ),
+      expect.stringMatching(/^ {2}2026-01-02T00:00:03\.000Z {2}leaf 4 {2}evidence access success/),
+      "      ! cites no decision",
+    ]);
+    expect(text).toContain("  + every record is exactly the one that its leaf commits to, of this tenant and log");
+    expect(text).toContain("  - that nothing of the selection is left out");
+    expect(report).toMatchObject({
+      ok: true,
+      tenant_id: "alice",
+      tree_size: 5,
+      complete: false,
+      selection: { artifact_digest: "sha256:a" },
+      lineages: [{ cids: ["cid-a"], steps: [{ leaf_index: 1 }, {}, {}, {}] }],
+    });
+  });
+
+  test.each([
+    [
+      ["--cid", "cid-a"],
+      [1, 2, 3],
+    ],
+    [
+      ["--principal", "principal-1"],
+      [0, 1, 2, 3],
+    ],
+    [["--from", "2026-01-02T01:00:01+01:00", "--to", "2026-01-02T00:00:02Z"], [2]],
+    [
+      ["--to", "2026-01-03T00:00:00Z"],
+      [0, 1, 2, 3],
+    ],
+  ])("%j", async (options, records) => {
+    await serve(lineage);
+    await serve([() => decision(true)], undefined, "bob");
+    expect(await makePack(...options)).toMatchObject({ code: 0 });
+    const { report, code } = await verify();
+    expect(code).toBe(0);
+    const steps = [...report.lineages.flatMap((each: { steps: unknown[] }) => each.steps), ...report.others];
+    expect(steps.map(({ leaf_index }) => leaf_index).sort()).toEqual(records);
+    expect(report.complete).toBe(options[0] === "--from" || options[0] === "--to");
+  });
+
+  test("by decision, with the policy that decided", async () => {
+    const content = bundleContent({ engine: "cedar", schema: "entity A;", sets: { a: {} } } as unknown as PolicyBundle);
+    const policyRevision = revisionOf(content);
+    const decided = { ...decision(true), policyRevision, outcome: { allow: true, policy_revision: policyRevision } };
+    const [first] = await serve([() => decided, ...lineage.slice(1)], content);
+    expect(await makePack("--decision", first as string)).toMatchObject({ code: 0 });
+    const { report, text } = await verify();
+    expect(report.policies).toEqual([{ revision: policyRevision, shown: true }]);
+    expect(text).toContain(`\n  ${policyRevision}\n`);
+    const changed = readFileSync(out(), "utf8").replace("entity A", "entity B");
+    writeFileSync(out("changed"), changed);
+    expect(await verify(out("changed"))).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/line 2: the policy text/),
+    });
+  });
+
+  test("after a key rotation, under the new key, the old one while both sign, or any of several", async () => {
+    await serve(lineage);
+    const [old] = (await keys()) as [string];
+    await run("keys", "rotate");
+    await serve([() => decision(true)]);
+    const [current] = (await keys()) as [string, string];
+    await makePack("--to", "2026-01-03T00:00:00Z");
+    expect((await verify(out(), current)).report).toMatchObject({ ok: true, others: [{}, { kind: "key_rotation" }] });
+    expect((await verify(out(), old)).code).toBe(0);
+    await run("keys", "rotate", "--finish");
+    await serve([() => decision(true)]);
+    rmSync(out());
+    await makePack("--to", "2026-01-03T00:00:00Z");
+    expect(await verify(out(), old)).toMatchObject({
+      code: 1,
+      err: `${out()}: line 1: The note is not signed by the trusted key.\n`,
+    });
+    expect((await verify(out(), current, old)).code).toBe(0);
+    expect((await verify(out(), old, current)).report.key_id).toBe(current.split("+")[1]);
+  });
+
+  test("after an erasure, the leaf and the erasure are left", async () => {
+    const [, registered] = await serve(lineage);
+    expect(await run("ledger", "erase", "--tenant", "alice", "--record", registered as string)).toMatchObject({
+      code: 0,
+    });
+    await makePack("--from", "2026-01-02T00:00:01Z", "--to", "2026-01-02T00:00:02Z");
+    const { report, text } = await verify();
+    expect(report).toMatchObject({ ok: true, erased: 1, records: 1, complete: true });
+    expect(text).toContain(`leaf 2  registration ERASED  ${registered}`);
+    expect(readFileSync(out(), "utf8")).not.toContain("cid-a");
+  });
+
+  test("what callers wrote cannot deceive a terminal", async () => {
+    await serve([() => evidence("access", { digest: "sha256:\u001b[2J\u202e\n proven" })]);
+    await makePack("--to", "2026-01-03T00:00:00Z");
+    expect((await verify()).text).toContain("artifact sha256:\\u{1b}[2J\\u{202e}\\u{a} proven");
+  });
+
+  test("a changed pack, no pack and no file are refused", async () => {
+    await serve(lineage);
+    await makePack("--to", "2026-01-03T00:00:00Z");
+    const text = readFileSync(out(), "utf8");
+    writeFileSync(out("changed"), text.replace("subject-1", "subject-2"));
+    expect(await verify(out("changed"))).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/changed: line 2: leaf 0 does not commit to its record\n$/),
+      report: { ok: false },
+    });
+    writeFileSync(out("cut"), text.slice(0, -1));
+    expect((await verify(out("cut"))).err).toMatch(/line \d+: is cut off/);
+    expect((await verify(out("none"))).err).toMatch(/none: cannot be read \(ENOENT\)/);
+    expect(await run("ledger", "pack", "verify", out(), "--key", "x")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("--key: is no verifier key"),
+    });
+    expect((await run("ledger", "pack", "verify", out())).err).toContain("--key");
+  });
+});
+
+describe("pack", () => {
+  test.each([
+    [[], /exactly one of/],
+    [["--cid", "a", "--decision", "b"], /exactly one of/],
+    [["--cid", "a", "--from", "2026-01-02T00:00:00Z"], /exactly one of/],
+    [["--cid", ""], /exactly one of/],
+    [["--from", "yesterday"], /--from: is no RFC 3339 time/],
+    [["--from", "2026-01-02T00:00:00Z", "--to", "2026-01-02T00:00:00Z"], /--to: is not after --from/],
+    [["--cid", "unknown"], /nothing is found/],
+  ])("%j is refused, and leaves no file", async (options, message) => {
+    await serve(lineage);
+    expect(await makePack(...options)).toMatchObject({ code: 1, err: expect.stringMatching(message) });
+    expect(existsSync(out())).toBe(false);
+  });
+
+  test("needs a tenant and a file, and never writes over one", async () => {
+    expect((await run("ledger", "pack", "--to", "2026-01-03T00:00:00Z")).err).toBe(
+      "--tenant: is required\n--out: is required\n",
+    );
+    await serve(lineage);
+    writeFileSync(out(), "mine");
+    expect(await makePack("--to", "2026-01-03T00:00:00Z")).toMatchObject({
+      code: 1,
+      err: `${out()} is there already\n`,
+    });
+    expect(readFileSync(out(), "utf8")).toBe("mine");
+    expect((await run("ledger", "pack", "--tenant", "carol", "--out", out("b"), "--cid", "c")).err).toBe(
+      "tenant carol has no log\n",
+    );
+  });
+
+  test("signs nothing that the anchor does not go along with", async () => {
+    await serve(lineage);
+    rmSync(storeIn(directory).anchorPath);
+    expect((await makePack("--to", "2026-01-03T00:00:00Z")).code).toBe(1);
+    expect(existsSync(out())).toBe(false);
+  });
+});

@@ -1,0 +1,168 @@
+/** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import type { Appended, NewRecord } from "../../../src/ledger/ports.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { captureTerminal } from "./terminal.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "ledger-search-"));
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+const open = () => openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+
+/** What a service records between two starts. */
+async function serve(name: string, ...changes: readonly Partial<NewRecord>[]): Promise<Appended[]> {
+  const ledger = await open();
+  const appended: Appended[] = [];
+  for (const change of changes) {
+    clock.nowMs += 1_000;
+    appended.push(await ledger.append(makeRecord(tenant(name), change)));
+  }
+  await ledger.close();
+  return appended;
+}
+
+async function run(...commandLine: string[]) {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["ledger", ...commandLine], terminal);
+  return written;
+}
+
+function execute(sql: string): void {
+  const database = new DatabaseSync(storeIn(directory).path);
+  database.exec(sql);
+  database.close();
+}
+
+const aboutIt = { kind: "evidence" as const, request: { artifact_digest: "sha256:it", artifact_cid: "bafy" } };
+
+test("search prints where records stand, and the records", async () => {
+  const [decision, first, second] = await serve("alice", {}, aboutIt, aboutIt);
+  const line = (of: Appended | undefined, kind: string) =>
+    `${of?.leafIndex}\t${of?.recordedAt}\t${kind}\t${of?.recordId}`;
+  const ask = (...options: string[]) => run("search", "--tenant", "alice", ...options);
+  expect(await ask("--artifact-digest", "sha256:it")).toEqual({
+    code: 0,
+    err: "",
+    out: `${line(first, "evidence")}\n${line(second, "evidence")}\n`,
+  });
+  expect((await ask("--cid", "bafy", "--limit", "1")).out).toBe(
+    `${line(first, "evidence")}\nmore: --after ${first?.leafIndex}\n`,
+  );
+  expect((await ask("--cid", "bafy", "--limit", "1", "--after", String(first?.leafIndex))).out).toContain(
+    line(second, "evidence"),
+  );
+  expect((await ask("--decision", decision?.recordId ?? "")).out).toBe(`${line(decision, "decision")}\n`);
+  expect((await ask("--record", second?.recordId ?? "")).out).toBe(`${line(second, "evidence")}\n`);
+  expect((await ask("--principal", "principal-1", "--from", second?.recordedAt ?? "")).out).toBe(
+    `${line(second, "evidence")}\n`,
+  );
+  expect((await ask("--subject", "nobody")).out).toBe("nothing found\n");
+  const { out } = await ask("--to", second?.recordedAt ?? "", "--from", first?.recordedAt ?? "", "--records");
+  const [place, record] = out.trimEnd().split("\n");
+  expect(place).toBe(line(first, "evidence"));
+  expect(JSON.parse(record ?? "")).toMatchObject({ record_id: first?.recordId, request: aboutIt.request });
+});
+
+test("search answers machines with one object, which says what is erased", async () => {
+  const [first, second] = await serve("alice", aboutIt, aboutIt);
+  execute(`DELETE FROM openings WHERE record_id = '${first?.recordId}'`);
+  const { out } = await run("search", "--tenant", "alice", "--json", "--records", "--after", "0", "--limit", "2");
+  const place = (of: Appended | undefined, erased: boolean) => ({
+    leaf_index: of?.leafIndex,
+    record_id: of?.recordId,
+    kind: "evidence",
+    recorded_at: of?.recordedAt,
+    erased,
+  });
+  expect(JSON.parse(out)).toEqual({
+    ok: true,
+    tenant_id: "alice",
+    found: [place(first, true), { ...place(second, false), record: expect.objectContaining(aboutIt) }],
+  });
+  expect((await run("search", "--tenant", "alice", "--record", first?.recordId ?? "")).out).toMatch(/\terased\n$/);
+});
+
+test.each([
+  [["--limit", "0"], "--limit: must be 1 to 1000\n"],
+  [["--after", "x"], "--after: must be the index of a leaf\n"],
+  [["--from", "2026-01-01"], "--from: must be an RFC 3339 time, such as 2026-01-31T00:00:00Z\n"],
+  [["--artifact-digest", ""], "--artifact-digest: must be 1 to 1024 characters\n"],
+])("search with %j is refused", async (options, problem) => {
+  expect(await run("search", "--tenant", "alice", ...options)).toEqual({ code: 1, out: "", err: problem });
+});
+
+test("search of a tenant without a log says so", async () => {
+  await serve("alice", {});
+  expect(await run("search", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
+  expect(await run("search", "--tenant", "..")).toMatchObject({ code: 1, err: "--tenant: is no tenant id\n" });
+});
+
+test("reindex builds what was lost, and says what cannot be found again", async () => {
+  const [first, second] = await serve("alice", aboutIt, aboutIt);
+  await serve("bob", {});
+  execute("DELETE FROM search_keys; DELETE FROM search_terms");
+  const { out, code } = await run("reindex");
+  expect(code).toBe(0);
+  expect(out).toMatch(
+    /^\S+ \(tenant alice\): 3 leaves indexed, 0 of them erased\n\S+ \(tenant bob\): 2 leaves indexed.*\n$/,
+  );
+  expect((await run("search", "--tenant", "alice", "--cid", "bafy")).out.split("\n")).toHaveLength(3);
+  execute(`DELETE FROM openings WHERE record_id = '${first?.recordId}'`);
+  execute(`UPDATE entries SET sealed = zeroblob(99) WHERE record_id = '${second?.recordId}'`);
+  expect(await run("reindex", "--tenant", "alice")).toMatchObject({
+    code: 1,
+    out: expect.stringContaining("3 leaves indexed, 1 of them erased"),
+    err: expect.stringContaining("leaf 2 cannot be opened"),
+  });
+  expect(await run("reindex", "--tenant", "carol")).toMatchObject({ code: 1, err: "tenant carol has no log\n" });
+});
+
+test("reindex lets a service that runs go on: no append is refused", async () => {
+  const ledger = await open();
+  const append = () => ledger.append(makeRecord(tenant("alice")));
+  for (let round = 0; round < 4; round++) await Promise.all(Array.from({ length: 500 }, append));
+  const rebuilt = run("reindex");
+  let isDone = false;
+  const done = rebuilt.finally(() => {
+    isDone = true;
+  });
+  let appended = 2_000;
+  while (!isDone) {
+    await append();
+    appended += 1;
+  }
+  expect((await done).code).toBe(0);
+  expect(appended).toBeGreaterThan(2_000);
+  await ledger.close();
+  const { out } = await run(
+    "search",
+    "--tenant",
+    "alice",
+    "--subject",
+    "subject-1",
+    "--limit",
+    "1000",
+    "--after",
+    "1500",
+  );
+  expect(out.trimEnd().split("\n")).toHaveLength(Math.min(1_001, appended - 1_500));
+});

@@ -1,0 +1,82 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import { operatorOf, parseOpsCredentials } from "../../../src/stores/ops-credentials.ts";
+import { captureTerminal } from "./terminal.ts";
+
+let directory: string;
+let path: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "operators-"));
+  path = join(directory, "secrets", "operators");
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_OPS_CREDENTIALS", path);
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true });
+});
+
+async function run(...commandLine: string[]) {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["operators", ...commandLine], terminal);
+  return written;
+}
+
+test("a token is shown once, and the private file has its hash only", async () => {
+  const { out, code } = await run("add", "--name", "olga");
+  const token = out.trimEnd().split("\n").at(-1) ?? "";
+  expect(code).toBe(0);
+  expect(token).toMatch(/^[A-Za-z0-9_-]{43}$/);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  const text = readFileSync(path, "utf8");
+  expect(text).not.toContain(token);
+  expect(operatorOf(parseOpsCredentials(text), token)).toBe("olga");
+  expect(operatorOf(parseOpsCredentials(text), `${token}x`)).toBeUndefined();
+});
+
+test("names are listed and removed; one is there once", async () => {
+  expect((await run("list")).out).toBe("no credentials\n");
+  const { name, token } = JSON.parse((await run("add", "--name", "olga", "--json")).out);
+  expect([name, token]).toEqual(["olga", expect.stringMatching(/^.{43}$/)]);
+  await run("add", "--name", "otto");
+  expect(await run("add", "--name", "otto")).toMatchObject({
+    code: 1,
+    err: "--name: otto is there already: remove it first\n",
+  });
+  expect(JSON.parse((await run("list", "--json")).out)).toEqual({ ok: true, names: ["olga", "otto"] });
+  expect((await run("remove", "--name", "olga")).code).toBe(0);
+  expect((await run("list")).out).toBe("otto\n");
+  expect(await run("remove", "--name", "olga")).toMatchObject({ code: 1, err: "--name: olga is not there\n" });
+});
+
+test.each(["", "a b", "a:b", "x".repeat(65)])("%j is no name", async (name) => {
+  expect((await run("add", "--name", name)).err).toContain("--name: must be 1 to 64 letters");
+});
+
+test.each([
+  ["a line without a hash", "olga\n", "line 1 is no name and SHA-256"],
+  ["a short hash", `olga:${"a".repeat(63)}\n`, "line 1 is no name and SHA-256"],
+  [
+    "a name that comes twice",
+    `o:${"a".repeat(64)}\n\no:${"b".repeat(64)}\n`,
+    "line 3 has a name that is there already",
+  ],
+])("%s is refused, and left as it is", async (_, text, problem) => {
+  await run("add", "--name", "first");
+  writeFileSync(path, text);
+  for (const command of [["list"], ["add", "--name", "otto"], ["remove", "--name", "olga"]])
+    expect(await run(...command)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`SVC_OPS_CREDENTIALS: ${problem}`),
+    });
+  expect(readFileSync(path, "utf8")).toBe(text);
+});
+
+test("there is nothing to do without a file", async () => {
+  vi.stubEnv("SVC_OPS_CREDENTIALS", undefined);
+  expect(await run("add", "--name", "olga")).toMatchObject({ code: 1, err: "SVC_OPS_CREDENTIALS: is required\n" });
+});

@@ -1,0 +1,76 @@
+/** Writes whose batches end apart from each other. */
+import { expect, test } from "vitest";
+import { ServiceError } from "../../../src/base/errors.ts";
+import { Appender } from "../../../src/ledger/appender.ts";
+import { signingKeyOf } from "../../../src/ledger/note-keys.ts";
+import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { LogSigner } from "../../../src/ledger/signer.ts";
+import {
+  type BatchFailure,
+  type BatchPlace,
+  type TenantBatch,
+  UnsoundLogError,
+  UnstorableError,
+} from "../../../src/ledger/store.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+
+const makeRecord = recordMaker(manualClock(), seededRandom());
+const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
+const bytes = { leafHash: "aGFzaA==", path: "", leaf: "bGVhZg==", opening: "b3Blbg==", record: "cmVj" };
+
+function placeOf({ tenantId, records }: TenantBatch): BatchPlace {
+  const tree = { size: records.length, root: new Uint8Array(32) };
+  const results = records.map((json, leafIndex) => {
+    const { recordId } = JSON.parse(json) as NewRecord;
+    return { ...bytes, recordId, leafIndex, recordedAt: "2026-01-02T03:04:05.006Z", tree };
+  });
+  return { log: `o/${tenantId}`, results };
+}
+
+/** Appends a record of each tenant in one write, whose batches end as `outcome` says. */
+function appendAll(outcome: (batch: TenantBatch) => BatchPlace | BatchFailure) {
+  const writes: string[][] = [];
+  const write = async (batches: readonly TenantBatch[]) => {
+    writes.push(batches.map(({ tenantId, records }) => `${tenantId} ${records.length}`));
+    return batches.map(outcome);
+  };
+  const appender = new Appender({ write }, signer);
+  const names = ["alice", "bob", "alice"];
+  const results = Promise.allSettled(names.map((name) => appender.append(makeRecord(tenant(name)))));
+  return { writes, results };
+}
+
+test("a batch that failed refuses those who wait for it, and nobody else", async () => {
+  const down = new ServiceError("store_unavailable", "down");
+  const { writes, results } = appendAll((batch) => (batch.tenantId === "alice" ? { error: down } : placeOf(batch)));
+  expect(await results).toMatchObject([
+    { status: "rejected", reason: down },
+    { status: "fulfilled", value: { log: "o/bob" } },
+    { status: "rejected", reason: down },
+  ]);
+  expect(writes).toEqual([["alice 2", "bob 1"]]);
+});
+
+test("what is no refusal of the service's own is one of the store", async () => {
+  const { results } = appendAll(() => ({ error: new Error("driver") }));
+  expect(await results).toMatchObject(Array(3).fill({ status: "rejected", reason: { reason: "store_unavailable" } }));
+});
+
+test("a batch that fails because of its data is halved, alone", async () => {
+  const { writes, results } = appendAll((batch) =>
+    batch.records.length > 1 ? { error: new UnstorableError("bad") } : placeOf(batch),
+  );
+  expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
+  expect(writes).toEqual([["alice 2", "bob 1"], ["alice 1"], ["alice 1"]]);
+});
+
+test("a log that is not sound refuses its own tenant", async () => {
+  const { results } = appendAll((batch) =>
+    batch.tenantId === "bob" ? { error: new UnsoundLogError("older") } : placeOf(batch),
+  );
+  expect(await results).toMatchObject([
+    { status: "fulfilled" },
+    { status: "rejected", reason: { reason: "store_unavailable" } },
+    { status: "fulfilled" },
+  ]);
+});

@@ -1,0 +1,184 @@
+/** A log in memory, written and sealed as stores do, for packs to be made of. */
+import type { RecordId } from "../../../../src/base/ids.ts";
+import { canonicalText } from "../../../../src/ledger/canonical.ts";
+import { erasureRecord } from "../../../../src/ledger/erasure.ts";
+import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../../../src/ledger/note-keys.ts";
+import { packLines } from "../../../../src/ledger/pack/build.ts";
+import type { PackSource } from "../../../../src/ledger/pack/found.ts";
+import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";
+import type { NewRecord, StoredRecord } from "../../../../src/ledger/ports.ts";
+import type { AppendedRecord } from "../../../../src/ledger/record.ts";
+import { RightEdge } from "../../../../src/ledger/right-edge.ts";
+import { rotationRecord } from "../../../../src/ledger/rotation.ts";
+import { seal } from "../../../../src/ledger/sealing.ts";
+import { hasTerms } from "../../../../src/ledger/search-terms.ts";
+import { type LogHead, type SealedEntry, seedBytes, sequence } from "../../../../src/ledger/sequence.ts";
+import { LogSigner } from "../../../../src/ledger/signer.ts";
+import type { LogState } from "../../../../src/ledger/store.ts";
+import { leafHash } from "../../../../src/ledger/tree.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../../contract/ledger-records.ts";
+
+type Stored = Omit<SealedEntry, "opening"> & { opening: Uint8Array | undefined; recordedAtMs: number };
+
+export const startMs = Date.UTC(2026, 0, 2);
+
+/** A moment as packs write it, in seconds after the first. */
+export function moment(seconds: number): string {
+  return new Date(startMs + seconds * 1_000).toISOString();
+}
+
+export interface MemoryLogOptions {
+  readonly name?: string;
+  readonly seed?: string;
+  /** Entries that a page of a search looks at, at most. */
+  readonly pageSteps?: number;
+}
+
+export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: MemoryLogOptions = {}) {
+  const tenantId = tenant(name);
+  const clock = manualClock(startMs);
+  const random = seededRandom(seed);
+  const makeRecord = recordMaker(clock, random);
+  const key = signingKeyOf(random(new Uint8Array(32)));
+  let edge = new RightEdge();
+  const tiles = new Map<string, Uint8Array>();
+  const entries: Stored[] = [];
+  const policies = new Map<string, string>();
+  let logHead: LogHead | undefined;
+
+  function appendRecords(records: readonly [AppendedRecord, ...AppendedRecord[]]): readonly RecordId[] {
+    const seedOf = random(new Uint8Array(seedBytes(records.length)));
+    const sequenced = sequence(logHead, records, clock.now(), seedOf, "ledger.example");
+    for (const entry of sequenced.entries) {
+      edge.append(leafHash(entry.leaf));
+      entries.push({ ...entry, recordedAtMs: sequenced.head.lastRecordedAtMs });
+    }
+    for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
+    logHead = sequenced.head;
+    return records.map(({ recordId }) => recordId);
+  }
+
+  const head = (): LogState => ({
+    tenantId,
+    origin: logHead?.origin ?? "",
+    size: edge.size,
+    root: edge.tree().root(),
+  });
+
+  const sign = () => new LogSigner([key]).sign(head());
+
+  const source: PackSource = {
+    async *entries(_, first, end) {
+      for (const entry of entries.slice(first, end)) yield entry;
+    },
+    log: (of) => ({
+      head: of,
+      entries: () => source.entries(of, 0, of.size),
+      tile: async (level, index) => tiles.get(`${level}/${index}`),
+    }),
+    policyRevision: async (revision) => policies.get(revision),
+    // Ends a page after a few steps, found or not, as stores may.
+    async search({ terms, fromMs = -Infinity, toMs = Infinity, after = -1, limit }) {
+      const begin = Math.max(
+        after + 1,
+        entries.findIndex((each) => each.recordedAtMs >= fromMs),
+        fromMs > (entries.at(-1)?.recordedAtMs ?? 0) ? entries.length : 0,
+      );
+      const looked = entries.slice(begin, begin + (terms.length === 0 ? limit : pageSteps));
+      const found = looked.filter((each) => {
+        if (each.recordedAtMs < fromMs || each.recordedAtMs >= toMs) return false;
+        if (each.opening === undefined)
+          return terms.every(({ field, value }) => field === "record_id" && value === each.recordId);
+        return hasTerms(recordOf(each), terms);
+      });
+      const last = looked.at(-1)?.leafIndex ?? entries.length;
+      return {
+        found: found.map(({ leafIndex, recordId, leaf, opening }) => ({
+          leafIndex,
+          recordId,
+          kind: JSON.parse(Buffer.from(leaf).toString()).kind,
+          recordedAt: JSON.parse(Buffer.from(leaf).toString()).recorded_at,
+          erased: opening === undefined,
+        })),
+        ...(last + 1 < entries.length && looked.length > 0 && { next: last }),
+      };
+    },
+  };
+
+  return {
+    clock,
+    entries,
+    tiles,
+    policies,
+    source,
+    head,
+    makeRecord: (changes: Partial<NewRecord> = {}) => makeRecord(tenantId, changes),
+    appendRecords,
+    /** Appends one record and returns its id; a second passes before the next. */
+    append(changes: Partial<NewRecord> = {}): RecordId {
+      const [id] = appendRecords([makeRecord(tenantId, changes)]);
+      clock.nowMs += 1_000;
+      return id as RecordId;
+    },
+    /** Appends whatever leaf and record somebody who has the key makes of an honest record. */
+    forge(change: (leaf: Record<string, unknown>, record: Record<string, unknown>) => void): void {
+      const [id] = appendRecords([makeRecord(tenantId)]);
+      const entry = entries.pop() as Stored;
+      const [leaf, record] = [
+        JSON.parse(Buffer.from(entry.leaf).toString()),
+        JSON.parse(Buffer.from(entry.record).toString()),
+      ];
+      change(leaf, record);
+      const bytes = Buffer.from(record.text ?? canonicalText(record));
+      const opening = entry.opening as Uint8Array;
+      const { commitment, sealed } = seal(bytes, opening);
+      const forged = Buffer.from(canonicalText({ ...leaf, commitment }));
+      edge = new RightEdge();
+      tiles.clear();
+      entries.push({ ...entry, recordId: id as RecordId, leaf: forged, sealed, record: bytes });
+      for (const each of entries) edge.append(leafHash(each.leaf));
+      for (const { level, index, hashes } of edge.takeTouched()) tiles.set(`${level}/${index}`, hashes.slice());
+      clock.nowMs += 1_000;
+    },
+    /** As `ledger erase` does. */
+    erase(recordId: RecordId): void {
+      const entry = entries.find((each) => each.recordId === recordId) as Stored;
+      const { kind } = JSON.parse(Buffer.from(entry.leaf).toString());
+      const place = { recordId, leafIndex: entry.leafIndex, kind, keptAnswers: 0 };
+      appendRecords([erasureRecord(tenantId, place, { reason: undefined, clock, random })]);
+      entry.opening = undefined;
+      clock.nowMs += 1_000;
+    },
+    /** Goes over to a new key. Returns what signs with both, or with the new one alone. */
+    rotate() {
+      const next = signingKeyOf(random(new Uint8Array(32)));
+      const keys = { current: next.publicKey, previous: key.publicKey, clock, random };
+      appendRecords([rotationRecord(tenantId, keys)]);
+      clock.nowMs += 1_000;
+      return {
+        both: () => new LogSigner([next, key]).sign(head()),
+        alone: () => new LogSigner([next]).sign(head()),
+        verifier: () => verifierOf(head().origin, next.publicKey),
+      };
+    },
+    verifier: () => verifierOf(head().origin, key.publicKey),
+    async pack(selection: PackSelection, checkpoint = sign()): Promise<string> {
+      const request = { head: head(), checkpoint, selection, nowMs: clock.now() };
+      let text = "";
+      for await (const line of packLines(source, request)) text += line;
+      return text;
+    },
+  };
+}
+
+function verifierOf(origin: string, publicKey: Uint8Array) {
+  const verifier = parseVerifierKey(formatVerifierKey(origin, publicKey));
+  if (verifier === undefined) throw new Error("The key is malformed.");
+  return verifier;
+}
+
+export type MemoryLog = ReturnType<typeof memoryLog>;
+
+function recordOf({ record }: Stored): StoredRecord {
+  return JSON.parse(Buffer.from(record).toString()) as StoredRecord;
+}

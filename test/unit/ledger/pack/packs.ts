@@ -1,0 +1,32 @@
+/** Packs taken apart and put together again, as somebody would who makes false ones. */
+import { createHash } from "node:crypto";
+import type { NoteVerifier } from "../../../../src/ledger/note-keys.ts";
+import type { CheckedEntry } from "../../../../src/ledger/pack/entry-check.ts";
+import { formatLine, type PackLine, parseLine } from "../../../../src/ledger/pack/format.ts";
+import { type VerifiedPack, verifyPack } from "../../../../src/ledger/pack/verify.ts";
+
+export function verifyText(
+  text: string | Uint8Array,
+  keys: readonly NoteVerifier[],
+  onEntry?: (entry: CheckedEntry) => void,
+): Promise<VerifiedPack> {
+  return verifyPack(chunksOf(Buffer.from(text)), keys, onEntry);
+}
+
+/** Cut at odd places, as files and sockets do. */
+async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  for (let begin = 0; begin < bytes.length; begin += 1_021) yield bytes.subarray(begin, begin + 1_021);
+}
+
+export function linesIn(text: string): PackLine[] {
+  return text.trimEnd().split("\n").map(parseLine);
+}
+
+/** The text of lines, with an end that fits them. */
+export function sealLines(lines: readonly PackLine[]): string {
+  const body = lines.filter(({ type }) => type !== "end");
+  const text = body.map(formatLine).join("");
+  const sha256 = createHash("sha256").update(text).digest("hex");
+  const entries = body.filter(({ type }) => type === "entry").length;
+  return text + formatLine({ type: "end", entries, sha256 });
+}

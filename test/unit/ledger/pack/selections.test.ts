@@ -1,0 +1,186 @@
+/** Packs about one thing: what belongs to them, and that nothing else does. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { RecordId } from "../../../../src/base/ids.ts";
+import { LineageCollector } from "../../../../src/ledger/pack/lineage.ts";
+import { packReport } from "../../../../src/ledger/pack/report.ts";
+import { parseSelection, selectionMembers } from "../../../../src/ledger/pack/selection.ts";
+import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
+import { linesIn, sealLines, verifyText } from "./packs.ts";
+import { decision, evidence, registration } from "./records.ts";
+
+let log: MemoryLog;
+let protect: RecordId;
+
+/** 0 genesis, 1 decision, 2 registration, 3 and 4 events, 5 and 6 of another artifact, 7 a denial that 8 ignores. */
+beforeEach(() => {
+  log = memoryLog();
+  protect = log.append(decision(true));
+  log.append(registration({ digest: "sha256:a", cid: "cid-a", decision: protect }));
+  log.append(evidence("protect", { cid: "cid-a", decision: protect }));
+  log.append(evidence("access", { digest: "sha256:a" }));
+  log.append(evidence("protect", { digest: "sha256:b", decision: protect, citation: "expired" }));
+  log.append(registration({ digest: "sha256:b" }));
+  const denied = log.append(decision(false, "access"));
+  log.append(evidence("access", { digest: "sha256:c", decision: denied, citation: "denied" }));
+  log.append({
+    ...decision(true),
+    caller: { principal_id: "p2", subject: "s2", auth_source: "bearer_token" } as never,
+  });
+});
+
+async function report(text: string) {
+  const lineage = new LineageCollector();
+  const shares = { records: 0, erased: 0, leavesOnly: 0 };
+  const indices: number[] = [];
+  const pack = await verifyText(text, [log.verifier()], (entry) => {
+    lineage.add(entry);
+    indices.push(entry.leafIndex);
+  });
+  return { ...packReport(pack, shares, lineage.report()), indices };
+}
+
+describe("a pack of", () => {
+  test.each([
+    ["artifact digest and decisions behind it", { field: "artifact_digest", value: "sha256:a" }, [1, 2, 3, 4, 5, 9]],
+    ["a CID", { field: "cid", value: "cid-a" }, [1, 2, 3, 5, 9]],
+    ["an artifact without decision", { field: "artifact_digest", value: "sha256:c" }, [7, 8, 9]],
+    ["a principal, and nothing that is linked", { field: "principal", value: "p2" }, [9]],
+  ] as const)("%s", async (_, selection, indices) => {
+    const text = await log.pack(selection);
+    const { complete, not_proven, ...others } = await report(text);
+    expect(others.indices).toEqual(indices);
+    expect(complete).toBe(false);
+    expect(not_proven[0]).toMatch(/^that nothing of the selection is left out/);
+  });
+
+  test("a decision", async () => {
+    const { indices } = await report(await log.pack({ field: "decision_id", value: protect }));
+    expect(indices).toEqual([1, 2, 3, 5, 9]);
+  });
+
+  test("what is not there is not made", async () => {
+    await expect(log.pack({ field: "cid", value: "no" })).rejects.toThrow("nothing is found");
+  });
+
+  test("an artifact whose decision was erased shows the decision's leaf and its erasure", async () => {
+    log.erase(protect);
+    for (const selection of [
+      { field: "cid", value: "cid-a" },
+      { field: "decision_id", value: protect },
+    ] as const) {
+      const { indices, lineages = [] } = await report(await log.pack(selection));
+      expect(indices).toEqual([1, 2, 3, 5, 10]);
+      expect(lineages[0]?.steps[0]).toMatchObject({ leaf_index: 1, kind: "decision", erased: true });
+      expect(lineages[0]?.remarks.map(({ code, leaf_index }) => [code, leaf_index])).toEqual([
+        ["decision_erased", 2],
+        ["decision_erased", 3],
+      ]);
+    }
+  });
+});
+
+test("a record that has nothing to do with the selection is refused, and so is a leaf that shows nothing", async () => {
+  const lines = linesIn(await log.pack({ field: "artifact_digest", value: "sha256:a" }));
+  const relabelled = (selection: Record<string, string>) =>
+    sealLines(lines.map((line) => (line.type === "header" ? { ...line, selection } : line)));
+  const refusal = (text: string) => expect(verifyText(text, [log.verifier()])).rejects;
+  await refusal(relabelled({ artifact_digest: "sha256:c" })).toThrow(
+    "line 3: the record of leaf 1 is not of the selection",
+  );
+  await refusal(relabelled({ principal: "p2" })).toThrow("the record of leaf 1 is not of the selection");
+  await refusal(
+    sealLines(
+      lines.map((line) => {
+        if (line.type !== "entry" || line.leaf_index !== 4) return line;
+        const { opening: _, record: __, ...leafAlone } = line;
+        return leafAlone;
+      }),
+    ),
+  ).toThrow("leaf 4 shows nothing");
+});
+
+describe("a report", () => {
+  test("shows the lineage of every artifact in order, and what is missing", async () => {
+    const { lineages = [], others = [], complete } = await report(await log.pack({ to: moment(100) }));
+    const told = lineages.map(({ artifact_digests, cids, steps, remarks }) => ({
+      names: [...artifact_digests, ...cids],
+      steps: steps.map(({ leaf_index, outcome }) => `${leaf_index} ${outcome}`),
+      remarks: remarks.map(({ leaf_index, code }) => `${leaf_index} ${code}`),
+    }));
+    expect(complete).toBe(true);
+    expect(told).toEqual([
+      {
+        names: ["sha256:a", "cid-a"],
+        steps: ["1 allowed", "2 accepted", "3 success", "4 success"],
+        remarks: ["4 event_without_decision"],
+      },
+      {
+        names: ["sha256:b"],
+        steps: ["1 allowed", "5 success", "6 accepted"],
+        remarks: [
+          "1 allowed_not_evidenced",
+          "5 event_without_decision",
+          "5 event_without_registration",
+          "6 registered_without_decision",
+        ],
+      },
+      {
+        names: ["sha256:c"],
+        steps: ["7 denied", "8 success"],
+        remarks: ["8 event_after_denial", "8 event_without_registration"],
+      },
+      { names: [], steps: ["9 allowed"], remarks: ["9 allowed_not_evidenced"] },
+    ]);
+    expect(others.map(({ kind }) => kind)).toEqual(["genesis"]);
+  });
+
+  test("says that a decision lies outside of the range", async () => {
+    const { lineages = [] } = await report(await log.pack({ from: moment(1), to: moment(3) }));
+    expect(lineages.flatMap(({ remarks }) => remarks.map(({ code }) => code))).toEqual([
+      "decision_not_shown",
+      "decision_not_shown",
+    ]);
+  });
+
+  test("says of an open range that more may come", async () => {
+    const { proven } = await report(await log.pack({ from: moment(1), to: moment(300) }));
+    expect(proven.at(-1)).toContain("when it had 10 leaves");
+    expect((await report(await log.pack({ to: moment(2) }))).proven.at(-1)).toBe(
+      "nothing that the log holds of the time range is left out",
+    );
+  });
+});
+
+test("more records than a lineage may have are verified without one", async () => {
+  const lineages = [new LineageCollector(9), new LineageCollector(10)];
+  await verifyText(await log.pack({ to: moment(100) }), [log.verifier()], (entry) => {
+    for (const lineage of lineages) lineage.add(entry);
+  });
+  expect(lineages.map((lineage) => lineage.report()?.lineages.length)).toEqual([undefined, 4]);
+});
+
+describe("a selection", () => {
+  test.each([[{ cid: "x" }], [{ from: moment(0) }], [{ from: moment(0), to: moment(1) }]])(
+    "%j is read as it was written",
+    (members) => {
+      const selection = parseSelection(members);
+      expect(selection && selectionMembers(selection)).toEqual(members);
+    },
+  );
+
+  test.each([
+    [{}],
+    [null],
+    [["cid"]],
+    [{ cid: "" }],
+    [{ cid: 1 }],
+    [{ cid: "x", principal: "y" }],
+    [{ cid: "x", to: moment(0) }],
+    [{ from: "2026-01-02" }],
+    [{ from: "2026-02-30T00:00:00.000Z" }],
+    [{ subject: "x" }],
+    [{ record_id: "x" }],
+  ])("%j is none", (members) => {
+    expect(parseSelection(members)).toBeUndefined();
+  });
+});

@@ -1,0 +1,50 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { GrowingTree, subtreesBetween } from "../../../../src/ledger/pack/subtrees.ts";
+import { type Hash, leafHash, nodeHash, Tree } from "../../../../src/ledger/tree.ts";
+
+const leaves = Array.from({ length: 300 }, (_, index) => leafHash(Buffer.from(String(index))));
+
+function node(height: number, index: number): Hash {
+  return height === 0
+    ? (leaves[index] as Hash)
+    : nodeHash(node(height - 1, 2 * index), node(height - 1, 2 * index + 1));
+}
+
+describe("a tree of which some leaves are known", () => {
+  test("has the root of the whole tree, whichever they are", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 300 }), fc.uniqueArray(fc.nat(299)), (size, chosen) => {
+        const tree = new GrowingTree();
+        for (const next of [...chosen.filter((index) => index < size).sort((a, b) => a - b), size]) {
+          for (const { height, index } of subtreesBetween(tree.size, next)) tree.append(node(height, index), height);
+          if (next < size) tree.append(leaves[next] as Hash);
+        }
+        expect(tree.size).toBe(size);
+        expect(Buffer.from(tree.root())).toEqual(Buffer.from(new Tree(size, node).root()));
+      }),
+    );
+  });
+
+  test("without leaves has the root of the empty tree", () => {
+    expect(Buffer.from(new GrowingTree().root())).toEqual(Buffer.from(new Tree(0, node).root()));
+  });
+
+  test("takes no subtree where none begins", () => {
+    const tree = new GrowingTree();
+    tree.append(leaves[0] as Hash);
+    expect(() => tree.append(leaves[1] as Hash, 1)).toThrow(RangeError);
+  });
+
+  test("needs few hashes, up to the largest sizes", () => {
+    const largest = 2 ** 53 - 1;
+    expect([...subtreesBetween(0, largest)]).toHaveLength(53);
+    expect([...subtreesBetween(1, largest)]).toHaveLength(104);
+    expect([...subtreesBetween(7, 7)]).toEqual([]);
+    expect([...subtreesBetween(5, 16)]).toEqual([
+      { height: 0, index: 5 },
+      { height: 1, index: 3 },
+      { height: 3, index: 1 },
+    ]);
+  });
+});

@@ -1,0 +1,412 @@
+/** Packs of a time range: what they show, and that nothing can be left out or put in. */
+import fc from "fast-check";
+import { beforeAll, describe, expect, test } from "vitest";
+import type { CheckedEntry } from "../../../../src/ledger/pack/entry-check.ts";
+import type { PackEntry, PackLine } from "../../../../src/ledger/pack/format.ts";
+import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
+import { linesIn, sealLines, verifyText } from "./packs.ts";
+
+/** Genesis and leaf 1 at second 0, then a leaf a second. */
+function tenLeaves(seed?: string): MemoryLog {
+  const log = memoryLog({ ...(seed !== undefined && { seed }) });
+  for (let count = 0; count < 9; count++) log.append();
+  return log;
+}
+
+function flipBit(bytes: Uint8Array | undefined): void {
+  bytes?.set([(bytes[0] as number) ^ 1]);
+}
+
+async function verified(log: MemoryLog, text: string) {
+  const entries: CheckedEntry[] = [];
+  const pack = await verifyText(text, [log.verifier()], (entry) => entries.push(entry));
+  const shown = entries.filter(({ record }) => record !== undefined).map(({ leafIndex }) => leafIndex);
+  return { pack, indices: entries.map(({ leafIndex }) => leafIndex), shown };
+}
+
+describe("a pack of a time range", () => {
+  test.each([
+    ["inside the log", { from: moment(2), to: moment(5) }, [2, 3, 4, 5, 6, 9], [3, 4, 5], true],
+    ["from the beginning", { to: moment(1) }, [0, 1, 2, 9], [0, 1], true],
+    ["to the end", { from: moment(7) }, [7, 8, 9], [8, 9], false],
+    ["beyond the end", { from: moment(7), to: moment(100) }, [7, 8, 9], [8, 9], false],
+    ["up to the last leaf", { from: moment(7), to: moment(8) }, [7, 8, 9], [8], true],
+    ["of everything", { to: moment(100) }, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], false],
+    ["between two leaves", { from: "2026-01-02T00:00:02.001Z", to: "2026-01-02T00:00:02.002Z" }, [3, 4, 9], [], true],
+    ["before the log", { to: moment(0) }, [0, 9], [], true],
+    ["after the log", { from: moment(100) }, [9], [], false],
+  ])("%s shows all of it, and its neighbours", async (_, selection, indices, shown, closed) => {
+    const log = tenLeaves();
+    const result = await verified(log, await log.pack(selection));
+    expect(result).toMatchObject({ indices, shown, pack: { selection, tenantId: "alice" } });
+    expect(result.pack.range).toEqual({ leaves: shown.length, firstLeafIndex: shown[0], closed });
+    expect(result.pack.newestRecordedAt).toBe(moment(8));
+  });
+
+  test("needs some 2 log n hashes, not one a leaf", async () => {
+    const log = memoryLog();
+    const records = Array.from({ length: 2_000 }, () => log.makeRecord());
+    log.appendRecords(records.slice(0, 700) as never);
+    log.clock.nowMs += 1_000;
+    log.appendRecords(records.slice(700, 1_700) as never);
+    log.clock.nowMs += 1_000;
+    log.appendRecords(records.slice(1_700) as never);
+    const text = await log.pack({ from: moment(1), to: moment(2) });
+    const gaps = linesIn(text).flatMap((line) => (line.type === "entry" ? (line.gap ?? []) : []));
+    expect(gaps.length).toBeLessThan(24);
+    expect((await verified(log, text)).shown).toHaveLength(1_000);
+  });
+
+  test("holds each policy revision once, before what it decided", async () => {
+    const log = memoryLog();
+    const revision = "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+    log.policies.set(revision, "foo");
+    for (const policyRevision of [revision, "sha256:lost", revision]) log.append({ policyRevision });
+    const text = await log.pack({ to: moment(100) });
+    expect(linesIn(text).map((line) => (line.type === "policy" ? (line.content ?? "-") : line.type))).toEqual([
+      "header",
+      "entry",
+      "foo",
+      "entry",
+      "-",
+      "entry",
+      "entry",
+      "end",
+    ]);
+    const { pack } = await verified(log, text);
+    expect([...pack.policies]).toEqual([
+      [revision, true],
+      ["sha256:lost", false],
+    ]);
+  });
+
+  test("shows of an erased record that it was erased, wherever that happened", async () => {
+    const log = tenLeaves();
+    log.erase(log.entries[3]?.recordId as never); // leaf 10, inside of the second range only
+    log.append();
+    log.erase(log.entries[4]?.recordId as never); // leaf 12
+    log.append();
+    expect(await verified(log, await log.pack({ from: moment(2), to: moment(5) }))).toMatchObject({
+      indices: [2, 3, 4, 5, 6, 10, 12, 13],
+      shown: [5, 10, 12],
+    });
+    // The erasure of leaf 4 is the leaf after the range.
+    expect(await verified(log, await log.pack({ from: moment(2), to: moment(11) }))).toMatchObject({
+      indices: [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13],
+      shown: [5, 6, 7, 8, 9, 10, 11, 12],
+      pack: { range: { leaves: 9 } },
+    });
+  });
+
+  test("is not made of a log that is not sound", async () => {
+    const selection = { from: moment(2), to: moment(5) };
+    const lost = tenLeaves();
+    (lost.entries[4] as { opening: unknown }).opening = undefined;
+    await expect(lost.pack(selection)).rejects.toThrow(/^the record .* cannot be opened, and no leaf erased it/);
+    const changed = tenLeaves();
+    flipBit(changed.entries[4]?.sealed);
+    await expect(changed.pack(selection)).rejects.toThrow("leaf 4 does not open its record");
+    const tile = tenLeaves();
+    flipBit(tile.tiles.get("0/0"));
+    await expect(tile.pack(selection)).rejects.toThrow("do not lead to the log's root");
+    tile.tiles.clear();
+    await expect(tile.pack(selection)).rejects.toThrow("tile 0 of level 0 is missing or short");
+  });
+});
+
+describe("a false pack of a time range", () => {
+  const log = tenLeaves();
+  const other = tenLeaves("other");
+  const stranger = memoryLog({ name: "bob" });
+  for (let count = 0; count < 9; count++) stranger.append();
+  const selection = { from: moment(2), to: moment(5) };
+  let honest: PackLine[];
+  let otherLines: PackLine[];
+
+  beforeAll(async () => {
+    honest = linesIn(await log.pack(selection));
+    otherLines = linesIn(await other.pack(selection));
+  });
+
+  const refusal = (text: string | Uint8Array, keys = [log.verifier()]) =>
+    verifyText(text, keys).then(
+      () => "accepted",
+      (error: Error) => (error.name === "PackError" ? error.message : `${error.name}: ${error.message}`),
+    );
+  const at = (leafIndex: number) => honest.findIndex((line) => line.type === "entry" && line.leaf_index === leafIndex);
+  const entryOf = (lines: PackLine[], leafIndex: number) =>
+    lines.find((line) => line.type === "entry" && line.leaf_index === leafIndex) as PackEntry;
+  const changed = (leafIndex: number, changes: Partial<PackEntry>) =>
+    honest.map((line, index) => (index === at(leafIndex) ? ({ ...line, ...changes } as PackLine) : line));
+  const leafAlone = ({ type, leaf_index, leaf, gap }: PackEntry): PackEntry => ({
+    type,
+    leaf_index,
+    leaf,
+    ...(gap && { gap }),
+  });
+
+  test("is told from the honest one, which verifies when put together again", async () => {
+    expect(await refusal(sealLines(honest))).toBe("accepted");
+  });
+
+  test("any prefix is refused", async () => {
+    const bytes = Buffer.from(sealLines(honest));
+    for (let end = 0; end < bytes.length; end += end > bytes.length - 200 ? 1 : 37)
+      expect(await refusal(bytes.subarray(0, end))).toMatch(
+        /^line \d+: is cut off$|^the pack is cut off: it has no end$/,
+      );
+  });
+
+  test("any byte that is changed in any line is found, and its line named", async () => {
+    const bytes = Buffer.from(sealLines(honest));
+    await fc.assert(
+      fc.asyncProperty(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }), async (place, change) => {
+        const copy = Buffer.from(bytes);
+        copy[place] = (copy[place] as number) ^ change;
+        expect(await refusal(copy)).toMatch(/^line \d+: ./);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("any bit of a leaf, opening, record or hash is found although the pack's digest fits", async () => {
+    const members = ["leaf", "opening", "record"] as const;
+    const flip = (text: string, place: number) =>
+      `${text.slice(0, place)}${text[place] === "0" ? "1" : "0"}${text.slice(place + 1)}`;
+    for (const member of members) {
+      const value = entryOf(honest, 4)[member] as string;
+      for (let place = 0; place < value.length; place += 11)
+        expect(await refusal(sealLines(changed(4, { [member]: flip(value, place) })))).toMatch(/^line \d+: .*leaf 4/);
+    }
+    const [first, ...others] = entryOf(honest, 2).gap as [string, ...string[]];
+    const hash = Buffer.from(first, "base64");
+    hash[0] = (hash[0] as number) ^ 1;
+    expect(await refusal(sealLines(changed(2, { gap: [hash.toString("base64"), ...others] })))).toMatch(
+      /^line 9: the entries are not the log's: they lead to another root$/,
+    );
+  });
+
+  const without = (...indices: number[]) => honest.filter((_, line) => !indices.map(at).includes(line));
+  const cases: readonly (readonly [string, () => PackLine[], RegExp])[] = [
+    ["the first of the range dropped", () => without(3), /line 4: leaf 3 is left out/],
+    ["one of the range dropped", () => without(4), /line \d+: leaf 4 is left out/],
+    ["the last of the range dropped", () => without(5), /leaf 5 is left out/],
+    [
+      "one dropped, with a hash in its place",
+      () => {
+        const hash = Buffer.alloc(32).toString("base64");
+        return changed(5, { gap: [hash] }).filter((_, line) => line !== at(4));
+      },
+      /leaf 4 is left out/,
+    ],
+    ["the left neighbour dropped", () => without(2), /leaf 0 is left out/],
+    ["the right neighbour dropped", () => without(6), /leaf 6 is left out/],
+    ["the last leaf dropped", () => without(9), /line 8: the log's last leaf is not shown/],
+    [
+      "two entries swapped",
+      () => {
+        const lines = [...honest];
+        [lines[at(4)], lines[at(5)]] = [honest[at(5)] as PackLine, honest[at(4)] as PackLine];
+        return lines;
+      },
+      /leaf 4 is left out/,
+    ],
+    [
+      "two records swapped",
+      () => {
+        const { opening, record } = entryOf(honest, 5);
+        return changed(4, { opening: opening as string, record: record as string });
+      },
+      /leaf 4 does not commit to its record/,
+    ],
+    [
+      "two leaves swapped",
+      () => {
+        const [four, five] = [entryOf(honest, 4), entryOf(honest, 5)];
+        return honest.map((line, index) =>
+          index === at(4) ? { ...five, leaf_index: 4 } : index === at(5) ? { ...four, leaf_index: 5 } : line,
+        );
+      },
+      /line \d+: leaf 5 is older than the one before it/,
+    ],
+    [
+      "an entry twice",
+      () => honest.flatMap((line, index) => (index === at(4) ? [line, line] : [line])),
+      /leaf 4 is out of order, or there twice/,
+    ],
+    ["an index beyond the tree", () => changed(9, { leaf_index: 10 }), /leaf 10 is not in the tree of 10 leaves/],
+    [
+      "a record left out",
+      () => honest.map((line, index) => (index === at(4) ? leafAlone(entryOf(honest, 4)) : line)),
+      /leaf 4 is of the range, and its record is left out/,
+    ],
+    [
+      "a record said to be erased that was not",
+      () =>
+        honest.map((line, index) =>
+          index === at(4) ? { ...leafAlone(entryOf(honest, 4)), erased: true as const } : line,
+        ),
+      /line \d+: leaf 4 is said to be erased, and no erasure of it is shown/,
+    ],
+    [
+      "a record that is shown and said to be erased",
+      () => changed(4, { erased: true }),
+      /leaf 4 is said to be erased, and has a record/,
+    ],
+    [
+      "an opening alone",
+      () => {
+        const { record: _, ...others } = entryOf(honest, 4);
+        return honest.map((line, index) => (index === at(4) ? others : line));
+      },
+      /leaf 4 has a record or an opening alone/,
+    ],
+    [
+      "an entry of another log",
+      () => changed(4, { ...entryOf(otherLines, 4), gap: undefined as never }),
+      /the record of leaf 4 is of another log/,
+    ],
+    ["everything of another log", () => [honest[0] as PackLine, ...otherLines.slice(1)], /is of another log/],
+    [
+      "the checkpoint of another log",
+      () => [otherLines[0] as PackLine, ...honest.slice(1)],
+      /line 1: The note is not signed by the trusted key/,
+    ],
+    [
+      "a narrower range",
+      () =>
+        honest.map((line) =>
+          line.type === "header" ? { ...line, selection: { from: moment(3), to: moment(5) } } : line,
+        ),
+      /leaf 3 is one too many before the range|record of leaf 2/,
+    ],
+    [
+      "a wider range",
+      () =>
+        honest.map((line) =>
+          line.type === "header" ? { ...line, selection: { from: moment(0), to: moment(5) } } : line,
+        ),
+      /leaf 0 is left out/,
+    ],
+    [
+      "a policy text of another revision",
+      () => honest.map((line) => (line.type === "policy" ? { ...line, content: "permit" } : line)),
+      /line 3: the policy text is not that of revision sha256:0123/,
+    ],
+    [
+      "a policy that is not shown",
+      () => honest.filter(({ type }) => type !== "policy"),
+      /the policy revision of leaf 3 is not shown/,
+    ],
+    [
+      "a policy twice",
+      () => honest.flatMap((line): PackLine[] => (line.type === "policy" ? [line, line] : [line])),
+      /decided nothing/,
+    ],
+    [
+      "a policy that decided nothing",
+      () =>
+        honest.flatMap((line): PackLine[] =>
+          line.type === "policy" ? [line, { ...line, revision: "sha256:1" }] : [line],
+        ),
+      /decided nothing/,
+    ],
+    [
+      "a policy at the end",
+      () => [...honest.slice(0, -1), { type: "policy", revision: "sha256:1" }],
+      /the policy revision sha256:1 decided nothing/,
+    ],
+    [
+      "a gap that is too long",
+      () => changed(4, { gap: [Buffer.alloc(32).toString("base64")] }),
+      /the gap before leaf 4 takes 0 hashes/,
+    ],
+    [
+      "a gap that is too short",
+      () => changed(9, { gap: [Buffer.alloc(32).toString("base64")] }),
+      /the gap before leaf 9 takes 2 hashes/,
+    ],
+    [
+      "a gap of something else",
+      () => changed(9, { gap: ["AAAA", "AAAA"] }),
+      /a hash of the gap before leaf 9 is malformed/,
+    ],
+    [
+      "another tenant's name",
+      () => honest.map((line) => (line.type === "header" ? { ...line, tenant_id: "bob" } : line)),
+      /the record of leaf 3 is of another tenant/,
+    ],
+    ["two headers", () => [honest[0] as PackLine, ...honest], /line 2: is a second header/],
+    ["no header", () => honest.slice(1), /line 1: stands where the header should/],
+    ["no entries", () => [honest[0] as PackLine], /line 2: the log's last leaf is not shown/],
+    [
+      "an unsigned record of the leaf before",
+      () => {
+        const { opening, record } = entryOf(otherLines, 3);
+        return changed(2, { opening: opening as string, record: record as string });
+      },
+      /leaf 2 does not commit to its record/,
+    ],
+  ];
+  test.each(cases)("%s is refused", async (_, lines, message) => {
+    expect(await refusal(sealLines(lines()))).toMatch(message);
+  });
+
+  test("the record of a neighbour, and a leaf more than the range needs, are refused", async () => {
+    const wider = linesIn(await log.pack({ from: moment(1), to: moment(5) }));
+    const later = linesIn(await log.pack({ from: moment(5), to: moment(6) }));
+    const { opening, record } = entryOf(wider, 2);
+    const policy = honest.filter(({ type }) => type === "policy");
+    const others = changed(2, { opening: opening as string, record: record as string });
+    const before = [others[0] as PackLine, ...policy, ...others.slice(1).filter(({ type }) => type !== "policy")];
+    expect(await refusal(sealLines(before))).toBe("line 3: the record of leaf 2 is not of the range");
+    const more = [...honest.slice(0, at(9)), entryOf(later, 7), entryOf(later, 9)];
+    expect(await refusal(sealLines(more))).toBe("line 8: leaf 7 is not of the range");
+  });
+
+  test("a policy that comes again later, and an end that counts wrong, are refused", async () => {
+    const policy = honest.filter(({ type }) => type === "policy");
+    const again = [...honest.slice(0, at(4)), ...policy, ...honest.slice(at(4))];
+    expect(await refusal(sealLines(again))).toBe("line 5: the policy revision sha256:0123 is there twice");
+    expect(await refusal(sealLines(honest).replace('"entries":6', '"entries":7'))).toBe(
+      "line 9: there are 6 entries, not 7",
+    );
+  });
+
+  test("a pack of another tenant's log is refused under this one's key, and so is no key", async () => {
+    const text = await stranger.pack(selection);
+    expect(await refusal(text)).toMatch(/^line 1: The note is not signed/);
+    expect(await refusal(text, [])).toBe("line 1: There is no trusted key.");
+    expect(await refusal(text, [log.verifier(), stranger.verifier()])).toBe("accepted");
+  });
+
+  test("what is not written as packs are is refused", async () => {
+    const text = sealLines(honest);
+    expect(await refusal(`${text}\n`)).toMatch(/^line 10: comes after the end$/);
+    expect(await refusal(text + text)).toMatch(/^line 10: comes after the end$/);
+    expect(await refusal(text.replace("{", "{ "))).toBe("line 1: the header is not canonical JSON");
+    expect(await refusal(text.replace('"made_at"', '"made_at":"","made_at"'))).toBe(
+      "line 1: the header is not canonical JSON",
+    );
+    expect(await refusal(text.replace('"type":"header"', '"type":"header","x":1'))).toBe(
+      "line 1: the header has an unknown member",
+    );
+    expect(await refusal(text.replace("evidence-pack/v1", "evidence-pack/v2"))).toMatch(
+      "format is missing or malformed",
+    );
+    expect(await refusal("[]\n")).toBe("line 1: is no JSON object");
+    expect(await refusal('{"type":"__proto__"}\n')).toBe("line 1: is no line of a pack");
+    expect(await refusal(`{"type":"policy","revision":${"[".repeat(100_000)}\n`)).toBe("line 1: is no JSON object");
+    expect(await refusal(Buffer.from([0xff, 0x0a]))).toBe("line 1: is not UTF-8");
+    expect(await refusal(`\ufeff${text}`)).toBe("line 1: is no JSON object");
+    expect(await refusal("")).toBe("the pack is cut off: it has no end");
+  });
+
+  test("a line without end is refused before memory is", async () => {
+    async function* endless() {
+      for (;;) yield Buffer.alloc(1 << 20, 0x20);
+    }
+    const { verifyPack } = await import("../../../../src/ledger/pack/verify.ts");
+    await expect(verifyPack(endless(), [log.verifier()])).rejects.toThrow("line 1: is too long");
+  });
+});

@@ -1,0 +1,103 @@
+import { readFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import type { TLSSocket } from "node:tls";
+import { afterEach, expect, test } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { ServiceError } from "../../../src/base/errors.ts";
+import { systemTimers } from "../../../src/base/timers.ts";
+import type { PublishedLogs } from "../../../src/ledger/ports.ts";
+import { refusalLog, type ServedLogs } from "../../../src/ops/ledger-access.ts";
+import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+
+const fixture = (name: string) => readFileSync(new URL(`../auth/fixtures/${name}`, import.meta.url), "utf8");
+const server = { cert: fixture("server.crt.pem"), key: fixture("server.key.pem") };
+const client = { cert: fixture("client.crt.pem"), key: fixture("client.key.pem") };
+const logs = { published: async () => [] } as unknown as PublishedLogs;
+
+let listener: OpsListener | undefined;
+afterEach(() => listener?.close());
+
+async function start(viewerOf: ServedLogs["viewerOf"], tls?: typeof server & { clientCa: string }) {
+  const lines: string[] = [];
+  listener = createOpsListener({
+    serviceName: "svc",
+    checks: [],
+    metrics: { expose: async () => ({ contentType: "text/plain", body: "" }) },
+    logs: { logs, viewerOf },
+    loopback: true,
+    ...(tls !== undefined && { tls }),
+    logger: createLogger({
+      level: "info",
+      serviceName: "svc",
+      destination: { write: (line: string) => void lines.push(line) },
+    }),
+    clock: systemClock,
+    timers: systemTimers,
+    random: (bytes) => bytes.fill(7),
+  });
+  const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
+  return { port, lines };
+}
+
+test("over TLS a client's certificate is asked for, and none is needed", async () => {
+  const seen: (Buffer | undefined)[] = [];
+  const viewerOf = async ({ socket }: IncomingMessage) => {
+    const { authorized } = socket as TLSSocket;
+    seen.push(authorized ? (socket as TLSSocket).getPeerX509Certificate()?.raw : undefined);
+    return { tenantId: undefined, presented: false };
+  };
+  const { port } = await start(viewerOf, { ...server, clientCa: client.cert });
+  const statusWith = (shown: object) =>
+    new Promise((resolve, reject) => {
+      const options = { port, host: "127.0.0.1", path: "/ledger", rejectUnauthorized: false, agent: false, ...shown };
+      request(options, (response) => {
+        response.resume().once("end", () => resolve(response.statusCode));
+      })
+        .once("error", reject)
+        .end();
+    });
+  expect(await statusWith(client)).toBe(200);
+  expect(await statusWith({})).toBe(200);
+  expect(seen.map((raw) => raw?.length ?? 0)).toEqual([expect.any(Number), 0]);
+  expect(seen[0]?.length).toBeGreaterThan(100);
+});
+
+test("a refusal keeps its headers; whatever else goes wrong is not told", async () => {
+  let thrown: Error = new ServiceError("issuer_unavailable", "no keys", { retryAfterSeconds: 3 });
+  const { port, lines } = await start(() => Promise.reject(thrown));
+  const get = () => fetch(`http://127.0.0.1:${port}/ledger`);
+  const unavailable = await get();
+  expect([unavailable.status, unavailable.headers.get("retry-after")]).toEqual([503, "3"]);
+  thrown = new ServiceError("proof_of_possession_failed", "nonce", { challenge: "DPoP x", dpopNonce: "n-1" });
+  const { headers } = await get();
+  expect([headers.get("www-authenticate"), headers.get("dpop-nonce")]).toEqual(["DPoP x", "n-1"]);
+  thrown = new Error("inner detail");
+  const failed = await get();
+  expect(failed.status).toBe(500);
+  expect(await failed.text()).not.toContain("inner detail");
+  expect(lines.filter((line) => line.includes("credentials refused"))).toHaveLength(1);
+});
+
+test("refusals are logged at once, then counted for a minute", () => {
+  const lines: unknown[] = [];
+  let endWindow = () => {};
+  const note = refusalLog(
+    { warn: (fields) => void lines.push(fields) },
+    {
+      after(delayMs, action) {
+        expect(delayMs).toBe(60_000);
+        endWindow = action;
+        return () => {};
+      },
+    },
+  );
+  for (let count = 0; count < 5; count++) note();
+  expect(lines).toEqual([{ refused: 1 }]);
+  endWindow();
+  expect(lines).toEqual([{ refused: 1 }, { refused: 4, window_ms: 60_000 }]);
+  note();
+  endWindow();
+  expect(lines).toHaveLength(3);
+});

@@ -1,0 +1,39 @@
+/**
+ * Tenant ids that differ in what a careless key would lose: a prefix, the value of a number, letter case, separators,
+ * wildcards of SQL, the last of 128 characters.
+ */
+export function lookAlikes(base: string): readonly string[] {
+  return [
+    ...namedLookAlikes(base),
+    `${base}_0`,
+    `${base}-0`,
+    `${base}:0:0`,
+    base.padEnd(127, "0"),
+    base.padEnd(128, "0"),
+  ];
+}
+
+/** Fewer of them, for what costs more. */
+export function namedLookAlikes(base: string): readonly string[] {
+  return [base, `0${base}`, `${base}0`, `${base}.0`, `${base}e0`, `${base}E0`, `${base}:0`];
+}
+
+/** What looks like a tenant id, and is none. */
+export const noTenantIds = [
+  "a|b",
+  "a/b",
+  "a\\b",
+  "a b",
+  "a,b",
+  " a",
+  "a\n",
+  "a\0",
+  "ä",
+  "а", // Cyrillic
+  "a%",
+  "*",
+  "",
+  ":a",
+  "__proto__",
+  "a".repeat(129),
+] as const;

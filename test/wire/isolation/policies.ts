@@ -1,0 +1,48 @@
+/** Policy sets, the memory of rulings, kept revisions and managed keys. */
+import { expect } from "vitest";
+import { policyOf, tenantsWithoutSets, tenantsWithSets } from "./policy-sets.ts";
+import type { IsolationRow } from "./row.ts";
+import { answerOf, bearer, type Wire, type World } from "./world.ts";
+
+const plan = {
+  operation: "protect",
+  workload: { application: "payroll" },
+  resource: { kind: "record", id: "1" },
+};
+
+/** Asked for the same facts, each tenant's own set decides, in whatever order they ask. */
+async function ownSetDecides(world: World, wire: Wire): Promise<void> {
+  const tenants = [...tenantsWithSets, ...tenantsWithoutSets];
+  const revisions = new Set<string>();
+  const ask = async (tenant: string) => {
+    const outcome = await wire.call("/v1/sdk/protection-plan", plan, bearer(world.token(tenant)));
+    const { decision } = answerOf(outcome);
+    expect(decision.reasons, tenant).toEqual(["platform/platform", `tenant/${policyOf(tenant)}`]);
+    revisions.add(decision.policy_revision);
+  };
+  for (const tenant of tenants) await ask(tenant);
+  for (const tenant of tenants.toReversed()) await ask(tenant);
+  await Promise.all([...tenants, ...tenants].map(ask));
+  // One name for all that decides in the deployment: it tells nobody what another's set says, nor that there is one.
+  expect(revisions.size).toBe(1);
+}
+
+/** A managed key is its tenant's: to anybody else it is denied, and said to be nobody's in particular. */
+async function ownKeysOnly(world: World, wire: Wire): Promise<void> {
+  const [owner, ...others] = tenantsWithSets as [string, ...string[]];
+  const body = { ...plan, operation: "wrap", key_reference: "kms://owned/1" };
+  const ask = async (tenant: string) =>
+    answerOf(await wire.call("/v1/sdk/key-access-plan", body, bearer(world.token(tenant)))).decision;
+  expect(await ask(owner)).toMatchObject({ allow: true });
+  for (const tenant of others) {
+    const decision = await ask(tenant);
+    expect(decision).toMatchObject({ allow: false, reasons: ["platform/key-reference-of-another-tenant"] });
+    expect(JSON.stringify(decision.reasons)).not.toContain(owner);
+  }
+  expect(await ask(owner)).toMatchObject({ allow: true });
+}
+
+export const policyRows: readonly IsolationRow[] = [
+  { thing: "a policy set and its remembered rulings", tables: ["policy_revisions"], check: ownSetDecides },
+  { thing: "a managed key", tables: [], check: ownKeysOnly },
+];

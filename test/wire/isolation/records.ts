@@ -1,0 +1,175 @@
+/** Records: cited, repeated, searched. */
+import { randomBytes } from "node:crypto";
+import { v7 } from "uuid";
+import { expect } from "vitest";
+import { sampleCalls } from "../../../dev/requests.ts";
+import type { RecordId, TenantId } from "../../../src/base/ids.ts";
+import { searchFields } from "../../../src/ledger/search.ts";
+import type { IsolationRow } from "./row.ts";
+import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
+
+const citingRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"] as const;
+const bodyOf = (route: string, decisionId?: string) =>
+  sampleCalls(decisionId).find((call) => call.route === route)?.body;
+
+async function ask(world: World, wire: Wire, route: string, tenant: string, decisionId?: string) {
+  return answerOf(await wire.call(route, bodyOf(route, decisionId), bearer(world.token(tenant))));
+}
+
+/** Everything of an answer and its record that may not depend on which id was cited. */
+function citationOf(answer: ReturnType<typeof answerOf>): unknown {
+  const { caller, request_summary, warnings, registration, ingestion } = answer;
+  const { receipt: _, ...said } = registration ?? ingestion;
+  const record = recordOf(answer);
+  const { decision_id: __, ...request } = record.request;
+  const sizeBytes = receiptOf(answer).record?.length;
+  return { caller, request_summary, warnings, said, request, outcome: record.outcome, sizeBytes };
+}
+
+/** Whatever another tenant has recorded, citing it is like citing what nobody ever recorded. */
+async function foreignRecordsAreUnknown(world: World, wire: Wire): Promise<void> {
+  const [owner, ...others] = world.tenants() as [string, ...string[]];
+  const decision = (await ask(world, wire, "/v1/sdk/protection-plan", owner)).decision.decision_id;
+  const registration = receiptOf(await ask(world, wire, citingRoutes[0], owner, decision)).record_id;
+  const evidence = receiptOf(await ask(world, wire, citingRoutes[1], owner, decision)).record_id;
+  for (const route of citingRoutes) {
+    const own = await ask(world, wire, route, owner, decision);
+    expect(recordOf(own).outcome).toMatchObject({ citation: "matched" });
+    for (const tenant of others) {
+      const never = citationOf(await ask(world, wire, route, tenant, v7()));
+      expect(never).toMatchObject({ outcome: { citation: "unknown" } });
+      for (const cited of [decision, registration, evidence])
+        expect(citationOf(await ask(world, wire, route, tenant, cited)), tenant).toEqual(never);
+    }
+  }
+}
+
+/** One key, principal and payload: a record of each tenant's own, and its own again when the call is repeated. */
+async function keptAnswersAreOwn(world: World, wire: Wire): Promise<void> {
+  const key = `key-${randomBytes(8).toString("hex")}`;
+  for (const route of citingRoutes) {
+    const tenants = world.tenants();
+    const call = async (tenant: string) =>
+      answerOf(await wire.call(route, bodyOf(route), { ...bearer(world.token(tenant)), "idempotency-key": key }));
+    const first = await Promise.all(tenants.map(call));
+    expectAllDifferent(first.map((answer) => receiptOf(answer).record_id));
+    expect(first.map((answer) => recordOf(answer).tenant_id)).toEqual(tenants);
+    for (const [at, tenant] of tenants.entries()) expect(await call(tenant)).toEqual(first[at]);
+  }
+}
+
+/** Another payload under a key is a conflict in the tenant that used the key, and nothing to any other. */
+async function conflictsAreOwn(world: World, wire: Wire): Promise<void> {
+  const [owner, ...others] = world.tenants() as [string, ...string[]];
+  const [, route] = citingRoutes;
+  const call = (tenant: string, outcome: string) =>
+    wire.call(route, { ...bodyOf(route), outcome }, { ...bearer(world.token(tenant)), "idempotency-key": "one-key" });
+  answerOf(await call(owner, "completed"));
+  for (const tenant of others) answerOf(await call(tenant, `completed by ${tenant}`));
+  expect(reasonOf(await call(owner, "another"))).toBe("idempotency_conflict");
+}
+
+/** Separators that a principal and a key may contain, and a tenant id may not; keys have the route in between. */
+const separators = ["|", "/", ",", ";", "\\", `:${citingRoutes[1]}:`, `${citingRoutes[1]}`];
+/** Those that a tenant id may contain, too. */
+const tenantSeparators = [":", ".", "-", "_"];
+
+/** Tenant, principal and key are one text for all of these, written one after the other with a separator. */
+async function scopesAreNotJoined(world: World, wire: Wire): Promise<void> {
+  const [, route] = citingRoutes;
+  const [base] = world.tenants() as [string];
+  for (const separator of [...tenantSeparators, ...separators]) {
+    const pieces = [base, "x", "y", "z"];
+    const join = (from: number, to: number) => pieces.slice(from, to).join(separator);
+    const scopes: [tenant: string, principal: string, key: string][] = [
+      [base, "x", join(2, 4)],
+      [base, join(1, 3), "z"],
+    ];
+    if (tenantSeparators.includes(separator)) scopes.push([join(0, 2), "y", "z"]);
+    const answers = scopes.map(async ([tenant, principal_id, key]) => {
+      const headers = { ...bearer(world.token(tenant, { principal_id })), "idempotency-key": key };
+      return answerOf(await wire.call(route, bodyOf(route), headers));
+    });
+    expectAllDifferent((await Promise.all(answers)).map((answer) => receiptOf(answer).record_id));
+  }
+}
+
+/** Whatever is searched for, in whatever words, a tenant finds its own records; by another's id it finds nothing. */
+async function searchFindsOwn(world: World, wire: Wire): Promise<void> {
+  const tenants = world.tenants() as TenantId[];
+  const own = new Map<TenantId, readonly string[]>();
+  const values = new Map<TenantId, Readonly<Record<(typeof searchFields)[number], string>>>();
+  for (const tenant of tenants) {
+    const { decision } = await ask(world, wire, "/v1/sdk/protection-plan", tenant);
+    const cid = "bafkreidon73zkcrwdb5iafqtijxildoonbwnpv7dyd6ef3qdgads2jc4su";
+    const route = "/v1/sdk/evidence";
+    const body = { ...bodyOf(route, decision.decision_id), artifact_cid: cid };
+    const event = answerOf(await wire.call(route, body, bearer(world.token(tenant))));
+    const { caller, request } = recordOf(event);
+    own.set(tenant, [decision.decision_id, receiptOf(event).record_id]);
+    values.set(tenant, {
+      record_id: receiptOf(event).record_id,
+      decision_id: decision.decision_id,
+      artifact_digest: request.artifact_digest,
+      cid,
+      subject: caller.subject,
+      principal: caller.principal_id,
+    });
+  }
+  await world.reading(async (archive) => {
+    for (const [at, tenant] of tenants.entries()) {
+      const next = tenants[(at + 1) % tenants.length] as TenantId;
+      for (const field of searchFields) {
+        const search = async (value: string) =>
+          (await archive.search({ tenantId: tenant, terms: [{ field, value }], limit: 100 })).found;
+        // Who made the first record of a log is in its genesis, too.
+        const found = (await search(values.get(tenant)?.[field] ?? ""))
+          .filter(({ kind }) => kind !== "genesis")
+          .map(({ recordId }) => recordId);
+        expect(found.length, field).toBeGreaterThan(0);
+        expect(own.get(tenant), field).toEqual(expect.arrayContaining(found));
+        if (field.endsWith("_id")) expect(await search(values.get(next)?.[field] ?? ""), field).toEqual([]);
+      }
+      for (const recordId of own.get(next) ?? [])
+        expect(await archive.find(tenant, recordId as RecordId)).toBe("unknown");
+      for (const recordId of own.get(tenant) ?? [])
+        expect(await archive.find(tenant, recordId as RecordId)).toMatchObject({ tenant_id: tenant });
+    }
+  });
+}
+
+/** Erasing and holding a tenant's records is nothing to any other, and another's record cannot be named. */
+async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
+  const [owner, other] = world.tenants() as [TenantId, TenantId];
+  const [, route] = citingRoutes;
+  const event = async (tenant: TenantId) =>
+    wire.call(route, bodyOf(route), { ...bearer(world.token(tenant)), "idempotency-key": "erased" });
+  const decision = (await ask(world, wire, "/v1/sdk/protection-plan", owner)).decision.decision_id as RecordId;
+  const erased = receiptOf(answerOf(await event(owner))).record_id as RecordId;
+  const kept = answerOf(await event(other));
+  const never = citationOf(await ask(world, wire, route, other, v7()));
+  await world.keeping(async (keeper) => {
+    expect(await keeper.placeHold({ tenantId: other, recordId: erased, reason: "held" })).toBe("unknown");
+    await keeper.placeHold({ tenantId: other, recordId: undefined, reason: "held" });
+    expect(await keeper.holds(owner)).toEqual([]);
+    const refused = [{ recordId: erased, why: "unknown" }];
+    expect(await keeper.erase(other, [erased], { reason: undefined })).toEqual({ refused });
+    const result = await keeper.erase(owner, [erased, decision], { reason: undefined });
+    expect(result).toMatchObject({ erased: [{ recordId: erased }, { recordId: decision }] });
+    expect(await keeper.releaseHold(owner, undefined)).toBeUndefined();
+    expect(await keeper.holds(other)).toHaveLength(1);
+  });
+  expect(reasonOf(await event(owner))).toBe("idempotency_conflict");
+  expect(recordOf(answerOf(await event(other)))).toEqual(recordOf(kept));
+  for (const cited of [erased, decision])
+    expect(citationOf(await ask(world, wire, route, other, cited))).toEqual(never);
+}
+
+export const recordRows: readonly IsolationRow[] = [
+  { thing: "a record that is cited", tables: ["entries", "openings"], check: foreignRecordsAreUnknown },
+  { thing: "a kept answer", tables: ["kept_answers"], check: keptAnswersAreOwn },
+  { thing: "an idempotency key", tables: ["kept_answers"], check: conflictsAreOwn },
+  { thing: "the scope of an idempotency key", tables: ["kept_answers"], check: scopesAreNotJoined },
+  { thing: "an erasure, and a legal hold", tables: ["erasures", "legal_holds"], check: erasuresAreOwn },
+  { thing: "a record that is searched", tables: ["search_keys", "search_terms"], check: searchFindsOwn },
+];

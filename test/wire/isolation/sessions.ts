@@ -1,0 +1,51 @@
+/** Session clients and their limits. */
+import { expect } from "vitest";
+import type { SessionOutcome, TestClient } from "../../harness/sessions.ts";
+import type { IsolationRow } from "./row.ts";
+import { sameNames, sameTexts } from "./session-clients.ts";
+import { answerOf, bearer, type Wire, type World } from "./world.ts";
+
+/** Attempts of one client from one address in a minute: `src/domain/session.ts`. */
+const attemptsOfClient = 30;
+
+const ask = ({ tenantId, clientId, secret }: TestClient) => ({ tenantId, clientId, clientSecret: secret });
+const from = (address: string) => ({ "x-forwarded-for": address });
+
+const refused = { reason: "invalid_client", message: "the client credentials are not valid", retryAfter: undefined };
+
+function tokenOf(outcome: SessionOutcome): string {
+  if ("token" in outcome) return outcome.token;
+  throw new Error(`no session: ${outcome.reason}`);
+}
+
+/** A client gets a token of its own tenant for its own secret, and nothing for another's. */
+export async function opensOwnSessions(_world: World, wire: Wire): Promise<void> {
+  const address = from(wire.name === "REST" ? "192.0.2.3" : "192.0.2.4");
+  for (const clients of [sameNames(wire.name), sameTexts(wire.name)]) {
+    for (const [at, client] of clients.entries()) {
+      const { secret } = clients[(at + 1) % clients.length] as TestClient;
+      const outcome = await wire.openSession(ask(client), address);
+      expect(outcome).toMatchObject({ tenantId: client.tenantId, clientId: client.clientId });
+      const caller = answerOf(await wire.call("/v1/sdk/whoami", undefined, bearer(tokenOf(outcome)))).caller;
+      expect(caller).toMatchObject({ tenant_id: client.tenantId, principal_id: client.clientId });
+      expect(await wire.openSession({ ...ask(client), clientSecret: secret }, address)).toEqual(refused);
+    }
+  }
+}
+
+/** A tenant whose client is at its limit keeps nobody else's client of that name from the same address. */
+async function limitsOwnClients(_world: World, wire: Wire): Promise<void> {
+  const address = from(wire.name === "REST" ? "192.0.2.1" : "192.0.2.2");
+  const [busy, ...others] = [...sameNames(wire.name)] as [TestClient, ...TestClient[]];
+  for (let attempt = 0; attempt < attemptsOfClient; attempt++) tokenOf(await wire.openSession(ask(busy), address));
+  expect(await wire.openSession(ask(busy), address)).toMatchObject({ reason: "rate_limited" });
+  for (const other of others) tokenOf(await wire.openSession(ask(other), address));
+  const [first, second] = sameTexts(wire.name) as [TestClient, TestClient];
+  for (let attempt = 0; attempt < attemptsOfClient; attempt++) tokenOf(await wire.openSession(ask(first), address));
+  expect(await wire.openSession(ask(first), address)).toMatchObject({ reason: "rate_limited" });
+  tokenOf(await wire.openSession(ask(second), address));
+}
+
+export const sessionRows: readonly IsolationRow[] = [
+  { thing: "the limit of a session client", tables: ["attempts"], check: limitsOwnClients },
+];

@@ -1,0 +1,205 @@
+/** One deployment with many tenants whose names are easily taken for each other, and callers of all of them. */
+import { randomFillSync } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { expect } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { readConfig } from "../../../src/config/config.ts";
+import { systemFiles } from "../../../src/config/load.ts";
+import type { StoreArchive } from "../../../src/ledger/archive.ts";
+import type { StoreKeeper } from "../../../src/ledger/keeper.ts";
+import { findReceipt, type GivenReceipt } from "../../../src/ledger/receipt.ts";
+import { readKeyFile } from "../../../src/stores/key-file.ts";
+import { openStoreArchive } from "../../../src/stores/open-archive.ts";
+import { openStoreKeeper } from "../../../src/stores/open-keeper.ts";
+import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
+import { type Gateway, startGateway } from "../../harness/gateway.ts";
+import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { methodOn, requestFromRest } from "../../harness/methods.ts";
+import {
+  newSessionKey,
+  type SessionAsk,
+  type SessionOutcome,
+  sessionCallers,
+  writeClients,
+} from "../../harness/sessions.ts";
+import type { TestStore } from "../../harness/stores.ts";
+import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
+import { startWitness, type TestWitness } from "../../harness/witness.ts";
+import { lookAlikes } from "./names.ts";
+import { tenantsWithSets, writePolicies } from "./policy-sets.ts";
+import { sessionClientsOf } from "./session-clients.ts";
+
+export const wireNames = ["REST", "gRPC"] as const;
+export type WireName = (typeof wireNames)[number];
+
+const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
+
+/** Calls on one protocol. */
+export interface Wire {
+  readonly name: WireName;
+  /** One call on a JSON route, or on the method that it stands for. */
+  call(route: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<Outcome>;
+  /** The same with proofs of possession asked for. */
+  callWithProof: Wire["call"];
+  openSession(ask: SessionAsk, headers?: Readonly<Record<string, string>>): Promise<SessionOutcome>;
+}
+
+export interface World {
+  readonly store: TestStore;
+  /** Base URLs: of the service, of one on the same store that asks for DPoP proofs, of the operator listener. */
+  readonly url: string;
+  readonly proofUrl: string;
+  readonly opsUrl: string;
+  wire(name: WireName): Wire;
+  /** Ids that nobody had before, each easily taken for another. */
+  tenants(): readonly string[];
+  /** A token of the tenant, with every scope; principal and subject are the same in all tenants. */
+  token(tenant: string, claims?: Members): string;
+  /** Verifier key of the witness of all logs. */
+  readonly witnessKey: string;
+  /** Looks at the store as it is now. */
+  reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result>;
+  /** Does what an operator does to records. */
+  keeping<Result>(act: (keeper: StoreKeeper) => Promise<Result>): Promise<Result>;
+  stop(): Promise<void>;
+}
+
+export async function startWorld(store: TestStore): Promise<World> {
+  const key = newTestKey("ES256", "key-1");
+  const issuer = await startStaticIssuer([key.publicJwk]);
+  const logKeys = () => (readKeyFile(store.settings.SVC_LEDGER_KEY) ?? []).map(({ publicKey }) => publicKey);
+  const witness = await startWitness({ logKeys });
+  const env = await settingsOf(store, issuer, witness);
+  const gateway = await startGateway({ dataDir: store.folder, env });
+  const withProofs = await startGateway({
+    dataDir: store.folder,
+    env: { ...env, SVC_PROOF_OF_POSSESSION: "dpop", SVC_SESSION_CLIENTS: undefined, SVC_SESSION_KEY: undefined },
+  });
+  const clients = new Map([gateway, withProofs].map((each) => [each, wireClients(each.url)]));
+  const clientOf = (of: Gateway, name: WireName) =>
+    clients.get(of)?.find((client) => client.name === name) as WireClient;
+  let bases = 1000;
+  return {
+    store,
+    url: gateway.url,
+    proofUrl: withProofs.url,
+    opsUrl: gateway.opsUrl,
+    wire: (name) => wireOf(name, gateway.url, clientOf(gateway, name), clientOf(withProofs, name)),
+    tenants: () => lookAlikes(String(++bases)),
+    token: (tenant, claims = {}) =>
+      mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
+    witnessKey: witness.key,
+    reading: async (look) => closing(await openStoreArchive(configOf(store)), look),
+    keeping: async (act) => closing(await openStoreKeeper(configOf(store), machine), act),
+    async stop() {
+      for (const each of [...clients.values()].flat()) each.close();
+      await withProofs.stop();
+      await gateway.stop();
+      await witness.stop();
+      await issuer.stop();
+    },
+  };
+}
+
+function wireOf(name: WireName, url: string, client: WireClient, withProof: WireClient): Wire {
+  const [, openSession] = sessionCallers.find(([each]) => each === name) ?? [];
+  if (openSession === undefined) throw new Error(`no sessions over ${name}`);
+  const callOf =
+    (each: WireClient): Wire["call"] =>
+    (route, body, headers) => {
+      const method = methodOn(route);
+      return each.call(method, requestFromRest(method, body), headers);
+    };
+  return {
+    name,
+    call: callOf(client),
+    callWithProof: callOf(withProof),
+    openSession: (ask, headers) => openSession(url, ask, headers),
+  };
+}
+
+async function settingsOf(
+  { folder, settings }: TestStore,
+  issuer: StaticIssuer,
+  witness: TestWitness,
+): Promise<Record<string, string>> {
+  const [clientsPath, keyPath, policies] = [
+    join(folder, "clients"),
+    join(folder, "session.key"),
+    join(folder, "policies"),
+  ];
+  mkdirSync(policies);
+  writePolicies(policies);
+  await writeClients(clientsPath, sessionClientsOf(wireNames));
+  writeFileSync(keyPath, newSessionKey().own, { mode: 0o600 });
+  return {
+    ...settings,
+    SVC_WITNESSES: witness.setting,
+    SVC_WITNESS_QUORUM: "1",
+    SVC_OIDC_ISSUER: issuer.url,
+    SVC_POLICY_DIR: policies,
+    SVC_SESSION_CLIENTS: clientsPath,
+    SVC_SESSION_KEY: keyPath,
+    SVC_TRUSTED_PROXIES: "127.0.0.1",
+    SVC_KEY_REFERENCES: JSON.stringify({
+      "kms://owned/*": { mode: "wrapped_key_reference", origin: "kms", tenants: tenantsWithSets.slice(0, 1) },
+      "kms://*": { mode: "wrapped_key_reference", origin: "kms" },
+    }),
+  };
+}
+
+const machine = {
+  clock: systemClock,
+  random: (bytes: Uint8Array) => randomFillSync(bytes),
+  pause: () => setImmediate(),
+};
+
+function configOf({ settings }: TestStore) {
+  const result = readConfig(settings, undefined, { uses: "ledger", files: systemFiles });
+  if ("problems" in result) throw new Error(result.problems.join("\n"));
+  return result.config;
+}
+
+async function closing<Opened extends { close(): Promise<void> }, Result>(
+  opened: Opened,
+  use: (opened: Opened) => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await use(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+/** The answer of a call that went well. */
+// biome-ignore lint/suspicious/noExplicitAny: answers of eight shapes are read, and fail where members are not there.
+export function answerOf(outcome: Outcome): any {
+  if ("answer" in outcome) return outcome.answer;
+  throw new Error(`refused: ${JSON.stringify(outcome.refusal)}`);
+}
+
+/** Reason of the refusal; undefined where the call went well. */
+export function reasonOf(outcome: Outcome): string | undefined {
+  return "refusal" in outcome ? outcome.refusal.reason : undefined;
+}
+
+export function receiptOf(answer: unknown): GivenReceipt {
+  const receipt = findReceipt(answer);
+  if (receipt === undefined) throw new Error("an answer without a receipt");
+  return receipt;
+}
+
+/** The record in the receipt of an answer. */
+// biome-ignore lint/suspicious/noExplicitAny: as above.
+export function recordOf(answer: unknown): any {
+  return JSON.parse(Buffer.from(receiptOf(answer).record ?? "", "base64").toString("utf8"));
+}
+
+/** Expects every two of the values to differ. */
+export function expectAllDifferent(values: readonly unknown[]): void {
+  expect(new Set(values).size).toBe(values.length);
+}

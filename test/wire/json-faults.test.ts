@@ -1,0 +1,166 @@
+/** Requests whose JSON cannot be read: every fault is named at once, on the JSON routes and in canonical JSON. */
+import { gzipSync } from "node:zlib";
+import { fromBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { BadRequestSchema } from "../../gen/google/rpc/error_details_pb.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+
+let gateway: Gateway;
+let token: string;
+beforeAll(async () => {
+  gateway = await startGateway();
+  token = await gateway.token();
+});
+afterAll(() => gateway.stop());
+
+type Named = readonly (readonly [field: string, rule: string])[];
+
+async function onRest(body: string, route = "protection-plan"): Promise<Named> {
+  const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body });
+  expect(answer).toMatchObject({ status: 400, body: { error: { reason: "invalid_request" } } });
+  return answer.body.error.violations.map(({ field, rule }: Record<string, string>) => [field, rule]);
+}
+
+async function onConnect(body: string | Buffer, headers: Record<string, string> = {}): Promise<Named> {
+  const response = await fetch(`${gateway.url}/platform.sdk.v1.ProtectionService/PlanProtection`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json", ...headers },
+    body: typeof body === "string" ? body : new Uint8Array(body),
+  });
+  const answer = (await response.json()) as { code: string; details: { type: string; value: string }[] };
+  expect([response.status, answer.code]).toEqual([400, "invalid_argument"]);
+  const detail = answer.details.find(({ type }) => type === "google.rpc.BadRequest");
+  return named(fromBinary(BadRequestSchema, Buffer.from(detail?.value ?? "", "base64")));
+}
+
+function named({ fieldViolations }: { fieldViolations: { field: string; reason: string }[] }): Named {
+  return fieldViolations.map(({ field, reason }) => [field, reason]);
+}
+
+describe("the JSON routes name every fault, in the order of the body", () => {
+  test.each<[string, string, Named]>([
+    [
+      "JSON faults beside rules",
+      '{"operation":"PROTECT","workload":{"application":"","plaintext":1},"purpose":7,"labels":["a",3]}',
+      [
+        ["operation", "enum.defined_only"],
+        ["workload.application", "string.min_len"],
+        ["workload.plaintext", "json.unknown_field"],
+        ["purpose", "json.type"],
+        ["labels[1]", "json.type"],
+        ["resource", "required"],
+      ],
+    ],
+    [
+      "a member of the wrong type, for that alone",
+      '{"operation":"protect","workload":[],"resource":{"kind":1}}',
+      [
+        ["workload", "json.type"],
+        ["resource.kind", "json.type"],
+      ],
+    ],
+    [
+      "members given twice, in a message, within another and in a map",
+      '{"operation":"protect","purpose":"a","workload":{"application":"a","application":"b"},"purp\\u006fse":"b",' +
+        '"attributes":{"x":"1","y":"2","y":"3"},"resource":{"kind":""}}',
+      [
+        ["purpose", "json.duplicate_member"],
+        ["workload.application", "json.duplicate_member"],
+        ["attributes[1].key", "json.duplicate_member"],
+        ["resource.kind", "string.min_len"],
+      ],
+    ],
+    [
+      "too many items beside what is missing",
+      `{"labels":[${'"a",'.repeat(64)}"a"]}`,
+      [
+        ["labels", "repeated.max_items"],
+        ["operation", "required"],
+        ["workload", "required"],
+        ["resource", "required"],
+      ],
+    ],
+    [
+      "entries keep their positions",
+      `{"operation":"protect","workload":{"application":"a"},"resource":{"kind":"k"},"attributes":{"a":null,"b":"${"v".repeat(1025)}"}}`,
+      [
+        ["attributes[0].value", "json.type"],
+        ["attributes[1].value", "string.max_len"],
+      ],
+    ],
+    ["no object", "[]", [["", "json.type"]]],
+  ])("%s", async (_name, body, expected) => {
+    expect(await onRest(body)).toEqual(expected);
+  });
+
+  test("so many items that reading them would keep others waiting are refused for their number", async () => {
+    const body = `{"labels":[${"1,".repeat(1_000_000)}1]}`;
+    expect(await onRest(body, "artifact-register")).toEqual([["", "json.max_items"]]);
+    expect(await onRest("[".repeat(1_000_000), "artifact-register")).toEqual([["", "json.max_items"]]);
+  });
+});
+
+describe("canonical JSON is refused with the same details", () => {
+  const faulty =
+    '{"operation":"PROTECTION_OPERATION_NOTHING","workload":{"application":"","clientSecret":"x"},"purpose":1,' +
+    '"preferredArtifactProfile":1,"preferred_artifact_profile":1,"contentSizeBytes":"many"}';
+  const expected: Named = [
+    ["operation", "enum.defined_only"],
+    ["workload.application", "string.min_len"],
+    ["workload.clientSecret", "json.unknown_field"],
+    ["purpose", "json.type"],
+    ["preferred_artifact_profile", "json.duplicate_member"],
+    ["content_size_bytes", "json.type"],
+    ["resource", "required"],
+  ];
+
+  test("on Connect, compressed or not", async () => {
+    expect(await onConnect(faulty)).toEqual(expected);
+    expect(await onConnect(gzipSync(faulty), { "content-encoding": "gzip" })).toEqual(expected);
+  });
+
+  test("a member given twice, and what is no JSON", async () => {
+    const twice = '{"operation":1,"workload":{"application":"a"},"resource":{"kind":"k"},"purpose":"a","purpose":"b"}';
+    expect(await onConnect(twice)).toEqual([["purpose", "json.duplicate_member"]]);
+    expect(await onConnect("{")).toEqual([["", "json.syntax"]]);
+    expect(await onConnect(Buffer.from('{"purpose":"\xff"}', "latin1"))).toEqual([["", "json.utf8"]]);
+  });
+
+  test("on gRPC-Web with JSON messages", async () => {
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(Buffer.byteLength(faulty), 1);
+    const response = await fetch(`${gateway.url}/platform.sdk.v1.ProtectionService/PlanProtection`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/grpc-web+json" },
+      body: new Uint8Array(Buffer.concat([prefix, Buffer.from(faulty)])),
+    });
+    const details = Buffer.from(await response.arrayBuffer()).toString("latin1");
+    const status = /grpc-status-details-bin: ([\w+/]+)/i.exec(details)?.[1] ?? "";
+    const text = Buffer.from(status, "base64").toString("latin1");
+    for (const [field, rule] of expected) expect(text).toContain(field === "" ? rule : field);
+  });
+
+  test("in the query of a GET", async () => {
+    const query = new URLSearchParams({ encoding: "json", message: '{"token":"x"}' });
+    const url = `${gateway.url}/platform.sdk.v1.DiscoveryService/WhoAmI?${query}`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    const { code, details } = (await response.json()) as { code: string; details: { type: string; value: string }[] };
+    const detail = details.find(({ type }) => type === "google.rpc.BadRequest");
+    expect(code).toBe("invalid_argument");
+    expect(named(fromBinary(BadRequestSchema, Buffer.from(detail?.value ?? "", "base64")))).toEqual([
+      ["token", "json.unknown_field"],
+    ]);
+  });
+
+  test("numbers are taken where canonical JSON has them: enumerations, and 64-bit integers as text", async () => {
+    const body = { workload: { application: "a" }, resource: { kind: "k" }, contentSizeBytes: "12" };
+    const response = await fetch(`${gateway.url}/platform.sdk.v1.ProtectionService/PlanProtection`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: JSON.stringify({ operation: 1, ...body }),
+    });
+    expect(response.status).toBe(200);
+    await response.arrayBuffer();
+    expect(await onConnect(JSON.stringify({ operation: 99, ...body }))).toEqual([["operation", "enum.defined_only"]]);
+  });
+});

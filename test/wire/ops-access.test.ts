@@ -1,0 +1,283 @@
+/** Who may read the logs on the operator listener, and what search answers there. */
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { request as requestHttps } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fromJson } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { IssuerClient } from "../../dev/issuer.ts";
+import { sampleCalls } from "../../dev/requests.ts";
+import { sameLog } from "../../examples/ledger/same-log.ts";
+import { type Receipt, ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
+import { continues, type VerifiedReceipt, verifyReceipt } from "../../src/client/receipts.ts";
+import { formatOpsCredentials, hashOpsToken } from "../../src/stores/ops-credentials.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+
+const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
+const certFile = join(fixtures, "server.crt.pem");
+const operatorToken = Buffer.alloc(32, 7).toString("base64url");
+const otherTenant = "tenant-b";
+const client = (clientId: string, tenantId: string): IssuerClient => ({
+  clientId,
+  clientSecret: "s".repeat(32),
+  tenantId,
+  principalId: clientId,
+  scopes: ["platform-api.access", "evidence.write"],
+});
+const issuer = { clients: [client("one", "tenant-a"), client("two", otherTenant)] };
+
+let directory: string;
+let credentials: string;
+let local: Gateway;
+let remote: Gateway;
+let decisionless: Record<string, unknown>;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "ops-access-"));
+  credentials = join(directory, "operators");
+  await writeFile(credentials, formatOpsCredentials([{ name: "olga", hash: hashOpsToken(operatorToken) }]), {
+    mode: 0o600,
+  });
+  decisionless = sampleCalls().find(({ route }) => route.endsWith("/evidence"))?.body as Record<string, unknown>;
+  const env = { SVC_OPS_CREDENTIALS: credentials };
+  local = await startGateway({ issuer, env });
+  const tls = { SVC_OPS_TLS_CERT: certFile, SVC_OPS_TLS_KEY: join(fixtures, "server.key.pem") };
+  remote = await startGateway({ issuer, env: { ...env, ...tls, SVC_OPS_LISTEN: "0.0.0.0:0" } });
+  for (const gateway of [local, remote])
+    for (const clientId of ["one", "two"]) await record(gateway, clientId, { artifact_digest: "sha256:abc" });
+});
+afterAll(async () => {
+  await local?.stop();
+  await remote?.stop();
+  await rm(directory, { recursive: true });
+});
+
+async function record(gateway: Gateway, clientId: string, changes: Record<string, unknown>): Promise<string> {
+  const token = await gateway.token({ clientId });
+  const body = { ...decisionless, ...changes };
+  const { body: answer } = await rest(`${gateway.url}/v1/sdk/evidence`, { token, body });
+  return answer.ingestion.receipt.record_id;
+}
+
+interface Got {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read members of many shapes, and fail where they are not there.
+  readonly json: any;
+}
+
+async function get(gateway: Gateway, path: string, token?: string): Promise<Got> {
+  const ca = await readFile(certFile);
+  const url = new URL(path, gateway.opsUrl.replace("0.0.0.0", "127.0.0.1"));
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  if (url.protocol === "http:") {
+    const response = await fetch(url, { headers });
+    return got(response.status, Object.fromEntries(response.headers), await response.text());
+  }
+  return new Promise((resolve, reject) => {
+    const outgoing = requestHttps(url, { ca, servername: "localhost", agent: false, headers }, (response) => {
+      response.toArray().then((chunks) => {
+        resolve(got(response.statusCode ?? 0, response.headers as Got["headers"], Buffer.concat(chunks).toString()));
+      }, reject);
+    });
+    outgoing.once("error", reject).end();
+  });
+}
+
+function got(status: number, headers: Got["headers"], text: string): Got {
+  return { status, headers, text, json: text.startsWith("{") ? JSON.parse(text) : undefined };
+}
+
+/** Names of the logs of both tenants, as an operator sees them. */
+async function logsOf(gateway: Gateway) {
+  const { json } = await get(gateway, "/ledger", operatorToken);
+  const nameOf = (tenant: string): string =>
+    json.logs.find(({ tenant_id }: { tenant_id: string }) => tenant_id === tenant).name;
+  return { own: nameOf("tenant-a"), other: nameOf(otherTenant), count: json.logs.length as number };
+}
+
+const everyPath = (log: string) =>
+  ["checkpoint", "tile/0/000.p/1", "tile/entries/000.p/1", "consistency?from=1&to=2", "search"].map(
+    (path) => `/ledger/${log}/${path}`,
+  );
+
+describe.each([
+  ["on loopback", () => local],
+  ["off loopback, over TLS", () => remote],
+])("%s", (_, gatewayOf) => {
+  test("an operator's credential opens every log", async () => {
+    const { own, other, count } = await logsOf(gatewayOf());
+    expect(count).toBe(2);
+    for (const path of [...everyPath(own), ...everyPath(other)])
+      expect([path, (await get(gatewayOf(), path, operatorToken)).status]).toEqual([path, 200]);
+  });
+
+  test("a tenant's token opens its own log; another is as little there as one that never was", async () => {
+    const { own, other } = await logsOf(gatewayOf());
+    const token = await gatewayOf().token({ clientId: "one" });
+    const { json } = await get(gatewayOf(), "/ledger", token);
+    expect(json.logs).toMatchObject([{ name: own, tenant_id: "tenant-a" }]);
+    for (const path of everyPath(own)) expect((await get(gatewayOf(), path, token)).status).toBe(200);
+    for (const path of [...everyPath(other), ...everyPath("0".repeat(32))]) {
+      const { status, json: refusal } = await get(gatewayOf(), path, token);
+      expect([status, refusal.error.message]).toEqual([404, "there is no such log"]);
+    }
+  });
+
+  test("what was shown to somebody in person is for no shared cache", async () => {
+    const { own } = await logsOf(gatewayOf());
+    const { headers } = await get(gatewayOf(), `/ledger/${own}/tile/0/000.p/1`, operatorToken);
+    expect(headers["cache-control"]).toBe("private, max-age=31536000, immutable");
+  });
+
+  test.each([
+    ["an operator's token that was changed", () => operatorToken.replace(/.$/, "_")],
+    ["no token at all", () => "a.b.c"],
+    ["the hash of a token", () => Buffer.from(hashOpsToken(operatorToken)).toString("hex")],
+  ])("%s is refused, on every path", async (__, tokenOf) => {
+    const { own } = await logsOf(gatewayOf());
+    for (const path of ["/ledger", ...everyPath(own)]) {
+      const { status, headers, json } = await get(gatewayOf(), path, tokenOf());
+      expect(status).toBe(401);
+      expect(headers["www-authenticate"]).toMatch(/^Bearer /);
+      expect(json).toMatchObject({ status: "error", error: { code: "unauthenticated", reason: "invalid_token" } });
+    }
+  });
+
+  test("a token without the scopes that every route needs is refused", async () => {
+    const token = await gatewayOf().token({ clientId: "one", scope: "evidence.write" });
+    const { status, headers, json } = await get(gatewayOf(), "/ledger", token);
+    expect([status, json.error.reason]).toEqual([403, "missing_scope"]);
+    expect(headers["www-authenticate"]).toContain('scope="platform-api.access"');
+  });
+
+  test("health and metrics ask for nothing", async () => {
+    for (const path of ["/livez", "/readyz", "/metrics"])
+      for (const token of [undefined, "wrong"]) expect((await get(gatewayOf(), path, token)).status).toBe(200);
+  });
+});
+
+test("without credentials everything is open on loopback, and nothing off it", async () => {
+  const { own } = await logsOf(local);
+  for (const path of ["/ledger", ...everyPath(own)]) expect((await get(local, path)).status).toBe(200);
+  for (const path of ["/ledger", ...everyPath((await logsOf(remote)).own)]) {
+    const { status, headers, json } = await get(remote, path);
+    expect([status, json.error.reason]).toEqual([401, "missing_token"]);
+    expect(headers["www-authenticate"]).toBe('Bearer realm="ledger"');
+  }
+});
+
+test("refusals are seen in the log, and not one line each", async () => {
+  for (let count = 0; count < 20; count++) await get(remote, "/ledger", "wrong");
+  const lines = remote.logged.filter((line) => line.includes("credentials refused on the operator listener"));
+  expect(lines).toHaveLength(1);
+  expect(lines.join()).not.toContain("wrong");
+});
+
+test("a credential that was removed is worth nothing within seconds", async () => {
+  const kept = await readFile(credentials, "utf8");
+  const added = Buffer.alloc(32, 8).toString("base64url");
+  const hash = Buffer.from(hashOpsToken(added)).toString("hex");
+  const statusOf = async (token: string) => (await get(local, "/ledger", token)).status;
+  await writeFile(credentials, `${kept}otto:${hash}\n`);
+  await expect.poll(() => statusOf(added), { timeout: 10_000, interval: 200 }).toBe(200);
+  await writeFile(credentials, kept);
+  await expect.poll(() => statusOf(added), { timeout: 10_000, interval: 200 }).toBe(401);
+  expect(await statusOf(operatorToken)).toBe(200);
+}, 30_000);
+
+test("a bound token is worth something only with its certificate, here too", async () => {
+  const member = { tenantId: "tenant-a", clientId: "c", secret: "s".repeat(43), scopes: ["platform-api.access"] };
+  const deployment = await startSessionDeployment([member], { SVC_PROOF_OF_POSSESSION: "mtls" });
+  try {
+    const { url, opsUrl } = deployment.gateway;
+    const shows = (byte: number) => ({
+      "x-svc-mtls-client-certificate": Buffer.alloc(32, byte).toString("base64url"),
+    });
+    const session = await sessionByRest(url, { ...member, clientSecret: member.secret }, shows(1));
+    if (!("token" in session)) throw new Error(session.message);
+    const statusFor = async (headers: Record<string, string>) =>
+      (await fetch(`${opsUrl}/ledger`, { headers: { authorization: `Bearer ${session.token}`, ...headers } })).status;
+    expect(await statusFor(shows(1))).toBe(200);
+    expect(await statusFor(shows(2))).toBe(401);
+    expect(await statusFor({})).toBe(401);
+  } finally {
+    await deployment.stop();
+  }
+});
+
+test("a plaintext listener off loopback says at start why it does not serve the logs", async () => {
+  const gateway = await startGateway({
+    issuer,
+    env: { SVC_OPS_LISTEN: "0.0.0.0:0", SVC_OPS_CREDENTIALS: credentials },
+  });
+  try {
+    expect((await get(gateway, "/ledger", operatorToken)).status).toBe(404);
+    expect(gateway.logged.join()).toContain("it needs SVC_OPS_TLS_CERT");
+  } finally {
+    await gateway.stop();
+  }
+});
+
+test("a tenant shows with its own token that two receipts are of one log", async () => {
+  const token = await local.token({ clientId: "one" });
+  const receipts: Receipt[] = [];
+  for (let count = 0; count < 3; count++) {
+    const { body } = await rest(`${local.url}/v1/sdk/evidence`, { token, body: decisionless });
+    receipts.push(fromJson(ReceiptSchema, body.ingestion.receipt));
+  }
+  const [earlier, , later] = receipts as [Receipt, Receipt, Receipt];
+  const { json } = await get(local, "/ledger", token);
+  const [key] = json.logs[0].verifier_keys;
+  expect(await sameLog(local.opsUrl, token, key, earlier, later)).toBe(true);
+  const other = (await get(local, "/ledger", operatorToken)).json.logs.at(-1).verifier_keys[0];
+  await expect(sameLog(local.opsUrl, token, other, earlier, later)).rejects.toThrow();
+  const stranger = await local.token({ clientId: "two" });
+  await expect(sameLog(local.opsUrl, stranger, key, earlier, later)).rejects.toThrow("answers 404");
+  const verified = receipts.map((receipt) => verifyReceipt(receipt, key)) as [VerifiedReceipt, VerifiedReceipt];
+  expect(continues(verified[0], verified[1], "AAAA\n")).toBe(false);
+  expect(continues(verified[0], verified[1], "not base64!\n")).toBe(false);
+});
+
+describe("search", () => {
+  let log: string;
+  const search = (query: string) => get(local, `/ledger/${log}/search?${query}`);
+  beforeAll(async () => {
+    ({ own: log } = await logsOf(local));
+  });
+
+  test("finds what was recorded, in pages", async () => {
+    const ids = [];
+    for (let count = 0; count < 3; count++) ids.push(await record(local, "one", { artifact_digest: "sha256:paged" }));
+    const first = (await search("artifact_digest=sha256:paged&limit=2")).json;
+    expect(first).toMatchObject({
+      service: "svc-platform-api",
+      log,
+      found: ids.slice(0, 2).map((record_id) => ({ record_id, kind: "evidence", erased: false })),
+    });
+    const second = (await search(`artifact_digest=sha256:paged&limit=2&after=${first.next}`)).json;
+    expect(second.found).toMatchObject([{ record_id: ids[2] }]);
+    expect(second.next).toBeUndefined();
+    const [{ leaf_index, recorded_at }] = second.found;
+    expect((await search(`record_id=${ids[2]}&from=${recorded_at}&subject=one`)).json.found).toMatchObject([
+      { leaf_index, recorded_at },
+    ]);
+    expect((await search(`record_id=${ids[2]}&to=${recorded_at}`)).json.found).toEqual([]);
+    expect((await search("principal=two")).json.found).toEqual([]);
+  });
+
+  test.each([
+    ["limit=0", "limit must be 1 to 1000"],
+    ["limit=1001", "limit must be 1 to 1000"],
+    ["after=-1&from=yesterday", "from must be an RFC 3339 time, such as 2026-01-31T00:00:00Z; after must be the index"],
+    ["cid=", "cid must be 1 to 1024 characters"],
+    ["cid=a&cid=b", "a parameter is given twice"],
+    ["tenant=tenant-b", "the parameters are record_id"],
+  ])("%s is refused, and said why", async (query, message) => {
+    const { status, json } = await search(query);
+    expect([status, json.error.reason]).toEqual([400, "invalid_request"]);
+    expect(json.error.message).toContain(message);
+  });
+});

@@ -1,0 +1,89 @@
+/** A gateway on PostgreSQL: every route answers, with receipts that verify; a database that is gone is said, and comes back. */
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/note-keys.ts";
+import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+import { migratePostgres } from "../../src/stores/postgres/migrate.ts";
+import { targetOf } from "../contract/ledger-postgres-place.ts";
+import { seededRandom } from "../contract/ledger-records.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+
+let server: PostgresServer;
+let gateway: Gateway;
+let token: string;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  const url = await server.createDatabase("platform");
+  await expect(startGateway({ env: { SVC_STORE: url } })).rejects.toThrow("run `migrate`");
+  await migratePostgres({ target: targetOf(url), random: seededRandom() });
+  gateway = await startGateway({ env: { SVC_STORE: url, SVC_STORE_TIMEOUT_MS: "1000" } });
+  token = await gateway.token();
+}, 120_000);
+afterAll(async () => {
+  await gateway?.stop();
+  await server.stop();
+});
+
+const members = { plan: "decision", resolve: "decision", register: "registration", evidence: "ingestion" };
+
+function receiptOf(route: string, body: Record<string, { receipt?: GivenReceipt }>): GivenReceipt | undefined {
+  const name = Object.entries(members).find(([part]) => route.includes(part))?.[1];
+  return name === undefined ? undefined : body[name]?.receipt;
+}
+
+function verified(receipt: GivenReceipt) {
+  const [key] = readKeyFile(join(gateway.dataDir, "ledger.key")) ?? [];
+  const verifier = key && parseVerifierKey(formatVerifierKey(receipt.log_origin, key.publicKey));
+  if (verifier === undefined) throw new Error("no key");
+  return verifyReceipt(receipt, verifier);
+}
+
+describe.each(["capabilities", "whoami", "bootstrap"])("%s", (route) => {
+  test("answers", async () => {
+    expect((await rest(`${gateway.url}/v1/sdk/${route}`, { token })).status).toBe(200);
+  });
+});
+
+describe.each(sampleCalls().filter(({ body }) => body !== undefined))("$route", ({ route, body }) => {
+  test("answers with a receipt of its record", async () => {
+    const answer = await rest(`${gateway.url}${route}`, { token, body });
+    expect(answer.status).toBe(200);
+    const receipt = receiptOf(route, answer.body);
+    if (receipt === undefined) throw new Error("no receipt");
+    expect(verified(receipt).record).toMatchObject({ route, record_id: receipt.record_id });
+  });
+});
+
+test("a retry gets the first answer, receipt included", async () => {
+  const call = sampleCalls().find(({ route }) => route.endsWith("evidence"));
+  const request = { token, body: call?.body, headers: { "idempotency-key": "one" } };
+  const [first, second] = [
+    await rest(`${gateway.url}/v1/sdk/evidence`, request),
+    await rest(`${gateway.url}/v1/sdk/evidence`, request),
+  ];
+  expect(first.status).toBe(200);
+  expect(second.body.ingestion).toEqual(first.body.ingestion);
+});
+
+test("a database that is gone is 503 with Retry-After, and is used again when it is back", {
+  timeout: 60_000,
+}, async () => {
+  const call = sampleCalls().find(({ route }) => route.endsWith("evidence"));
+  const ask = () => rest(`${gateway.url}/v1/sdk/evidence`, { token, body: call?.body });
+  const before = (await ask()).body.ingestion.receipt as GivenReceipt;
+  await server.kill();
+  const refused = await ask();
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get("retry-after")).toBe("1");
+  expect(refused.body.error.reason).toBe("store_unavailable");
+  await server.restart();
+  await vi.waitFor(async () => expect((await ask()).status).toBe(200), { timeout: 20_000, interval: 50 });
+  const after = (await ask()).body.ingestion.receipt as GivenReceipt;
+  expect(after.log_origin).toBe(before.log_origin);
+  expect(after.leaf_index).toBeGreaterThan(before.leaf_index);
+  expect(verified(after).record).toBeDefined();
+});

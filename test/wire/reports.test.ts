@@ -1,0 +1,85 @@
+/** What the log says of a call: what came of it, and at which level. */
+import { once } from "node:events";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { toBinary } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { Health, HealthCheckRequestSchema } from "../../gen/grpc/health/v1/health_pb.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { frame } from "../harness/grpc.ts";
+import { h1Connect, h1Request } from "../harness/h1.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+
+let gateway: Gateway;
+let token: string;
+beforeAll(async () => {
+  gateway = await startGateway();
+  token = await gateway.token();
+});
+afterAll(() => gateway.stop());
+
+const plan = methodOn("/v1/sdk/protection-plan");
+const body = JSON.stringify(sampleCalls().find(({ route }) => route === plan.restPath)?.body);
+
+/** The line of the call with this request id, once it is there. */
+function lineOf(requestId: string): Promise<Record<string, unknown>> {
+  return expect
+    .poll(() => gateway.logged.map((line) => JSON.parse(line)).find(({ request_id }) => request_id === requestId), {
+      timeout: 5_000,
+    })
+    .not.toBeUndefined()
+    .then(() => gateway.logged.map((line) => JSON.parse(line)).find(({ request_id }) => request_id === requestId));
+}
+
+test("a call that its caller gave up is logged as canceled, on every kind of connection", async () => {
+  // The record cannot be written, so nothing is answered while the callers are there.
+  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    const headers = [`Authorization: Bearer ${token}`, "Content-Type: application/json", "X-Request-Id: gone-h1"];
+    const h1 = await h1Connect(gateway.url);
+    h1.write(h1Request(`POST ${plan.restPath}`, [...headers, `Content-Length: ${body.length}`], ""));
+    h1.write(body.slice(0, 10));
+    const h2 = await h2Connect(gateway.url);
+    const call = (path: string, type: string, id: string) =>
+      h2.request({
+        ":method": "POST",
+        ":path": path,
+        "content-type": type,
+        authorization: `Bearer ${token}`,
+        "x-request-id": id,
+        expect: "100-continue",
+      });
+    const rest = call(plan.restPath, "application/json", "gone-rest");
+    const grpc = call(plan.rpcPath, "application/grpc", "gone-grpc");
+    const connect = call(plan.rpcPath, "application/json", "gone-connect");
+    await Promise.all([rest, grpc, connect].map((stream) => once(stream, "continue")));
+    rest.write(body);
+    grpc.write(frame(toBinary(plan.desc.input, requestFromRest(plan, JSON.parse(body)))));
+    for (const stream of [rest, grpc, connect]) stream.on("error", () => {}).destroy();
+    h1.destroy();
+    for (const id of ["gone-h1", "gone-rest", "gone-grpc", "gone-connect"])
+      expect([id, await lineOf(id)]).toMatchObject([id, { status: 499, code: "canceled", reason: "canceled" }]);
+    await h2Close(h2);
+  } finally {
+    database.close();
+  }
+});
+
+test("a health probe is logged at debug, other calls at info", async () => {
+  const session = await h2Connect(gateway.url);
+  const probe = frame(
+    toBinary(HealthCheckRequestSchema, { $typeName: "grpc.health.v1.HealthCheckRequest", service: "" }),
+  );
+  const headers = { "content-type": "application/grpc", te: "trailers" };
+  const path = `/${Health.typeName}/Check`;
+  expect((await h2Call(session, { path, headers: { ...headers, "x-request-id": "probe" }, body: probe })).status).toBe(
+    200,
+  );
+  await h2Call(session, { path: plan.rpcPath, headers: { ...headers, "x-request-id": "call" } });
+  expect(await lineOf("probe")).toMatchObject({ level: "debug", rpc: "Health/Check", code: "ok" });
+  expect(await lineOf("call")).toMatchObject({ level: "info", code: "unauthenticated" });
+  await h2Close(session);
+});

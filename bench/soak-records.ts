@@ -58,7 +58,8 @@ async function checkLogs(settings: Readonly<Record<string, string>>, called: Cal
   const check = async (head: LogState) => {
     let next = 0;
     for await (const { leafIndex, recordId, leaf, sealed, opening } of archive.entries(head, 0, head.size)) {
-      if (leafIndex !== next++) problems.push(`${head.origin}: leaf ${leafIndex} follows leaf ${next - 2}`);
+      if (leafIndex !== next) problems.push(`${head.origin}: leaf ${leafIndex} stands in the place of leaf ${next}`);
+      next = leafIndex + 1;
       if (opening === undefined) throw new Error(`${head.origin}: record ${recordId} cannot be opened`);
       const { request, tenant_id } = openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
       const { resource } = request as { readonly resource?: { readonly id?: string } };
@@ -75,7 +76,7 @@ async function checkLogs(settings: Readonly<Record<string, string>>, called: Cal
         entry.resourceId === resource.id;
       if (!isAsPromised) problems.push(`record ${recordId} is not where, or not what, its receipt says`);
     }
-    if (next !== head.size) problems.push(`${head.origin}: ${next} leaves of ${head.size}`);
+    if (next !== head.size) problems.push(`${head.origin}: ends after ${next} leaves of ${head.size}`);
   };
   try {
     for (const head of await archive.logs()) await check(head);

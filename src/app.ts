@@ -29,6 +29,7 @@ import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOpsListener } from "./ops/listener.ts";
 import { type ReadinessCheck, runChecks } from "./ops/readiness.ts";
 import { openOpsViewers, servesLogs } from "./ops-viewers.ts";
+import { KeyFileError } from "./stores/key-file.ts";
 import { openStores as openStoresOf } from "./stores/open-stores.ts";
 import { createLogger, type RootLogger } from "./telemetry/logger.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
@@ -177,8 +178,19 @@ async function openStores(
   openAnchor: OpenSharedAnchor | undefined,
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
-  const { ledger, shared } = await openStoresOf(config, { clock, random, logger, openAnchor });
+  const { ledger, shared } = await openStoresOf(config, { clock, random, logger, openAnchor }).catch(
+    (cause: unknown) => {
+      throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
+        cause,
+      });
+    },
+  );
   return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared };
+}
+
+/** The setting that a store was not opened for. */
+function storeSetting(problem: unknown): "SVC_LEDGER_KEY" | "SVC_STORE" {
+  return problem instanceof KeyFileError ? "SVC_LEDGER_KEY" : "SVC_STORE";
 }
 
 function requireIssuerKeys(authenticator: Authenticator): void {

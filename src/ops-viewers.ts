@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Authenticator } from "./auth/authenticator.ts";
 import { presentedScheme } from "./auth/authorization-header.ts";
 import { requireScopes } from "./auth/scopes.ts";
+import { matchTenantHeader } from "./auth/tenant-header.ts";
 import { ServiceError } from "./base/errors.ts";
 import type { Timers } from "./base/timers.ts";
 import type { ConfigFor } from "./config/uses.ts";
@@ -14,7 +15,7 @@ import { edgeOf } from "./transport/edge.ts";
 
 type Config = Pick<
   ConfigFor<"serve">,
-  "authMode" | "defaultRequiredScopes" | "opsCredentials" | "opsListen" | "opsTlsCert"
+  "authMode" | "headerPrefix" | "defaultRequiredScopes" | "opsCredentials" | "opsListen" | "opsTlsCert"
 >;
 
 export interface OpsViewers {
@@ -78,6 +79,7 @@ async function viewerOf(
       challenge: `${challenge}, error="invalid_token"`,
     });
   const caller = await withDeadline(timers, (signal) => authenticator.authenticate(edge, signal));
+  matchTenantHeader(caller, edge, `${config.headerPrefix}tenant-id`);
   requireScopes(caller, config.defaultRequiredScopes, presentedScheme(edge));
   return { tenantId: caller.tenantId, presented: true };
 }

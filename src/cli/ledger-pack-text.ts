@@ -2,6 +2,7 @@
 import type { Lineage } from "../ledger/pack/lineage.ts";
 import type { PackReport } from "../ledger/pack/report.ts";
 import type { Step } from "../ledger/pack/step.ts";
+import { visibleLine } from "./visible.ts";
 
 /** The report as lines. What callers wrote is shown without control characters: it may be made to deceive a terminal. */
 export function reportText(report: PackReport): string {
@@ -28,7 +29,7 @@ export function reportText(report: PackReport): string {
     "not proven",
     ...report.not_proven.map((line) => `  - ${line}`),
   ]
-    .map(visible)
+    .map(visibleLine)
     .join("\n");
 }
 
@@ -75,9 +76,4 @@ function count(number: number, noun: "record" | "leaf"): string {
 
 function isGiven(text: unknown): text is string {
   return typeof text === "string" && text !== "";
-}
-
-/** Controls, and what turns the direction of text, written as escapes. */
-function visible(line: string): string {
-  return line.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }

@@ -7,6 +7,7 @@ import { addMigrateCommand } from "./migrate-command.ts";
 import { addOperatorsCommands } from "./operators-commands.ts";
 import { addPolicyCommands } from "./policy-commands.ts";
 import { addServeCommand } from "./serve-command.ts";
+import { addStoreCommands } from "./store-commands.ts";
 import type { Terminal } from "./terminal.ts";
 
 /**
@@ -24,6 +25,7 @@ export async function runCommandLine(commandLine: readonly string[], terminal: T
   addServeCommand(program, terminal);
   addPolicyCommands(program, terminal);
   addMigrateCommand(program, terminal);
+  addStoreCommands(program, terminal);
   addKeysCommands(program, terminal);
   addLedgerCommands(program, terminal);
   addClientsCommands(program, terminal);

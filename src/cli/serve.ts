@@ -1,6 +1,8 @@
 /** Runs the service in this process until it is told to stop. */
 import { build } from "../app.ts";
-import { startedByNpm } from "../config/load.ts";
+import { startedByNpm, systemFiles } from "../config/load.ts";
+import { openSecretFiles } from "../config/secret-files.ts";
+import { settings } from "../config/settings.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { startUpIsOver } from "../runtime.ts";
 
@@ -19,6 +21,8 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   for (const signal of signals) process.once(signal, stop.resolve);
   const app = await build(config);
+  for (const { key, message } of openSecretFiles(config, systemFiles))
+    app.logger.warn({}, `${settings[key].name}: ${message}`);
   // A defect must not take the service down in silence, nor leave it half alive: the state is unknown, so it ends.
   const onDefect = (error: unknown) => {
     app.logger.fatal({ err: error }, "unexpected error: stopping");

@@ -1,5 +1,6 @@
 /** The files and directories that settings name: whether they are there, and hold what they should. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
+import { openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";
 
 /** What the configuration asks of the file system. All throw an `Error` with a `code` where the path is not readable. */
@@ -51,37 +52,6 @@ const rules: readonly FileRule[] = [
   { key: "tlsClientCa", problem: certificates },
 ];
 
-/** Files that must stay secret. */
-const secrets: readonly Key[] = [
-  "ledgerKey",
-  "tlsKey",
-  "opsTlsKey",
-  "opsCredentials",
-  "storePasswordFile",
-  "sessionKey",
-  "sessionClients",
-  "dpopNonceKey",
-];
-
-/**
- * Write for group and others, read for others. A group may read: orchestrators mount secrets as root's, readable for the
- * group that the process is given.
- */
-const tooOpen = 0o026;
-
-function secretProblem(path: string, files: Files): string | undefined {
-  let permissions: number | undefined;
-  try {
-    permissions = files.permissions(path);
-  } catch {
-    // What is not there cannot be read by others either; whether it has to be there is for another rule.
-    return undefined;
-  }
-  if (permissions === undefined || (permissions & tooOpen) === 0) return undefined;
-  const mode = permissions.toString(8).padStart(4, "0");
-  return `is a file of mode ${mode}: others may not read it, and only its owner may write it (0600, or 0640 for a group that reads it)`;
-}
-
 /** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */
 export function fileProblems(
   config: Config,
@@ -98,11 +68,9 @@ export function fileProblems(
     const found = path === undefined ? undefined : attempt(() => problem(path, config, files));
     return found === undefined ? [] : [`${nameOf(key)}: ${found}`];
   });
-  const exposed = secrets.flatMap((key) => {
-    const path = pathOf(key);
-    const found = path === undefined ? undefined : secretProblem(path, files);
-    return found === undefined ? [] : [`${nameOf(key)}: ${found}`];
-  });
+  const exposed = openSecretFiles(config, files, has)
+    .filter(({ refused }) => refused)
+    .map(({ key, message }) => `${nameOf(key)}: ${message}`);
   return [...unfit, ...exposed];
 }
 

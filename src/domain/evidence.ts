@@ -75,7 +75,7 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
       const occurredMs = sent.occurred_at === undefined ? undefined : parseTimestamp(sent.occurred_at);
       refuseViolations([
         ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
-        ...occurredAtViolations(sent, occurredMs),
+        ...occurredAtViolations(sent.occurred_at),
       ]);
       const request = withoutZeroTime(sent, occurredMs);
       const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
@@ -111,8 +111,9 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
   };
 }
 
-function occurredAtViolations({ occurred_at }: EvidenceRequest, occurredMs: number | undefined): readonly Violation[] {
-  if (occurred_at === undefined || occurredMs !== undefined) return [];
+/** What is wrong with the member `occurred_at`. */
+export function occurredAtViolations(occurredAt: string | undefined): readonly Violation[] {
+  if (occurredAt === undefined || parseTimestamp(occurredAt) !== undefined) return [];
   return [{ field: "occurred_at", rule: "string.rfc3339", message: "must be an RFC 3339 timestamp" }];
 }
 

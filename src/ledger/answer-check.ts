@@ -13,9 +13,13 @@ const answers: Readonly<Partial<Record<string, { readonly holder: string; readon
 
 const keyTransport = "execution.key_transport";
 
+/** A member of an answer, and the values that the record allows it; `undefined` among them: it may not be there. */
+type Row = readonly [path: string, ...values: unknown[]];
+
 /**
- * Names the members of the answer that are not what the record says, such as `decision.allow`. Members that the record
- * does not have are not looked at: summaries of configuration, scopes, warnings.
+ * Names the members of the answer that are not what the record says, such as `decision.allow`. What an answer of the
+ * record's route does not have may not be there either; what it has beyond the record is not looked at: configuration,
+ * scopes, warnings.
  *
  * @param answer of a JSON route, or its `decision`, `registration` or `ingestion` alone
  */
@@ -23,8 +27,8 @@ export function answerDifferences(answer: unknown, record: StoredRecord): readon
   const told = objectOf(answer);
   const { holder, always } = answers[record.kind] ?? { holder: "receipt", always: [] };
   const whole = told.receipt === undefined ? told : { [holder]: told };
-  return recorded(objectOf(record), holder)
-    .filter(([path, values]) => {
+  return [...outcomeRows(objectOf(record), holder), ...requestRows(objectOf(record)), ...foreignRows(holder)]
+    .filter(([path, ...values]) => {
       // Without key transport the caller holds the key itself: its absence says something too.
       const isAbsence = path === keyTransport && whole.execution !== undefined;
       const value = at(whole, path) ?? (isAbsence ? {} : undefined);
@@ -35,23 +39,25 @@ export function answerDifferences(answer: unknown, record: StoredRecord): readon
     .map(([path]) => path);
 }
 
-/** Members of an answer with the values that the record allows them; those that the record has nothing of are left out. */
-function recorded(record: Json, holder: string): readonly (readonly [path: string, values: readonly unknown[]])[] {
+/** What the answer says of caller and outcome; members that the record has nothing of are left out. */
+function outcomeRows(record: Json, holder: string): readonly Row[] {
+  const caller = objectOf(record.caller);
   const outcome = objectOf(record.outcome);
   const request = objectOf(record.request);
   const guidance = objectOf(outcome.guidance);
-  const workload = objectOf(request.workload);
-  const resource = objectOf(request.resource);
-  const rows: readonly (readonly [string, ...unknown[]])[] = [
+  const isDecision = holder === "decision";
+  const rows: readonly Row[] = [
     ["caller.tenant_id", record.tenant_id],
-    // Subject and source are those of a retry, where the answer is one's.
-    ["caller.principal_id", objectOf(record.caller).principal_id],
-    ["decision.decision_id", holder === "decision" ? record.record_id : undefined],
+    ["caller.principal_id", caller.principal_id],
+    // On the routes that know retries these two are the retry's.
+    ["caller.subject", isDecision ? caller.subject : undefined],
+    ["caller.auth_source", isDecision ? caller.auth_source : undefined],
+    ["decision.decision_id", isDecision ? record.record_id : undefined],
     ["decision.allow", outcome.allow],
     ["decision.policy_revision", outcome.policy_revision],
     // A deployment may keep the reasons to itself.
     ["decision.reasons", outcome.reasons, ...(outcome.reasons === undefined ? [] : [[]])],
-    ["decision.operation", holder === "decision" ? request.operation : undefined],
+    ["decision.operation", isDecision ? request.operation : undefined],
     ["decision.handling_mode", guidance.handling_mode],
     ["decision.enforcement_mode", guidance.enforcement_mode],
     ["decision.required_actions", guidance.required_actions],
@@ -68,15 +74,52 @@ function recorded(record: Json, holder: string): readonly (readonly [path: strin
     ["handling.bind_policy_to", guidance.bind_policy_to],
     ["handling.evidence_expected", guidance.evidence_expected],
     [`${holder}.accepted`, outcome.accepted],
-    ["request_summary.operation", request.operation],
-    ["request_summary.event_type", request.event_type],
-    ["request_summary.workload_application", workload.application],
-    ["request_summary.resource_kind", resource.kind],
-    ["request_summary.resource_id", resource.id],
-    ["request_summary.artifact_digest", request.artifact_digest],
-    ["request_summary.artifact_cid", outcome.artifact_cid],
   ];
-  return rows.flatMap(([path, ...values]) => (values[0] === undefined ? [] : [[path, values] as const]));
+  return rows.filter(([, value]) => value !== undefined);
+}
+
+/** What the summary says of the request. What the request did not have, its summary does not have. */
+function requestRows(record: Json): readonly Row[] {
+  const request = objectOf(record.request);
+  const workload = objectOf(request.workload);
+  const resource = objectOf(request.resource);
+  const outcome = objectOf(record.outcome);
+  const guidance = objectOf(outcome.guidance);
+  const rows: readonly Row[] = [
+    ["operation", request.operation],
+    ["event_type", request.event_type],
+    ["workload_application", workload.application],
+    ["workload_environment", workload.environment],
+    ["workload_component", workload.component],
+    ["resource_kind", resource.kind],
+    ["resource_id", resource.id],
+    ["mime_type", resource.mime_type],
+    ["purpose", request.purpose],
+    ["label_count", Object.keys(objectOf(request.labels)).length],
+    ["attribute_count", Object.keys(objectOf(request.attributes)).length],
+    ["content_digest_present", request.content_digest !== undefined],
+    ["content_size_bytes", request.content_size_bytes],
+    ["artifact_kind", request.artifact_kind],
+    ["artifact_digest", request.artifact_digest],
+    ["artifact_digest_present", request.artifact_digest !== undefined],
+    ["preferred_artifact_profile", request.preferred_artifact_profile ?? guidance.artifact_profile],
+    ["artifact_profile", guidance.artifact_profile ?? request.artifact_profile],
+    // Of an artifact that came with the call it was derived.
+    ["artifact_cid", outcome.artifact_cid ?? request.artifact_cid],
+    ["artifact_merkle_root_cid", request.artifact_merkle_root_cid],
+    ["decision_id_present", request.decision_id !== undefined],
+    ["key_reference_present", request.key_reference !== undefined],
+    ["outcome", request.outcome],
+    ["occurred_at", request.occurred_at],
+  ];
+  return rows.map(([member, ...values]) => [`request_summary.${member}`, ...values]);
+}
+
+/** Parts that only answers to other kinds of records have: nothing that they say has been recorded. */
+function foreignRows(holder: string): readonly Row[] {
+  const parts = ["decision", "execution", "handling", "registration", "ingestion"];
+  const own = holder === "decision" ? ["decision", "execution", "handling"] : [holder];
+  return parts.filter((part) => !own.includes(part)).map((part) => [part, undefined]);
 }
 
 function at(value: Json, path: string): unknown {

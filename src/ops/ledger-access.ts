@@ -20,7 +20,8 @@ export interface ServedLogs {
   readonly logs: PublishedLogs;
   /**
    * Says who asks. Rejects with the `ServiceError` that the request is to be refused with: `missing_token`,
-   * `invalid_token`, `expired_token`, `proof_of_possession_failed`, `missing_scope`, each with a challenge.
+   * `invalid_token`, `expired_token`, `proof_of_possession_failed`, `missing_scope`, each with a challenge, or
+   * `tenant_mismatch`.
    */
   readonly viewerOf: (request: IncomingMessage) => Promise<Viewer>;
 }

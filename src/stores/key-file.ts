@@ -16,7 +16,7 @@ export class KeyFileError extends Error {
   override readonly name = "KeyFileError";
 }
 
-/** Reads the keys; undefined where there is no file. Throws a KeyFileError, or a file system error. */
+/** Reads the keys; undefined where there is no file. Throws a KeyFileError. */
 export function readKeyFile(path: string): SigningKeys | undefined {
   const text = readIfThere(path);
   if (text === undefined) return undefined;
@@ -82,6 +82,7 @@ function readIfThere(path: string): string | undefined {
     return readFileSync(path, "utf8");
   } catch (error) {
     if (isFileError(error, ["ENOENT"])) return undefined;
-    throw error;
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    throw new KeyFileError(`${path} cannot be read${code}.`, { cause: error });
   }
 }

@@ -27,8 +27,6 @@ export interface ServiceProcess {
 export interface RunningService extends ServiceProcess {
   readonly url: string;
   readonly opsUrl: string;
-  /** Milliseconds from the start of the process to its saying that it listens. */
-  readonly startupMs: number;
   /** Memory that is resident now, in bytes. */
   residentBytes(): number;
 }
@@ -101,14 +99,12 @@ export function spawnService(cwd: string, settings: Readonly<Record<string, stri
 
 /** Starts the process and waits until it listens. Rejects with its output where it ends before. */
 export async function startService(cwd: string, settings: Readonly<Record<string, string>>): Promise<RunningService> {
-  const startedAt = performance.now();
   const service = spawnService(cwd, settings);
   const { url, ops_url } = JSON.parse(await service.line('"message":"listening"'));
   return {
     ...service,
     url,
     opsUrl: ops_url,
-    startupMs: performance.now() - startedAt,
     residentBytes: () => residentBytes(service.child.pid),
   };
 }

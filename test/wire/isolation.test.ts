@@ -22,6 +22,9 @@ const tablesOfNobody: Readonly<Record<string, string>> = {
   schema_migrations: "the version of the schema",
 };
 
+/** A row makes up to some hundred calls. */
+const patient = { timeout: 60_000 };
+
 test("every RPC has a row", () => {
   expect(Object.keys(rpcChecks).sort()).toEqual(declaredRpcs().toSorted());
 });
@@ -49,9 +52,9 @@ describe.each(testStores)("%s", (_name, startStore) => {
       wire = world.wire(name);
     });
 
-    test.each(Object.entries(rpcChecks))("%s", (_rpc, check) => check(world, wire));
+    test.each(Object.entries(rpcChecks))("%s", patient, (_rpc, check) => check(world, wire));
 
-    test.each(rows)("$thing is its tenant's own", ({ check }) => check(world, wire));
+    test.each(rows)("$thing is its tenant's own", patient, ({ check }) => check(world, wire));
 
     test.each(noTenantIds)("a token for %j is for no tenant", async (tenant) => {
       const outcome = await wire.call("/v1/sdk/whoami", undefined, bearer(world.token(tenant)));

@@ -93,6 +93,13 @@ describe("the JSON routes name every fault, in the order of the body", () => {
     expect(await onRest(body)).toEqual(expected);
   });
 
+  test("what the handler looks at, beside what breaks a rule", async () => {
+    const body = '{"event_type":"protect","artifact_digest":"x","occurred_at":"2026-13-01"}';
+    const found = await onRest(body, "evidence");
+    expect(found).toContainEqual(["occurred_at", "string.rfc3339"]);
+    expect(found.map(([field]) => field)).toContain("artifact_digest");
+  });
+
   test("so many items that reading them would keep others waiting are refused for their number", async () => {
     const body = `{"labels":[${"1,".repeat(1_000_000)}1]}`;
     expect(await onRest(body, "artifact-register")).toEqual([["", "json.max_items"]]);
@@ -150,6 +157,14 @@ describe("canonical JSON is refused with the same details", () => {
     expect(named(fromBinary(BadRequestSchema, Buffer.from(detail?.value ?? "", "base64")))).toEqual([
       ["token", "json.unknown_field"],
     ]);
+  });
+
+  test.each(["json", "proto"])("in the query of a GET that is not base64, %s", async (encoding) => {
+    const query = new URLSearchParams({ encoding, base64: "1", message: "!!!" });
+    const url = `${gateway.url}/platform.sdk.v1.DiscoveryService/WhoAmI?${query}`;
+    const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    const { message } = (await response.json()) as { message: string };
+    expect([response.status, message]).toEqual([400, "message is not base64"]);
   });
 
   test("numbers are taken where canonical JSON has them: enumerations, and 64-bit integers as text", async () => {

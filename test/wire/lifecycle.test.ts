@@ -1,6 +1,6 @@
 /** The life of the process: what it starts with, what it refuses to start with, and how it ends. */
 import { once } from "node:events";
-import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import http2, { type ClientHttp2Session } from "node:http2";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -60,11 +60,8 @@ const token = () =>
   mintToken(key, claimsOf(issuer.url, Date.now(), { scope: "platform-api.access policy.read evidence.write" }));
 
 describe("starting", () => {
-  test("takes under 1.5 seconds, and the service is ready and answers", async () => {
+  test("the service is ready and answers", async () => {
     const service = await start();
-    process.stdout.write(`start-up ${Math.round(service.startupMs)} ms, ${service.residentBytes() >> 20} MiB\n`);
-    // The aim is 1.5 s on an idle machine; the other core may be running another test file.
-    expect(service.startupMs).toBeLessThan(6_000);
     await expect.poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).status).toBe(200);
     expect((await rest(service.url + whoami.restPath, { token: token() })).status).toBe(200);
   });
@@ -98,6 +95,22 @@ describe("starting", () => {
     const service = spawn({ ...settings, SVC_POLICY_DIR: directory });
     expect(await service.ended).toEqual({ code: 1, signal: null });
     expect(service.errors()).toContain("SVC_POLICY_DIR");
+  });
+
+  test.each<[string, string, (file: string) => string, RegExp]>([
+    ["SVC_LEDGER_KEY", "a directory", () => directory, /cannot be read \(EISDIR\)/],
+    ["SVC_LEDGER_KEY", "a file of something else", (file) => file, /holds no private key/],
+    ["SVC_STORE", "a file of something else", (file) => `sqlite:${file}`, /not a database/],
+    ["SVC_STORE", "a database that is not there", () => "postgres://u:hunter2@127.0.0.1:1/d", /ECONNREFUSED/],
+  ])("is refused, and %s named, where that is %s", async (name, _, value, message) => {
+    const file = join(directory, "note.txt");
+    writeFileSync(file, "neither key nor database\n".repeat(50), { mode: 0o600 });
+    const service = spawn({ ...settings, [name]: value(file) });
+    expect(await service.ended).toEqual({ code: 1, signal: null });
+    const said = service.errors();
+    expect(said).toMatch(new RegExp(`^${name}: `, "m"));
+    expect(said).toMatch(message);
+    expect(said).not.toMatch(/ {4}at |hunter2/);
   });
 
   test.each(["SVC_LISTEN", "SVC_OPS_LISTEN"])("is refused where the address of %s is taken", async (name) => {
@@ -229,10 +242,12 @@ describe("over TLS", () => {
   // The certificate is made for tests; what is tested is the protocol that it is presented for.
   const insecure = { rejectUnauthorized: false };
 
-  test("is refused where others may read the key", async () => {
-    const service = spawn({ ...settings, ...tlsSettings(), SVC_TLS_KEY: ownKey(0o644) });
+  test("is refused where anybody may write the key, and warned of where others may read it", async () => {
+    const service = spawn({ ...settings, ...tlsSettings(), SVC_TLS_KEY: ownKey(0o602) });
     expect(await service.ended).toEqual({ code: 1, signal: null });
-    expect(service.errors()).toMatch(/^SVC_TLS_KEY: is a file of mode 0644/);
+    expect(service.errors()).toMatch(/^SVC_TLS_KEY: is a file of mode 0602/);
+    const readable = await start({ ...tlsSettings(), SVC_TLS_KEY: ownKey(0o644) });
+    expect(await readable.line("SVC_TLS_KEY: is a file of mode 0644")).toContain('"level":"warn"');
   });
 
   test("one port speaks HTTP/2 and HTTP/1.1, as ALPN says, and plain HTTP/1.1 without it", async () => {

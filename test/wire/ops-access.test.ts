@@ -68,10 +68,10 @@ interface Got {
   readonly json: any;
 }
 
-async function get(gateway: Gateway, path: string, token?: string): Promise<Got> {
+async function get(gateway: Gateway, path: string, token?: string, more: Record<string, string> = {}): Promise<Got> {
   const ca = await readFile(certFile);
   const url = new URL(path, gateway.opsUrl.replace("0.0.0.0", "127.0.0.1"));
-  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+  const headers = { ...more, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
   if (url.protocol === "http:") {
     const response = await fetch(url, { headers });
     return got(response.status, Object.fromEntries(response.headers), await response.text());
@@ -107,6 +107,14 @@ describe.each([
   ["on loopback", () => local],
   ["off loopback, over TLS", () => remote],
 ])("%s", (_, gatewayOf) => {
+  test("a tenant header beside a tenant's token names that tenant, or the request is refused", async () => {
+    const gateway = gatewayOf();
+    const token = await gateway.token({ clientId: "one" });
+    const outcome = async (tenant: string) =>
+      (await get(gateway, "/ledger", token, { "x-svc-tenant-id": tenant })).json.error?.reason ?? "ok";
+    expect([await outcome("tenant-a"), await outcome(otherTenant)]).toEqual(["ok", "tenant_mismatch"]);
+  });
+
   test("an operator's credential opens every log", async () => {
     const { own, other, count } = await logsOf(gatewayOf());
     expect(count).toBe(2);

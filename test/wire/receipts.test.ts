@@ -86,6 +86,30 @@ describe.each(routes)("%s", (route) => {
     }
   });
 
+  test("nothing can be put into its answer that its record does not say", async () => {
+    const { body, receipt } = await ask(route);
+    const { record } = verifyReceipt(given(receipt), trusted(given(receipt)));
+    if (record === undefined) throw new Error("no record");
+    for (const [member, value] of Object.entries(body.request_summary)) {
+      // The locator itself is recorded without what may be secret in it, and so perhaps not at all.
+      if (member === "artifact_locator_present") continue;
+      const summary = { ...body.request_summary, [member]: typeof value === "number" ? value + 1 : `not ${value}` };
+      expect(answerDifferences({ ...body, request_summary: summary }, record)).toEqual([`request_summary.${member}`]);
+    }
+    const { purpose: _, ...silent } = record.request as Record<string, unknown>;
+    const another = { ...body, request_summary: { ...body.request_summary, purpose: "another" } };
+    expect(answerDifferences(another, { ...record, request: silent as typeof record.request })).toEqual([
+      "request_summary.purpose",
+    ]);
+    const foreign = members[route] === "registration" ? "ingestion" : "registration";
+    expect(answerDifferences({ ...body, [foreign]: { accepted: true } }, record)).toEqual([foreign]);
+    // The other routes take retries, whose subject and source may be others.
+    const caller = { ...body.caller, subject: "another", auth_source: "session_token" };
+    expect(answerDifferences({ ...body, caller }, record)).toEqual(
+      members[route] === "decision" ? ["caller.subject", "caller.auth_source"] : [],
+    );
+  });
+
   test("is brief, or none, where the caller says so", async () => {
     const brief = given((await ask(route, { "x-svc-receipt": "brief" })).receipt);
     expect(Object.keys(brief)).toEqual(["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"]);

@@ -3,13 +3,14 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import { logNameOf } from "../../ledger/log-name.ts";
+import type { LogState } from "../../ledger/store.ts";
 import { type CopiedTable, sharedTables, tenantTables } from "../copied-tables.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 import { readStoreId } from "./anchor-problems.ts";
 import type { PostgresConnection } from "./client-options.ts";
+import { isWhole } from "./copy-mark.ts";
 import { namingLog } from "./log-statements.ts";
 import { requireSchema } from "./migrate.ts";
-import { lockKeys } from "./prepare.ts";
 import type { Queries, Session, Statement } from "./session.ts";
 import { Sessions } from "./sessions.ts";
 
@@ -21,11 +22,13 @@ export interface CopyTargetOptions extends PostgresConnection {
   readonly random: RandomFill;
 }
 
-/** Bound of each wait. Long, because emptying what an earlier copy left takes its time, and nobody is served. */
-const timeoutMs = 60_000;
+/** Bound of each wait. Long, because counting the rows of a large table takes its time, and nobody is served. */
+const timeoutMs = 600_000;
 
 const tables = [...sharedTables, ...tenantTables];
 
+/** The row that gateways lock when they start: one that is starting has noted its key by then, or finds the mark. */
+const lockStore: Statement = { name: "lock_store", text: "SELECT 1 FROM store WHERE singleton = 1 FOR UPDATE" };
 const takeMark: Statement = {
   name: "take_copy_mark",
   text: "UPDATE store SET copy_under_way = $1 WHERE singleton = 1",
@@ -39,27 +42,25 @@ const dropMark: Statement = {
   name: "drop_copy_mark",
   text: "UPDATE store SET copy_under_way = NULL WHERE singleton = 1 AND copy_under_way = $1",
 };
-const mark: Statement = { name: "copy_mark", text: "SELECT copy_under_way FROM store WHERE singleton = 1" };
 
 export class PostgresCopyTarget {
+  /** Tells this run of the copy from every other. */
+  readonly attempt: string;
   readonly #sessions: Sessions;
-  /** Tells this copy from every other. */
-  readonly #attempt: string;
 
   private constructor(options: CopyTargetOptions) {
     this.#sessions = new Sessions({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
-    this.#attempt = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
+    this.attempt = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
   }
 
   /**
-   * Rejects with `IncompatibleStoreError` where the database has another schema, or anything that no broken copy left;
-   * with an error of the driver where it cannot be reached. Changes nothing.
+   * Rejects with `IncompatibleStoreError` where the database has another schema, with an error of the driver where it
+   * cannot be reached. Changes nothing.
    */
   static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
     const target = new PostgresCopyTarget(options);
     try {
       await requireSchema(target.#sessions);
-      await requireEmpty(target.#sessions);
       return target;
     } catch (error) {
       await target.close();
@@ -72,22 +73,32 @@ export class PostgresCopyTarget {
     return readStoreId(this.#sessions);
   }
 
+  /** Whether the database is no copy that is under way or was broken off. */
+  isWhole(): Promise<boolean> {
+    return isWhole(this.#sessions);
+  }
+
+  /** Rejects with `IncompatibleStoreError` where the database has anything that no broken copy left. */
+  requireEmpty(): Promise<void> {
+    return requireEmpty(this.#sessions);
+  }
+
   /**
-   * Marks the database, so that no gateway starts on it, and takes away what an earlier copy left. Rejects like `open`.
-   * No gateway is running on it either: one that does has noted its key.
+   * Marks the database, so that no gateway starts on it, and takes away what an earlier copy left. Rejects like
+   * `requireEmpty`. No gateway is running on it either: one that does has noted its key.
    */
   async begin(): Promise<void> {
     await this.#sessions.transaction(async (session) => {
-      await lockKeys(session);
+      await session.query(lockStore, []);
       await requireEmpty(session);
-      await session.query(takeMark, [this.#attempt]);
+      await session.query(takeMark, [this.attempt]);
       await session.command(`TRUNCATE log_names, ${tables.map(({ name }) => name).join(", ")}`);
     });
   }
 
   /** Names the log of a tenant. Rejects like `write`. */
-  nameLog(tenantId: string, origin: string): Promise<void> {
-    const [statement, values] = namingLog(logNameOf(origin), tenantId as Parameters<typeof namingLog>[1]);
+  nameLog({ tenantId, origin }: LogState): Promise<void> {
+    const [statement, values] = namingLog(logNameOf(origin), tenantId);
     return this.#marked(async (session) => {
       await session.query(statement, values);
     });
@@ -113,7 +124,7 @@ export class PostgresCopyTarget {
 
   /** Takes the mark away: from now on gateways start. Rejects like `write`. */
   async finish(): Promise<void> {
-    const { count } = await this.#sessions.write(dropMark, [this.#attempt]);
+    const { count } = await this.#sessions.write(dropMark, [this.attempt]);
     if (count !== 1) throw anotherCopy();
   }
 
@@ -124,7 +135,7 @@ export class PostgresCopyTarget {
   #marked(work: (session: Session) => Promise<void>): Promise<void> {
     return this.#sessions.retrying(() =>
       this.#sessions.transaction(async (session) => {
-        const [held] = await Promise.all([session.query(holdMark, [this.#attempt]), work(session)]);
+        const [held] = await Promise.all([session.query(holdMark, [this.attempt]), work(session)]);
         if (held.count !== 1) throw anotherCopy();
       }),
     );
@@ -133,7 +144,7 @@ export class PostgresCopyTarget {
 
 async function requireEmpty(queries: Queries): Promise<void> {
   // What a broken copy left is nobody's: it was never served.
-  if ((await queries.query(mark, [])).rows[0]?.copy_under_way != null) return;
+  if (!(await isWhole(queries))) return;
   for (const { name } of tables) {
     const statement = { name: `some_of_${name}`, text: `SELECT 1 FROM ${name} LIMIT 1` };
     if ((await queries.query(statement, [])).count > 0)

@@ -36,7 +36,9 @@ const deleteTerms: Statement = {
 const noteErasures: Statement = {
   name: "note_erasures",
   text: `INSERT INTO erasures (tenant_id, record_id, leaf_index, erasure_leaf_index)
-         SELECT $1, erased.* FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS erased`,
+         SELECT head.tenant_id, erased.*
+           FROM log_heads head, unnest($2::text[], $3::bigint[], $4::bigint[]) AS erased
+          WHERE head.tenant_id = $1`,
 };
 
 /** A record that may be erased, or was. */

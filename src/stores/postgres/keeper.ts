@@ -76,7 +76,9 @@ export class PostgresKeeper implements StoreKeeper {
         const found = await findErasable(session, tenantId, recordIds);
         const refused = await refusalsOf(session, tenantId, recordIds, found);
         if (refused.length > 0) return { refused };
-        const fresh = [...found.values()].filter(({ earlier }) => earlier === undefined);
+        // In the order of the call, which their leaves get too: the database has none.
+        const wanted = [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
+        const fresh = wanted.filter(({ earlier }) => earlier === undefined);
         await eraseRecords(session, tenantId, fresh, machine, append);
         const now = await findErasable(session, tenantId, recordIds);
         const erased = recordIds.flatMap((recordId) => {

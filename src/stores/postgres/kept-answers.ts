@@ -20,8 +20,9 @@ const find: Statement = {
 const keep: Statement = {
   name: "keep_answers",
   text: `INSERT INTO kept_answers (tenant_id, scope, leaf_index, tree_size, kept_at_ms, sealed)
-         SELECT $1, kept.scope, kept.leaf_index, $2, $3, kept.sealed
-           FROM unnest($4::bytea[], $5::bigint[], $6::bytea[]) AS kept (scope, leaf_index, sealed)`,
+         SELECT head.tenant_id, kept.scope, kept.leaf_index, $2, $3, kept.sealed
+           FROM log_heads head, unnest($4::bytea[], $5::bigint[], $6::bytea[]) AS kept (scope, leaf_index, sealed)
+          WHERE head.tenant_id = $1`,
 };
 const purge: Statement = {
   name: "purge_kept",

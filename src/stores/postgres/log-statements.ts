@@ -24,20 +24,29 @@ const touchHead: Statement = {
   name: "touch_head",
   text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = $1",
 };
+/**
+ * The rows' tenant comes from the head, which is there and locked. On a cluster the statement then runs where the
+ * tenant's rows are; of rows that stand alone the coordinator makes a copy stream, which hides what an error is about.
+ */
 const insertEntries: Statement = {
   name: "insert_entries",
   text: `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed)
-         SELECT $1, entry.* FROM unnest($2::bigint[], $3::text[], $4::bytea[], $5::bytea[]) AS entry`,
+         SELECT head.tenant_id, entry.*
+           FROM log_heads head, unnest($2::bigint[], $3::text[], $4::bytea[], $5::bytea[]) AS entry
+          WHERE head.tenant_id = $1`,
 };
 const insertOpenings: Statement = {
   name: "insert_openings",
   text: `INSERT INTO openings (tenant_id, record_id, opening)
-         SELECT $1, opening.* FROM unnest($2::text[], $3::bytea[]) AS opening`,
+         SELECT head.tenant_id, opening.* FROM log_heads head, unnest($2::text[], $3::bytea[]) AS opening
+          WHERE head.tenant_id = $1`,
 };
 const writeTiles: Statement = {
   name: "write_tiles",
   text: `INSERT INTO tiles (tenant_id, level, tile_index, hashes)
-         SELECT $1, tile.* FROM unnest($2::integer[], $3::bigint[], $4::bytea[]) AS tile
+         SELECT head.tenant_id, tile.*
+           FROM log_heads head, unnest($2::integer[], $3::bigint[], $4::bytea[]) AS tile
+          WHERE head.tenant_id = $1
          ON CONFLICT (tenant_id, level, tile_index) DO UPDATE SET hashes = excluded.hashes`,
 };
 

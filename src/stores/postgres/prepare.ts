@@ -47,6 +47,7 @@ const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE 
  */
 export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
   await requireSchema(options.sessions);
+  await requireWholeStore(options.sessions);
   if (await isDistributed(options.sessions)) await requireDurableNodes(options.sessions);
   await reapplyErasures(options.sessions);
   await checkAnchor(options);
@@ -64,16 +65,13 @@ async function checkAnchor({ sessions, anchor }: PrepareOptions): Promise<void> 
     );
 }
 
-/** Until the transaction ends nobody else makes, admits or copies keys. */
-export async function lockKeys(queries: Queries): Promise<void> {
-  await queries.query(keysLock, [keysLockKey]);
-}
-
 /** The keys of the file, if they are the ones that this store's logs are signed with. */
 async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
   const { sessions, keyPath } = options;
   const { keys, previous } = await sessions.transaction(async (session) => {
     await session.query(keysLock, []);
+    // Again, under the lock: a copy that began meanwhile held it.
+    await requireWholeStore(session);
     const previous = (await session.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
     const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(session, options, previous));
     if (previous === undefined) await session.query(noteKey, [keys[0].publicKey]);

@@ -29,7 +29,9 @@ const insertKey: Statement = {
 const insertTerms: Statement = {
   name: "insert_search_terms",
   text: `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
-         SELECT $1, row.* FROM unnest($2::bigint[], $3::integer[], $4::bytea[], $5::bigint[]) AS row
+         SELECT head.tenant_id, row.*
+           FROM log_heads head, unnest($2::bigint[], $3::integer[], $4::bytea[], $5::bigint[]) AS row
+          WHERE head.tenant_id = $1
          ON CONFLICT DO NOTHING`,
 };
 

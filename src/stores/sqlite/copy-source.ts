@@ -6,10 +6,11 @@ import { IncompatibleStoreError } from "../errors.ts";
 import { anchorConnection } from "./anchor.ts";
 import { SqliteArchive } from "./archive.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
+import { LogRows } from "./log-rows.ts";
 import { requireNewestSchema } from "./migrate.ts";
 import type { StorePlace } from "./place.ts";
 import { reapplyErasures } from "./reapply-erasures.ts";
-import { finishSeal, sealStore, sealTables, unsealStore, unsealTables } from "./seal.ts";
+import { finishSeal, readSeal, type SealOwner, sealStore, sealTables, unsealStore, unsealTables } from "./seal.ts";
 import { inTransaction } from "./transaction.ts";
 
 /** For others on the same files: a service under load lets go within a second. */
@@ -46,26 +47,35 @@ export class SqliteCopySource {
    * Seals store and anchor: who puts an older copy of the store back beside this anchor is refused too. What is read
    * from here on is what the store was when it was sealed. Throws like `sealStore`.
    */
-  seal(targetStoreId: string): void {
-    this.#write((connection) => sealStore(connection, this.#place.path, targetStoreId));
+  seal(owner: SealOwner): void {
+    this.#write((connection) => sealStore(connection, this.#place.path, owner));
     withAnchor(this.#place.anchorPath, sealTables);
     this.#snapshot = openConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs });
     this.#snapshot.exec("BEGIN");
   }
 
   /** Throws like `finishSeal`. */
-  finish(targetStoreId: string): void {
-    this.#write((connection) => finishSeal(connection, targetStoreId));
+  finish(owner: SealOwner): void {
+    this.#write((connection) => finishSeal(connection, owner));
   }
 
-  heads(): readonly (Omit<LogState, "tenantId"> & { readonly tenantId: string })[] {
-    const rows = this.#read("SELECT tenant_id, origin, size, root FROM log_heads ORDER BY tenant_id");
-    return [...rows].map((row) => ({
-      tenantId: row.tenant_id as string,
-      origin: row.origin as string,
-      size: row.size as number,
-      root: row.root as Uint8Array,
-    }));
+  /** The public key that signs, as the store notes it; undefined where nothing was ever signed. */
+  newestKey(): Uint8Array | undefined {
+    return this.#write((connection) => {
+      const row = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
+      return row?.public_key as Uint8Array | undefined;
+    });
+  }
+
+  /** Whether a copy to this store was finished: it may be served. */
+  isCopiedTo(targetStoreId: string): boolean {
+    const seal = this.#write(readSeal);
+    return seal?.isFinal === true && seal.targetStoreId === targetStoreId;
+  }
+
+  /** Every head, by tenant. */
+  heads(): readonly LogState[] {
+    return [...new LogRows(this.#sealed()).heads()];
   }
 
   /** Everybody who has rows; the one with the empty name stands for addresses. */
@@ -103,12 +113,18 @@ export class SqliteCopySource {
   }
 
   #read(sql: string, ...values: string[]): IterableIterator<Record<string, unknown>> {
-    if (this.#snapshot === undefined) throw new Error("The store is not sealed yet.");
-    return this.#snapshot.prepare(sql).iterate(...values);
+    return this.#sealed()
+      .prepare(sql)
+      .iterate(...values);
   }
 
-  #write(work: (connection: SqliteConnection) => void): void {
-    withConnection({ path: this.#place.path, readOnly: false, busyTimeoutMs }, work);
+  #sealed(): SqliteConnection {
+    if (this.#snapshot === undefined) throw new Error("The store is not sealed yet.");
+    return this.#snapshot;
+  }
+
+  #write<Result>(work: (connection: SqliteConnection) => Result): Result {
+    return withConnection({ path: this.#place.path, readOnly: false, busyTimeoutMs }, work);
   }
 }
 
@@ -118,10 +134,8 @@ export class SqliteCopySource {
  */
 export function abandonCopy({ path, anchorPath }: Pick<StorePlace, "path" | "anchorPath">): boolean {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
-  let wasSealed = false;
-  withConnection({ path, readOnly: false, busyTimeoutMs }, (connection) => {
-    wasSealed = unsealStore(connection, path);
-  });
+  const options = { path, readOnly: false, busyTimeoutMs };
+  const wasSealed = withConnection(options, (connection) => unsealStore(connection, path));
   // Also where the store's was off already: the command may have ended between the two.
   withAnchor(anchorPath, unsealTables);
   return wasSealed;
@@ -134,13 +148,13 @@ function withAnchor(path: string, work: (connection: SqliteConnection) => void):
   withConnection(options, (connection) => inTransaction(connection, () => work(connection)));
 }
 
-function withConnection(
+function withConnection<Result>(
   options: Parameters<typeof openConnection>[0],
-  work: (connection: SqliteConnection) => void,
-): void {
+  work: (connection: SqliteConnection) => Result,
+): Result {
   const connection = openConnection(options);
   try {
-    work(connection);
+    return work(connection);
   } finally {
     connection.close();
   }

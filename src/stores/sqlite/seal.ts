@@ -8,9 +8,14 @@ import type { SqliteConnection } from "./connection.ts";
 import { inTransaction } from "./transaction.ts";
 
 /** Who the store was sealed for. */
-export interface Seal {
+export interface SealOwner {
   /** Identity of the store that it is copied to. */
   readonly targetStoreId: string;
+  /** Tells this run of the copy from every other: one that was given up must not finish what another began. */
+  readonly attempt: string;
+}
+
+export interface Seal extends Pick<SealOwner, "targetStoreId"> {
   /** Whether that store may be served: the seal is never taken off again. */
   readonly isFinal: boolean;
 }
@@ -41,7 +46,7 @@ export function requireUnsealed(connection: SqliteConnection, path: string): voi
  * Seals the store, or renews the seal of a copy that was broken off. Durable when it returns. Throws
  * `IncompatibleStoreError` where it was copied to another store that may be served.
  */
-export function sealStore(connection: SqliteConnection, path: string, targetStoreId: string): void {
+export function sealStore(connection: SqliteConnection, path: string, { targetStoreId, attempt }: SealOwner): void {
   inTransaction(connection, () => {
     const seal = readSeal(connection);
     if (seal?.isFinal === true && seal.targetStoreId !== targetStoreId) requireUnsealed(connection, path);
@@ -49,15 +54,16 @@ export function sealStore(connection: SqliteConnection, path: string, targetStor
       `CREATE TABLE IF NOT EXISTS store_seal (
          singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
          target_store_id TEXT NOT NULL,
+         attempt TEXT NOT NULL,
          is_final INTEGER NOT NULL CHECK (is_final IN (0, 1))
        ) STRICT`,
     );
     connection
       .prepare(
-        `INSERT INTO store_seal (singleton, target_store_id, is_final) VALUES (1, ?, 0)
-         ON CONFLICT DO UPDATE SET target_store_id = excluded.target_store_id`,
+        `INSERT INTO store_seal (singleton, target_store_id, attempt, is_final) VALUES (1, ?, ?, 0)
+         ON CONFLICT DO UPDATE SET target_store_id = excluded.target_store_id, attempt = excluded.attempt`,
       )
-      .run(targetStoreId);
+      .run(targetStoreId, attempt);
     sealTables(connection);
   });
 }
@@ -66,12 +72,13 @@ export function sealStore(connection: SqliteConnection, path: string, targetStor
  * Makes the seal final: to be called before the other store may be served, so that a seal that is not final says that
  * it never was. Throws `IncompatibleStoreError` where the seal was taken off, or is another copy's now.
  */
-export function finishSeal(connection: SqliteConnection, targetStoreId: string): void {
+export function finishSeal(connection: SqliteConnection, { targetStoreId, attempt }: SealOwner): void {
   inTransaction(connection, () => {
-    const { changes } = connection
-      .prepare("UPDATE store_seal SET is_final = 1 WHERE target_store_id = ?")
-      .run(targetStoreId);
-    if (Number(changes) !== 1) throw new IncompatibleStoreError("The seal of the store is another copy's now.");
+    const isThere = readSeal(connection) !== undefined;
+    const finish = "UPDATE store_seal SET is_final = 1 WHERE target_store_id = ? AND attempt = ?";
+    const changes = isThere ? connection.prepare(finish).run(targetStoreId, attempt).changes : 0;
+    if (Number(changes) !== 1)
+      throw new IncompatibleStoreError("The seal was taken off the source, or is another copy's now: this one ends.");
   });
 }
 

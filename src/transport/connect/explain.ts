@@ -1,8 +1,9 @@
 /**
- * What is wrong with a JSON message that the stock plugin could not read. The plugin says so in words that may quote
+ * What is wrong with a message, of JSON or in base64, that the stock plugin could not read. The plugin says so in words that may quote
  * the message; callers are told the members. Nothing here is done for a message that can be read.
  */
 import type { DescMessage } from "@bufbuild/protobuf";
+import { base64Decode } from "@bufbuild/protobuf/wire";
 import { ConnectError } from "@connectrpc/connect";
 import { compressedFlag, type UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
@@ -21,7 +22,8 @@ export interface Unread {
 }
 
 /**
- * Returns the refusal that names every fault; undefined where the message is not JSON, or nothing is wrong with it.
+ * Returns the refusal that names every fault; undefined where the message is neither JSON nor in base64, or nothing is
+ * wrong with it.
  */
 export async function explainUnread(
   unread: Unread,
@@ -29,6 +31,8 @@ export async function explainUnread(
   maxBytes: number,
   { rules }: Pick<AdapterOptions, "rules">,
 ): Promise<ServiceError | undefined> {
+  if (!isQueryDecodable(unread.universal))
+    return invalidRequests([{ field: "", rule: "base64", message: "message is not base64" }]);
   const message = await jsonOf(unread, maxBytes);
   if (message === undefined) return undefined;
   try {
@@ -37,6 +41,18 @@ export async function explainUnread(
   } catch (error) {
     if (error instanceof ServiceError) return error;
     throw error;
+  }
+}
+
+/** Whether a message that a GET says to be in base64 is so, as the plugin reads it. */
+function isQueryDecodable({ method, url }: UniversalServerRequest): boolean {
+  const query = new URL(url).searchParams;
+  if (method !== "GET" || query.get("base64") !== "1") return true;
+  try {
+    base64Decode(query.get("message") ?? "");
+    return true;
+  } catch {
+    return false;
   }
 }
 

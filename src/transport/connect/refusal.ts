@@ -75,7 +75,9 @@ export async function answerRefusal(
 async function restate(error: ConnectError, { service, call, explain }: Restating): Promise<ConnectError> {
   if (call.refusal === undefined) {
     const refusal = fromProtocolError(error);
-    call.refusal = (isUnreadable(refusal) ? await explain() : undefined) ?? refusal;
+    // What is not base64 the plugin takes for a defect of its own.
+    const mayBeExplained = isUnreadable(refusal) || refusal.reason === "internal";
+    call.refusal = (mayBeExplained ? await explain() : undefined) ?? refusal;
   }
   const restated = toConnectError(service, call.requestId, call.refusal);
   // A message encoding that is refused names the supported ones in a header of its own.

@@ -3,6 +3,7 @@ import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
+import { formViolations } from "./forms.ts";
 import { normalize } from "./normalize.ts";
 
 /** Normalizes a message and returns what the rules that stand in its protobuf definition say against it. */
@@ -43,7 +44,10 @@ function check(validator: Validator, desc: DescMessage, message: Message): reado
   const result = validator.validate(desc, message);
   if (result.kind === "error") throw result.error;
   const broken = result.kind === "invalid" ? result.violations.slice(0, maxViolations) : [];
-  return unclean.concat(broken.map((violation) => toViolation(violation, message)));
+  const found = unclean.concat(broken.map((violation) => toViolation(violation, message)));
+  if (found.length === 0) return found;
+  const named = new Set(found.map(({ field }) => field));
+  return found.concat(formViolations(desc, message).filter(({ field }) => !named.has(field)));
 }
 
 function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, message: Message): Violation {

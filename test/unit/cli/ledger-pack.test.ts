@@ -187,7 +187,7 @@ describe("pack and pack verify", () => {
   test("what callers wrote cannot deceive a terminal", async () => {
     await serve([() => evidence("access", { digest: "sha256:\u001b[2J\u202e\n proven" })]);
     await makePack("--to", "2026-01-03T00:00:00Z");
-    expect((await verify()).text).toContain("artifact sha256:\\u{1b}[2J\\u{202e}\\u{a} proven");
+    expect((await verify()).text).toContain("artifact sha256:\\u001b[2J\\u202e\\u000a proven");
   });
 
   test("a changed pack, no pack and no file are refused", async () => {

@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { openSecretFiles } from "../../../src/config/secret-files.ts";
 import { filesOf, problemsOf } from "./read.ts";
 
 /** Value of the setting for so many witnesses. */
@@ -265,7 +266,8 @@ describe("files that must stay secret", () => {
   test.each(Object.entries(paths))("%s", (name, path) => {
     for (const mode of [0o600, 0o400, 0o640, 0o440, 0o700])
       expect(problemsOf(settings, undefined, filesWith({ [path]: mode }))).toEqual([]);
-    for (const mode of [0o644, 0o604, 0o660, 0o620, 0o602, 0o666]) {
+    const isOurs = path === "/ledger.key" || path === "/clients.json";
+    for (const mode of isOurs ? [0o644, 0o604, 0o660, 0o620, 0o602, 0o666] : [0o602, 0o666]) {
       const [problem, ...others] = problemsOf(settings, undefined, filesWith({ [path]: mode }));
       expect(problem).toMatch(new RegExp(`^${name}: is a file of mode 0${mode.toString(8)}: `));
       expect(others).toEqual([]);
@@ -273,9 +275,19 @@ describe("files that must stay secret", () => {
   });
 
   test("a nonce key", () => {
-    const files = filesOf({ "/nonce.key": "n".repeat(40) }, { "/nonce.key": 0o644 });
+    const files = filesOf({ "/nonce.key": "n".repeat(40) }, { "/nonce.key": 0o646 });
     const dpop = { SVC_PROOF_OF_POSSESSION: "dpop", SVC_DPOP_NONCE_KEY: "/nonce.key" };
-    expect(problemsOf(dpop, undefined, files)).toEqual([expect.stringMatching(/^SVC_DPOP_NONCE_KEY: .*0644/)]);
+    expect(problemsOf(dpop, undefined, files)).toEqual([expect.stringMatching(/^SVC_DPOP_NONCE_KEY: .*0646/)]);
+  });
+
+  test("what others provide may be readable, with a warning", () => {
+    const files = filesWith({ "/tls.key": 0o644, "/session.key": 0o664 });
+    expect(problemsOf(settings, undefined, files)).toEqual([]);
+    const config = { tlsKey: "/tls.key", sessionKey: "/session.key", ledgerKey: "/ledger.key" };
+    expect(openSecretFiles(config, files).map(({ key, refused }) => [key, refused])).toEqual([
+      ["tlsKey", false],
+      ["sessionKey", false],
+    ]);
   });
 
   test("a certificate is no secret, and a system without permissions is believed", () => {

@@ -83,6 +83,7 @@ async function scopesAreNotJoined(world: World, wire: Wire): Promise<void> {
     const join = (from: number, to: number) => pieces.slice(from, to).join(separator);
     const scopes: [tenant: string, principal: string, key: string][] = [
       [base, "x", join(2, 4)],
+      [base, "w", join(2, 4)],
       [base, join(1, 3), "z"],
     ];
     if (tenantSeparators.includes(separator)) scopes.push([join(0, 2), "y", "z"]);

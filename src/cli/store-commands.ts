@@ -1,0 +1,117 @@
+import { randomFillSync } from "node:crypto";
+import type { Command } from "commander";
+import { systemClock } from "../base/clock.ts";
+import { type StoreLocation, storeLocation } from "../config/parsers.ts";
+import { ValueProblem } from "../config/raw.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import { formatBase64 } from "../ledger/text-forms.ts";
+import type { CopiedStore } from "../stores/copy-store.ts";
+import { sqlitePlace } from "../stores/sqlite/place.ts";
+import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
+import { createOutput, type Output } from "./output.ts";
+import { createProgress } from "./progress.ts";
+import type { Terminal } from "./terminal.ts";
+
+interface CopyCommandOptions extends CommonOptions {
+  readonly from: string;
+  readonly to?: string;
+  readonly abandon?: boolean;
+}
+
+type CopyConfig = ConfigFor<"store_copy">;
+
+const stillSealed =
+  "The database is not served. Where the source is sealed it stays so: run the command again, or take the seal off " +
+  "with --abandon.";
+
+/** `store …`: commands about a store as a whole. */
+export function addStoreCommands(program: Command, terminal: Terminal): void {
+  const store = program.command("store").description("move a store");
+  withCommonOptions(store.command("copy"))
+    .description("seal an embedded store, move it to an empty PostgreSQL database, and verify every log there")
+    .requiredOption("--from <url>", "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key")
+    .option("--to <url>", "postgres://…, made by `migrate`; SVC_STORE_PASSWORD_FILE has its password")
+    .option("--abandon", "take the seal of a copy that was not finished from the source, instead of copying")
+    .action(async (options: CopyCommandOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const config = loadOrReport("store_copy", options, output);
+      if (config === undefined) return;
+      const from = parseOrReport("--from", "sqlite", options.from, output);
+      if (from === undefined) return;
+      if (options.abandon === true) return abandon(from.path, config, output);
+      if (options.to === undefined) return output.fail(["--to: is missing"]);
+      const to = parseOrReport("--to", "postgres", options.to, output);
+      if (to !== undefined) await copy(from, to, config, output, terminal);
+    });
+}
+
+type Located<Kind extends StoreLocation["kind"]> = Extract<StoreLocation, { readonly kind: Kind }>;
+
+/** Reads a URL of that kind; where it is none, reports why. Repeats nothing of it: a URL may carry a password. */
+function parseOrReport<Kind extends StoreLocation["kind"]>(
+  option: string,
+  kind: Kind,
+  url: string,
+  output: Output,
+): Located<Kind> | undefined {
+  try {
+    const location = storeLocation(url);
+    if (location.kind === kind) return location as Located<Kind>;
+    output.fail([`${option}: must be a store of kind ${kind}`]);
+  } catch (error) {
+    if (!(error instanceof ValueProblem)) throw error;
+    output.fail([`${option}: ${error.message}`]);
+  }
+  return undefined;
+}
+
+async function copy(
+  from: Located<"sqlite">,
+  { target }: Located<"postgres">,
+  config: CopyConfig,
+  output: Output,
+  terminal: Terminal,
+): Promise<void> {
+  const { copyStore } = await import("../stores/copy-store.ts");
+  const progress = createProgress(terminal);
+  const copying = copyStore({
+    from: sqlitePlace(from.path, config),
+    to: { target, passwordFile: config.storePasswordFile },
+    clock: systemClock,
+    random: (bytes) => randomFillSync(bytes),
+    onProgress: progress.show,
+  });
+  const result = await copying
+    .catch((error: unknown) => ({ problems: [error instanceof Error ? error.message : String(error)] }))
+    .finally(progress.done);
+  if ("problems" in result) output.fail([...result.problems, stillSealed]);
+  else report(result, output);
+}
+
+function report({ targetStoreId, logs, wasFinished }: CopiedStore, output: Output): void {
+  const described = logs.map(({ tenantId, origin, size, root }) => ({
+    tenant_id: tenantId,
+    origin,
+    tree_size: size,
+    root: formatBase64(root),
+  }));
+  const lines = described.map(
+    (log) => `ok ${log.origin} (tenant ${log.tenant_id}): ${log.tree_size} leaves, root ${log.root}`,
+  );
+  const done = wasFinished
+    ? `the store was copied to ${targetStoreId} by an earlier run`
+    : `copied to the store ${targetStoreId}, which goes on with the logs; the source is sealed for good`;
+  const value = { target_store_id: targetStoreId, was_finished: wasFinished, logs: described };
+  output.succeed(value, [...lines, done].join("\n"));
+}
+
+async function abandon(path: string, config: CopyConfig, output: Output): Promise<void> {
+  const { abandonCopy } = await import("../stores/sqlite/copy-source.ts");
+  let wasSealed: boolean;
+  try {
+    wasSealed = abandonCopy(sqlitePlace(path, config));
+  } catch (error) {
+    return output.fail([error instanceof Error ? error.message : String(error)]);
+  }
+  output.succeed({ was_sealed: wasSealed }, wasSealed ? `the seal is off ${path}` : `${path} was not sealed`);
+}

@@ -1,0 +1,179 @@
+/**
+ * Moves an embedded store to an empty database, where the same logs go on. The source is sealed first; the target is not
+ * served before everything has arrived and every log was audited there. Broken off at any moment, it can be run again.
+ */
+import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
+import type { StoreArchive } from "../ledger/archive.ts";
+import { auditLog } from "../ledger/audit.ts";
+import { rotationProblem } from "../ledger/rotation-audit.ts";
+import type { LogState } from "../ledger/store.ts";
+import { sameHash } from "../ledger/tree.ts";
+import { type CopiedTable, sharedTables, tenantTables } from "./copied-tables.ts";
+import { readKeyFile } from "./key-file.ts";
+import { PostgresArchive } from "./postgres/archive.ts";
+import type { PostgresConnection } from "./postgres/client-options.ts";
+import { PostgresCopyTarget } from "./postgres/copy-target.ts";
+import { type CopiedRow, SqliteCopySource } from "./sqlite/copy-source.ts";
+import type { StorePlace } from "./sqlite/place.ts";
+
+export interface CopyOptions {
+  readonly from: StorePlace;
+  readonly to: PostgresConnection;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Told what is done at the moment, for whoever watches. */
+  readonly onProgress?: (text: string) => void;
+}
+
+/** What was copied. */
+export interface CopiedStore {
+  readonly targetStoreId: string;
+  /** As they were when the source was sealed, by tenant; empty where the copy was finished by an earlier run. */
+  readonly logs: readonly LogState[];
+  readonly wasFinished: boolean;
+}
+
+/** Why nothing was copied, or what was copied must not be used; for the operator. */
+export interface CopyProblems {
+  readonly problems: readonly string[];
+}
+
+/** What is in memory at a time: so many rows, or so many bytes where that is less. */
+const maxBatchRows = 512;
+const maxBatchBytes = 4 * 1024 * 1024;
+
+/**
+ * Copies. The source is sealed only once it was found sound. When this rejects, or resolves with problems, the target is
+ * not served. Rejects with `IncompatibleStoreError` where one of the two is not what it must be, with an error of a
+ * driver or the file system where one cannot be used.
+ */
+export async function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+  const { from, to, clock, random, onProgress = () => {} } = options;
+  const source = new SqliteCopySource(from, clock.now());
+  const target = await PostgresCopyTarget.open({ ...to, clock, random });
+  try {
+    const targetStoreId = await target.storeId();
+    if (source.isCopiedTo(targetStoreId) && (await target.isWhole()))
+      return { targetStoreId, logs: [], wasFinished: true };
+    await target.requireEmpty();
+    const before = [...keyProblems(from.keyPath, source), ...(await sourceProblems(source, onProgress))];
+    if (before.length > 0) return { problems: before };
+
+    const owner = { targetStoreId, attempt: target.attempt };
+    source.seal(owner);
+    await target.begin();
+    await copyRows(source, target, onProgress);
+    const after = [...(await anchorProblems(source)), ...(await targetProblems(source, target, options))];
+    if (after.length > 0) return { problems: after };
+
+    // In this order: a seal that is not final says that the target was never served.
+    source.finish(owner);
+    await target.finish();
+    return { targetStoreId, logs: source.heads(), wasFinished: false };
+  } finally {
+    source.close();
+    await target.close();
+  }
+}
+
+/** The database will be served with the key of the settings, which must be the one that signs. */
+function keyProblems(keyPath: string, source: SqliteCopySource): readonly string[] {
+  const newest = source.newestKey();
+  if (newest === undefined) return [];
+  const [current] = readKeyFile(keyPath) ?? [];
+  if (current === undefined) return [`${keyPath} is missing: it has the key that signs the logs`];
+  return sameHash(current.publicKey, newest) ? [] : [`${keyPath} is not the key that signs the logs of the source`];
+}
+
+async function sourceProblems(source: SqliteCopySource, onProgress: (text: string) => void): Promise<string[]> {
+  const archive = source.archive();
+  try {
+    const problems = (await archive.anchorProblems()).map(({ message }) => message);
+    for (const head of await archive.logs())
+      problems.push(...(await auditProblems(archive, head, (leaves) => onProgress(`auditing the source: ${leaves}`))));
+    return problems.map((problem) => `source: ${problem}`);
+  } finally {
+    await archive.close();
+  }
+}
+
+/** What the sealed source is against its anchor. */
+async function anchorProblems(source: SqliteCopySource): Promise<string[]> {
+  const archive = source.archive();
+  try {
+    return (await archive.anchorProblems()).map(({ message }) => `source: ${message}`);
+  } finally {
+    await archive.close();
+  }
+}
+
+async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (text: string) => void) {
+  const audit = await auditLog(archive.log(head), (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`));
+  const problem = audit.problem ?? rotationProblem(audit.rotations, await archive.signingKeys());
+  return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
+}
+
+async function copyRows(
+  source: SqliteCopySource,
+  target: PostgresCopyTarget,
+  onProgress: (text: string) => void,
+): Promise<void> {
+  for (const table of sharedTables) await copyTable(table, source.rows(table), target);
+  for (const head of source.heads()) await target.nameLog(head);
+  for (const tenantId of source.tenants()) {
+    for (const table of tenantTables) {
+      onProgress(`copying ${table.name} of tenant ${tenantId}`);
+      await copyTable(table, source.rows(table, tenantId), target);
+    }
+  }
+}
+
+async function copyTable(table: CopiedTable, rows: Iterable<CopiedRow>, target: PostgresCopyTarget): Promise<void> {
+  let batch: CopiedRow[] = [];
+  let sizeBytes = 0;
+  for (const row of rows) {
+    batch.push(row);
+    sizeBytes += row.reduce<number>((sum, value) => sum + sizeOf(value), 0);
+    if (batch.length < maxBatchRows && sizeBytes < maxBatchBytes) continue;
+    await target.write(table, batch);
+    batch = [];
+    sizeBytes = 0;
+  }
+  if (batch.length > 0) await target.write(table, batch);
+}
+
+function sizeOf(value: CopiedRow[number]): number {
+  return value === null || typeof value === "number" ? 8 : value.length;
+}
+
+/** Everything in which the target is not what the sealed source is. */
+async function targetProblems(
+  source: SqliteCopySource,
+  target: PostgresCopyTarget,
+  { to, clock, onProgress = () => {} }: CopyOptions,
+): Promise<string[]> {
+  const problems: string[] = [];
+  for (const table of [...sharedTables, ...tenantTables]) {
+    const [expected, arrived] = [source.count(table), await target.count(table)];
+    if (expected !== arrived) problems.push(`target: ${table.name} has ${arrived} rows of ${expected}`);
+  }
+  const archive = await PostgresArchive.open({ ...to, anchorPath: undefined, clock });
+  try {
+    const heads = new Map((await archive.logs()).map((head) => [head.tenantId, head]));
+    for (const head of source.heads()) {
+      const there = heads.get(head.tenantId);
+      if (there === undefined || !isSame(there, head)) problems.push(`target: ${head.origin} is not what it was`);
+      const show = (text: string) => onProgress(`auditing the target: ${text}`);
+      const found = there === undefined ? [] : await auditProblems(archive, there, show);
+      problems.push(...found.map((problem) => `target: ${problem}`));
+    }
+    return problems;
+  } finally {
+    await archive.close();
+  }
+}
+
+function isSame(one: LogState, other: LogState): boolean {
+  return one.origin === other.origin && one.size === other.size && sameHash(one.root, other.root);
+}

@@ -1,0 +1,184 @@
+/** What the loss of a primary costs that has a synchronous standby: real servers, real streaming replication. */
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Appended, Ledger } from "../../src/ledger/ports.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { type MovingAddress, movingAddress } from "../harness/moving-address.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { startStandby } from "../harness/postgres-standby.ts";
+import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { expectOneHistory, startWriter, type Writer } from "./ledger-writers.ts";
+
+const clock = manualClock();
+const tenants = ["alice", "bob", "carol", "dave", "erin"].map(tenant);
+const [alice] = tenants as [(typeof tenants)[number]];
+const refused = { status: "rejected", reason: { reason: "store_unavailable" } };
+/** What each writer adds before something happens, and again after it. */
+const records = 12;
+/** Appends of each writer that end, one way or the other, while it lasts. */
+const appends = 4;
+const patience = { timeout: 15_000, interval: 20 };
+
+let primary: PostgresServer;
+let standby: PostgresServer;
+/** Where the standby finds the primary. */
+let link: MovingAddress;
+/** Where the replicas find the database. */
+let address: MovingAddress;
+let place: PostgresPlace;
+let ledgers: Ledger[];
+let writers: Writer[];
+
+beforeEach(async () => {
+  ledgers = [];
+  writers = [];
+  primary = await startPostgres({ settings: { wal_keep_size: "128MB" } });
+  place = await postgresPlace(primary);
+  link = await movingAddress(primary.port);
+  address = await movingAddress(primary.port);
+  standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
+  await primary.query("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+  await primary.query("SELECT pg_reload_conf()");
+  await vi.waitFor(
+    async () =>
+      expect(await primary.query("SELECT sync_state FROM pg_stat_replication")).toEqual([{ sync_state: "sync" }]),
+    patience,
+  );
+}, 60_000);
+
+afterEach(async () => {
+  await Promise.allSettled(writers.map((writer) => writer.stop()));
+  await Promise.allSettled(ledgers.map((ledger) => ledger.close()));
+  await Promise.all([address.close(), link.close(), place.remove(), standby.stop(), primary.stop()]);
+}, 60_000);
+
+/** Opens a replica that finds the database at a port of loopback. */
+async function openReplica(name: string, port: number, timeoutMs = 500): Promise<Ledger> {
+  const ledger = await place.open({
+    clock,
+    random: seededRandom(name),
+    timeoutMs,
+    target: { ...place.target, port },
+  });
+  ledgers.push(ledger);
+  return ledger;
+}
+
+async function startFourWriters(): Promise<void> {
+  for (const name of ["first", "second", "third", "fourth"]) {
+    const ledger = await openReplica(name, address.port);
+    const makeRecord = recordMaker(clock, seededRandom(`records of ${name}`));
+    writers.push(startWriter({ name, ledger, tenants, makeRecord }));
+  }
+}
+
+/** Waits until each writer was told of so many more appends, of those that are counted. */
+async function everyWriter(countOf: (writer: Writer) => number, more: number): Promise<void> {
+  const before = writers.map(countOf);
+  await vi.waitFor(() => {
+    for (const [at, writer] of writers.entries())
+      expect(countOf(writer)).toBeGreaterThanOrEqual((before[at] as number) + more);
+  }, patience);
+}
+
+/** Waits until so many commits at least wait for the standby. */
+async function waitForCommits(count: number): Promise<void> {
+  const waiting = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+  await vi.waitFor(async () => expect((await primary.query(waiting)).length).toBeGreaterThanOrEqual(count), patience);
+}
+
+const acknowledgedBy = ({ acknowledged }: Writer) => acknowledged.length;
+const answersTo = ({ acknowledged, refusals }: Writer) => acknowledged.length + refusals;
+
+/** The address moves first: what it leads to is still a standby, which serves nobody. */
+async function failOver(): Promise<void> {
+  address.moveTo(standby.port);
+  await everyWriter(({ refusals }) => refusals, appends);
+  expect(await standby.query("SELECT pg_promote()")).toEqual([{ pg_promote: true }]);
+  await everyWriter(acknowledgedBy, records);
+}
+
+/** Resolves with all that they were told of. */
+async function stopWriters(): Promise<readonly Appended[]> {
+  await Promise.all(writers.map((writer) => writer.stop()));
+  return writers.flatMap(({ acknowledged }) => acknowledged);
+}
+
+/** On the server that the address leads to. */
+async function expectNothingLost(acknowledged: readonly Appended[]): Promise<void> {
+  const target = { ...place.target, port: address.port };
+  const archive = await PostgresArchive.open({ target, anchorPath: undefined, clock });
+  try {
+    await expectOneHistory(archive, acknowledged, place.verifier);
+  } finally {
+    await archive.close();
+  }
+}
+
+async function settled(work: Promise<unknown>): Promise<PromiseSettledResult<unknown> | undefined> {
+  return (await Promise.allSettled([work]))[0];
+}
+
+test("a primary that is killed under four writers takes nothing with it that was acknowledged", {
+  timeout: 60_000,
+}, async () => {
+  await startFourWriters();
+  await everyWriter(acknowledgedBy, records);
+  // Commits are under way, on the primary's disk, that the standby will never have.
+  link.hold();
+  await waitForCommits(3);
+  await primary.kill();
+  link.moveTo(undefined);
+  await failOver();
+  await expectNothingLost(await stopWriters());
+});
+
+test("a primary that is cut off from its standby acknowledges nothing more, though it goes on running", {
+  timeout: 60_000,
+}, async () => {
+  const straggler = await openReplica("straggler", primary.port);
+  const makeRecord = recordMaker(clock, seededRandom("records of the straggler"));
+  const first = await straggler.append(makeRecord(alice));
+  await startFourWriters();
+  await everyWriter(acknowledgedBy, records);
+  link.moveTo(undefined);
+  await everyWriter(answersTo, appends);
+  await failOver();
+  await expectNothingLost([first, ...(await stopWriters())]);
+  // Nor is one told anything that still reaches the old primary.
+  expect(await settled(straggler.append(makeRecord(alice)))).toMatchObject(refused);
+  expect(await settled(straggler.check())).toMatchObject(refused);
+});
+
+test("a standby that hangs holds every acknowledgement back; when it goes on, so do they", {
+  timeout: 60_000,
+}, async () => {
+  const ledger = await openReplica("first", address.port);
+  const patient = await openReplica("patient", address.port, 20_000);
+  const makeRecord = recordMaker(clock, seededRandom("records"));
+  const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
+  const doubtful = makeRecord(alice, { idempotency });
+  const acknowledged = [await ledger.append(makeRecord(alice))];
+  const [receiver] = await standby.query("SELECT pid FROM pg_stat_wal_receiver");
+  const pid = receiver?.pid as number;
+  process.kill(pid, "SIGSTOP");
+  try {
+    expect(await settled(ledger.append(doubtful))).toMatchObject(refused);
+    expect(await settled(ledger.append(doubtful))).toMatchObject(refused);
+    expect(await settled(ledger.check())).toMatchObject(refused);
+    const waiting = settled(patient.append(makeRecord(alice)));
+    await waitForCommits(1);
+    await primary.query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    expect(await waiting).toMatchObject(refused);
+  } finally {
+    process.kill(pid, "SIGCONT");
+  }
+  await ledger.check();
+  acknowledged.push(await ledger.append(doubtful), await patient.append(makeRecord(alice)));
+  await primary.kill();
+  address.moveTo(standby.port);
+  await standby.query("SELECT pg_promote()");
+  acknowledged.push(await ledger.append(makeRecord(alice)), await patient.append(makeRecord(alice)));
+  expect(acknowledged.map(({ leafIndex }) => leafIndex)).toEqual([1, 2, 4, 5, 6]);
+  await expectNothingLost(acknowledged);
+});

@@ -1,0 +1,107 @@
+/** Connections to a database whose certificate is verified: who it must be, and who must vouch for it. */
+import { chmodSync, chownSync, copyFileSync, lstatSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+
+let folder: string;
+let ours: CertificateAuthority;
+let theirs: CertificateAuthority;
+let client: IssuedCertificate;
+let server: PostgresServer;
+let place: PostgresPlace;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "postgres-tls-"));
+  [ours, theirs] = await Promise.all([createAuthority(folder, "ours"), createAuthority(folder, "theirs")]);
+  client = await ours.issue("client", "/CN=guarded");
+  server = await startPostgres({
+    hba: ["hostssl all guarded 127.0.0.1/32 cert", "host all guarded 127.0.0.1/32 reject"],
+  });
+  await turnOnTls(await ours.issue("database", "/CN=database", "DNS:localhost"));
+  place = await postgresPlace(server);
+  await place.query("CREATE ROLE guarded SUPERUSER LOGIN");
+}, 60_000);
+afterAll(async () => {
+  await place.remove();
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+/** The server reads its certificate from its data directory, and takes no key that others may read. */
+async function turnOnTls({ certFile, keyFile }: IssuedCertificate): Promise<void> {
+  const { uid, gid } = lstatSync(server.dataDirectory);
+  const files = { "server.crt": certFile, "server.key": keyFile, "clients.crt": ours.certFile };
+  for (const [name, from] of Object.entries(files)) {
+    const path = join(server.dataDirectory, name);
+    copyFileSync(from, path);
+    chmodSync(path, 0o600);
+    chownSync(path, uid, gid);
+  }
+  await server.query("ALTER SYSTEM SET ssl_ca_file = 'clients.crt'");
+  await server.query("ALTER SYSTEM SET ssl = on");
+  await server.query("SELECT pg_reload_conf()");
+  await vi.waitFor(async () => expect(await server.query("SHOW ssl")).toEqual([{ ssl: "on" }]));
+}
+
+interface Way {
+  /** Default `localhost`, which is the name in the server's certificate. */
+  readonly host?: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** Opens a ledger by a URL, as an operator writes it. */
+function openBy({ host = "localhost", parameters }: Way) {
+  const search = new URLSearchParams(parameters);
+  const target = targetOf(`postgres://guarded@${host}:${server.port}/${place.target.database}?${search}`);
+  return place.open({ clock, random, target });
+}
+
+/** What a client that verifies and is let in has. */
+const trusted = () => ({ sslmode: "verify-full", sslrootcert: ours.certFile, ...shown() });
+const shown = () => ({ sslcert: client.certFile, sslkey: client.keyFile });
+
+test("a database that is who it must be is used, and nothing goes to it in the clear", async () => {
+  const ledger = await openBy({ parameters: trusted() });
+  try {
+    const { recordId } = await ledger.append(makeRecord(alice));
+    expect(await ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
+    const connections = await server.query(
+      "SELECT DISTINCT ssl, version FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'guarded'",
+    );
+    expect(connections).toEqual([{ ssl: true, version: "TLSv1.3" }]);
+  } finally {
+    await ledger.close();
+  }
+});
+
+test.each<readonly [what: string, way: () => Way, message: RegExp]>([
+  [
+    "another authority vouches for",
+    () => ({ parameters: { ...trusted(), sslrootcert: theirs.certFile } }),
+    /unable to verify|self-signed|signature/,
+  ],
+  [
+    "only unknown authorities vouch for",
+    () => ({ parameters: { sslmode: "verify-full", ...shown() } }),
+    /unable to verify|self-signed/,
+  ],
+  ["has another name", () => ({ host: "127.0.0.1", parameters: trusted() }), /does not match certificate's altnames/],
+  [
+    "asks for a certificate that is not shown",
+    () => ({ parameters: { sslmode: "verify-full", sslrootcert: ours.certFile } }),
+    /valid client certificate/,
+  ],
+  ["takes no plaintext", () => ({ parameters: { sslmode: "disable" } }), /pg_hba.conf rejects connection/],
+])("a database that %s is not used", async (_what, way, message) => {
+  await expect(openBy(way())).rejects.toThrow(message);
+});

@@ -1,0 +1,429 @@
+/** Moving an embedded store to PostgreSQL: the same logs go on there, and nowhere else. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { auditLog } from "../../src/ledger/audit.ts";
+import { signingKeyOf } from "../../src/ledger/note-keys.ts";
+import type { Appended, Idempotency, Ledger, NewRecord, Receipt } from "../../src/ledger/ports.ts";
+import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
+import { requestDigest } from "../../src/ledger/record.ts";
+import { type CopiedTable, sharedTables } from "../../src/stores/copied-tables.ts";
+import { copyStore } from "../../src/stores/copy-store.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { PostgresCopyTarget } from "../../src/stores/postgres/copy-target.ts";
+import { PostgresKeeper } from "../../src/stores/postgres/keeper.ts";
+import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/copy-source.ts";
+import { SqliteKeeper } from "../../src/stores/sqlite/keeper.ts";
+import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
+import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
+import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const machine = { clock, random };
+const [alice, bob, carol] = [tenant("alice"), tenant("bob"), tenant("carol")];
+const originPrefix = "ledger.example/logs";
+let server: PostgresServer;
+let source: SqlitePlace;
+let target: PostgresPlace;
+
+beforeAll(async () => {
+  server = await startPostgres();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  source = sqlitePlace();
+  target = await postgresPlace(server);
+});
+afterEach(async () => {
+  await source.remove();
+  await target.remove();
+});
+
+const copy = (onProgress: (text: string) => void = () => {}) =>
+  copyStore({ from: source.store, to: { target: target.target }, ...machine, onProgress });
+
+/** Opens the copy as a gateway does, with the same key. */
+const openTarget = () => target.openStores({ ...machine, keyPath: source.store.keyPath });
+
+const idempotencyOf = (record: NewRecord): Idempotency => ({
+  scope: "a5".repeat(32),
+  payloadDigest: requestDigest(record.request),
+  answer: { said: "before" },
+});
+
+interface Filled {
+  readonly retried: NewRecord;
+  readonly answered: Appended;
+  readonly erased: NewRecord;
+  readonly held: NewRecord;
+}
+
+/** A store with a history: three tenants, one of them with more than a tile; a rotation, an erasure, a hold. */
+async function fill(): Promise<Filled> {
+  const { ledger, shared } = await openSqliteStores({ ...source.store, originPrefix, ...machine });
+  const records = Array.from({ length: 300 }, () => makeRecord(alice));
+  await Promise.all(records.map((record) => ledger.append(record)));
+  await ledger.append(makeRecord(carol));
+  const plain = makeRecord(bob);
+  const retried = { ...plain, idempotency: idempotencyOf(plain) };
+  const answered = await ledger.append(retried);
+  await ledger.keepPolicyRevision("sha256:0123", "permit (principal, action, resource);");
+  await shared.firstUse({ tenantId: alice, proof: "kept" }, clock.now() + 60_000);
+  await ledger.close();
+  const now = clock.now();
+  source.query(`INSERT INTO proof_uses VALUES ('alice', 'gone', ${now})`);
+  source.query(`INSERT INTO attempts VALUES ('', 'address', 3, ${now + 1}), ('', 'gone', 3, ${now})`);
+  const [erased, held] = records as [NewRecord, NewRecord];
+  const keeper = new SqliteKeeper({ ...source.store, ...machine, pause: async () => {} });
+  await keeper.erase(alice, [erased.recordId], { reason: "request 7" });
+  await keeper.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
+  await keeper.close();
+  const [old] = readKeyFile(source.store.keyPath) ?? [];
+  if (old === undefined) throw new Error("no key");
+  replaceKeyFile(source.store.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
+  await (await source.open(machine)).close();
+  return { retried, answered, erased, held };
+}
+
+async function fillLittle(): Promise<void> {
+  const ledger = await source.open(machine);
+  for (const one of [alice, bob]) await ledger.append(makeRecord(one));
+  await ledger.close();
+}
+
+// SQLite's rows have no prototype.
+const heads = (): Record<string, unknown>[] =>
+  source
+    .query("SELECT tenant_id, origin, size, hex(root) AS root FROM log_heads ORDER BY tenant_id")
+    .map((row) => ({ ...row }));
+const copiedHeads = () =>
+  target.query(
+    "SELECT tenant_id, origin, size::int AS size, upper(encode(root, 'hex')) AS root FROM log_heads ORDER BY tenant_id",
+  );
+
+const tables = [
+  "entries",
+  "openings",
+  "tiles",
+  "kept_answers",
+  "erasures",
+  "legal_holds",
+  "search_keys",
+  "search_terms",
+  "cosignatures",
+  "policy_revisions",
+  "signing_keys",
+];
+
+describe("a copy", () => {
+  test("has all that the source had, in logs that go on", async () => {
+    const { retried, answered, erased, held } = await fill();
+    const before = heads();
+    expect(await copy()).toMatchObject({
+      wasFinished: false,
+      logs: before.map(({ tenant_id, origin, size }) => ({ tenantId: tenant_id, origin, size })),
+    });
+    expect(await copiedHeads()).toEqual(before);
+    for (const table of tables) {
+      const sql = `SELECT count(*) AS count FROM ${table}`;
+      expect([table, Number((await target.query(sql))[0]?.count)]).toEqual([table, source.query(sql)[0]?.count]);
+    }
+
+    const { ledger, shared } = await openTarget();
+    try {
+      expect(await ledger.find(alice, erased.recordId)).toBe("erased");
+      expect(await ledger.find(alice, held.recordId)).toMatchObject({ record_id: held.recordId });
+      // A retry of a call from before the move gets the same answer, receipt included.
+      const again = await ledger.append({ ...makeRecord(bob), ...pick(retried) });
+      expect(again).toMatchObject({ recordId: answered.recordId, leafIndex: answered.leafIndex, log: answered.log });
+      // New records continue the same log.
+      const next = await ledger.append(makeRecord(bob));
+      expect([next.log, next.leafIndex]).toEqual([answered.log, before[1]?.size]);
+      expect(await shared.firstUse({ tenantId: alice, proof: "kept" }, clock.now() + 60_000)).toBe(false);
+      expect(await target.query("SELECT proof FROM proof_uses")).toHaveLength(1);
+      expect(await target.query("SELECT tenant_id, counter, taken FROM attempts")).toEqual([
+        { tenant_id: "", counter: "address", taken: 3 },
+      ]);
+    } finally {
+      await ledger.close();
+    }
+    const keeper = await PostgresKeeper.open({ target: target.target, anchorPath: undefined, ...machine });
+    expect(await keeper.erase(alice, [held.recordId], { reason: undefined })).toMatchObject({
+      refused: [{ recordId: held.recordId, why: "held" }],
+    });
+    await keeper.close();
+    const archive = await PostgresArchive.open({ target: target.target, anchorPath: undefined, clock });
+    for (const head of await archive.logs()) expect((await auditLog(archive.log(head))).problem).toBeUndefined();
+    const terms = [{ field: "record_id", value: held.recordId }] as const;
+    expect(await archive.search({ tenantId: alice, terms, limit: 10 })).toMatchObject({
+      found: [{ recordId: held.recordId, leafIndex: 2 }],
+    });
+    await archive.close();
+  });
+
+  test("leaves receipts as good as they were", async () => {
+    const ledger = await source.open(machine);
+    const { receipt, log } = await ledger.append(makeRecord(alice));
+    await ledger.close();
+    const key = await source.verifier(log);
+    await copy();
+    expect(() => verifyReceipt(givenOf(receipt), key)).not.toThrow();
+    const there = await openTarget();
+    const next = await there.ledger.append(makeRecord(alice));
+    expect(() => verifyReceipt(givenOf(next.receipt), key)).not.toThrow();
+    await there.ledger.close();
+  });
+
+  test("of a store without logs is one", async () => {
+    await (await source.open(machine)).close();
+    expect(await copy()).toMatchObject({ logs: [], wasFinished: false });
+    await (await openTarget()).ledger.close();
+  });
+
+  test("that is asked for again says that it was done", async () => {
+    await fillLittle();
+    await copy();
+    expect(await copy()).toMatchObject({ wasFinished: true });
+  });
+});
+
+describe("the source", () => {
+  test("is not written to any more, by a service that was running or by one that starts", async () => {
+    await fillLittle();
+    const running: Ledger = await source.open(machine);
+    const acknowledged: string[] = [];
+    const writing = (async () => {
+      for (;;) acknowledged.push((await running.append(makeRecord(alice))).recordId);
+    })().catch((error: unknown) => error);
+    await vi.waitUntil(() => acknowledged.length > 0);
+    expect(await copy()).toMatchObject({ wasFinished: false });
+    expect(await writing).toMatchObject({ reason: "store_unavailable" });
+    const copied = await target.query("SELECT record_id FROM entries");
+    expect(copied.map(({ record_id }) => record_id)).toEqual(expect.arrayContaining(acknowledged));
+    expect(await copiedHeads()).toEqual(heads());
+
+    await expect(running.append(makeRecord(carol))).rejects.toMatchObject({ reason: "store_unavailable" });
+    await expect(running.check()).rejects.toMatchObject({ reason: "store_unavailable" });
+    await running.close();
+    await expect(source.open(machine)).rejects.toThrow(/is sealed: it was copied/);
+    expect(() => migrateSqlite({ path: source.path, random, busyTimeoutMs: 1_000 })).toThrow("is sealed");
+    expect(() => new SqliteKeeper({ ...source.store, ...machine, pause: async () => {} })).toThrow("is sealed");
+    expect(await copiedHeads()).toEqual(heads());
+    await source.verify();
+  });
+
+  test("that is damaged is refused before it is sealed; the first bad index is named", async () => {
+    await fillLittle();
+    const [, row] = await source.rows("alice");
+    await source.damage("alice", row?.recordId ?? "");
+    expect(await copy()).toEqual({ problems: [expect.stringMatching(/^source: .*leaf 1 does not open its record/)] });
+    await (await source.open(machine)).close();
+    expect(await copiedHeads()).toEqual([]);
+  });
+
+  test("that is not what its anchor says is refused", async () => {
+    await fillLittle();
+    source.query("UPDATE store SET store_id = 'another'");
+    expect(await copy()).toEqual({ problems: [expect.stringContaining("the anchor of another store")] });
+  });
+
+  test("whose key is not the one of the settings is refused", async () => {
+    await fillLittle();
+    replaceKeyFile(source.store.keyPath, [signingKeyOf(random(new Uint8Array(32)))]);
+    expect(await copy()).toEqual({ problems: [expect.stringContaining("is not the key that signs")] });
+  });
+
+  test("is refused beside its anchor as the older copy that somebody puts back, too", async () => {
+    await fillLittle();
+    await copy();
+    // A file from before the seal, which agrees with the anchor.
+    const triggers = source.query("SELECT name FROM sqlite_schema WHERE type = 'trigger'");
+    expect(triggers.length).toBeGreaterThan(0);
+    for (const { name } of triggers) source.query(`DROP TRIGGER ${name}`);
+    source.query("DROP TABLE store_seal");
+    await expect(source.open(machine)).rejects.toThrow("sealed");
+  });
+});
+
+const openingOfMallory =
+  "INSERT INTO openings VALUES ('mallory', 'x', decode(repeat('00', 32), 'hex')) ON CONFLICT DO NOTHING;";
+
+const flippedTile = "NEW.hashes := set_byte(NEW.hashes, 0, 255 - get_byte(NEW.hashes, 0));";
+
+describe("the target", () => {
+  test("that a gateway has started on is refused, and the source goes on", async () => {
+    await fillLittle();
+    await (await target.open(machine)).close();
+    await expect(copy()).rejects.toThrow(/is not empty: it has signing_keys/);
+    await (await source.open(machine)).close();
+  });
+
+  test("that was not migrated is refused", async () => {
+    await fillLittle();
+    await target.query("DELETE FROM schema_migrations");
+    await expect(copy()).rejects.toThrow("run `migrate`");
+  });
+
+  test.each([
+    ["has more than was copied", "log_heads", openingOfMallory, /^target: openings has \d+ rows of \d+$/],
+    ["has another record", "entries", "NEW.sealed := 'x';", /^target: .*leaf 0 does not open its record$/],
+    ["has another head", "log_heads", "NEW.size := NEW.size + 1;", /^target: .* is not what it was$/],
+    ["has a tile that is not the leaves'", "tiles", flippedTile, /^target: .*tile/],
+    ["lost rows", "kept_answers", "RETURN NULL;", /^target: kept_answers has 0 rows of 1$/],
+  ])("that %s is not served", async (_, table, change, problem) => {
+    await fill();
+    await target.query(`CREATE FUNCTION change() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN ${change} RETURN NEW; END $$`);
+    await target.query(`CREATE TRIGGER change BEFORE INSERT ON ${table} FOR EACH ROW EXECUTE FUNCTION change()`);
+    expect(await copy()).toEqual({ problems: expect.arrayContaining([expect.stringMatching(problem)]) });
+    await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
+  });
+});
+
+describe("a copy that was broken off", () => {
+  const breakOff = () =>
+    copy((text) => {
+      if (text.startsWith("copying entries of tenant bob")) throw new Error("pulled the plug");
+    });
+
+  test("is served by nobody, and the next one completes it", async () => {
+    await fill();
+    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
+    await expect(PostgresKeeper.open({ target: target.target, anchorPath: undefined, ...machine })).rejects.toThrow(
+      "finish it with `store copy`",
+    );
+    await expect(source.open(machine)).rejects.toThrow(/is sealed: a copy to another store is under way/);
+    expect(await copy()).toMatchObject({ wasFinished: false });
+    expect(await copiedHeads()).toEqual(heads());
+    await (await openTarget()).ledger.close();
+  });
+
+  test("can be given up: the source goes on, and can be copied again", async () => {
+    await fillLittle();
+    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    expect(abandonCopy(source.store)).toBe(true);
+    expect(abandonCopy(source.store)).toBe(false);
+    await fillLittle();
+    expect(await copy()).toMatchObject({ wasFinished: false });
+    expect(await copiedHeads()).toEqual(heads());
+    expect(() => abandonCopy(source.store)).toThrow(/is sealed: it was copied/);
+  });
+
+  test("while another one was given up cannot finish", async () => {
+    await fillLittle();
+    const result = copy((text) => {
+      if (text.startsWith("copying log_heads of tenant bob")) abandonCopy(source.store);
+    });
+    await expect(result).rejects.toThrow("The seal was taken off the source");
+    await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
+    await (await source.open(machine)).close();
+  });
+
+  test("ends when another to the same database begins", async () => {
+    await fillLittle();
+    const open = () => PostgresCopyTarget.open({ target: target.target, clock, random });
+    const [first, second] = [await open(), await open()];
+    const revisions = sharedTables[0] as CopiedTable;
+    await first.begin();
+    await first.write(revisions, [["sha256:1", "first"]]);
+    await second.begin();
+    await expect(first.write(revisions, [["sha256:2", "first"]])).rejects.toThrow("Another copy");
+    await expect(first.finish()).rejects.toThrow("Another copy");
+    await second.write(revisions, [["sha256:3", "second"]]);
+    expect(await target.query("SELECT content FROM policy_revisions")).toEqual([{ content: "second" }]);
+    await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
+    await Promise.all([first.close(), second.close()]);
+
+    const owner = (attempt: string) => ({ targetStoreId: "same", attempt });
+    const [one, other] = [new SqliteCopySource(source.store, 0), new SqliteCopySource(source.store, 0)];
+    one.seal(owner("one"));
+    abandonCopy(source.store);
+    other.seal(owner("other"));
+    expect(() => one.finish(owner("one"))).toThrow("is another copy's now");
+    other.finish(owner("other"));
+    one.close();
+    other.close();
+  });
+
+  test("to another database may be sent elsewhere, but not after it was finished", async () => {
+    await fillLittle();
+    await expect(breakOff()).rejects.toThrow("pulled the plug");
+    const other = await postgresPlace(server);
+    const elsewhere = () => copyStore({ from: source.store, to: { target: other.target }, ...machine });
+    expect(await elsewhere()).toMatchObject({ wasFinished: false });
+    await expect(copy()).rejects.toThrow(/is sealed: it was copied to the store/);
+    await other.remove();
+  });
+});
+
+describe("the command", () => {
+  beforeEach(() => {
+    for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+    vi.stubEnv("SVC_LEDGER_KEY", source.store.keyPath);
+  });
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  async function run(...options: readonly string[]) {
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["store", "copy", ...options], terminal);
+    return written;
+  }
+  const urls = () => ["--from", `sqlite:${source.path}`, "--to", target.url];
+
+  test("copies, and says what", async () => {
+    await fillLittle();
+    const [alices] = heads();
+    const first = await run(...urls());
+    expect(first).toMatchObject({ code: 0, err: "" });
+    expect(first.out).toContain(`ok ${alices?.origin} (tenant alice): 2 leaves, root `);
+    const again = await run(...urls(), "--json");
+    expect(JSON.parse(again.out)).toMatchObject({ ok: true, was_finished: true });
+    expect(await run("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("is sealed: it was copied"),
+    });
+  });
+
+  test("fails where nothing was copied", async () => {
+    await fillLittle();
+    await source.damage("bob", (await source.rows("bob"))[0]?.recordId ?? "");
+    const refused = await run(...urls(), "--json");
+    expect(refused.code).toBe(1);
+    expect(JSON.parse(refused.out).problems).toContainEqual(expect.stringContaining("leaf 0 does not open"));
+    expect(await run("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
+      code: 0,
+      out: `${source.path} was not sealed\n`,
+    });
+  });
+
+  test.each([
+    [["--from", "sqlite:/nowhere/platform.db", "--to", "postgres://u:secret@127.0.0.1:1/d"], "is missing"],
+    [["--from", "postgres://u@127.0.0.1/d", "--to", "postgres://u@127.0.0.1/d"], "--from: must be a store of kind"],
+    [["--from", "sqlite:x", "--to", "postgres://u:secret@example.com/d"], "--to: must have sslmode=verify-full"],
+    [["--from", "sqlite:x"], "--to: is missing"],
+    [["--to", "postgres://u@127.0.0.1/d"], "required option '--from"],
+  ])("%j fails", async (options, problem) => {
+    const { code, err } = await run(...options);
+    expect(code).toBe(1);
+    expect(err).toContain(problem);
+    expect(err).not.toContain("secret");
+  });
+});
+
+function givenOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, ...others }: Receipt): GivenReceipt {
+  const position = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
+  return { ...position, leaf_hash: leafHash, ...others };
+}
+
+function pick({ recordId, request, idempotency }: NewRecord) {
+  return { recordId, request, ...(idempotency !== undefined && { idempotency }) };
+}

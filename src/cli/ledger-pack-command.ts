@@ -3,10 +3,14 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import { systemClock } from "../base/clock.ts";
+import type { TenantId } from "../base/ids.ts";
+import type { StoreArchive } from "../ledger/archive.ts";
 import { packLines } from "../ledger/pack/build.ts";
+import type { PackSource } from "../ledger/pack/found.ts";
 import { PackError } from "../ledger/pack/problem.ts";
 import type { PackSelection } from "../ledger/pack/selection.ts";
 import type { LogState } from "../ledger/store.ts";
+import { parseBundleContent, tellsOfOthers } from "../policy/bundle.ts";
 import { signOrReport } from "./ledger-checkpoint.ts";
 import { type PackFlags, readSelection } from "./ledger-pack-selection.ts";
 import { addLedgerPackVerifyCommand } from "./ledger-pack-verify-command.ts";
@@ -19,6 +23,7 @@ import type { Terminal } from "./terminal.ts";
 interface PackOptions extends CommonOptions, PackFlags {
   readonly tenant?: string;
   readonly out?: string;
+  readonly allPolicies?: boolean;
 }
 
 /** How often progress is shown, in entries. */
@@ -37,6 +42,7 @@ export function addLedgerPackCommands(ledger: Command, terminal: Terminal): void
     .option("--cid <cid>", "the same, by CID")
     .option("--decision <id>", "a decision, and everything that cites it")
     .option("--principal <id>", "calls of this principal")
+    .option("--all-policies", "show policy texts also where they tell of other tenants; left out otherwise")
     .action(async (options: PackOptions) => {
       const output = createOutput(options.json === true, terminal);
       const { tenant, out } = options;
@@ -50,17 +56,23 @@ export function addLedgerPackCommands(ledger: Command, terminal: Terminal): void
       await withStoreOrReport(options, output, async (opened) => {
         const [head] = (await logsOrReport(opened.archive, tenant, output)) ?? [];
         if (head !== undefined)
-          await writePack(opened, head, selection.selection, out, output, createProgress(terminal));
+          await writePack(opened, head, { ...options, out, ...selection }, output, createProgress(terminal));
       });
     });
   addLedgerPackVerifyCommand(pack, terminal);
 }
 
+/** What is packed, and where to. */
+interface PackRequest {
+  readonly selection: PackSelection;
+  readonly out: string;
+  readonly allPolicies?: boolean;
+}
+
 async function writePack(
   opened: OpenedStore,
   head: LogState,
-  selection: PackSelection,
-  out: string,
+  { selection, out, allPolicies }: PackRequest,
   output: Output,
   progress: Progress,
 ): Promise<void> {
@@ -68,7 +80,8 @@ async function writePack(
   if (signed === undefined) return;
   const { checkpoint } = signed;
   let entries = 0;
-  const lines = packLines(opened.archive, { head, checkpoint, selection, nowMs: systemClock.now() }, (leafIndex) => {
+  const source = allPolicies === true ? opened.archive : withOwnPolicies(opened.archive, head.tenantId);
+  const lines = packLines(source, { head, checkpoint, selection, nowMs: systemClock.now() }, (leafIndex) => {
     entries += 1;
     if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
@@ -90,4 +103,18 @@ async function writePack(
     { file: out, origin, tree_size: size, entries, verifier_keys: signed.verifierKeys },
     `${out}: ${entries} entries of ${origin}, proven in its ${size} leaves`,
   );
+}
+
+/** A policy revision is the whole deployment's. One that tells of other tenants is not for whoever gets this tenant's pack. */
+function withOwnPolicies(archive: StoreArchive, tenantId: TenantId): PackSource {
+  return {
+    entries: (head, first, end) => archive.entries(head, first, end),
+    log: (head) => archive.log(head),
+    search: (query) => archive.search(query),
+    async policyRevision(revision) {
+      const content = await archive.policyRevision(revision);
+      const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
+      return bundle === undefined || tellsOfOthers(bundle, tenantId) ? undefined : content;
+    },
+  };
 }

@@ -8,6 +8,7 @@ import type { ArtifactProfile } from "../base/vocabulary.ts";
 import type { StrictnessOrders } from "./annotations.ts";
 import type { GuidanceDefaults } from "./guidance-defaults.ts";
 import type { KeyReferenceRule } from "./key-references.ts";
+import { otherTenants } from "./manifest.ts";
 
 export interface PolicyBundle {
   /** `engineVersion` of the engine that the bundle was loaded for. */
@@ -40,4 +41,13 @@ export function revisionOf(content: string): string {
 /** The bundle of which this is the content; undefined where the content is not what the revision says. */
 export function parseBundleContent(content: string, revision: string): PolicyBundle | undefined {
   return revisionOf(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
+}
+
+/** Whether the bundle tells of other tenants too: sets of their own, or key references that are theirs alone. */
+export function tellsOfOthers(bundle: Pick<PolicyBundle, "manifest" | "keyReferences">, tenantId: string): boolean {
+  const named = [
+    ...Object.keys(bundle.manifest.tenants),
+    ...bundle.keyReferences.flatMap(({ tenants }) => tenants ?? []),
+  ];
+  return named.some((name) => name !== otherTenants && name !== tenantId);
 }

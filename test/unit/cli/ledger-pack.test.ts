@@ -67,6 +67,15 @@ async function verify(file = out(), ...vkeys: string[]) {
   return { code: ran.code, text: text.out, err: text.err, report: JSON.parse(ran.out) };
 }
 
+const policyText = (tenants: Readonly<Record<string, string>>) =>
+  bundleContent({
+    engine: "cedar",
+    schema: "entity A;",
+    manifest: { platform: "a", tenants },
+    keyReferences: [],
+    sets: { a: {} },
+  } as unknown as PolicyBundle);
+
 const lineage = [
   () => decision(true),
   ([id]: readonly RecordId[]) => registration({ digest: "sha256:a", cid: "cid-a", decision: id as string }),
@@ -135,7 +144,7 @@ describe("pack and pack verify", () => {
   });
 
   test("by decision, with the policy that decided", async () => {
-    const content = bundleContent({ engine: "cedar", schema: "entity A;", sets: { a: {} } } as unknown as PolicyBundle);
+    const content = policyText({ "*": "a", alice: "a" });
     const policyRevision = revisionOf(content);
     const decided = { ...decision(true), policyRevision, outcome: { allow: true, policy_revision: policyRevision } };
     const [first] = await serve([() => decided, ...lineage.slice(1)], content);
@@ -149,6 +158,23 @@ describe("pack and pack verify", () => {
       code: 1,
       err: expect.stringMatching(/line 2: the policy text/),
     });
+  });
+
+  test("without a policy text that tells of other tenants, unless all are asked for", async () => {
+    const content = policyText({ "*": "a", bob: "b" });
+    const revision = revisionOf(content);
+    const decided = {
+      ...decision(true),
+      policyRevision: revision,
+      outcome: { allow: true, policy_revision: revision },
+    };
+    const [first] = await serve([() => decided], content);
+    await makePack("--decision", first as string);
+    expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: false }] });
+    expect(readFileSync(out(), "utf8")).not.toContain("bob");
+    rmSync(out());
+    await makePack("--decision", first as string, "--all-policies");
+    expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: true }] });
   });
 
   test("after a key rotation, under the new key, the old one while both sign, or any of several", async () => {

@@ -173,8 +173,8 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
     await ledger.append({ ...makeRecord(alice), idempotency: { ...idempotency, scope } });
     await ledger.find(alice, record.recordId);
     const { subject } = record.caller;
-    const page = await ledger.search(name, { terms: [{ field: "subject", value: subject }], limit: 10 });
-    expect(page?.found).toHaveLength(Math.min(10, 1 + turn + 1));
+    const page = await ledger.search(name, { terms: [{ field: "subject", value: subject }], limit: 100 });
+    expect(page?.found.map(({ recordId }) => recordId)).toContain(record.recordId);
     await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "case" });
     await keeper.releaseHold(alice, undefined);
     await keeper.erase(alice, [record.recordId], { reason: undefined });

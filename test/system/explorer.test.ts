@@ -83,7 +83,10 @@ describe("on a desktop", () => {
     expect(answer.status).toMatch(/^400/);
     expect(JSON.parse(answer.body).error).toMatchObject({
       reason: "invalid_request",
-      violations: [{ field: "plaintext", rule: "json.unknown_field" }],
+      violations: expect.arrayContaining([
+        expect.objectContaining({ field: "plaintext", rule: "json.unknown_field" }),
+        expect.objectContaining({ field: "workload", rule: "required" }),
+      ]),
     });
   });
 

@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -109,6 +109,15 @@ describe("migrate", () => {
     expect(readFileSync(path).subarray(0, 15).toString()).toBe("SQLite format 3");
     const second = await run("migrate");
     expect(second).toMatchObject({ code: 0, out: expect.stringMatching(/^schema version \d+: nothing to do\n$/) });
+  });
+
+  test("spreads no file over nodes, and does not make it either", async () => {
+    const path = join(directory, "data", "spread.db");
+    vi.stubEnv("SVC_STORE", `sqlite:${path}`);
+    const { err, code } = await run("migrate", "--distributed");
+    expect(code).toBe(1);
+    expect(err).toMatch(/^SVC_STORE: --distributed needs a database/);
+    expect(existsSync(path)).toBe(false);
   });
 
   test("refuses what is no store, and leaves it as it is", async () => {

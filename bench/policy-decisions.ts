@@ -2,17 +2,25 @@
 import { posix } from "node:path";
 import type { Caller } from "../src/base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../src/base/ids.ts";
+import type { PolicyBundle } from "../src/policy/bundle.ts";
 import type { PolicyQuery } from "../src/policy/decision.ts";
 import { loadPolicyDirectory, type PolicyFileSystem } from "../src/policy/directory.ts";
 import { type CompiledEngine, compilePolicyBundle } from "../src/policy/engine.ts";
 import { type Files, policyFiles } from "./policy-rules.ts";
 
+/** Rulings that the memory holds. */
+const cachedRulings = 10_000;
+
 export interface DecisionRow {
   readonly policies: number;
   readonly tenants: number;
-  /** Milliseconds from files to an engine that decides. */
+  /** Milliseconds from files to an engine that decides: where every tenant's policies are its own, and where all have the same. */
   readonly loadMs: number;
+  readonly loadAlikeMs: number;
   readonly cachedPerSecond: number;
+  /** With a memory that is full, of questions that it never holds. */
+  readonly newPerSecond: number;
+  /** Without a memory. */
   readonly uncachedPerSecond: number;
 }
 
@@ -27,34 +35,50 @@ export async function measureDecisions(seconds: number): Promise<readonly Decisi
 
 async function measure(policies: number, tenants: number, seconds: number): Promise<DecisionRow> {
   const names = Array.from({ length: tenants }, (_, index) => `tenant-${index}`);
-  const files = policyFiles(policies, names);
-  const beganMs = performance.now();
-  const cached = await engineOf(files, 10_000);
-  const loadMs = performance.now() - beganMs;
+  const alike = await load(policyFiles(policies, names));
+  alike.engine.release();
+  const { bundle, engine, loadMs } = await load(policyFiles(policies, names, false));
   const queries = names.map(question);
-  const cachedPerSecond = perSecond(cached, queries, seconds);
-  cached.release();
-  const uncached = await engineOf(files, 0);
-  const uncachedPerSecond = perSecond(uncached, queries, seconds);
-  uncached.release();
-  return { policies, tenants, loadMs, cachedPerSecond, uncachedPerSecond };
+  const ask = (number: number) => queries[number % queries.length] as PolicyQuery;
+  let asked = 0;
+  const askAnew = (number: number) => {
+    const { claimed, ...query } = ask(number);
+    return { ...query, claimed: { ...claimed, resource: { ...claimed.resource, kind: `record-${asked++}` } } };
+  };
+  const cachedPerSecond = perSecond(engine, ask, seconds);
+  for (let number = 0; number < cachedRulings; number++) engine.decide(askAnew(number));
+  const newPerSecond = perSecond(engine, askAnew, seconds);
+  const forgetful = engineOf(bundle, 0);
+  const uncachedPerSecond = perSecond(forgetful, ask, seconds);
+  forgetful.release();
+  engine.release();
+  return { policies, tenants, loadMs, loadAlikeMs: alike.loadMs, cachedPerSecond, newPerSecond, uncachedPerSecond };
 }
 
-async function engineOf(files: Files, cachedRulings: number): Promise<CompiledEngine> {
+async function load(files: Files) {
+  const beganMs = performance.now();
   const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
-  const compiled = bundle && compilePolicyBundle(bundle, { cachedRulings });
-  if (compiled?.engine === undefined) throw new Error("the rules do not compile");
-  return compiled.engine;
+  if (bundle === undefined) throw new Error("the rules do not load");
+  const engine = engineOf(bundle, cachedRulings);
+  return { bundle, engine, loadMs: performance.now() - beganMs };
 }
 
-function perSecond(engine: CompiledEngine, queries: readonly PolicyQuery[], seconds: number): number {
+function engineOf(bundle: PolicyBundle, cachedRulings: number): CompiledEngine {
+  const { engine } = compilePolicyBundle(bundle, { cachedRulings });
+  if (engine === undefined) throw new Error("the rules do not compile");
+  return engine;
+}
+
+/** @param ask makes a question of its number, from 0 */
+function perSecond(engine: CompiledEngine, ask: (number: number) => PolicyQuery, seconds: number): number {
   let perSecond = 0;
+  let asked = 0;
   for (const durationMs of [seconds * 250, seconds * 1_000]) {
     const beganMs = performance.now();
     let decisions = 0;
     while (performance.now() - beganMs < durationMs) {
-      const query = queries[decisions++ % queries.length] as PolicyQuery;
-      if (!engine.decide(query).allow) throw new Error("the request is denied");
+      decisions++;
+      if (!engine.decide(ask(asked++)).allow) throw new Error("the request is denied");
     }
     perSecond = (decisions * 1_000) / (performance.now() - beganMs);
   }

@@ -13,7 +13,8 @@ interface Rule {
   readonly cel: string;
 }
 
-const kinds: readonly ((n: number) => Rule)[] = [
+/** By what tells rules of one kind apart. */
+const kinds: readonly ((n: string) => Rule)[] = [
   (n) => ({
     cedar: `context.claimed.resource.kind == "kind-${n}" && context.claimed.labels.contains("label-${n}")`,
     cel: `R.attr.kind == "kind-${n}" && "label-${n}" in R.attr.labels`,
@@ -32,21 +33,24 @@ const kinds: readonly ((n: number) => Rule)[] = [
   }),
 ];
 
-function rules(number: number): readonly Rule[] {
-  return Array.from({ length: number }, (_, n) => (kinds[n % kinds.length] as (n: number) => Rule)(n));
+function rules(number: number, salt = ""): readonly Rule[] {
+  return Array.from({ length: number }, (_, n) => (kinds[n % kinds.length] as (n: string) => Rule)(`${n}${salt}`));
 }
 
-/** Policies of a set: the permit and `number` - 1 prohibitions. `salt` makes the set another one. */
-function policySet(number: number, salt = ""): string {
-  const forbids = rules(number - 1).map(
+/** Policies of a set: the permit and `number` - 1 prohibitions. `salt` makes every one of these another. */
+function policySet(number: number, salt?: string): string {
+  const forbids = rules(number - 1, salt).map(
     ({ cedar }, n) =>
       `@id("forbid-${n}")\nforbid (principal, action == Action::"protect", resource)\nwhen { ${cedar} };`,
   );
-  return [`// ${salt}`, '@id("permit")\npermit (principal, action, resource);', ...forbids].join("\n\n");
+  return ['@id("permit")\npermit (principal, action, resource);', ...forbids].join("\n\n");
 }
 
-/** A directory in which each tenant's set has `number` policies; the platform's has one that permits. */
-export function policyFiles(number: number, tenants: readonly string[] = ["*"]): Files {
+/**
+ * A directory in which each tenant's set has `number` policies, of its own or the same as all others; the platform's
+ * has one that permits.
+ */
+export function policyFiles(number: number, tenants: readonly string[] = ["*"], areAlike = true): Files {
   const sets = tenants.map((tenant, index) => [tenant, `set-${index}`] as const);
   return {
     "manifest.yaml": [
@@ -56,7 +60,9 @@ export function policyFiles(number: number, tenants: readonly string[] = ["*"]):
       "",
     ].join("\n"),
     "platform/permit.cedar": '@id("permit")\npermit (principal, action, resource);\n',
-    ...Object.fromEntries(sets.map(([tenant, set]) => [`${set}/policies.cedar`, policySet(number, tenant)])),
+    ...Object.fromEntries(
+      sets.map(([, set]) => [`${set}/policies.cedar`, policySet(number, areAlike ? undefined : `-of-${set}`)]),
+    ),
   };
 }
 

@@ -1,7 +1,7 @@
 /** Judges a bundle before it decides anything: every problem of every set, and of sets that decide together. */
 import { checkParseSchema } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyBundle } from "./bundle.ts";
-import { type CheckedPolicy, checkSet } from "./check-set.ts";
+import { type CheckedPolicy, SetChecker } from "./check-set.ts";
 import { mergeGuidance } from "./guidance-merge.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
 import { policyActions } from "./schema.ts";
@@ -30,8 +30,9 @@ function check(bundle: PolicyBundle): CheckedBundle {
   }
   const problems: PolicyProblem[] = [];
   const sets = new Map<string, readonly CheckedPolicy[]>();
+  const checker = new SetChecker(bundle);
   for (const [name, files] of Object.entries(bundle.sets)) {
-    const checked = checkSet(name, files, bundle);
+    const checked = checker.check(name, files);
     sets.set(name, checked.policies);
     problems.push(...checked.problems);
   }

@@ -3,9 +3,9 @@ import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyGuidance } from "./annotations.ts";
 import type { CheckedPolicy } from "./check-set.ts";
 import type { PolicyDecision, PolicyQuery } from "./decision.ts";
-import { type Facts, type FactValue, factReader, toFacts } from "./facts.ts";
-import type { Evaluation } from "./prepared-set.ts";
-import { factsRead } from "./reads.ts";
+import type { Evaluation } from "./engine-sets.ts";
+import { type Facts, tellEverything } from "./fact-teller.ts";
+import { type FactValue, factReader } from "./facts.ts";
 import type { Layer } from "./reasons.ts";
 import type { LayerSet } from "./ruling.ts";
 
@@ -48,11 +48,11 @@ export interface Explanation {
  */
 export function explain(
   layers: readonly LayerSet[],
-  evaluate: (set: string, facts: Facts) => Evaluation,
+  evaluate: (set: string, facts: Facts | undefined) => Evaluation,
   query: PolicyQuery,
   decision: PolicyDecision,
 ): Explanation {
-  const facts = toFacts(query);
+  const facts = tellEverything(query);
   return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, facts), query)) };
 }
 
@@ -72,7 +72,7 @@ function explainLayer(
 }
 
 function explainPolicy(policy: CheckedPolicy, decided: boolean, query: PolicyQuery): ExplainedPolicy {
-  const { id, file, line, effect, description, guidance, tree } = policy;
-  const facts = Object.fromEntries(factsRead([tree]).map((name) => [name, factReader(name)(query)]));
+  const { id, file, line, effect, description, guidance, reads } = policy;
+  const facts = Object.fromEntries(reads.map((name) => [name, factReader(name)(query)]));
   return { id, file, line, effect, ...(description !== undefined && { description }), decided, guidance, facts };
 }

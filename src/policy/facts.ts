@@ -1,5 +1,5 @@
 /**
- * The one mapping from a question to Cedar's facts.
+ * The one mapping from a question to Cedar's facts. `fact-teller.ts` puts them into Cedar's form.
  *
  * | fact in a policy                                | comes from                                   | name in `inputs`         |
  * |-------------------------------------------------|----------------------------------------------|--------------------------|
@@ -29,67 +29,7 @@
  * entity of their own, because a Cedar record has fixed members; so no attribute can pose as another fact, and
  * labels, being a set of their own, can pose as none.
  */
-import type { Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyQuery } from "./decision.ts";
-
-/** A question in Cedar's terms. */
-export interface Facts {
-  readonly principal: TypeAndId;
-  readonly action: TypeAndId;
-  readonly resource: TypeAndId;
-  readonly context: Context;
-  readonly entities: Entities;
-}
-
-const resource: TypeAndId = { type: "Resource", id: "claimed" };
-const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
-
-/** Cedar's facts for the question, as the table says. Absent members stay absent: Cedar has no null. */
-export function toFacts({ caller, action, claimed }: PolicyQuery): Facts {
-  // A tenant id has no slash, so two principals never share an id.
-  const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
-  const { workload, resource: described } = claimed;
-  return {
-    principal,
-    action: { type: "Action", id: action },
-    resource,
-    context: {
-      claimed: {
-        workload: {
-          application: workload.application,
-          ...(workload.environment !== undefined && { environment: workload.environment }),
-          ...(workload.component !== undefined && { component: workload.component }),
-        },
-        resource: {
-          kind: described.kind,
-          ...(described.id !== undefined && { id: described.id }),
-          ...(described.mime_type !== undefined && { mime_type: described.mime_type }),
-        },
-        ...(claimed.purpose !== undefined && { purpose: claimed.purpose }),
-        labels: [...claimed.labels],
-        attributes: { __entity: attributes },
-        ...(claimed.artifact_profile !== undefined && { artifact_profile: claimed.artifact_profile }),
-        content_digest_present: claimed.content_digest_present,
-        ...(claimed.content_size_bytes !== undefined && { content_size_bytes: claimed.content_size_bytes }),
-        ...(claimed.key_reference !== undefined && { key_reference: claimed.key_reference }),
-      },
-    },
-    entities: [
-      {
-        uid: principal,
-        attrs: {
-          tenant: caller.tenantId,
-          principal_id: caller.principalId,
-          subject: caller.subject,
-          scopes: [...caller.scopes],
-          auth_source: caller.authSource,
-        },
-        parents: [],
-      },
-      { uid: attributes, attrs: {}, parents: [], tags: claimed.attributes },
-    ],
-  };
-}
 
 /** Value of a fact: what decides, and nothing else. Sets come sorted and without duplicates. */
 export type FactValue =
@@ -101,7 +41,7 @@ export type FactValue =
   | readonly (readonly [string, string])[];
 
 /** Facts that have a fixed name, by the path that a policy reads them with. `attributes` stands for all of them. */
-const table: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => FactValue])[] = [
+export const factTable: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => FactValue])[] = [
   ["principal.tenant", "caller.tenant_id", ({ caller }) => caller.tenantId],
   ["principal.principal_id", "caller.principal_id", ({ caller }) => caller.principalId],
   ["principal.subject", "caller.subject", ({ caller }) => caller.subject],
@@ -123,19 +63,19 @@ const table: readonly (readonly [path: string, name: string, value: (query: Poli
 ];
 
 /** Names of all facts, `attributes` for every attribute. */
-export const allFactNames: readonly string[] = table.map(([, name]) => name);
+export const allFactNames: readonly string[] = factTable.map(([, name]) => name);
 
 /** Prefix of the name of a single attribute's fact. */
 export const attributePrefix = "attributes.";
 
 /** Names of the facts at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
 export function factNamesAt(path: string): readonly string[] {
-  return table.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
+  return factTable.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
 }
 
 /** The function that reads the named fact from a question. Throws a TypeError for an unknown name. */
 export function factReader(name: string): (query: PolicyQuery) => FactValue {
-  const entry = table.find(([, candidate]) => candidate === name);
+  const entry = factTable.find(([, candidate]) => candidate === name);
   if (entry !== undefined) return entry[2];
   if (!name.startsWith(attributePrefix)) throw new TypeError(`no fact has the name ${name}`);
   const key = name.slice(attributePrefix.length);

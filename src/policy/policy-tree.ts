@@ -27,17 +27,33 @@ export function isUnconditional({ principal, resource, conditions }: PolicyJson)
   );
 }
 
+/**
+ * Actions and groups that the policy names where it asks what an action is in: groups anywhere, and actions in its
+ * conditions. Sorted; whatever is named anywhere counts, asked or not.
+ */
+export function namedActions({ action, conditions }: PolicyJson): readonly string[] {
+  const named = new Set(entityIds("Action", conditions));
+  for (const id of entityIds("Action", action)) if (Object.hasOwn(actionGroups, id)) named.add(id);
+  return [...named].sort();
+}
+
 /** A message for each principal that the policy names by an id that no principal has: it would never match. */
 export function foreignPrincipalIds(policy: PolicyJson): readonly string[] {
-  const bad = new Set<string>();
+  const bad = [...entityIds("Principal", [policy.principal, policy.conditions])].filter((id) => !isPrincipalId(id));
+  return bad.map((id) => `no principal has the id ${JSON.stringify(id)}`);
+}
+
+/** Ids of the type's entities that a part of the tree names, in their order there. */
+function entityIds(ofType: string, part: unknown): ReadonlySet<string> {
+  const ids = new Set<string>();
   const visit = (node: unknown): void => {
     if (typeof node !== "object" || node === null) return;
     const { type, id } = node as Partial<TypeAndId>;
-    if (type === "Principal" && typeof id === "string" && !isPrincipalId(id)) bad.add(id);
+    if (type === ofType && typeof id === "string") ids.add(id);
     for (const child of Object.values(node)) visit(child);
   };
-  visit([policy.principal, policy.conditions]);
-  return [...bad].map((id) => `no principal has the id ${JSON.stringify(id)}`);
+  visit(part);
+  return ids;
 }
 
 function isPrincipalId(id: string): boolean {

@@ -1,78 +1,92 @@
 /**
  * A policy set that Cedar has parsed once. Cedar keeps such sets by name for the life of the thread and can replace
- * but not remove one, so names are used again: memory follows the number of sets in use, not of reloads. A prepared
- * set belongs to the thread that made it.
+ * but not remove one, so names are used again: memory follows the number of sets that were in use at a time, not of
+ * reloads. A set that is given back stays until another takes its name, as WebAssembly's memory would not shrink
+ * anyway. Sets of one text are one, whichever engines and tenants they are of. A prepared set belongs to the thread
+ * that made it.
  */
-import { preparsePolicySet, preparseSchema, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
-import type { Facts } from "./facts.ts";
+import { hash } from "node:crypto";
+import { preparsePolicySet, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
+import type { Facts } from "./fact-teller.ts";
 
-/** What one layer says. `error` where anything at all could not be evaluated, whatever Cedar decided besides. */
-export interface Evaluation {
+/** What a set says. `error` where anything at all could not be evaluated, whatever Cedar decided besides. */
+export interface Verdict {
   readonly outcome: "allow" | "deny" | "error";
-  /** Ids of the policies that decided, or that failed; in no particular order. */
-  readonly policyIds: readonly string[];
+  /** Positions in the set, from 0, of the policies that decided, or that failed; in no particular order. */
+  readonly policies: readonly number[];
 }
 
+const failed: Verdict = { outcome: "error", policies: [] };
+
+interface CedarSet {
+  readonly digest: string;
+  readonly name: string;
+  users: number;
+}
+
+/** Sets that Cedar has, by digest of their text. */
+const inUse = new Map<string, CedarSet>();
 const freeNames: string[] = [];
 let namesMade = 0;
-/** Schemas that this thread has parsed. They differ between versions of the service only, so they stay. */
-const schemas = new Map<string, string>();
 
 export class PreparedSet {
-  readonly #name: string;
-  readonly #schemaName: string;
+  readonly #set: CedarSet;
   #released = false;
 
-  /** Policies by id. Throws a TypeError where policies or schema do not parse: both were checked before. */
-  constructor(policies: Readonly<Record<string, string>>, schema: string) {
-    this.#schemaName = prepareSchema(schema);
-    this.#name = freeNames.pop() ?? `set-${namesMade++}`;
-    const answer = preparsePolicySet(this.#name, { staticPolicies: policies });
-    if (answer.type === "success") return;
-    freeNames.push(this.#name);
-    throw new TypeError(`policies do not parse: ${answer.errors.map(({ message }) => message).join("; ")}`);
+  /** Takes texts of one policy each. Throws a TypeError where they do not parse: they were checked before. */
+  constructor(policies: readonly string[]) {
+    this.#set = acquire(policies.join("\n"));
   }
 
   /**
-   * Evaluates one layer. Cedar skips a policy that fails, a forbid too, and says so beside an answer that may be
-   * allow: here that is an error. Does not throw.
+   * Evaluates the set. Cedar skips a policy that fails, a forbid too, and says so beside an answer that may be allow:
+   * here that is an error, and so are facts that cannot be told. Does not throw.
    */
-  evaluate(facts: Facts): Evaluation {
-    const failed: Evaluation = { outcome: "error", policyIds: [] };
-    if (this.#released) return failed;
+  evaluate(facts: Facts | undefined): Verdict {
+    if (this.#released || facts === undefined) return failed;
     try {
-      const answer = statefulIsAuthorized({
-        ...facts,
-        preparsedPolicySetId: this.#name,
-        preparsedSchemaName: this.#schemaName,
-        validateRequest: true,
-      });
+      const answer = statefulIsAuthorized({ ...facts, preparsedPolicySetId: this.#set.name });
       if (answer.type === "failure") return failed;
       const { decision, diagnostics } = answer.response;
       if (diagnostics.errors.length > 0) {
-        return { outcome: "error", policyIds: diagnostics.errors.map(({ policyId }) => policyId) };
+        return { outcome: "error", policies: diagnostics.errors.map(({ policyId }) => positionOf(policyId)) };
       }
-      return { outcome: decision === "allow" ? "allow" : "deny", policyIds: diagnostics.reason };
+      return { outcome: decision === "allow" ? "allow" : "deny", policies: diagnostics.reason.map(positionOf) };
     } catch {
-      return failed; // facts that have no form in Cedar, such as text that is not well-formed
+      return failed; // facts that have no form in Cedar
     }
   }
 
-  /** Gives the name and the memory back. Every later evaluation is an error. Idempotent. */
+  /** Gives the name back. Every later evaluation is an error. Idempotent. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
-    preparsePolicySet(this.#name, { staticPolicies: {} });
-    freeNames.push(this.#name);
+    if (--this.#set.users > 0) return;
+    inUse.delete(this.#set.digest);
+    freeNames.push(this.#set.name);
   }
 }
 
-function prepareSchema(schema: string): string {
-  const known = schemas.get(schema);
-  if (known !== undefined) return known;
-  const name = `schema-${schemas.size}`;
-  const answer = preparseSchema(name, schema);
-  if (answer.type === "failure") throw new TypeError("the schema does not parse");
-  schemas.set(schema, name);
-  return name;
+function acquire(text: string): CedarSet {
+  const digest = hash("sha256", text, "base64");
+  const known = inUse.get(digest);
+  if (known !== undefined) {
+    known.users++;
+    return known;
+  }
+  const name = freeNames.pop() ?? `set-${namesMade++}`;
+  // As one text, policies cost Cedar a quarter of what they cost it as many.
+  const answer = preparsePolicySet(name, { staticPolicies: text });
+  if (answer.type === "failure") {
+    freeNames.push(name);
+    throw new TypeError(`policies do not parse: ${answer.errors.map(({ message }) => message).join("; ")}`);
+  }
+  const set = { digest, name, users: 1 };
+  inUse.set(digest, set);
+  return set;
+}
+
+/** Cedar numbers the policies of a text in their order: `policy0`, `policy1` and so on; `@id` is not looked at. */
+function positionOf(policyId: string): number {
+  return Number(policyId.slice("policy".length));
 }

@@ -5,13 +5,17 @@
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { allFactNames, attributePrefix, factNamesAt } from "./facts.ts";
 
-/** Names of the facts (see `facts.ts`) that the policies read between them, sorted. */
-export function factsRead(policies: readonly PolicyJson[]): readonly string[] {
+/** Names of the facts (see `facts.ts`) that the policy reads, sorted. */
+export function factsRead({ principal, conditions }: Pick<PolicyJson, "principal" | "conditions">): readonly string[] {
   const names = new Set<string>();
-  for (const { principal, conditions } of policies) {
-    if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) readIdentity(names);
-    for (const { body } of conditions) readExpression(body, names);
-  }
+  if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) readIdentity(names);
+  for (const { body } of conditions) readExpression(body, names);
+  return joinFacts([[...names]]);
+}
+
+/** Names that are in any of the lists, sorted. Single attributes go where all are named. */
+export function joinFacts(lists: readonly (readonly string[])[]): readonly string[] {
+  const names = new Set(lists.flat());
   const allAttributes = names.has("attributes");
   return [...names].filter((name) => !(allAttributes && name.startsWith(attributePrefix))).sort();
 }

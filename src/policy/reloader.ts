@@ -8,13 +8,12 @@
  * a row before it counts: a copy under way is waited for. What was read is what is compiled; nothing is read a second
  * time.
  */
-import { createHash } from "node:crypto";
-import canonicalize from "canonicalize";
+import { isDeepStrictEqual } from "node:util";
 import type { Timers } from "../base/timers.ts";
 import { bundleContent, type PolicyBundle, revisionOf } from "./bundle.ts";
 import type { CheckedBundle } from "./check.ts";
 import type { PolicyReading } from "./directory.ts";
-import { type CompiledEngine, compileCheckedBundle, type EngineOptions } from "./engine.ts";
+import { type CompiledEngine, compileInTurns, type EngineOptions } from "./engine.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
 
 /** What became of a directory that changed. */
@@ -53,9 +52,9 @@ export interface ReloaderOptions {
 
 export class PolicyReloader {
   readonly #options: ReloaderOptions;
-  /** Fingerprint of what was seen last, and of what was last put in force or refused. */
-  #seen: string | undefined;
-  #settled: string | undefined;
+  /** What was seen last, and what was last put in force or refused. */
+  #seen: PolicyReading | undefined;
+  #settled: PolicyReading | undefined;
   #refused: readonly PolicyProblem[] = [];
   #failure: string | undefined;
   #turn: Promise<void> = Promise.resolve();
@@ -64,7 +63,8 @@ export class PolicyReloader {
 
   constructor(options: ReloaderOptions) {
     this.#options = options;
-    this.#settled = options.known && fingerprint(options.known);
+    this.#seen = options.known;
+    this.#settled = options.known;
   }
 
   /** Whether the newest content of the directory is in force, as far as it has been looked at. */
@@ -101,13 +101,14 @@ export class PolicyReloader {
 
   async #attempt(atOnce: boolean): Promise<void> {
     try {
-      const reading = await this.#options.read();
-      const found = fingerprint(reading);
-      const waits = found !== this.#seen && !atOnce;
-      this.#seen = found;
-      if (waits || this.#stopped) return;
-      if (found !== this.#settled) await this.#settle(reading);
-      this.#settled = found;
+      const found = await this.#options.read();
+      const isNew = !isDeepStrictEqual(found, this.#seen);
+      // Of readings that are alike only one is kept: they are as large as all policies.
+      const reading = isNew ? found : (this.#seen as PolicyReading);
+      this.#seen = reading;
+      if ((isNew && !atOnce) || this.#stopped) return;
+      if (reading !== this.#settled && !isDeepStrictEqual(reading, this.#settled)) await this.#settle(reading);
+      this.#settled = reading;
       this.#failure = undefined;
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
@@ -130,7 +131,7 @@ export class PolicyReloader {
     const all = sortProblems([...problems, ...checked.problems]);
     if (all.length > 0) return this.#refuse(all);
     await keep(revision, content);
-    const { engine } = compileCheckedBundle(bundle, checked, this.#options.engine);
+    const { engine } = await compileInTurns(bundle, checked, this.#options.engine);
     if (engine === undefined) throw new TypeError("a bundle without problems compiles");
     install(engine);
     this.#refused = [];
@@ -141,11 +142,4 @@ export class PolicyReloader {
     this.#refused = problems;
     this.#options.onEvent({ type: "refused", problems });
   }
-}
-
-/** Two readings with one fingerprint are the same. */
-function fingerprint(reading: PolicyReading): string {
-  return createHash("sha256")
-    .update(canonicalize(reading) ?? "", "utf8")
-    .digest("hex");
 }

@@ -1,8 +1,8 @@
 /** What the two layers say together, before key references and scopes are looked at. */
 import type { PolicyGuidance, StrictnessOrders } from "./annotations.ts";
 import type { CheckedPolicy } from "./check-set.ts";
+import type { Evaluation } from "./engine-sets.ts";
 import { mergeGuidance } from "./guidance-merge.ts";
-import type { Evaluation } from "./prepared-set.ts";
 import { evaluationError, guidanceConflict, type Layer, reasonOf } from "./reasons.ts";
 
 /** A set in its place as a layer. */

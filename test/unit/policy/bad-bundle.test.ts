@@ -302,6 +302,25 @@ test("all problems are listed at once, by place", async () => {
   ]);
 });
 
+test("what is wrong with a text is told in every place where it stands, and its neighbours hide nothing", async () => {
+  const untyped = '@id("x")\npermit (principal, action, resource)\nwhen { context.x };';
+  const unparsed = '@id("y")\npermit (principal action, resource);';
+  const problems = await problemsOf(
+    laid({
+      "default/b.cedar": `@id("b") permit (principal, action, resource);\n${untyped}`,
+      "platform/b.cedar": `// é\n\n${untyped}`,
+      "default/c.cedar": unparsed,
+      "platform/c.cedar": `\n${unparsed}`,
+    }),
+  );
+  expect(problems.map((text) => text.slice(0, 38))).toEqual([
+    "default/b.cedar:4: x: attribute `x` in",
+    "default/c.cedar:2: unexpected token `a",
+    "platform/b.cedar:5: x: attribute `x` i",
+    "platform/c.cedar:3: unexpected token `",
+  ]);
+});
+
 test("a profile that the deployment does not have is refused, as guidance and as the default", async () => {
   const problems = await problemsOf(
     laid({ "default/b.cedar": '@id("b") @artifact_profile("envelope") permit (principal, action, resource);' }),

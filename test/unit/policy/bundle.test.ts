@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import type { TenantId } from "../../../src/base/ids.ts";
 import { type PolicyBundle, parseBundleContent } from "../../../src/policy/bundle.ts";
-import { compilePolicyBundle } from "../../../src/policy/engine.ts";
+import { checkBundle } from "../../../src/policy/check.ts";
+import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine.ts";
 import { engineVersion } from "../../../src/policy/schema.ts";
 import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 
@@ -59,6 +61,33 @@ test("the engine made from kept content decides alike; other content is refused"
     }),
   );
   expect(parseBundleContent(`${engine.content} `, engine.revision)).toBeUndefined();
+});
+
+test("a bundle compiled in turns decides alike, and leaves the event loop a turn after every set", async () => {
+  const tenants = Array.from({ length: 5 }, (_, index) => `tenant-${index}`);
+  const files = {
+    "manifest.yaml": `platform: platform\ntenants: { ${tenants.map((name) => `${name}: ${name}`).join(", ")} }\n`,
+    "platform/all.cedar": permitAll,
+    ...Object.fromEntries(
+      tenants.map((name) => [`${name}/a.cedar`, permitAll.replace("permit", `@warning("${name}") permit`)]),
+    ),
+  };
+  const atOnce = await engineOf(files);
+  const bundle = parseBundleContent(atOnce.content, atOnce.revision) as PolicyBundle;
+  let turns = 0;
+  const count = (): void => {
+    turns++;
+    turn = setImmediate(count);
+  };
+  let turn = setImmediate(count);
+  const { engine } = await compileInTurns(bundle, checkBundle(bundle));
+  clearImmediate(turn);
+  expect(turns).toBeGreaterThanOrEqual(tenants.length);
+  for (const tenantId of tenants as TenantId[]) {
+    const query = ask("protect", {}, { tenantId });
+    expect(engine?.decide(query)).toEqual(atOnce.decide(query));
+    expect(engine?.decide(query).guidance.warnings).toEqual([tenantId]);
+  }
 });
 
 test("a bundle with problems does not compile", async () => {

@@ -1,22 +1,48 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
-import { expect, test, vi } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
+import { tellEverything } from "../../../src/policy/fact-teller.ts";
 import { PreparedSet } from "../../../src/policy/prepared-set.ts";
-import { publishedSchema } from "../../../src/policy/schema.ts";
-import { permitAll } from "./harness.ts";
+import { ask, permitAll } from "./harness.ts";
 
 vi.mock("@cedar-policy/cedar-wasm/nodejs", { spy: true });
+beforeEach(() => vi.clearAllMocks());
 
-test("names of released sets are used again, and the schema is parsed once", () => {
-  const keep = new PreparedSet({ all: permitAll }, publishedSchema);
-  for (let reload = 0; reload < 20; reload++) new PreparedSet({ all: permitAll }, publishedSchema).release();
-  const names = vi.mocked(cedar.preparsePolicySet).mock.calls.map(([name]) => name);
-  expect(names).toHaveLength(41);
-  expect(new Set(names).size).toBe(2);
-  expect(vi.mocked(cedar.preparseSchema)).toHaveBeenCalledTimes(1);
+const facts = tellEverything(ask("protect", { purpose: "audit" }));
+const reading = (purpose: string) =>
+  `@id("reads") permit (principal, action, resource) when { context.claimed has purpose && context.claimed.purpose == "${purpose}" };`;
+const prepared = () => vi.mocked(cedar.preparsePolicySet).mock.calls;
+
+test("names of released sets are used again", () => {
+  const keep = new PreparedSet([permitAll]);
+  for (let reload = 0; reload < 20; reload++) new PreparedSet([reading(`number ${reload}`)]).release();
+  expect(prepared()).toHaveLength(21);
+  expect(new Set(prepared().map(([name]) => name)).size).toBe(2);
   keep.release();
 });
 
-test("policies and schemas that do not parse are not taken for empty ones", () => {
-  expect(() => new PreparedSet({ all: "permit" }, publishedSchema)).toThrow(TypeError);
-  expect(() => new PreparedSet({ all: permitAll }, "entity")).toThrow(TypeError);
+test("sets of one text are prepared once, and are there until the last is released", () => {
+  const [first, second] = [new PreparedSet([permitAll]), new PreparedSet([permitAll])];
+  expect(prepared()).toHaveLength(1);
+  first.release();
+  first.release();
+  const other = new PreparedSet([reading("nothing")]);
+  expect(second.evaluate(facts)).toEqual({ outcome: "allow", policies: [0] });
+  expect(other.evaluate(facts)).toEqual({ outcome: "deny", policies: [] });
+  expect(first.evaluate(facts)).toEqual({ outcome: "error", policies: [] });
+  second.release();
+  expect(second.evaluate(facts)).toEqual({ outcome: "error", policies: [] });
+  other.release();
+});
+
+test("policies are told apart by their positions, whatever their ids and comments", () => {
+  const texts = [reading("nothing"), permitAll, `${reading("audit").replace(" when", "\n// policy7; forbid\nwhen")}`];
+  const many = Array.from({ length: 12 }, () => reading("nothing"));
+  const set = new PreparedSet([...texts, ...many, permitAll]);
+  const { outcome, policies } = set.evaluate(facts);
+  expect([outcome, [...policies].sort((a, b) => a - b)]).toEqual(["allow", [1, 2, 15]]);
+  set.release();
+});
+
+test("policies that do not parse are not taken for empty ones", () => {
+  expect(() => new PreparedSet(["permit"])).toThrow(TypeError);
 });

@@ -35,7 +35,7 @@ const table: readonly (readonly [condition: string, names: readonly string[]])[]
 test.each(table)("%s", (condition, names) => {
   const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
   if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  expect(factsRead([parsed.json])).toEqual([...names].sort());
+  expect(factsRead(parsed.json)).toEqual([...names].sort());
 });
 
 test("an operator that is not known counts as reading everything", () => {
@@ -48,12 +48,12 @@ test("an operator that is not known counts as reading everything", () => {
     resource: all,
     conditions: [{ kind: "when", body }],
   } as const;
-  expect(factsRead([{ ...tree, conditions: [...tree.conditions] }])).toEqual([...allFactNames].sort());
+  expect(factsRead({ ...tree, conditions: [...tree.conditions] })).toEqual([...allFactNames].sort());
 });
 
 test("a principal in the scope is read", () => {
   const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
-  expect(parsed.type === "success" && factsRead([parsed.json])).toEqual(identity);
+  expect(parsed.type === "success" && factsRead(parsed.json)).toEqual(identity);
 });
 
 test("inputs are those of both layers' policies for the action, and what decides after them", async () => {

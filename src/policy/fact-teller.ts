@@ -1,0 +1,125 @@
+/**
+ * Tells Cedar the facts of a question, and no others than those that the asked policies read: what Cedar is told is
+ * most of what an answer costs. `reads.ts` never names too few, so that no answer depends on what is left out.
+ *
+ * Cedar is told without a schema, which it would go through for every value of every question. What the schema does
+ * for an answer is done here and in `fact-types.ts`:
+ *
+ * - values are of its types, or nothing is told;
+ * - no text can pose as something else: every record is built member by member;
+ * - groups that actions are in are told where a policy names one.
+ */
+import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PolicyAction, PolicyQuery } from "./decision.ts";
+import { hasSchemaTypes } from "./fact-types.ts";
+import { allFactNames, attributePrefix, type FactValue, factTable } from "./facts.ts";
+import { actionGroups, policyActions } from "./schema.ts";
+
+/** A question in Cedar's terms. */
+export interface Facts {
+  readonly principal: TypeAndId;
+  readonly action: TypeAndId;
+  readonly resource: TypeAndId;
+  readonly context: Context;
+  readonly entities: Entities;
+}
+
+/** Puts a question into Cedar's terms; undefined where a value is of no type that its fact can have. Does not throw. */
+export type FactTeller = (query: PolicyQuery) => Facts | undefined;
+
+const resource: TypeAndId = { type: "Resource", id: "claimed" };
+const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
+
+/**
+ * Tells the named facts.
+ *
+ * @param names of facts, as in `facts.ts`
+ * @param actions ids of actions and groups that the policies name
+ */
+export function factTeller(names: readonly string[], actions: readonly string[]): FactTeller {
+  const read = new Set(names);
+  const principalMembers = membersAt("principal", read);
+  const claimedMembers = membersAt("context.claimed", read);
+  const nested = (["workload", "resource"] as const)
+    .map((name) => [name, membersAt(`context.claimed.${name}`, read)] as const)
+    .filter(([, members]) => members.length > 0);
+  const tags = tagReader(names);
+  const actionEntities = actionTeller(actions);
+  return (query) => {
+    if (!hasSchemaTypes(query)) return undefined;
+    const { caller, action } = query;
+    // A tenant id has no slash, so two principals never share an id.
+    const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
+    const claimed = recordOf(claimedMembers, query);
+    for (const [name, members] of nested) claimed[name] = recordOf(members, query);
+    const entities: Entities = actionEntities(action);
+    if (principalMembers.length > 0) {
+      entities.push({ uid: principal, attrs: recordOf(principalMembers, query), parents: [] });
+    }
+    if (tags !== undefined) {
+      claimed.attributes = { __entity: attributes };
+      entities.push({ uid: attributes, attrs: {}, parents: [], tags: tags(query) });
+    }
+    return { principal, action: { type: "Action", id: action }, resource, context: { claimed }, entities };
+  };
+}
+
+/** Tells all facts, for whichever policies. */
+export const tellEverything: FactTeller = factTeller(allFactNames, [...policyActions, ...Object.keys(actionGroups)]);
+
+type Member = readonly [name: string, value: (query: PolicyQuery) => FactValue];
+
+/** Members of the record or entity at the path that are read. Tags are none. */
+function membersAt(path: string, read: ReadonlySet<string>): readonly Member[] {
+  return factTable.flatMap(([at, name, value]): readonly Member[] => {
+    const end = at.lastIndexOf(".");
+    return at.slice(0, end) === path && name !== "attributes" && read.has(name) ? [[at.slice(end + 1), value]] : [];
+  });
+}
+
+/** Absent members stay absent: Cedar has no null. */
+function recordOf(members: readonly Member[], query: PolicyQuery): Record<string, CedarValueJson> {
+  const record: Record<string, CedarValueJson> = {};
+  for (const [name, value] of members) {
+    const found = value(query);
+    if (found !== undefined) record[name] = found as CedarValueJson;
+  }
+  return record;
+}
+
+/** Attributes that are read; undefined where none is, so that there need be no entity that has them. */
+function tagReader(names: readonly string[]): ((query: PolicyQuery) => Record<string, string>) | undefined {
+  if (names.includes("attributes")) return ({ claimed }) => claimed.attributes;
+  const keys = names
+    .filter((name) => name.startsWith(attributePrefix))
+    .map((name) => name.slice(attributePrefix.length));
+  if (keys.length === 0) return undefined;
+  return ({ claimed }) =>
+    Object.fromEntries(
+      keys
+        .filter((key) => Object.hasOwn(claimed.attributes, key))
+        .map((key) => [key, claimed.attributes[key] as string]),
+    );
+}
+
+/**
+ * Actions with their groups: the one that is asked about, and those that policies name, as any of them can be asked to
+ * be in a group. None where no group is named: then an action is in itself alone, which Cedar knows.
+ */
+function actionTeller(named: readonly string[]): (asked: PolicyAction) => Entities {
+  if (!named.some((name) => Object.hasOwn(actionGroups, name))) return () => [];
+  return (asked) =>
+    policyActions
+      .filter((action) => action === asked || named.includes(action))
+      .map((action) => actionEntities[action]);
+}
+
+const actionEntities = Object.fromEntries(
+  policyActions.map((id) => {
+    const groups = Object.keys(actionGroups).filter((group) => actionGroups[group]?.includes(id));
+    return [
+      id,
+      { uid: { type: "Action", id }, attrs: {}, parents: groups.map((group) => ({ type: "Action", id: group })) },
+    ];
+  }),
+) as Record<PolicyAction, Entities[number]>;

@@ -1,0 +1,215 @@
+/**
+ * What Cedar is told of a question is less than all, and without the schema. Here it answers as it does when it is told
+ * everything, the schema included, and validates it.
+ */
+import { type AuthorizationAnswer, isAuthorized, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { PolicyQuery } from "../../../src/policy/decision.ts";
+import { factTeller, tellEverything } from "../../../src/policy/fact-teller.ts";
+import { hasSchemaTypes } from "../../../src/policy/fact-types.ts";
+import { namedActions, scopeActions } from "../../../src/policy/policy-tree.ts";
+import { PreparedSet, type Verdict } from "../../../src/policy/prepared-set.ts";
+import { factsRead, joinFacts } from "../../../src/policy/reads.ts";
+import { publishedSchema } from "../../../src/policy/schema.ts";
+import { ask, permitAll, queries } from "./harness.ts";
+import { conditions, overflowing } from "./pool.ts";
+
+/** The whole question, value by value, as the table in `facts.ts` says. */
+function everything({ caller, action, claimed }: PolicyQuery) {
+  const { workload, resource } = claimed;
+  const { attributes, ...others } = claimed;
+  const principal = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
+  return {
+    principal,
+    action: { type: "Action", id: action },
+    resource: { type: "Resource", id: "claimed" },
+    context: {
+      claimed: { ...others, workload, resource, attributes: { __entity: { type: "Attributes", id: "claimed" } } },
+    },
+    entities: [
+      {
+        uid: principal,
+        attrs: {
+          tenant: caller.tenantId,
+          principal_id: caller.principalId,
+          subject: caller.subject,
+          scopes: caller.scopes,
+          auth_source: caller.authSource,
+        },
+        parents: [],
+      },
+      { uid: { type: "Attributes", id: "claimed" }, attrs: {}, parents: [], tags: attributes },
+    ],
+  };
+}
+
+/** Cedar's answer to the whole question, under the schema; undefined where it does not take the question. */
+function validatedAnswer(policies: readonly string[], query: PolicyQuery): Verdict | undefined {
+  const answer = answerOf({
+    ...(everything(query) as unknown as Omit<Parameters<typeof isAuthorized>[0], "policies">),
+    policies: { staticPolicies: Object.fromEntries(policies.map((text, position) => [String(position), text])) },
+    schema: publishedSchema,
+    validateRequest: true,
+  });
+  if (answer === undefined || answer.type === "failure") return undefined;
+  const { decision, diagnostics } = answer.response;
+  const failing = diagnostics.errors.map(({ policyId }) => Number(policyId));
+  return failing.length > 0
+    ? sorted({ outcome: "error", policies: failing })
+    : sorted({ outcome: decision, policies: diagnostics.reason.map(Number) });
+}
+
+function answerOf(call: Parameters<typeof isAuthorized>[0]): AuthorizationAnswer | undefined {
+  try {
+    return isAuthorized(call);
+  } catch {
+    return undefined; // text that has no form in UTF-8
+  }
+}
+
+function sorted({ outcome, policies }: Verdict): Verdict {
+  return { outcome, policies: [...policies].sort((a, b) => a - b) };
+}
+
+/** The service's answer: a set prepared once, and the facts that the policies for the action read. */
+function toldAnswer(policies: readonly string[], query: PolicyQuery): Verdict {
+  const trees = policies.map((text) => {
+    const parsed = policyToJson(text);
+    if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
+    return parsed.json;
+  });
+  const asked = trees.filter((tree) => scopeActions(tree).has(query.action));
+  const tell = factTeller(joinFacts(asked.map(factsRead)), asked.flatMap(namedActions));
+  const set = new PreparedSet(policies);
+  const verdict = set.evaluate(tell(query));
+  expect(sorted(set.evaluate(tellEverything(query)))).toEqual(sorted(verdict));
+  set.release();
+  return sorted(verdict);
+}
+
+const groups = [
+  'action in Action::"dataOperation"',
+  'Action::"access" in Action::"dataOperation" && context.claimed.content_digest_present',
+  'action in [Action::"keyOperation", Action::"protect"]',
+  'Action::"keyOperation" in Action::"keyOperation" || principal.subject == "a"',
+  'Principal::"tenant-a/a" has subject && Principal::"tenant-a/a".subject == "a"',
+  'Attributes::"claimed".hasTag("region") || Attributes::"other" == context.claimed.attributes',
+  'context.claimed.attributes.hasTag("__proto__")',
+  "context.claimed has workload && context has claimed",
+];
+const all = [...conditions, ...groups, overflowing];
+const policy = fc.record({
+  effect: fc.constantFrom("permit", "forbid"),
+  scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
+  principal: fc.constantFrom("principal", 'principal == Principal::"tenant-a/a"', "principal is Principal"),
+  condition: fc.constantFrom(...all),
+});
+
+test("the facts that policies read make the answer that all facts make, under the schema and validated", () => {
+  const outcomes = new Set<string>();
+  fc.assert(
+    fc.property(fc.array(policy, { maxLength: 5 }), queries, (chosen, query) => {
+      const policies = [
+        permitAll,
+        ...chosen.map(
+          ({ effect, scope, principal, condition }) =>
+            `${effect} (${principal}, ${scope}, resource) when { ${condition} };`,
+        ),
+      ];
+      const answer = toldAnswer(policies, query);
+      expect(answer, policies.join("\n")).toEqual(validatedAnswer(policies, query));
+      outcomes.add(answer.outcome);
+    }),
+    { numRuns: 600 },
+  );
+  expect([...outcomes].sort()).toEqual(["allow", "deny", "error"]);
+});
+
+test.each(all)("by itself: %s", (condition) => {
+  const policies = [`permit (principal, action, resource) when { ${condition} };`];
+  fc.assert(
+    fc.property(queries, (query) => {
+      expect(toldAnswer(policies, query)).toEqual(validatedAnswer(policies, query));
+    }),
+    { numRuns: 40 },
+  );
+});
+
+const strange: readonly unknown[] = [
+  ...[
+    undefined,
+    null,
+    true,
+    "",
+    "a",
+    "\ud800",
+    "a\udfff",
+    "\0",
+    "😀",
+    {},
+    [],
+    ["a", "a"],
+    ["a", 1],
+    ["\ud800"],
+    [null],
+  ],
+  ...[
+    0,
+    -0,
+    -1,
+    1.5,
+    Number.NaN,
+    2 ** 53,
+    2 ** 63 - 1024,
+    2 ** 63,
+    -(2 ** 63) + 1024,
+    -(2 ** 63),
+    -(2 ** 63) - 2048,
+    1e21,
+    -1e21,
+  ],
+  ...[{ __entity: { type: "Principal", id: "a" } }, { __extn: { fn: "decimal", arg: "1.0" } }, new Array(1)],
+];
+const full = ask("protect", {
+  workload: { application: "a", environment: "b", component: "c" },
+  resource: { kind: "a", id: "b", mime_type: "c" },
+  purpose: "a",
+  labels: ["a"],
+  attributes: { a: "b" },
+  artifact_profile: "tdf",
+  content_size_bytes: 1,
+  key_reference: "a",
+});
+
+/** The question with the member at the path set to the value, or left out. */
+function withMember([name, ...rest]: readonly string[], value: unknown, within: object): object {
+  const { [name as string]: old, ...others } = within as Record<string, unknown>;
+  if (rest.length > 0) return { ...others, [name as string]: withMember(rest, value, old as object) };
+  return value === undefined ? others : { ...others, [name as string]: value };
+}
+
+const paths = [
+  ...["tenantId", "principalId", "subject", "scopes", "authSource"].map((name) => ["caller", name]),
+  ...["application", "environment", "component"].map((name) => ["claimed", "workload", name]),
+  ...["kind", "id", "mime_type"].map((name) => ["claimed", "resource", name]),
+  ...["purpose", "labels", "artifact_profile", "content_digest_present"].map((name) => ["claimed", name]),
+  ...["content_size_bytes", "key_reference"].map((name) => ["claimed", name]),
+  ...["a", "b", "__entity", "__proto__", "\ud800"].map((name) => ["claimed", "attributes", name]),
+];
+
+test.each(paths.map((path) => [path]))("what the schema refuses at %j is not told, and all else is", (path) => {
+  const verdicts = strange.map((value) => {
+    const query = withMember(path, value, full) as PolicyQuery;
+    const accepted = validatedAnswer([permitAll], query) !== undefined;
+    expect(hasSchemaTypes(query), `${String(value)} ${JSON.stringify(value)}`).toBe(accepted);
+    return accepted;
+  });
+  expect(new Set(verdicts).size, "both happen").toBe(2);
+});
+
+test("attributes that are no map are not told", () => {
+  for (const attributes of [null, [], ["a"], "a", 1]) {
+    expect(hasSchemaTypes(withMember(["claimed", "attributes"], attributes, full) as PolicyQuery)).toBe(false);
+  }
+});

@@ -3,6 +3,7 @@ import { randomFillSync } from "node:crypto";
 import { Client } from "pg";
 import { systemClock } from "../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../src/base/ids.ts";
+import { writeRecord } from "../src/ledger/record-text.ts";
 import { seedBytes, sequence } from "../src/ledger/sequence.ts";
 import { migratePostgres } from "../src/stores/postgres/migrate.ts";
 import { targetOf } from "../test/contract/ledger-postgres-place.ts";
@@ -26,7 +27,13 @@ export async function measureRawPostgres(
 ): Promise<number> {
   await migratePostgres({ target: targetOf(url), random });
   const head = { origin: "bench.example/logs/0", size: 1, lastRecordedAtMs: 0 };
-  const [sample] = sequence(head, [makeRecord(0)], systemClock.now(), random(new Uint8Array(seedBytes(1))), "").entries;
+  const [sample] = sequence(
+    head,
+    [writeRecord(makeRecord(0))],
+    systemClock.now(),
+    random(new Uint8Array(seedBytes(1))),
+    "",
+  ).entries;
   if (sample === undefined) throw new Error("no sample");
   const [leaves, sealed, opened] = [sample.leaf, sample.sealed, sample.opening].map((bytes) =>
     Array.from({ length: batch }, () => Buffer.from(bytes)),

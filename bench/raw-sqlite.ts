@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { systemClock } from "../src/base/clock.ts";
 import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type RandomFill } from "../src/base/ids.ts";
 import type { NewRecord } from "../src/ledger/ports.ts";
+import { writeRecord } from "../src/ledger/record-text.ts";
 import { seedBytes, sequence } from "../src/ledger/sequence.ts";
 import { openConnection } from "../src/stores/sqlite/connection.ts";
 import { migrateSqlite } from "../src/stores/sqlite/migrate.ts";
@@ -61,8 +62,13 @@ export function measureRaw(directory: string, batch: number, measureMs: number, 
   );
   const opening = connection.prepare("INSERT INTO openings (tenant_id, record_id, opening) VALUES (?, ?, ?)");
   const head = { origin: "bench.example/logs/0", size: 1, lastRecordedAtMs: 0 };
-  const sample = sequence(head, [makeRecord(0)], systemClock.now(), random(new Uint8Array(seedBytes(1))), "")
-    .entries[0];
+  const sample = sequence(
+    head,
+    [writeRecord(makeRecord(0))],
+    systemClock.now(),
+    random(new Uint8Array(seedBytes(1))),
+    "",
+  ).entries[0];
   if (sample === undefined) throw new Error("no sample");
   let rows = 0;
   const insertUntil = (end: number) => {

@@ -1,11 +1,11 @@
 /** Sorts a batch into records to append and calls that were answered before. */
 import type { Idempotency } from "./ports.ts";
-import type { AppendedRecord } from "./record.ts";
+import { readRecordText, type WrittenRecord } from "./record-text.ts";
 import { type BatchPlace, type PlacedRecord, type Unplaced, UnstorableError } from "./store.ts";
 
 export interface BatchPlan {
   /** Records to append, in order. */
-  readonly fresh: readonly AppendedRecord[];
+  readonly fresh: readonly WrittenRecord[];
   /** The batch's results, given where the fresh records were placed. */
   results(placed: readonly PlacedRecord[]): BatchPlace["results"];
 }
@@ -14,18 +14,18 @@ export interface BatchPlan {
 type Part = { readonly position: number; readonly retried: boolean } | { readonly result: PlacedRecord | Unplaced };
 
 /** The records of a batch, which carries them as text. */
-export function readBatch(records: readonly string[]): readonly AppendedRecord[] {
-  return records.map((json) => JSON.parse(json) as AppendedRecord);
+export function readBatch(records: readonly string[]): readonly WrittenRecord[] {
+  return records.map(readRecordText);
 }
 
 /** Looks up the records with an idempotency scope. A scope that comes twice in one batch is one record. */
 export function planBatch(
-  records: readonly AppendedRecord[],
+  records: readonly WrittenRecord[],
   find: (idempotency: Idempotency) => PlacedRecord | Unplaced | undefined,
 ): BatchPlan {
-  const fresh: AppendedRecord[] = [];
+  const fresh: WrittenRecord[] = [];
   const positions = new Map<string, number>();
-  const plan = (record: AppendedRecord): Part => {
+  const plan = (record: WrittenRecord): Part => {
     const { idempotency } = record;
     const twin = idempotency && positions.get(idempotency.scope);
     if (twin !== undefined) {

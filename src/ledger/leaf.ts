@@ -1,6 +1,6 @@
 /** The leaf: what the log shows of a record to anyone. It names nobody and commits to everything. */
 import type { RecordId } from "../base/ids.ts";
-import { canonicalObject, canonicalText } from "./canonical.ts";
+import { canonicalText } from "./canonical.ts";
 import type { RecordKind } from "./ports.ts";
 
 /** Entries of a tlog-tiles entry bundle have a 16-bit length (C2SP tlog-tiles, "Log entries"). */
@@ -28,14 +28,7 @@ export interface Leaf {
  */
 export function leafBytes(leaf: Omit<Leaf, "v">): Uint8Array {
   const { commitment, kind, policy_revision, record_id, recorded_at } = leaf;
-  const text = canonicalObject([
-    ["commitment", canonicalText(commitment)],
-    ["kind", canonicalText(kind)],
-    ...(policy_revision === undefined ? [] : [["policy_revision", canonicalText(policy_revision)] as const]),
-    ["record_id", canonicalText(record_id)],
-    ["recorded_at", canonicalText(recorded_at)],
-    ["v", canonicalText(leafVersion)],
-  ]);
+  const text = canonicalText({ commitment, kind, policy_revision, record_id, recorded_at, v: leafVersion });
   const bytes = Buffer.from(text, "utf8");
   if (bytes.length > maxLeafBytes)
     throw new RangeError(`The leaf has ${bytes.length} bytes, more than ${maxLeafBytes}.`);

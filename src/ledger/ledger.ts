@@ -3,6 +3,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import { Appender, type AppenderLimits } from "./appender.ts";
 import { logNameOf, parseLogName } from "./log-name.ts";
+import { type CommitObserver, observedWriter } from "./observed-writer.ts";
 import type { Appended, Ledger, NewRecord, PublishedLog, PublishedLogs, StoredRecord } from "./ports.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 import type { SharedAnchor } from "./shared-anchor.ts";
@@ -19,11 +20,18 @@ export class StoredLedger implements Ledger, PublishedLogs {
   #closing: Promise<void> | undefined;
 
   /** The anchor, where there is one besides the store's own, is closed with the ledger. */
-  constructor(store: LedgerStore, signer: CheckpointSigner, limits?: AppenderLimits, anchor?: SharedAnchor) {
+  constructor(
+    store: LedgerStore,
+    signer: CheckpointSigner,
+    limits?: AppenderLimits,
+    anchor?: SharedAnchor,
+    commits?: CommitObserver,
+  ) {
     this.#store = store;
     this.#signer = anchor === undefined ? signer : cosigning(signer, anchor);
     this.#anchor = anchor;
-    this.#appender = new Appender(store, this.#signer, limits, anchor);
+    const writer = commits === undefined ? store : observedWriter(store, commits);
+    this.#appender = new Appender(writer, this.#signer, limits, anchor);
   }
 
   append(record: NewRecord): Promise<Appended> {

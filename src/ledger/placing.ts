@@ -2,8 +2,8 @@ import type { RecordId } from "../base/ids.ts";
 import type { Sequenced } from "./sequence.ts";
 import type { LogState, PlacedRecord, StoredTree } from "./store.ts";
 import { formatBase64 } from "./text-forms.ts";
-import { formatPath } from "./tlog-proof.ts";
-import { leafHash, type Tree } from "./tree.ts";
+import { formatPath, formatPaths } from "./tlog-proof.ts";
+import { type Hash, leafHash, type Tree } from "./tree.ts";
 
 /** A record of a log, in full. */
 export interface LoggedRecord {
@@ -17,18 +17,8 @@ export interface LoggedRecord {
 
 /** What a receipt is made of: the record and its place in a tree whose size and root are `stored`. */
 export function placeRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): PlacedRecord {
-  const { recordId, leafIndex, recordedAt, leaf, opening, record } = logged;
-  return {
-    recordId,
-    leafIndex,
-    recordedAt,
-    tree: stored,
-    leafHash: formatBase64(leafHash(leaf)),
-    path: formatPath(tree.inclusionProof(leafIndex)),
-    leaf: formatBase64(leaf),
-    opening: formatBase64(opening),
-    record: formatBase64(record),
-  };
+  const path = formatPath(tree.inclusionProof(logged.leafIndex));
+  return placed(logged, logged.recordedAt, leafHash(logged.leaf), path, stored);
 }
 
 /** The batch's own records, without the genesis. */
@@ -38,7 +28,27 @@ export function placeAll(
   log: LogState,
 ): PlacedRecord[] {
   const stored: StoredTree = { size: log.size, root: log.root };
-  return entries
-    .filter(({ leafIndex }) => leafIndex >= firstLeafIndex)
-    .map((entry) => placeRecord({ ...entry, recordedAt }, tree, stored));
+  const own = entries.filter(({ leafIndex }) => leafIndex >= firstLeafIndex);
+  const paths = formatPaths(tree, firstLeafIndex);
+  return own.map((entry, position) => placed(entry, recordedAt, entry.leafHash, paths[position] as string, stored));
+}
+
+function placed(
+  { recordId, leafIndex, leaf, opening, record }: Omit<LoggedRecord, "recordedAt">,
+  recordedAt: string,
+  hash: Hash,
+  path: string,
+  tree: StoredTree,
+): PlacedRecord {
+  return {
+    recordId,
+    leafIndex,
+    recordedAt,
+    tree,
+    leafHash: formatBase64(hash),
+    path,
+    leaf: formatBase64(leaf),
+    opening: formatBase64(opening),
+    record: formatBase64(record),
+  };
 }

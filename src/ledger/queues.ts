@@ -5,7 +5,7 @@ import type { Appended } from "./ports.ts";
 /** One record that waits to be written, and who waits for it. */
 export interface Waiting {
   readonly recordId: RecordId;
-  /** JSON text of a `NewRecord`. */
+  /** The record as `recordText` writes it. */
   readonly json: string;
   readonly sizeBytes: number;
   resolve(appended: Appended): void;

@@ -1,9 +1,10 @@
 /** The record: what happened, as exactly the members of `StoredRecord` in canonical JSON. A leaf commits to its bytes. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { RecordId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
-import { canonicalObject, canonicalText } from "./canonical.ts";
+import { canonicalText } from "./canonical.ts";
 import type { NewRecord, RecordCaller, RecordKind } from "./ports.ts";
+import type { WrittenRecord } from "./record-text.ts";
 
 /** What the ledger adds under the lock of the log's head. */
 export interface Place {
@@ -20,25 +21,21 @@ export type AppendedRecord = Omit<NewRecord, "kind" | "caller"> & {
 };
 
 /** What a record is made of. */
-type RecordSource = Omit<AppendedRecord, "kind" | "policyRevision"> & { readonly kind: RecordKind };
+type RecordSource = Omit<WrittenRecord, "kind"> & { readonly kind: RecordKind };
 
-/** Canonical bytes of a record. Members that the format does not have are left out. */
+/**
+ * Canonical bytes of a record: written out, because the order of its members never changes. Those that the format does
+ * not have are left out.
+ */
 export function recordBytes(record: RecordSource, { log, recordedAt }: Place): Uint8Array {
   const { principal_id, subject, auth_source } = record.caller;
-  const request = canonicalText(record.request);
-  const text = canonicalObject([
-    ["caller", canonicalText({ auth_source, principal_id, subject })],
-    ["kind", canonicalText(record.kind)],
-    ["log", canonicalText(log)],
-    ["outcome", canonicalText(record.outcome)],
-    ["record_id", canonicalText(record.recordId)],
-    ["recorded_at", canonicalText(recordedAt)],
-    ["request", request],
-    ["request_digest", canonicalText(digest(request))],
-    ["request_id", canonicalText(record.requestId)],
-    ["route", canonicalText(record.route)],
-    ["tenant_id", canonicalText(record.tenantId)],
-  ]);
+  const { request, outcome } = record;
+  const text =
+    `{"caller":${canonicalText({ auth_source, principal_id, subject })},"kind":${canonicalText(record.kind)}` +
+    `,"log":${canonicalText(log)},"outcome":${outcome},"record_id":${canonicalText(record.recordId)}` +
+    `,"recorded_at":${canonicalText(recordedAt)},"request":${request}` +
+    `,"request_digest":${canonicalText(digest(request))},"request_id":${canonicalText(record.requestId)}` +
+    `,"route":${canonicalText(record.route)},"tenant_id":${canonicalText(record.tenantId)}}`;
   return Buffer.from(text, "utf8");
 }
 
@@ -46,8 +43,8 @@ export function recordBytes(record: RecordSource, { log, recordedAt }: Place): U
  * The first record of every log. It ties the opaque origin to the tenant, and names the call that opened the log; it
  * asks nothing and decides nothing, so its request and outcome are empty.
  */
-export function genesisRecordBytes(recordId: RecordId, first: AppendedRecord, place: Place): Uint8Array {
-  return recordBytes({ ...first, kind: "genesis", recordId, request: {}, outcome: {} }, place);
+export function genesisRecordBytes(recordId: RecordId, first: WrittenRecord, place: Place): Uint8Array {
+  return recordBytes({ ...first, kind: "genesis", recordId, request: "{}", outcome: "{}" }, place);
 }
 
 /** `sha256:` and the hexadecimal SHA-256 of the canonical bytes of a normalized request: the same from any language. */
@@ -56,5 +53,5 @@ export function requestDigest(request: JsonObject): string {
 }
 
 function digest(text: string): string {
-  return `sha256:${createHash("sha256").update(text, "utf8").digest("hex")}`;
+  return `sha256:${hash("sha256", text, "hex")}`;
 }

@@ -20,6 +20,26 @@ export function blockOf(leafIndex: number): number {
   return Math.floor(leafIndex / blockLeaves);
 }
 
+/** Where in a log to look: leaves from `first` up to and without `end`. */
+export interface LeafRange {
+  readonly first: number;
+  readonly end: number;
+}
+
+/**
+ * The leaves that an index has of a decision's id, and the decision's own, which stores find by its record id.
+ * @param leaves of the range, in order
+ * @param decision leaf of the record with this id; undefined where there is none, or where nothing of it is indexed
+ */
+export function withDecision(
+  leaves: readonly number[],
+  decision: number | undefined,
+  { first, end }: LeafRange,
+): readonly number[] {
+  if (decision === undefined || decision < first || decision >= end || leaves.includes(decision)) return leaves;
+  return [...leaves, decision].sort((one, other) => one - other);
+}
+
 /** What became of an index that was built anew. */
 export interface RebuiltIndex {
   /** Leaves that were looked at. */

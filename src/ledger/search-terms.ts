@@ -1,17 +1,17 @@
 /** What of a record it can be found by. */
 import type { JsonValue } from "../base/json.ts";
-import type { StoredRecord } from "./ports.ts";
-import type { AppendedRecord } from "./record.ts";
+import type { RecordCaller, StoredRecord } from "./ports.ts";
+import type { WrittenRecord } from "./record-text.ts";
 import type { SearchField, SearchTerm } from "./search.ts";
 import type { Sequenced } from "./sequence.ts";
 
 /** The part of a record that its terms come from. */
 export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "caller" | "request" | "outcome">;
 
-/** A record at its place in the log. */
+/** What an index has of the record at a place in the log. */
 export interface IndexedRecord {
   readonly leafIndex: number;
-  readonly record: TermSource;
+  readonly terms: readonly SearchTerm[];
 }
 
 /**
@@ -20,31 +20,50 @@ export interface IndexedRecord {
  */
 export function indexedRecords(
   { entries, firstLeafIndex }: Sequenced,
-  records: readonly AppendedRecord[],
+  records: readonly WrittenRecord[],
 ): readonly IndexedRecord[] {
-  return entries.flatMap(({ leafIndex, recordId }): readonly IndexedRecord[] => {
+  return entries.flatMap(({ leafIndex }): readonly IndexedRecord[] => {
     const record = records[Math.max(0, leafIndex - firstLeafIndex)];
     if (record === undefined) return [];
-    const { kind, caller, request, outcome } = record;
     // The genesis leaf is of the first record's caller, and asks nothing.
-    const own = leafIndex < firstLeafIndex ? { kind: "genesis" as const, request: {}, outcome: {} } : undefined;
-    return [{ leafIndex, record: { kind, record_id: recordId, caller, request, outcome, ...own } }];
+    const content = leafIndex < firstLeafIndex ? undefined : record.terms;
+    return [{ leafIndex, terms: [...callerTermsOf(record.caller), ...(content ?? [])] }];
   });
 }
 
 /**
- * Terms of a record, without duplicates; `record_id` is none of them, because every store finds records by it anyway.
- * A decision has its own id as `decision_id`; a registration or an event the one that it cites, whatever became of the
- * citation. A CID is taken as the record has it: as given, and as derived from the object where one was sent.
+ * Terms of a record that an index has, without duplicates. What every store finds anyway is none of them: a record by
+ * its id, and so a decision by its own.
  */
-export function searchTermsOf({ kind, record_id, caller, request, outcome }: TermSource): readonly SearchTerm[] {
-  const cids = new Set([request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid]);
+export function indexedTermsOf(record: TermSource): readonly SearchTerm[] {
+  return [...callerTermsOf(record.caller), ...contentTermsOf(record)];
+}
+
+/** Terms of a record, without duplicates; `record_id` is none of them. A decision has its own id as `decision_id`. */
+export function searchTermsOf(record: TermSource): readonly SearchTerm[] {
+  const own = record.kind === "decision" ? term("decision_id", record.record_id) : [];
+  return [...indexedTermsOf(record), ...own];
+}
+
+function callerTermsOf({ subject, principal_id }: RecordCaller): readonly SearchTerm[] {
+  return [...term("subject", subject), ...term("principal", principal_id)];
+}
+
+/**
+ * Terms that come from what was asked and answered. A registration or an event has the `decision_id` that it cites,
+ * whatever became of the citation. A CID is taken as the record has it: as given, and as derived from the object where
+ * one was sent.
+ */
+export function contentTermsOf({
+  kind,
+  request,
+  outcome,
+}: Pick<TermSource, "kind" | "request" | "outcome">): readonly SearchTerm[] {
+  const cids = [request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid];
   return [
-    ...term("subject", caller.subject),
-    ...term("principal", caller.principal_id),
-    ...term("decision_id", kind === "decision" ? record_id : request.decision_id),
+    ...(kind === "decision" ? [] : term("decision_id", request.decision_id)),
     ...term("artifact_digest", request.artifact_digest),
-    ...[...cids].flatMap((cid) => term("cid", cid)),
+    ...cids.flatMap((cid, position) => (cids.indexOf(cid) < position ? [] : term("cid", cid))),
   ];
 }
 

@@ -3,9 +3,11 @@ import { v7 } from "uuid";
 import type { RecordId } from "../base/ids.ts";
 import { leafBytes } from "./leaf.ts";
 import type { RecordKind } from "./ports.ts";
-import { type AppendedRecord, genesisRecordBytes, type Place, recordBytes } from "./record.ts";
+import { genesisRecordBytes, type Place, recordBytes } from "./record.ts";
+import type { WrittenRecord } from "./record-text.ts";
 import { openingBytes, seal } from "./sealing.ts";
 import { searchKeyBytes } from "./search-index.ts";
+import { type Hash, leafHash } from "./tree.ts";
 
 /** The newest state of a log. */
 export interface LogHead {
@@ -23,6 +25,7 @@ export interface SealedEntry {
   readonly leaf: Uint8Array;
   readonly sealed: Uint8Array;
   readonly opening: Uint8Array;
+  readonly leafHash: Hash;
   /** What is sealed, for the receipt; never stored as it is. */
   readonly record: Uint8Array;
 }
@@ -59,7 +62,7 @@ export function seedBytes(recordCount: number): number {
  */
 export function sequence(
   head: LogHead | undefined,
-  records: readonly [AppendedRecord, ...AppendedRecord[]],
+  records: readonly [WrittenRecord, ...WrittenRecord[]],
   nowMs: number,
   seed: Uint8Array,
   originPrefix: string,
@@ -113,7 +116,7 @@ function sealEntry(
     ...(policyRevision === undefined ? {} : { policy_revision: policyRevision }),
     commitment,
   });
-  return { leafIndex, recordId, leaf, sealed, opening, record };
+  return { leafIndex, recordId, leaf, leafHash: leafHash(leaf), sealed, opening, record };
 }
 
 /** Opaque, so that an origin tells nothing of its tenant; hexadecimal, so that it fits a signed note's key name. */

@@ -7,7 +7,7 @@ import type { SearchPage, SearchQuery } from "./search.ts";
 import type { TileName } from "./tiles.ts";
 import type { Hash } from "./tree.ts";
 
-/** Records of one tenant, in order. Each is the JSON text of a `NewRecord`: text crosses threads and waits cheaply. */
+/** Records of one tenant, in order. Each is as `recordText` writes it: text crosses threads and waits cheaply. */
 export interface TenantBatch {
   readonly tenantId: TenantId;
   /** At least one. */

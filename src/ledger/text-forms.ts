@@ -9,7 +9,7 @@ export function parseBase64(text: string): Uint8Array | undefined {
 
 /** Base64 text of bytes. */
 export function formatBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+  return bytes.toBase64();
 }
 
 /** A decimal number without needless zeros, up to 2^53 - 1; undefined for any other text. */

@@ -4,7 +4,7 @@ import { type Checkpoint, openCheckpoint, parseCheckpoint } from "./checkpoint.t
 import { maxNoteBytes, NoteError } from "./note.ts";
 import type { NoteVerifier } from "./note-keys.ts";
 import { formatBase64, parseBase64, parseDecimal } from "./text-forms.ts";
-import { type Hash, hashBytes } from "./tree.ts";
+import { type Hash, hashBytes, splitPoint, type Tree } from "./tree.ts";
 import { verifyInclusion } from "./tree-verify.ts";
 
 const header = "c2sp.org/tlog-proof@v1";
@@ -23,7 +23,31 @@ export interface TlogProof {
 
 /** A proof's path as lines of base64, each with its newline. */
 export function formatPath(path: readonly Hash[]): string {
-  return path.map((hash) => `${formatBase64(hash)}\n`).join("");
+  return path.map(formatPathLine).join("");
+}
+
+function formatPathLine(hash: Hash): string {
+  return `${formatBase64(hash)}\n`;
+}
+
+/**
+ * Paths of all leaves of a tree from one on, in their order, each as `formatPath` writes it. Neighbours share most of
+ * their paths: a node is written once, whoever has it in his path.
+ */
+export function formatPaths(tree: Tree, first: number): string[] {
+  const paths: string[] = [];
+  // `above` is what the paths of all leaves of the range end with.
+  const walk = (begin: number, end: number, above: string): void => {
+    if (end - begin === 1) {
+      paths.push(above);
+      return;
+    }
+    const middle = begin + splitPoint(end - begin);
+    if (first < middle) walk(begin, middle, formatPathLine(tree.range(middle, end)) + above);
+    walk(middle, end, formatPathLine(tree.range(begin, middle)) + above);
+  };
+  if (first < tree.size) walk(0, tree.size, "");
+  return paths;
 }
 
 /** Text of a proof whose path is already written by `formatPath`. */

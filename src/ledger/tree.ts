@@ -12,8 +12,11 @@ export const hashBytes = 32;
 /** Gives the root of the complete subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
 export type NodeReader = (height: number, index: number) => Hash;
 
+const digest = Buffer.alloc(hashBytes);
+const digestBytes = new Uint8Array(digest.buffer, digest.byteOffset, hashBytes);
+
 /** Root of the tree without leaves (RFC 6962 §2.1). */
-export const emptyRoot: Hash = hash("sha256", new Uint8Array(0), "buffer");
+export const emptyRoot: Hash = sha256(new Uint8Array(0));
 
 const leafPrefix = Uint8Array.of(0);
 /** One buffer for all node hashes: they are made one after the other, on one thread. */
@@ -22,14 +25,20 @@ pair[0] = 1;
 
 /** Hash of a leaf: SHA-256 of 0x00 and the entry. */
 export function leafHash(entry: Uint8Array): Hash {
-  return hash("sha256", Buffer.concat([leafPrefix, entry]), "buffer");
+  return sha256(Buffer.concat([leafPrefix, entry]));
 }
 
 /** Hash of an inner node: SHA-256 of 0x01 and both children. */
 export function nodeHash(left: Hash, right: Hash): Hash {
   pair.set(left, 1);
   pair.set(right, 1 + hashBytes);
-  return hash("sha256", pair, "buffer");
+  return sha256(pair);
+}
+
+/** As an array on V8's own heap, where small ones are: a buffer for each would cost as much as the hash. */
+function sha256(bytes: Uint8Array): Hash {
+  digest.write(hash("sha256", bytes, "binary"), "binary");
+  return digestBytes.slice();
 }
 
 /** Whether two hashes are the same. They are public, so the time that it takes tells nothing. */
@@ -57,7 +66,7 @@ export class Tree {
   }
 
   root(): Hash {
-    return this.size === 0 ? emptyRoot : this.#range(0, this.size);
+    return this.size === 0 ? emptyRoot : this.range(0, this.size);
   }
 
   /**
@@ -72,10 +81,10 @@ export class Tree {
     while (end - begin > 1) {
       const middle = begin + splitPoint(end - begin);
       if (index < middle) {
-        path.push(this.#range(middle, end));
+        path.push(this.range(middle, end));
         end = middle;
       } else {
-        path.push(this.#range(begin, middle));
+        path.push(this.range(begin, middle));
         begin = middle;
       }
     }
@@ -95,27 +104,27 @@ export class Tree {
     while (end !== size) {
       const middle = begin + splitPoint(end - begin);
       if (size <= middle) {
-        proof.push(this.#range(middle, end));
+        proof.push(this.range(middle, end));
         end = middle;
       } else {
-        proof.push(this.#range(begin, middle));
+        proof.push(this.range(begin, middle));
         begin = middle;
       }
     }
     // The whole old tree is known to whoever asks; a part of it is not.
-    if (begin > 0) proof.push(this.#range(begin, end));
+    if (begin > 0) proof.push(this.range(begin, end));
     return proof.reverse();
   }
 
   /** Root of the leaves from `begin` to `end` - 1, a range that the recursion of RFC 6962 comes to. */
-  #range(begin: number, end: number): Hash {
+  range(begin: number, end: number): Hash {
     const count = end - begin;
     const height = Math.log2(count);
     if (Number.isInteger(height) && 2 ** height === count) return this.#node(height, begin / count);
     const known = end === this.size ? this.#edge.get(begin) : undefined;
     if (known !== undefined) return known;
     const middle = begin + splitPoint(count);
-    const root = nodeHash(this.#range(begin, middle), this.#range(middle, end));
+    const root = nodeHash(this.range(begin, middle), this.range(middle, end));
     if (end === this.size) this.#edge.set(begin, root);
     return root;
   }

@@ -2,6 +2,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { PostgresTarget } from "../base/postgres-url.ts";
+import type { CommitObserver } from "../ledger/observed-writer.ts";
 import type { OpenSharedAnchor } from "../ledger/shared-anchor.ts";
 import type { PostgresStores, StoreLogger } from "./postgres/open-ledger.ts";
 import { openSqliteStores, type SqliteStores } from "./sqlite/open-ledger.ts";
@@ -25,6 +26,7 @@ export interface StoreMachine {
   readonly random: RandomFill;
   readonly logger: StoreLogger;
   readonly openAnchor: OpenSharedAnchor | undefined;
+  readonly commits?: CommitObserver;
 }
 
 /** Rejects like `openSqliteStores` and `openPostgresStores`. */

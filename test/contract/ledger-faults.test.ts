@@ -66,10 +66,10 @@ function expectIndexed(): void {
 }
 
 /**
- * BEGIN; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 3 terms, advance; head, anchor, 2 entries,
- * 2 openings, tile, search key, search keys, a genesis of 2 terms and a record of 3, open log; COMMIT.
+ * BEGIN; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 2 terms, advance; head, anchor, 2 entries,
+ * 2 openings, tile, search key, search keys, a genesis and a record of 2 terms each, open log; COMMIT.
  */
-const commitOfThree = 32;
+const commitOfThree = 29;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);

@@ -5,6 +5,7 @@ import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
 import type { AppenderLimits } from "../../src/ledger/appender.ts";
 import type { NoteVerifier } from "../../src/ledger/note-keys.ts";
+import type { CommitObserver } from "../../src/ledger/observed-writer.ts";
 import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
 import { verifyReceipt } from "../../src/ledger/receipt.ts";
 import { requestDigest } from "../../src/ledger/record.ts";
@@ -24,6 +25,7 @@ export interface LedgerPlace {
     readonly clock: Clock;
     readonly random: RandomFill;
     readonly limits?: Partial<AppenderLimits>;
+    readonly commits?: CommitObserver;
   }): Promise<Ledger>;
   /** Rows of a tenant's log, by index. */
   rows(tenantId: string): Promise<readonly StoredRow[]>;
@@ -284,6 +286,19 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
         ]);
         expect(await Promise.allSettled([retry("c", other)])).toMatchObject([conflict]);
         await expectGapless(place, "alice", 3);
+      });
+
+      test("is told of as durable once, in the commit that it shares, before it is answered", async () => {
+        await ledger.close();
+        const told: (number | string)[] = [];
+        const committed = (records: number) => void told.push(records);
+        ledger = await place.open({ clock, random, commits: { elapsedMs: () => 0, committed } });
+        const answered = () => void told.push("answered");
+        await Promise.all(
+          [retry("7"), retry("7"), ledger.append(makeRecord(alice))].map((call) => call.then(answered)),
+        );
+        await retry("7");
+        expect(told).toEqual([2, "answered", "answered", "answered"]);
       });
 
       test("is another tenant's own", async () => {

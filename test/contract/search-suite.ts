@@ -224,6 +224,9 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       await append(tenant("bob"), { kind: "evidence", request });
       const [own, other] = [await place.storedTerms("alice"), await place.storedTerms("bob")];
       expect(own.length).toBeGreaterThanOrEqual(3 * 16);
+      // A record is found by its id without the index, and so a decision.
+      const decision = await append(alice);
+      expect(await place.countTerms("alice", decision.leafIndex)).toBe(2);
       for (const secret of ["very-secret-value", "subject-1", "principal-1"])
         expect(Buffer.from(own).includes(secret)).toBe(false);
       const blocks = (bytes: Uint8Array) =>
@@ -244,6 +247,8 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
         expect(await rebuild(alice)).toEqual(seen);
         const rows = await place.countTerms("alice");
         expect(await place.countTerms("alice", damaged.leafIndex)).toBe(0);
+        const byItself = [{ field: "decision_id" as const, value: damaged.recordId }];
+        expect(await served({ tenantId: alice, terms: byItself, limit: 1 })).toEqual({ found: [] });
         expect(await rebuild(alice)).toEqual(seen);
         expect(await place.countTerms("alice")).toBe(rows);
       });

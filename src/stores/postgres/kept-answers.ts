@@ -2,7 +2,7 @@
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { type KeptRow, keepAnswersMs, keptResult, purgedPerKept, sealKept } from "../../ledger/kept-answer.ts";
 import type { Idempotency } from "../../ledger/ports.ts";
-import type { AppendedRecord } from "../../ledger/record.ts";
+import type { WrittenRecord } from "../../ledger/record-text.ts";
 import type { SealedEntry } from "../../ledger/sequence.ts";
 import type { PlacedRecord, Unplaced } from "../../ledger/store.ts";
 import { readTree } from "./log-rows.ts";
@@ -40,7 +40,7 @@ export type KnownScopes = (idempotency: Idempotency) => PlacedRecord | Unplaced 
 export async function findKept(
   queries: Queries,
   tenantId: TenantId,
-  records: readonly AppendedRecord[],
+  records: readonly WrittenRecord[],
 ): Promise<KnownScopes> {
   const scopes = new Map<string, Idempotency>();
   for (const { idempotency } of records) if (idempotency !== undefined) scopes.set(idempotency.scope, idempotency);

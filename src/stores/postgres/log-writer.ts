@@ -8,7 +8,9 @@ import { Edges, loadEdge } from "../../ledger/edges.ts";
 import { type LogName, logNameOf } from "../../ledger/log-name.ts";
 import { placeAll } from "../../ledger/placing.ts";
 import type { AppendedRecord } from "../../ledger/record.ts";
+import { type WrittenRecord, writeRecord } from "../../ledger/record-text.ts";
 import { RightEdge } from "../../ledger/right-edge.ts";
+import { indexedRecords } from "../../ledger/search-terms.ts";
 import { type Sequenced, seedBytes, sequence } from "../../ledger/sequence.ts";
 import {
   type BatchPlace,
@@ -19,12 +21,12 @@ import {
 } from "../../ledger/store.ts";
 import { MissingTileError } from "../../ledger/tile-nodes.ts";
 import { partialTiles } from "../../ledger/tiles.ts";
-import { type Hash, leafHash, sameHash } from "../../ledger/tree.ts";
+import { type Hash, sameHash } from "../../ledger/tree.ts";
 import { ConflictError, UnknownOutcomeError } from "./errors.ts";
 import { findKept, keepAnswers } from "./kept-answers.ts";
 import { headByName, lockHead, readTiles, readTree, type StoredHead } from "./log-rows.ts";
 import { advanceHead, insertHead, insertRecords, namingLog, touch, upsertTiles } from "./log-statements.ts";
-import { beginIndex, type IndexGeneration, indexedRecords, indexesOf, SearchWriter } from "./search-index.ts";
+import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "./search-index.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -115,7 +117,7 @@ export class LogWriter {
           let appended: Appended | undefined;
           const result = await work(session, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
-            const plan = planBatch(records, () => undefined);
+            const plan = planBatch(records.map(writeRecord), () => undefined);
             appended = await this.#continue(session, head, plan, await indexesOf(session, tenantId));
             return appended.place;
           });
@@ -128,7 +130,7 @@ export class LogWriter {
     return result;
   }
 
-  async #appendOnce(tenantId: TenantId, batch: readonly AppendedRecord[]): Promise<Appended> {
+  async #appendOnce(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
     if (this.#doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#sessions.transaction(async (session) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
@@ -167,7 +169,7 @@ export class LogWriter {
   }
 
   /** The first batch of a tenant. */
-  async #open(tenantId: TenantId, batch: readonly AppendedRecord[]): Promise<Appended> {
+  async #open(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
     const plan = planBatch(batch, () => undefined);
     const sequenced = this.#sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
@@ -193,7 +195,7 @@ export class LogWriter {
     indexes: readonly IndexGeneration[],
   ) {
     const { entries, head } = sequenced;
-    for (const { leaf } of entries) edge.append(leafHash(leaf));
+    for (const { leafHash } of entries) edge.append(leafHash);
     const tree = edge.tree();
     const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
     const place: BatchPlace = { log: log.origin, results: plan.results(placeAll(sequenced, tree, log)) };
@@ -207,13 +209,13 @@ export class LogWriter {
       () => insertRecords(session, tenantId, entries),
       () => upsertTiles(session, tenantId, tiles),
       () => keepAnswers(session, tenantId, calls, log.size, this.#clock.now()),
-      () => this.#search.add(session, tenantId, indexes, indexedRecords(entries)),
+      () => this.#search.add(session, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
     ];
     return { log, place, writes };
   }
 
   /** Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. */
-  #sequence(head: StoredHead | undefined, records: readonly AppendedRecord[]): Sequenced {
+  #sequence(head: StoredHead | undefined, records: readonly WrittenRecord[]): Sequenced {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
     const seed = this.#random(new Uint8Array(seedBytes(records.length)));

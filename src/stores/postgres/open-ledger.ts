@@ -7,6 +7,7 @@ import type { LogAnchor } from "../../ledger/anchor.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
 import { StoredLedger } from "../../ledger/ledger.ts";
 import { requireOriginPrefix } from "../../ledger/log-name.ts";
+import type { CommitObserver } from "../../ledger/observed-writer.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { LogSigner } from "../../ledger/signer.ts";
 import type { PostgresConnection } from "./client-options.ts";
@@ -33,6 +34,8 @@ export interface PostgresLedgerOptions extends PostgresConnection {
   readonly logger?: StoreLogger;
   /** Makes the anchor that replicas share over the network, where there is one. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
+  /** Told of every durable commit of records. */
+  readonly commits?: CommitObserver | undefined;
   /** Bounds of the queues and batches. Writes in flight leave two connections to those who read. */
   readonly limits?: Partial<AppenderLimits>;
   /** Connections at a time. Default 10. */
@@ -71,10 +74,8 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight: Math.max(1, poolSize - 2) };
     const limits = { ...defaultAppenderLimits, ...concurrency, ...options.limits };
     const signer = new LogSigner(keys);
-    return {
-      ledger: new StoredLedger(store, signer, limits, await options.openAnchor?.(store, signer)),
-      shared: store,
-    };
+    const shared = await options.openAnchor?.(store, signer);
+    return { ledger: new StoredLedger(store, signer, limits, shared, options.commits), shared: store };
   } catch (error) {
     await sessions.close();
     await anchor?.close();

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { LogAnchor } from "../../ledger/anchor.ts";
+import { recordText } from "../../ledger/record-text.ts";
 import { rotationRecord } from "../../ledger/rotation.ts";
 import { sameHash } from "../../ledger/tree.ts";
 import { IncompatibleStoreError } from "../errors.ts";
@@ -111,7 +112,7 @@ async function rotate(options: PrepareOptions, current: Uint8Array, previous: Ui
   const idempotency = { scope, payloadDigest: `sha256:${scope}`, answer: {} };
   const append = async ({ tenantId }: StoredHead) => {
     const record = { ...rotationRecord(tenantId, { current, previous, clock, random }), idempotency };
-    await writer.append({ tenantId, records: [JSON.stringify(record)] });
+    await writer.append({ tenantId, records: [recordText(record)] });
   };
   for (const head of await heads(sessions)) await append(head);
   await sessions.write(noteKey, [current]);

@@ -1,21 +1,13 @@
 /** Writes the search index of a log, in the transactions that append to it. */
 import type { TenantId } from "../../base/ids.ts";
-import type { StoredRecord } from "../../ledger/ports.ts";
 import { blockOf, StoredTerms } from "../../ledger/search-index.ts";
-import { searchTermsOf, type TermSource } from "../../ledger/search-terms.ts";
-import type { SealedEntry } from "../../ledger/sequence.ts";
+import type { IndexedRecord } from "../../ledger/search-terms.ts";
 import type { Queries, Statement } from "./session.ts";
 
 /** One time that an index was, or is being, built. */
 export interface IndexGeneration {
   readonly generation: number;
   readonly key: Uint8Array;
-}
-
-/** A record at its place in the log. */
-export interface IndexedRecord {
-  readonly leafIndex: number;
-  readonly record: TermSource;
 }
 
 const keysOf: Statement = {
@@ -60,12 +52,11 @@ export class SearchWriter {
     indexes: readonly IndexGeneration[],
     records: readonly IndexedRecord[],
   ): Promise<void> {
-    const rows = records.flatMap(({ leafIndex, record }) => {
-      const terms = searchTermsOf(record);
-      return indexes.flatMap(({ generation, key }) =>
+    const rows = records.flatMap(({ leafIndex, terms }) =>
+      indexes.flatMap(({ generation, key }) =>
         terms.map((term) => ({ generation, term: this.#terms.of(key, term), leafIndex })),
-      );
-    });
+      ),
+    );
     if (rows.length === 0) return;
     await queries.query(insertTerms, [
       tenantId,
@@ -75,12 +66,4 @@ export class SearchWriter {
       rows.map(({ leafIndex }) => leafIndex),
     ]);
   }
-}
-
-/** What is to be found of entries that are about to be stored. */
-export function indexedRecords(entries: readonly SealedEntry[]): readonly IndexedRecord[] {
-  return entries.map(({ leafIndex, record }) => ({
-    leafIndex,
-    record: JSON.parse(Buffer.from(record).toString("utf8")) as StoredRecord,
-  }));
 }

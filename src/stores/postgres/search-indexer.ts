@@ -4,6 +4,7 @@ import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
 import { blockOf, type RebuiltIndex, type SearchIndexer, searchKeyBytes } from "../../ledger/search-index.ts";
+import { indexedTermsOf } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import type { PostgresConnection } from "./client-options.ts";
@@ -140,7 +141,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
     const { rows } = await queries.query(entriesOf, [tenantId, first, end]);
     const read = rows.map((row) => ({ leafIndex: row.leaf_index as number, record: recordOf(row) }));
     const records = read.flatMap(({ leafIndex, record }) =>
-      typeof record === "string" ? [] : [{ leafIndex, record }],
+      typeof record === "string" ? [] : [{ leafIndex, terms: indexedTermsOf(record) }],
     );
     await this.#writer.add(queries, tenantId, [rebuild], records);
     return {

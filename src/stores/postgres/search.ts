@@ -7,7 +7,7 @@ import {
   type SearchTerm,
   searchFields,
 } from "../../ledger/search.ts";
-import { blockLeaves, blockOf, StoredTerms } from "../../ledger/search-index.ts";
+import { blockLeaves, blockOf, type LeafRange, StoredTerms, withDecision } from "../../ledger/search-index.ts";
 import { hasTerms } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord, readLeaf } from "../stored-record.ts";
@@ -34,6 +34,13 @@ const indexOfRecord: Statement = {
   name: "index_of_record",
   text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
 };
+/** The leaf of a record, if the index has anything of it. */
+const indexedLeaf: Statement = {
+  name: "indexed_leaf",
+  text: `SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2 AND EXISTS
+           (SELECT 1 FROM search_terms WHERE search_terms.tenant_id = entries.tenant_id AND generation = $3
+               AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
+};
 const servingIndex: Statement = {
   name: "serving_index",
   text: `SELECT generation, key FROM search_keys
@@ -54,14 +61,8 @@ const leavesOfTerms: Statement = {
           ORDER BY driving.leaf_index`,
 };
 
-/** Where in a log to look: leaves from `first` up to and without `end`. */
-interface Range {
-  readonly first: number;
-  readonly end: number;
-}
-
 /** Indices of leaves of the range whose records may have all of the terms, in order. */
-type Candidates = (range: Range) => Promise<readonly number[]>;
+type Candidates = (range: LeafRange) => Promise<readonly number[]>;
 
 /**
  * A page of what is found; empty where the tenant has no log. To be called in one snapshot. What the index says is
@@ -94,7 +95,7 @@ export async function searchRecords(queries: Queries, query: SearchQuery): Promi
 }
 
 /** The leaves that the query is about; a record id leaves one of them at most. */
-async function rangeOf(queries: Queries, query: SearchQuery): Promise<Range> {
+async function rangeOf(queries: Queries, query: SearchQuery): Promise<LeafRange> {
   const { tenantId, terms, fromMs, toMs, after = -1 } = query;
   const size = (await headOfTenant(queries, tenantId))?.size ?? 0;
   let first = Math.max(after + 1, fromMs === undefined ? 0 : await firstFrom(queries, tenantId, size, fromMs));
@@ -113,6 +114,11 @@ async function candidatesIn(queries: Queries, tenantId: TenantId, terms: readonl
   const [index] = (await queries.query(servingIndex, [tenantId])).rows;
   const [driving, ...others] = terms.filter(({ field }) => field !== "record_id").toSorted(bySelectivity);
   if (index === undefined || driving === undefined) return everyLeaf;
+  const [own] =
+    driving.field === "decision_id"
+      ? (await queries.query(indexedLeaf, [tenantId, driving.value, index.generation])).rows
+      : [];
+  const decision = own?.leaf_index as number | undefined;
   const stored = new StoredTerms();
   const store = (term: SearchTerm) => stored.of(index.key as Uint8Array, term);
   const otherTerms = new Map(others.map((term) => [Buffer.from(store(term)).toString("hex"), store(term)]));
@@ -120,7 +126,8 @@ async function candidatesIn(queries: Queries, tenantId: TenantId, terms: readonl
     const blocks = [blockOf(first), blockOf(end - 1)];
     const wanted = [[...otherTerms.values()], otherTerms.size];
     const values = [tenantId, ...blocks, index.generation, store(driving), first, end, ...wanted];
-    return (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
+    const leaves = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
+    return withDecision(leaves, decision, { first, end });
   };
 }
 
@@ -163,7 +170,7 @@ async function firstFrom(queries: Queries, tenantId: TenantId, size: number, fro
   return low;
 }
 
-async function everyLeaf({ first, end }: Range): Promise<readonly number[]> {
+async function everyLeaf({ first, end }: LeafRange): Promise<readonly number[]> {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
 }
 

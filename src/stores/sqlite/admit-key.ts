@@ -1,6 +1,7 @@
 /** Makes a key the one that signs the logs of a store. */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
+import { recordText } from "../../ledger/record-text.ts";
 import { rotationRecord } from "../../ledger/rotation.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
 import type { SqliteAnchor } from "./anchor.ts";
@@ -30,7 +31,7 @@ export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, adm
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId } of [...new LogRows(connection).heads()]) {
-    const records = [JSON.stringify(rotationRecord(tenantId, { current, previous, clock, random }))];
+    const records = [recordText(rotationRecord(tenantId, { current, previous, clock, random }))];
     writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
   }
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { adoptionRecord } from "../../ledger/adoption.ts";
+import { recordText } from "../../ledger/record-text.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
 import type { LogState } from "../../ledger/store.ts";
 import { sameHash } from "../../ledger/tree.ts";
@@ -82,7 +83,7 @@ function recordAdoption(
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId, size, root } of audited) {
-    const records = [JSON.stringify(adoptionRecord({ tenantId, size, root, clock, random }))];
+    const records = [recordText(adoptionRecord({ tenantId, size, root, clock, random }))];
     writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
   }
 }

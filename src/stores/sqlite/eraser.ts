@@ -4,6 +4,7 @@ import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import { type ErasedPlace, erasureRecord, unerasable } from "../../ledger/erasure.ts";
 import type { ErasedRecord, ErasureRefusal } from "../../ledger/keeper.ts";
 import type { RecordKind } from "../../ledger/ports.ts";
+import { recordText } from "../../ledger/record-text.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
 import { readLeaf } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
@@ -94,7 +95,7 @@ export class Eraser {
     const records = places.map(({ recordId, leafIndex, kind }) => {
       const keptAnswers = this.#remains.remove(tenantId, recordId, leafIndex);
       const place: ErasedPlace = { recordId, leafIndex, kind, keptAnswers };
-      return JSON.stringify(erasureRecord(tenantId, place, { reason, clock, random }));
+      return recordText(erasureRecord(tenantId, place, { reason, clock, random }));
     });
     return logs.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(records.length))) }, clock.now());
   }

@@ -4,7 +4,7 @@ import { anchorProblem } from "../../ledger/anchor.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../ledger/batch-plan.ts";
 import { Edges, loadEdge } from "../../ledger/edges.ts";
 import { placeAll } from "../../ledger/placing.ts";
-import type { AppendedRecord } from "../../ledger/record.ts";
+import type { WrittenRecord } from "../../ledger/record-text.ts";
 import { RightEdge } from "../../ledger/right-edge.ts";
 import { indexedRecords } from "../../ledger/search-terms.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../ledger/sequence.ts";
@@ -15,7 +15,6 @@ import {
   UnsoundLogError,
   UnstorableError,
 } from "../../ledger/store.ts";
-import { leafHash } from "../../ledger/tree.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { KeptAnswers } from "./kept-answers.ts";
@@ -115,7 +114,7 @@ export class LogWriter {
 
   #sequence(
     head: StoredHead | undefined,
-    records: readonly AppendedRecord[],
+    records: readonly WrittenRecord[],
     nowMs: number,
     seed: Uint8Array,
   ): Sequenced {
@@ -129,8 +128,9 @@ export class LogWriter {
     }
   }
 
-  #insert(tenantId: TenantId, { leafIndex, recordId, leaf, sealed, opening }: SealedEntry, edge: RightEdge): void {
-    edge.append(leafHash(leaf));
+  #insert(tenantId: TenantId, entry: SealedEntry, edge: RightEdge): void {
+    const { leafIndex, recordId, leaf, sealed, opening } = entry;
+    edge.append(entry.leafHash);
     this.#entry.run(tenantId, leafIndex, recordId, leaf, sealed);
     this.#opening.run(tenantId, recordId, opening);
   }

@@ -1,10 +1,12 @@
 /** Opens the ledger of an embedded deployment. */
+import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
 import { StoredLedger } from "../../ledger/ledger.ts";
 import { requireOriginPrefix } from "../../ledger/log-name.ts";
+import type { CommitObserver } from "../../ledger/observed-writer.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { LogSigner } from "../../ledger/signer.ts";
 import type { StorePlace } from "./place.ts";
@@ -24,6 +26,8 @@ export interface SqliteLedgerOptions extends StorePlace {
   readonly logger?: StoreLogger;
   /** Makes an anchor besides the file, such as witnesses. */
   readonly openAnchor?: OpenSharedAnchor | undefined;
+  /** Told of every durable commit of records. */
+  readonly commits?: CommitObserver | undefined;
   /** Bounds of the queues and batches; default `defaultAppenderLimits`. */
   readonly limits?: Partial<AppenderLimits>;
   /** How long a write waits for another process on the same file. Default 1,000 ms, so that readiness tells in time. */
@@ -40,6 +44,9 @@ export const defaultThreadLimits: ThreadLimits = {
   minRestartDelayMs: 50,
   maxRestartDelayMs: 2_000,
 };
+
+/** On a single core, event loop and writer take turns anyway; larger commits then leave more of it to both. */
+const gatherTurnsOnOneCore = 16;
 
 const defaultBusyTimeoutMs = 1_000;
 /** Starting may wait longer than serving: another process may be migrating. */
@@ -88,6 +95,8 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
     await store.close();
     throw error;
   });
-  const ledger = new StoredLedger(store, signer, { ...defaultAppenderLimits, ...options.limits }, anchor);
+  const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
+  const limits = { ...defaultAppenderLimits, gatherTurns, ...options.limits };
+  const ledger = new StoredLedger(store, signer, limits, anchor, options.commits);
   return { ledger, shared: store };
 }

@@ -2,7 +2,7 @@
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
 import { searchKeyBytes } from "../../ledger/search-index.ts";
-import type { IndexedRecord } from "../../ledger/search-terms.ts";
+import { type IndexedRecord, indexedTermsOf } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
@@ -41,7 +41,7 @@ export class SearchFill {
         const record = recordOf(row);
         if (record === "erased") erased += 1;
         else if (record === "damaged") damaged.push(leafIndex);
-        else yield { leafIndex, record };
+        else yield { leafIndex, terms: indexedTermsOf(record) };
       }
     };
     this.#writer.addTo(tenantId, index, readable());

@@ -7,7 +7,7 @@ import {
   type SearchTerm,
   searchFields,
 } from "../../ledger/search.ts";
-import { blockLeaves, blockOf, StoredTerms } from "../../ledger/search-index.ts";
+import { blockLeaves, blockOf, type LeafRange, StoredTerms, withDecision } from "../../ledger/search-index.ts";
 import { hasTerms } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord, readLeaf } from "../stored-record.ts";
@@ -21,14 +21,8 @@ import { inSnapshot } from "./transaction.ts";
  */
 const maxSteps = 4_096;
 
-/** Where in a log to look: leaves from `first` up to and without `end`. */
-interface Range {
-  readonly first: number;
-  readonly end: number;
-}
-
 /** Indices of leaves of the range whose records may have all of the terms, in order. Empty where there are none. */
-type Candidates = (range: Range) => readonly number[];
+type Candidates = (range: LeafRange) => readonly number[];
 
 export class SearchReader {
   readonly #connection: SqliteConnection;
@@ -36,6 +30,7 @@ export class SearchReader {
   readonly #terms = new StoredTerms();
   readonly #entry: SqliteStatement;
   readonly #indexOf: SqliteStatement;
+  readonly #indexedLeaf: SqliteStatement;
   readonly #key: SqliteStatement;
   readonly #ofTerm: SqliteStatement;
   readonly #hasTerm: SqliteStatement;
@@ -49,6 +44,11 @@ export class SearchReader {
         WHERE tenant_id = ? AND leaf_index = ?`,
     );
     this.#indexOf = connection.prepare("SELECT leaf_index FROM entries WHERE tenant_id = ? AND record_id = ?");
+    this.#indexedLeaf = connection.prepare(
+      `SELECT leaf_index FROM entries WHERE tenant_id = ? AND record_id = ? AND EXISTS
+         (SELECT 1 FROM search_terms WHERE search_terms.tenant_id = entries.tenant_id AND generation = ?
+             AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
+    );
     this.#key = connection.prepare(
       `SELECT generation, key FROM search_keys
         WHERE tenant_id = ? AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
@@ -90,7 +90,7 @@ export class SearchReader {
   }
 
   /** The leaves that the query is about; a record id leaves one of them at most. */
-  #range({ tenantId, terms, fromMs, toMs, after = -1 }: SearchQuery): Range {
+  #range({ tenantId, terms, fromMs, toMs, after = -1 }: SearchQuery): LeafRange {
     const size = this.#rows.headOfTenant(tenantId)?.size ?? 0;
     const first = Math.max(after + 1, fromMs === undefined ? 0 : this.#firstFrom(tenantId, size, fromMs));
     const end = toMs === undefined ? size : this.#firstFrom(tenantId, size, toMs);
@@ -108,6 +108,9 @@ export class SearchReader {
     const generation = Number(index?.generation);
     const [driving, ...others] = terms.filter(({ field }) => field !== "record_id").sort(bySelectivity);
     if (index === undefined || driving === undefined) return everyLeaf;
+    const own =
+      driving.field === "decision_id" ? this.#indexedLeaf.get(tenantId, driving.value, generation) : undefined;
+    const decision = own?.leaf_index as number | undefined;
     const stored = (term: SearchTerm) => this.#terms.of(index.key as Uint8Array, term);
     const drivingTerm = stored(driving);
     const otherTerms = others.map(stored);
@@ -115,9 +118,10 @@ export class SearchReader {
       const block = blockOf(first);
       const has = (leaf: number) => (term: Uint8Array) =>
         this.#hasTerm.get(tenantId, block, generation, term, leaf) !== undefined;
-      return [...this.#ofTerm.iterate(tenantId, block, generation, drivingTerm, first, end)]
+      const leaves = [...this.#ofTerm.iterate(tenantId, block, generation, drivingTerm, first, end)]
         .map((row) => row.leaf_index as number)
         .filter((leaf) => otherTerms.every(has(leaf)));
+      return withDecision(leaves, decision, { first, end });
     };
   }
 
@@ -163,7 +167,7 @@ interface EntryRow {
   readonly opening: Uint8Array | null;
 }
 
-function everyLeaf({ first, end }: Range): readonly number[] {
+function everyLeaf({ first, end }: LeafRange): readonly number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
 }
 

@@ -1,7 +1,7 @@
 /** Writes the search index, inside transactions that the caller holds. */
 import type { TenantId } from "../../base/ids.ts";
 import { blockOf, StoredTerms } from "../../ledger/search-index.ts";
-import { type IndexedRecord, searchTermsOf } from "../../ledger/search-terms.ts";
+import type { IndexedRecord } from "../../ledger/search-terms.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 
 /** One time that an index was, or is being, built. */
@@ -46,10 +46,9 @@ export class SearchWriter {
 
   /** Adds records to one index. */
   addTo(tenantId: TenantId, { generation, key }: IndexGeneration, records: Iterable<IndexedRecord>): void {
-    for (const { leafIndex, record } of records) {
+    for (const { leafIndex, terms } of records) {
       const block = blockOf(leafIndex);
-      for (const term of searchTermsOf(record))
-        this.#insert.run(tenantId, block, generation, this.#terms.of(key, term), leafIndex);
+      for (const term of terms) this.#insert.run(tenantId, block, generation, this.#terms.of(key, term), leafIndex);
     }
   }
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { Appender } from "../../../src/ledger/appender.ts";
 import { signingKeyOf } from "../../../src/ledger/note-keys.ts";
-import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { readRecordText } from "../../../src/ledger/record-text.ts";
 import { LogSigner } from "../../../src/ledger/signer.ts";
 import {
   type BatchFailure,
@@ -21,7 +21,7 @@ const bytes = { leafHash: "aGFzaA==", path: "", leaf: "bGVhZg==", opening: "b3Bl
 function placeOf({ tenantId, records }: TenantBatch): BatchPlace {
   const tree = { size: records.length, root: new Uint8Array(32) };
   const results = records.map((json, leafIndex) => {
-    const { recordId } = JSON.parse(json) as NewRecord;
+    const { recordId } = readRecordText(json);
     return { ...bytes, recordId, leafIndex, recordedAt: "2026-01-02T03:04:05.006Z", tree };
   });
   return { log: `o/${tenantId}`, results };

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from "vitest";
 import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/appender.ts";
 import { signingKeyOf } from "../../../src/ledger/note-keys.ts";
 import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { readRecordText } from "../../../src/ledger/record-text.ts";
 import { LogSigner } from "../../../src/ledger/signer.ts";
 import { type BatchPlace, type BatchWriter, type TenantBatch, UnstorableError } from "../../../src/ledger/store.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -58,7 +59,7 @@ class HeldWriter implements BatchWriter {
         this.sizes.set(tenantId, size);
         const tree = { size, root: new Uint8Array(32) };
         const results = records.map((json, position) => {
-          const { recordId } = JSON.parse(json) as NewRecord;
+          const { recordId } = readRecordText(json);
           return { ...placed, recordId, tree, leafIndex: firstLeafIndex + position };
         });
         return { log: `o/${tenantId}`, results };
@@ -102,6 +103,37 @@ test("calls that come together share a write; those that come meanwhile share th
   await writer.finish(1);
   expect((await Promise.all(second)).map(({ leafIndex }) => leafIndex)).toEqual([1, 2]);
   expect(writer.writes).toHaveLength(2);
+});
+
+test("a write waits for company while every turn of the event loop brings some, and no longer than it may", async () => {
+  const appendInTurns = async (gatherTurns: number) => {
+    const { writer, appender } = setup({ gatherTurns });
+    const appended = [appender.append(makeRecord(alice))];
+    // Each of the first four turns brings a record; the next is quiet.
+    for (let turn = 0; turn < 4; turn++) {
+      await new Promise((resolve) => process.nextTick(resolve));
+      if (writer.writes.length > 0) break;
+      appended.push(appender.append(makeRecord(alice)));
+      await new Promise(setImmediate);
+    }
+    const { batches } = await writer.began(0);
+    finishAll(writer);
+    await Promise.all(appended);
+    stop();
+    return counts(batches)[0]?.[1];
+  };
+  expect(await appendInTurns(0)).toBe(2);
+  expect(await appendInTurns(2)).toBe(4);
+  expect(await appendInTurns(16)).toBe(5);
+});
+
+test("a record that comes alone is not kept waiting for company", async () => {
+  const { writer, appender } = setup({ gatherTurns: 16 });
+  const appended = appender.append(makeRecord(alice));
+  await new Promise(setImmediate);
+  expect(writer.writes).toHaveLength(1);
+  await writer.finish(0);
+  await appended;
 });
 
 test("nobody is answered before the write is", async () => {

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
 import { planBatch } from "../../../src/ledger/batch-plan.ts";
 import type { Idempotency } from "../../../src/ledger/ports.ts";
-import type { AppendedRecord } from "../../../src/ledger/record.ts";
+import { type WrittenRecord, writeRecord } from "../../../src/ledger/record-text.ts";
 import type { PlacedRecord } from "../../../src/ledger/store.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());
 
-function made(scope?: string, payloadDigest = "1", answer = "first"): AppendedRecord {
+function made(scope?: string, payloadDigest = "1", answer = "first"): WrittenRecord {
   const idempotency: Idempotency | undefined =
     scope === undefined ? undefined : { scope, payloadDigest, answer: { answer } };
-  return makeRecord(tenant("alice"), idempotency && { idempotency });
+  return writeRecord(makeRecord(tenant("alice"), idempotency && { idempotency }));
 }
 
 const placed = (leafIndex: number) => ({ leafIndex }) as PlacedRecord;

@@ -2,7 +2,12 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonValue } from "../../../src/base/json.ts";
-import { assertCanonical, assertedJsonText, canonicalObject, canonicalText } from "../../../src/ledger/canonical.ts";
+import {
+  assertCanonical,
+  assertedCanonicalText,
+  assertedJsonText,
+  canonicalText,
+} from "../../../src/ledger/canonical.ts";
 
 test("writes the example of RFC 8785 §3.2.2 and §3.2.3 byte for byte", () => {
   const value = {
@@ -62,6 +67,8 @@ test("what comes in order is written as what does not", () => {
       expect(canonicalText(given)).toBe(canonicalize(given));
       expect(canonicalText(sorted(given))).toBe(canonicalize(given));
       expect(assertedJsonText(given)).toBe(JSON.stringify(given));
+      expect(assertedCanonicalText(given, 0)).toBe(canonicalize(given));
+      expect(assertedCanonicalText(sorted(given), 0)).toBe(canonicalize(given));
     }),
   );
 });
@@ -78,28 +85,17 @@ test.each([
 ])("refuses %s", (_, value, message) => {
   expect(() => assertCanonical(value)).toThrow(message);
   expect(() => assertedJsonText(value)).toThrow(message);
+  expect(() => assertedCanonicalText(value as JsonValue, 0)).toThrow(message);
+  expect(() => assertedCanonicalText({ b: value as JsonValue, a: 1 }, 0), "members out of order").toThrow(message);
+});
+
+test("levels that a value is nested in already count", () => {
+  const levels = (count: number) => Array.from({ length: count }).reduce<JsonValue>((inner) => [inner], 1);
+  expect(assertedCanonicalText(levels(31), 1)).toBe(JSON.stringify(levels(31)));
+  expect(() => assertedCanonicalText(levels(32), 1)).toThrow("deeper than 32");
 });
 
 test("accepts 32 levels, null, and members that are undefined", () => {
   assertCanonical(Array.from({ length: 32 }).reduce((inner) => [inner], 1));
   assertCanonical({ a: null, b: undefined, c: [true, "é", -0, 1e-9] });
-});
-
-test("an object put together from its parts is the same text, and its names must be in order", () => {
-  const parts = { a: { y: 1, x: ["é"] }, b: "\u0001", c_d: null };
-  const members = Object.entries(parts).map(([name, value]) => [name, canonicalText(value)] as const);
-  expect(canonicalObject(members)).toBe(canonicalText(parts));
-  expect(canonicalObject([])).toBe("{}");
-  expect(() =>
-    canonicalObject([
-      ["b", "1"],
-      ["a", "2"],
-    ]),
-  ).toThrow("out of order");
-  expect(() =>
-    canonicalObject([
-      ["a", "1"],
-      ["a", "2"],
-    ]),
-  ).toThrow("out of order");
 });

@@ -3,6 +3,8 @@ import { expect, test } from "vitest";
 import type { JsonValue } from "../../../src/base/json.ts";
 import { canonicalText } from "../../../src/ledger/canonical.ts";
 import { leafBytes, maxLeafBytes, parseLeaf } from "../../../src/ledger/leaf.ts";
+import type { AppendedRecord } from "../../../src/ledger/record.ts";
+import { readRecordText, recordText as textOf } from "../../../src/ledger/record-text.ts";
 import { open } from "../../../src/ledger/sealing.ts";
 import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/sequence.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
@@ -10,6 +12,8 @@ import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/l
 const clock = manualClock();
 const makeRecord = recordMaker(clock, seededRandom());
 const alice = tenant("alice");
+/** A record as it comes to a store. */
+const written = (record: AppendedRecord) => readRecordText(textOf(record));
 const seed = (count: number) => seededRandom("seed")(new Uint8Array(seedBytes(count)));
 
 function recordText({ leaf, sealed, opening }: SealedEntry): string {
@@ -19,7 +23,7 @@ function recordText({ leaf, sealed, opening }: SealedEntry): string {
 test("the bytes of a record do not change", () => {
   const record = makeRecord(alice, { recordId: makeRecord(alice).recordId });
   const head = { origin: "o/1", size: 7, lastRecordedAtMs: 0 };
-  const { entries } = sequence(head, [record], clock.now(), seed(1), "o");
+  const { entries } = sequence(head, [written(record)], clock.now(), seed(1), "o");
   expect(entries.map(recordText)).toEqual([
     '{"caller":{"auth_source":"bearer_token","principal_id":"principal-1","subject":"subject-1"},"kind":"decision",' +
       '"log":"o/1","outcome":{"allow":true,"reasons":["platform.allow"]},' +
@@ -33,14 +37,14 @@ test("the bytes of a record do not change", () => {
 test("members that a record does not have are not stored, even when an object with more is passed", () => {
   const record = makeRecord(alice);
   const more = { ...record, secret: "s", caller: { ...record.caller, scopes: ["s"] } };
-  const { entries } = sequence(undefined, [more], clock.now(), seed(1), "o");
+  const { entries } = sequence(undefined, [written(more)], clock.now(), seed(1), "o");
   for (const entry of entries) expect(recordText(entry)).not.toMatch(/secret|scopes|policyRevision/);
 });
 
 test("a new log gets an opaque origin of its own, and genesis first", () => {
   const { head, firstLeafIndex, entries } = sequence(
     undefined,
-    [makeRecord(alice)],
+    [written(makeRecord(alice))],
     clock.now(),
     seed(1),
     "logs.example",
@@ -63,7 +67,7 @@ test("records and leaves are canonical, whatever is in them", () => {
         outcome: { [text]: 1, value: value as JsonValue },
         policyRevision: text,
       });
-      for (const entry of sequence(undefined, [record], clock.now(), seed(1), "o").entries) {
+      for (const entry of sequence(undefined, [written(record)], clock.now(), seed(1), "o").entries) {
         const bytes = recordText(entry);
         expect(canonicalText(JSON.parse(bytes))).toBe(bytes);
         const leaf = Buffer.from(entry.leaf).toString("utf8");
@@ -74,7 +78,7 @@ test("records and leaves are canonical, whatever is in them", () => {
 });
 
 test("every entry has an opening of its own", () => {
-  const records = [makeRecord(alice), makeRecord(alice), makeRecord(alice)] as const;
+  const records = [written(makeRecord(alice)), written(makeRecord(alice)), written(makeRecord(alice))] as const;
   const { entries } = sequence(undefined, records, clock.now(), seed(3), "o");
   expect(new Set(entries.map(({ opening }) => Buffer.from(opening).toString("hex"))).size).toBe(4);
 });
@@ -84,13 +88,13 @@ test.each([
   ["the clock went back", 2_000, 1_000, 2_000],
 ])("when %s, the later time is recorded", (_, lastRecordedAtMs, nowMs, expected) => {
   const head = { origin: "o/1", size: 1, lastRecordedAtMs };
-  const sequenced = sequence(head, [makeRecord(alice)], nowMs, seed(1), "o");
+  const sequenced = sequence(head, [written(makeRecord(alice))], nowMs, seed(1), "o");
   expect(sequenced.recordedAt).toBe(new Date(expected).toISOString());
   expect(sequenced.head.lastRecordedAtMs).toBe(expected);
 });
 
 test("a seed of the wrong size is refused, rather than openings shared", () => {
-  expect(() => sequence(undefined, [makeRecord(alice)], 0, seed(2), "o")).toThrow("seed");
+  expect(() => sequence(undefined, [written(makeRecord(alice))], 0, seed(2), "o")).toThrow("seed");
 });
 
 test("a leaf has at most 65,535 bytes", () => {

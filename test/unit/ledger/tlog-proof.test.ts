@@ -3,7 +3,13 @@ import { signCheckpoint } from "../../../src/ledger/checkpoint.ts";
 import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/receipt.ts";
 import { RightEdge } from "../../../src/ledger/right-edge.ts";
-import { formatPath, formatTlogProof, parseTlogProof, verifyTlogProof } from "../../../src/ledger/tlog-proof.ts";
+import {
+  formatPath,
+  formatPaths,
+  formatTlogProof,
+  parseTlogProof,
+  verifyTlogProof,
+} from "../../../src/ledger/tlog-proof.ts";
 import { leafHash } from "../../../src/ledger/tree.ts";
 
 const origin = "example.com/log";
@@ -25,6 +31,24 @@ test("a proof verifies for its leaf, and says where it stands", () => {
     expect(verifyTlogProof(proofOf(index), leaf, verifier)).toMatchObject({ index, checkpoint: { size: 7, origin } });
   });
   expect(() => verifyTlogProof(proof, leaves[4] as Uint8Array, verifier)).toThrow("does not lead");
+});
+
+test("paths that are written together are those that are written one by one", () => {
+  const growing = new RightEdge();
+  // Around the widths of tiles, and where a batch fills one.
+  for (const [size, least] of [
+    ...Array.from({ length: 40 }, (_, at) => [at + 1, 0]),
+    [255, 250],
+    [257, 200],
+    [600, 500],
+  ]) {
+    while (growing.size < (size as number)) growing.append(leafHash(Uint8Array.of(growing.size & 255)));
+    const grown = growing.tree();
+    for (let first = least as number; first <= grown.size; first++) {
+      const each = Array.from({ length: grown.size - first }, (_, at) => formatPath(grown.inclusionProof(first + at)));
+      expect(formatPaths(grown, first), `from ${first} of ${size}`).toEqual(each);
+    }
+  }
 });
 
 test("the proof of the only leaf has no hashes", () => {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { writeRecord } from "../../../src/ledger/record-text.ts";
 import { RightEdge } from "../../../src/ledger/right-edge.ts";
 import { seedBytes, sequence } from "../../../src/ledger/sequence.ts";
 import { leafHash } from "../../../src/ledger/tree.ts";
@@ -64,7 +65,7 @@ describe("logs from before there were tiles", () => {
   /** A store of the first schema with a log of so many records. */
   function writeOldLog(size: number): void {
     migrate(migrations.slice(0, 1));
-    const [first, ...rest] = Array.from({ length: size }, () => makeRecord(tenant("alice")));
+    const [first, ...rest] = Array.from({ length: size }, () => writeRecord(makeRecord(tenant("alice"))));
     if (first === undefined) throw new Error("no records");
     const { entries } = sequence(head, [first, ...rest], 0, random(new Uint8Array(seedBytes(size))), "o");
     inspect((database) => {

@@ -1,7 +1,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { recordText } from "../../../src/ledger/record-text.ts";
 import { seedBytes } from "../../../src/ledger/sequence.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/sqlite/anchor.ts";
 import { openConnection, type SqliteConnection } from "../../../src/stores/sqlite/connection.ts";
@@ -31,7 +33,7 @@ const anchorOf = () => {
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
 const batch = () => ({
   tenantId: alice,
-  records: [JSON.stringify(makeRecord(alice))],
+  records: [recordText(makeRecord(alice))],
   seed: random(new Uint8Array(seedBytes(1))),
 });
 
@@ -40,6 +42,20 @@ test("every commit is synced, whatever the file was opened with before", () => {
   expect(connection.prepare("PRAGMA journal_mode").get()).toEqual({ journal_mode: "wal" });
   expect(connection.prepare("PRAGMA synchronous").get()).toEqual({ synchronous: 2 });
   connection.close();
+});
+
+test("a new store has pages that hold several records; one that is there keeps its own", () => {
+  const pageSize = (of: string) => {
+    const connection = openConnection({ path: of, readOnly: true, busyTimeoutMs: 0 });
+    const size = connection.prepare("PRAGMA page_size").get();
+    connection.close();
+    return size;
+  };
+  expect(pageSize(path)).toEqual({ page_size: 8_192 });
+  const older = join(directory, "older.db");
+  new DatabaseSync(older).exec("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; VACUUM");
+  migrateSqlite({ path: older, random, busyTimeoutMs: 1_000 });
+  expect(pageSize(older)).toEqual({ page_size: 4_096 });
 });
 
 test("a head that someone moved meanwhile stores nothing", () => {

@@ -8,6 +8,7 @@ import type { PackSource } from "../../../../src/ledger/pack/found.ts";
 import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";
 import type { NewRecord, StoredRecord } from "../../../../src/ledger/ports.ts";
 import type { AppendedRecord } from "../../../../src/ledger/record.ts";
+import { writeRecord } from "../../../../src/ledger/record-text.ts";
 import { RightEdge } from "../../../../src/ledger/right-edge.ts";
 import { rotationRecord } from "../../../../src/ledger/rotation.ts";
 import { seal } from "../../../../src/ledger/sealing.ts";
@@ -47,8 +48,15 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
   let logHead: LogHead | undefined;
 
   function appendRecords(records: readonly [AppendedRecord, ...AppendedRecord[]]): readonly RecordId[] {
+    const [first, ...rest] = records;
     const seedOf = random(new Uint8Array(seedBytes(records.length)));
-    const sequenced = sequence(logHead, records, clock.now(), seedOf, "ledger.example");
+    const sequenced = sequence(
+      logHead,
+      [writeRecord(first), ...rest.map(writeRecord)],
+      clock.now(),
+      seedOf,
+      "ledger.example",
+    );
     for (const entry of sequenced.entries) {
       edge.append(leafHash(entry.leaf));
       entries.push({ ...entry, recordedAtMs: sequenced.head.lastRecordedAtMs });

@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { observedWriter } from "../../../src/ledger/observed-writer.ts";
+import type { BatchFailure, BatchPlace, PlacedRecord } from "../../../src/ledger/store.ts";
+import { tenant } from "../../contract/ledger-records.ts";
+
+const fresh = { leafIndex: 1 } as PlacedRecord;
+const retried: PlacedRecord = { ...fresh, keptAnswer: "{}" };
+const placed = (...results: BatchPlace["results"]): BatchPlace => ({ log: "o/a", results });
+const failed: BatchFailure = { error: new Error("down") };
+const batches = [{ tenantId: tenant("alice"), records: ["{}"] }];
+
+/** A writer whose writes take 7 ms and end so, watched. */
+function watched(end: () => readonly (BatchPlace | BatchFailure)[]) {
+  const told: (readonly [records: number, durationMs: number])[] = [];
+  let nowMs = 1_000;
+  const writer = observedWriter(
+    {
+      async write(given) {
+        expect(given).toBe(batches);
+        nowMs += 7;
+        return end();
+      },
+    },
+    { elapsedMs: () => nowMs, committed: (...commit) => void told.push(commit) },
+  );
+  return { writer, told };
+}
+
+test.each<[string, readonly (BatchPlace | BatchFailure)[], number]>([
+  ["records of every batch", [placed(fresh, fresh), placed(fresh)], 3],
+  ["no retries, no conflicts", [placed(fresh, retried, "conflict", "erased")], 1],
+  ["no batch that failed beside others", [failed, placed(fresh, fresh)], 2],
+])("a commit counts %s", async (_name, outcomes, records) => {
+  const { writer, told } = watched(() => outcomes);
+  expect(await writer.write(batches)).toBe(outcomes);
+  expect(told).toEqual([[records, 7]]);
+});
+
+test.each<[string, readonly (BatchPlace | BatchFailure)[]]>([
+  ["only retries", [placed(retried), placed("conflict")]],
+  ["only failed batches", [failed]],
+])("a write of %s is no commit", async (_name, outcomes) => {
+  const { writer, told } = watched(() => outcomes);
+  expect(await writer.write(batches)).toBe(outcomes);
+  expect(told).toEqual([]);
+});
+
+test("a write that the store refused is no commit, and is refused as it was", async () => {
+  const down = new Error("down");
+  const { writer, told } = watched(() => {
+    throw down;
+  });
+  await expect(writer.write(batches)).rejects.toBe(down);
+  expect(told).toEqual([]);
+});

@@ -1,0 +1,90 @@
+import { createHash } from "node:crypto";
+import canonicalize from "canonicalize";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { JsonObject } from "../../../src/base/json.ts";
+import type { NewRecord } from "../../../src/ledger/ports.ts";
+import { recordBytes } from "../../../src/ledger/record.ts";
+import { readRecordText, recordText } from "../../../src/ledger/record-text.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
+
+const makeRecord = recordMaker(manualClock(), seededRandom());
+const alice = tenant("alice");
+const place = { log: "o/1", recordedAt: "2026-01-02T03:04:05.006Z" };
+
+/** The record as the format says it, by the library and from no text. */
+function plainly({ recordId, requestId, tenantId, kind, route, request, outcome, caller }: NewRecord): string {
+  const digest = createHash("sha256")
+    .update(String(canonicalize(request)))
+    .digest("hex");
+  const { principal_id, subject, auth_source } = caller;
+  return String(
+    canonicalize({
+      kind,
+      record_id: recordId,
+      log: place.log,
+      tenant_id: tenantId,
+      recorded_at: place.recordedAt,
+      request_id: requestId,
+      caller: { principal_id, subject, auth_source },
+      route,
+      request,
+      request_digest: `sha256:${digest}`,
+      outcome,
+    }),
+  );
+}
+
+const text = fc.string({
+  unit: fc.constantFrom("a", "B", "1", "\n", "\r", '"', "\\", "\\u", "\u0001", "\u2028", "é", "😀"),
+});
+const json = fc.dictionary(text, fc.jsonValue({ maxDepth: 4 })) as fc.Arbitrary<JsonObject>;
+
+test("whatever is in a record, its bytes are the canonical JSON of it", () => {
+  fc.assert(
+    fc.property(json, json, text, text, (request, outcome, subject, route) => {
+      const made = makeRecord(alice);
+      const record = { ...made, request, outcome, route, caller: { ...made.caller, subject } };
+      expect(Buffer.from(recordBytes(readRecordText(recordText(record)), place)).toString()).toBe(plainly(record));
+    }),
+  );
+});
+
+test("the text has all that a store must know of a record", () => {
+  const idempotency = { scope: "ab", payloadDigest: "sha256:1", answer: { b: ["\n"], a: 1 } };
+  const request = { decision_id: "d", artifact_digest: "x:1", artifact_cid: "c" };
+  const record = makeRecord(alice, { kind: "evidence", idempotency, request, outcome: { artifact_cid: "c" } });
+  expect(readRecordText(recordText(record))).toEqual({
+    ...record,
+    request: '{"artifact_cid":"c","artifact_digest":"x:1","decision_id":"d"}',
+    outcome: '{"artifact_cid":"c"}',
+    terms: [
+      { field: "decision_id", value: "d" },
+      { field: "artifact_digest", value: "x:1" },
+      { field: "cid", value: "c" },
+    ],
+  });
+  expect(readRecordText(recordText(makeRecord(alice)))).not.toHaveProperty("terms");
+});
+
+test.each([
+  ["in the request", { request: { a: "\0" } }],
+  ["in the outcome", { outcome: { a: ["\ud800"] } }],
+  ["in another member", { route: "\0" }],
+  ["in a name that is out of order", { request: { b: 1, "a\0": 1 } }],
+])("text that no store can hold is refused: %s", (_, changes) => {
+  expect(() => recordText(makeRecord(alice, changes))).toThrow(TypeError);
+});
+
+test("a record is nested 32 levels deep at most", () => {
+  const levels = (count: number): JsonObject => (count === 1 ? {} : { a: levels(count - 1) });
+  recordText(makeRecord(alice, { request: levels(31), outcome: levels(31) }));
+  expect(() => recordText(makeRecord(alice, { request: levels(32) }))).toThrow("deeper than 32");
+  expect(() => recordText(makeRecord(alice, { outcome: levels(32) }))).toThrow("deeper than 32");
+});
+
+test("a text with lines too few or too many is no record", () => {
+  const [others, request] = recordText(makeRecord(alice)).split("\n");
+  expect(() => readRecordText(`${others}\n${request}`)).toThrow(TypeError);
+  expect(() => readRecordText(`${others}\n${request}\n{}\n`)).toThrow(TypeError);
+});

@@ -13,7 +13,7 @@ export interface Load {
   readonly headers: Readonly<Record<string, string>>;
   /** POST with this body; GET where absent. */
   readonly body?: Uint8Array;
-  /** Text in the body that stands for a number of each request's own. Over HTTP/1.1 only. */
+  /** Text in the body that stands for something of each request's own, which no earlier load had. Over HTTP/1.1 only. */
   readonly numbered?: string;
   /** Tokens that requests carry in turn, in place of an authorization header of their own. Over HTTP/1.1 only. */
   readonly tokens?: readonly string[];
@@ -63,8 +63,8 @@ export async function loadHttp1({
   if (/Non-2xx|Socket errors/.test(stdout)) throw new Error(`wrk on ${url}:\n${stdout}`);
   return {
     perSecond: Number(match(stdout, /Requests\/sec:\s+([\d.]+)/)[1]),
-    p50Ms: milliseconds(match(stdout, /^\s+50%\s+([\d.]+)(us|ms|s)$/m)),
-    p99Ms: milliseconds(match(stdout, /^\s+99%\s+([\d.]+)(us|ms|s)$/m)),
+    p50Ms: milliseconds(match(stdout, /^\s+50%\s+([\d.]+)(us|ms|s)\s*$/m)),
+    p99Ms: milliseconds(match(stdout, /^\s+99%\s+([\d.]+)(us|ms|s)\s*$/m)),
   };
 }
 
@@ -80,11 +80,12 @@ function luaScript(
   lines.push('wrk.method = "POST"', `wrk.body = ${lua(text)}`);
   if (numbered !== undefined) {
     const parts = text.split(numbered).map(lua);
+    const load = randomUUID().slice(0, 8);
     lines.push(
       "local number = 0",
       "function request()",
       "  number = number + 1",
-      `  return wrk.format(nil, nil, nil, ${parts.join(" .. number .. ")})`,
+      `  return wrk.format(nil, nil, nil, ${parts.join(` .. "${load}-" .. number .. `)})`,
       "end",
     );
   }

@@ -1,14 +1,14 @@
 /**
- * Decisions a second: first in one thread, by number of policies and tenants; then protection-plan of the gateway, its
- * token verified and its record durable, beside a peer decision server on the same rules, which does neither.
+ * Decisions a second in one thread, by number of policies and tenants. Or, where a peer is given: protection-plan of the
+ * gateway, its token verified and its record durable, beside that decision server on the same rules, which does neither.
  *
  * A server is pinned to core 0 with all its threads, or with `--cores 2` has both cores; the load generator is on core 1.
  * Servers are measured in turn, round after round; the table has medians over the rounds, of ratios too. Requests are
  * all alike, or with facts of their own ("new facts") that no server can have an answer for yet; over gRPC the load
- * generator can only repeat itself.
+ * generator can only repeat itself. Both are loaded for a while before it counts, until the gateway's hot code is compiled.
  *
- * `node bench/policy.ts [--peer <binary>] [--policies 20,200] [--seconds 3] [--rounds 5] [--cores 1]`. Without a peer, the
- * decisions only. Its binary is in the npm package `@cerbos/cerbos-linux-x64`.
+ * `node bench/policy.ts [--peer <binary>] [--policies 20,200] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`. The
+ * peer's binary is in the npm package `@cerbos/cerbos-linux-x64`.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,6 +40,7 @@ const { values } = parseArgs({
     policies: { type: "string", default: "20,200" },
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "5" },
+    "warm-up": { type: "string", default: "10" },
     cores: { type: "string", default: "1" },
   },
 });
@@ -47,8 +48,8 @@ const seconds = Number(values.seconds);
 const rounds = Number(values.rounds);
 const serverCore = values.cores === "2" ? undefined : 0;
 const loadCore = 1;
-const warmUpSeconds = 2;
-/** In bodies, the text instead of which each request has a number of its own. */
+const warmUpSeconds = Number(values["warm-up"]);
+/** In bodies, the text instead of which each request has something of its own. */
 const numbered = "__number__";
 
 interface Target {
@@ -194,16 +195,19 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
 // biome-ignore lint/suspicious/noConsole: the table is what this program is for
 const printTable = console.table;
 
-printTable(
-  (await measureDecisions(seconds)).map(({ policies, tenants, loadMs, cachedPerSecond, uncachedPerSecond }) => ({
-    policies,
-    tenants,
-    "load ms": Math.round(loadMs),
-    "cached/s": Math.round(cachedPerSecond),
-    "uncached/s": Math.round(uncachedPerSecond),
-  })),
-);
-if (values.peer !== undefined) {
+if (values.peer === undefined) {
+  printTable(
+    (await measureDecisions(seconds)).map((row) => ({
+      policies: row.policies,
+      tenants: row.tenants,
+      "load ms": Math.round(row.loadMs),
+      "load ms, alike": Math.round(row.loadAlikeMs),
+      "cached/s": Math.round(row.cachedPerSecond),
+      "new/s, cache full": Math.round(row.newPerSecond),
+      "uncached/s": Math.round(row.uncachedPerSecond),
+    })),
+  );
+} else {
   requireTools("wrk", "h2load", "taskset");
   const directory = mkdtempSync(join(tmpdir(), "bench-policy-"));
   const issuer = await startBenchIssuer();

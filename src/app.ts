@@ -1,5 +1,6 @@
 /** Where everything meets: a configuration becomes a running service. Nothing else knows all the rooms. */
 import { randomFillSync } from "node:crypto";
+import { performance } from "node:perf_hooks";
 import { createArtifactHasher } from "./artifacts/hasher.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { ReplayStore } from "./auth/replay-store.ts";
@@ -8,8 +9,8 @@ import { ServiceError } from "./base/errors.ts";
 import type { RandomFill } from "./base/ids.ts";
 import { bufferedRandom } from "./base/random.ts";
 import { systemTimers, type Timers } from "./base/timers.ts";
-import { authConfiguration, openCallers, takesIssuerTokens } from "./callers.ts";
-import type { LivePlatform } from "./domain/platform-domains.ts";
+import { openCallers, takesIssuerTokens } from "./callers.ts";
+import type { DecisionDependencies } from "./domain/decision.ts";
 import { createScopeTable } from "./domain/routes.ts";
 import type { AttemptCounters } from "./domain/session-ports.ts";
 import {
@@ -25,6 +26,7 @@ import {
 import { ObservedLedger } from "./ledger/observed.ts";
 import type { PublishedLogs } from "./ledger/ports.ts";
 import type { OpenSharedAnchor } from "./ledger/shared-anchor.ts";
+import { livePlatform, newerSet } from "./live-platform.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOpsListener } from "./ops/listener.ts";
 import { type ReadinessCheck, runChecks } from "./ops/readiness.ts";
@@ -32,7 +34,7 @@ import { openOpsViewers, servesLogs } from "./ops-viewers.ts";
 import { KeyFileError } from "./stores/key-file.ts";
 import { openStores as openStoresOf } from "./stores/open-stores.ts";
 import { createLogger, type RootLogger } from "./telemetry/logger.ts";
-import { createMetrics } from "./telemetry/metrics.ts";
+import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
 import { createHealthMonitor } from "./transport/health/monitor.ts";
 import { publishedPages } from "./transport/pages/published.ts";
 import { createServer } from "./transport/server.ts";
@@ -95,7 +97,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     showReasons: config.reasons,
     decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
   };
-  const deciding = { engine: policy.engine, ...(policy.observe !== undefined && { observe: policy.observe }) };
+  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, policy) };
   const methods = methodsOf(config.serviceName, { deployment, live, ledger, clock, random, hasher, ...deciding });
   const checks: readonly ReadinessCheck[] = [
     { name: "store", check: () => ledger.check() },
@@ -178,7 +180,8 @@ async function openStores(
   openAnchor: OpenSharedAnchor | undefined,
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
-  const { ledger, shared } = await openStoresOf(config, { clock, random, logger, openAnchor }).catch(
+  const commits = { elapsedMs: () => performance.now(), committed: metrics.batchAppended };
+  const { ledger, shared } = await openStoresOf(config, { clock, random, logger, openAnchor, commits }).catch(
     (cause: unknown) => {
       throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
         cause,
@@ -186,6 +189,14 @@ async function openStores(
     },
   );
   return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared };
+}
+
+/** Counts each decision that is recorded, and shows it to the candidate policy set where there is one. */
+function observeDecisions(metrics: Metrics, { observe }: LivePolicy): NonNullable<DecisionDependencies["observe"]> {
+  return (query, decision, decisionId) => {
+    metrics.decided(query.action, decision.allow);
+    observe?.(query, decision, decisionId);
+  };
 }
 
 /** The setting that a store was not opened for. */
@@ -196,33 +207,6 @@ function storeSetting(problem: unknown): "SVC_LEDGER_KEY" | "SVC_STORE" {
 function requireIssuerKeys(authenticator: Authenticator): void {
   const { issuerReady, detail } = authenticator.status();
   if (!issuerReady) throw new ServiceError("issuer_unavailable", detail);
-}
-
-function livePlatform(
-  config: ServeConfig,
-  authenticator: Authenticator,
-  policy: LivePolicy,
-  ledger: ObservedLedger,
-): LivePlatform {
-  return {
-    authMode: config.authMode,
-    authConfiguration: () => authConfiguration(config, authenticator.status().issuerReady),
-    policy: () => ({ configured: true, reason: policyReason(policy) }),
-    ledger: () =>
-      ledger.writable
-        ? { configured: true, reason: "Records are written to the evidence ledger before they are answered." }
-        : { configured: false, reason: "The record store cannot be written now." },
-    managedKeyPatterns: config.keyReferences.length,
-  };
-}
-
-/** Completes "the revision in force; a newer set …" where the newest set is not the one in force. */
-const newerSet = { refused: "was refused", failed: "could not be taken yet" } as const;
-
-function policyReason({ engine, standing }: LivePolicy): string {
-  const { newest } = standing();
-  const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
-  return `Policy revision ${engine.revision} is in force${more}.`;
 }
 
 /** For operators: how many problems there are. What they are stands in the log, which fewer people read. */

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Authenticator } from "./auth/authenticator.ts";
 import { presentedScheme } from "./auth/authorization-header.ts";
+import { inRealm } from "./auth/challenge.ts";
 import { requireScopes } from "./auth/scopes.ts";
 import { matchTenantHeader } from "./auth/tenant-header.ts";
 import { ServiceError } from "./base/errors.ts";
@@ -27,7 +28,9 @@ export interface OpsViewers {
 /** Time for the issuer's keys to come. */
 const deadlineMs = 5_000;
 
-const challenge = 'Bearer realm="ledger"';
+/** The protection space (RFC 9110 §11.5): the logs. Credentials of operators count nowhere else. */
+const realm = "ledger";
+const challenge = `Bearer realm="${realm}"`;
 /** b64token (RFC 6750 §2.1) under the one scheme that operators have. */
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
@@ -78,10 +81,14 @@ async function viewerOf(
     throw new ServiceError("invalid_token", "the credentials are not an operator's", {
       challenge: `${challenge}, error="invalid_token"`,
     });
-  const caller = await withDeadline(timers, (signal) => authenticator.authenticate(edge, signal));
-  matchTenantHeader(caller, edge, `${config.headerPrefix}tenant-id`);
-  requireScopes(caller, config.defaultRequiredScopes, presentedScheme(edge));
-  return { tenantId: caller.tenantId, presented: true };
+  try {
+    const caller = await withDeadline(timers, (signal) => authenticator.authenticate(edge, signal));
+    matchTenantHeader(caller, edge, `${config.headerPrefix}tenant-id`);
+    requireScopes(caller, config.defaultRequiredScopes, presentedScheme(edge));
+    return { tenantId: caller.tenantId, presented: true };
+  } catch (error) {
+    throw inRealm(realm, error);
+  }
 }
 
 async function withDeadline<Result>(timers: Timers, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {

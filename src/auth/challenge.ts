@@ -77,6 +77,19 @@ export function underDpop(thrown: unknown): unknown {
   return new ServiceError(reason, message, { ...details, challenge });
 }
 
+/**
+ * The same refusal, its challenge for another protection space than the routes under `/v1/sdk/`; whatever else was
+ * thrown, as it is.
+ * @param name without `"` or `\`
+ */
+export function inRealm(name: string, thrown: unknown): unknown {
+  if (!(thrown instanceof ServiceError)) return thrown;
+  const { reason, message, details } = thrown;
+  if (details.challenge === undefined) return thrown;
+  const challenge = details.challenge.replace(realm, `realm="${name}"`);
+  return new ServiceError(reason, message, { ...details, challenge });
+}
+
 /** 503 while the issuer's keys are not known. `cause` is for the log. */
 export function issuerUnavailable(retryAfterSeconds: number, cause: string): ServiceError {
   return new ServiceError("issuer_unavailable", "the keys of the token issuer are not available", {

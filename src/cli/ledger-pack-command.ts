@@ -1,4 +1,6 @@
-import { createWriteStream, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
@@ -11,6 +13,7 @@ import { PackError } from "../ledger/pack/problem.ts";
 import type { PackSelection } from "../ledger/pack/selection.ts";
 import type { LogState } from "../ledger/store.ts";
 import { parseBundleContent, tellsOfOthers } from "../policy/bundle.ts";
+import { isFileError } from "../stores/file-errors.ts";
 import { signOrReport } from "./ledger-checkpoint.ts";
 import { type PackFlags, readSelection } from "./ledger-pack-selection.ts";
 import { addLedgerPackVerifyCommand } from "./ledger-pack-verify-command.ts";
@@ -85,14 +88,12 @@ async function writePack(
     entries += 1;
     if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
-  // Never over anything, and for the owner alone: it holds what the log keeps sealed.
-  const file = createWriteStream(out, { flags: "wx", mode: 0o600, flush: true });
+  const file = await createOrReport(out, output);
+  if (file === undefined) return;
   try {
-    await pipeline(Readable.from(lines), file);
+    await pipeline(Readable.from(lines), file.createWriteStream({ flush: true }));
   } catch (error) {
-    const isThere = error instanceof Error && "code" in error && error.code === "EEXIST";
-    if (!isThere) rmSync(out, { force: true });
-    if (isThere) return output.fail([`${out} is there already`]);
+    rmSync(out, { force: true });
     if (error instanceof PackError) return output.fail([error.message]);
     throw error;
   } finally {
@@ -103,6 +104,23 @@ async function writePack(
     { file: out, origin, tree_size: size, entries, verifier_keys: signed.verifierKeys },
     `${out}: ${entries} entries of ${origin}, proven in its ${size} leaves`,
   );
+}
+
+/** Makes the file: never over anything, and for the owner alone, since it holds what the log keeps sealed. */
+async function createOrReport(path: string, output: Output): Promise<FileHandle | undefined> {
+  try {
+    return await open(path, "wx", 0o600);
+  } catch (error) {
+    output.fail([creationProblem(path, error)]);
+    return undefined;
+  }
+}
+
+function creationProblem(path: string, error: unknown): string {
+  if (isFileError(error, ["EEXIST"])) return `${path} is there already`;
+  if (isFileError(error, ["ENOENT", "ENOTDIR"])) return `--out: there is no directory ${dirname(resolve(path))}`;
+  const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+  return `--out: ${path} cannot be written${code}`;
 }
 
 /** A policy revision is the whole deployment's. One that tells of other tenants is not for whoever gets this tenant's pack. */

@@ -24,6 +24,8 @@ const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE----
 const directory: FileRule["problem"] = (path, _config, files) =>
   files.isDirectory(path) ? undefined : "is not a directory";
 
+const readable: FileRule["problem"] = (path, _config, files) => void files.readText(path);
+
 const certificates: FileRule["problem"] = (path, _config, files) => certificatesProblem(files.readText(path));
 
 const rules: readonly FileRule[] = [
@@ -50,6 +52,7 @@ const rules: readonly FileRule[] = [
         : undefined,
   },
   { key: "tlsClientCa", problem: certificates },
+  { key: "storePasswordFile", problem: readable },
 ];
 
 /** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */

@@ -42,7 +42,8 @@ export async function decide(
   asked: DecisionRequest,
 ): Promise<Decided> {
   const { route, request } = asked;
-  const query = { caller: call.caller, ...questionOf(asked) };
+  const { action, claimed } = questionOf(asked);
+  const query = { caller: call.caller, action, claimed };
   const decision = engine.decide(query);
   const guidance = guidanceGiven(decision);
   const decisionId = newRecordId(clock, random);
@@ -57,9 +58,13 @@ export async function decide(
     reasons: deployment.showReasons ? decision.reasons : [],
     inputs: decision.inputs,
     guidance,
-    requiredScopes: union(deployment.scopes.required(route), guidance.requiredScopes),
+    requiredScopes: scopesOf(deployment.scopes.required(route), guidance),
     receipt,
   };
+}
+
+function scopesOf(ofRoute: readonly string[], { requiredScopes: ofPolicy }: Guidance): readonly string[] {
+  return ofPolicy.length === 0 ? ofRoute : union(ofRoute, ofPolicy);
 }
 
 /** The guidance as it leaves: on a denial without key transport, and with `deny` as the only evidence. */

@@ -24,7 +24,10 @@ export interface PlatformDomain extends DomainStatus {
   readonly domain: PlatformDomainName;
 }
 
-/** Live facts. Functions are called for every answer: they must be cheap and must not throw. */
+/**
+ * Live facts. Functions are called for every answer: they must be cheap and must not throw. While nothing has changed
+ * they give the same object, so that what was made of it serves again.
+ */
 export interface LivePlatform {
   readonly authMode: AuthMode;
   authConfiguration(): AuthConfiguration;
@@ -36,14 +39,50 @@ export interface LivePlatform {
   readonly managedKeyPatterns: number;
 }
 
+/** What is made of the live facts, and of which. */
+interface Standing {
+  readonly policy: DomainStatus;
+  readonly ledger: DomainStatus;
+  readonly auth: AuthConfiguration;
+  readonly status: Readonly<Record<PlatformDomainName, DomainStatus>>;
+  readonly domains: readonly PlatformDomain[];
+}
+
+const newest = new WeakMap<LivePlatform, Standing>();
+
 /** The status of every domain now. */
-export function platformStatus(live: LivePlatform): Readonly<Record<PlatformDomainName, DomainStatus>> {
+export function platformStatus(live: LivePlatform): Standing["status"] {
+  return standingOf(live).status;
+}
+
+/** The same as the list that answers carry. */
+export function platformDomains(live: LivePlatform): readonly PlatformDomain[] {
+  return standingOf(live).domains;
+}
+
+function standingOf(live: LivePlatform): Standing {
   const policy = live.policy();
   const ledger = live.ledger();
+  const auth = live.authConfiguration();
+  const known = newest.get(live);
+  if (known?.policy === policy && known.ledger === ledger && known.auth === auth) return known;
+  const status = statusOf(live, policy, ledger, auth);
+  const domains = platformDomainNames.map((domain) => ({ domain, ...status[domain] }));
+  const standing = { policy, ledger, auth, status, domains };
+  newest.set(live, standing);
+  return standing;
+}
+
+function statusOf(
+  live: LivePlatform,
+  policy: DomainStatus,
+  ledger: DomainStatus,
+  auth: AuthConfiguration,
+): Standing["status"] {
   const decisions = both(policy, ledger);
   return {
     discovery: { configured: true, reason: "Discovery answers from the running configuration." },
-    identity: identity(live.authMode, live.authConfiguration()),
+    identity: identity(live.authMode, auth),
     policy,
     protection: decisions ?? { configured: true, reason: "Protection is decided by policy and recorded." },
     key_access: decisions ?? keyAccess(live.managedKeyPatterns),
@@ -52,12 +91,6 @@ export function platformStatus(live: LivePlatform): Readonly<Record<PlatformDoma
       : ledger,
     evidence_ledger: ledger,
   };
-}
-
-/** The same as the list that answers carry. */
-export function platformDomains(live: LivePlatform): readonly PlatformDomain[] {
-  const status = platformStatus(live);
-  return platformDomainNames.map((domain) => ({ domain, ...status[domain] }));
 }
 
 /** The first of the two that is not in force. */

@@ -4,7 +4,7 @@
  */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
 import type { Claimed, PolicyAction } from "../policy/decision.ts";
-import type { Described, KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
+import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
 /** A request of one of the routes that decide. */
 export type DecisionRequest =
@@ -26,50 +26,23 @@ const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
 
 /** The action, and what the caller claims as policies see it. */
 export function questionOf({ route, request }: DecisionRequest): Question {
-  switch (route) {
-    case "protection-plan":
-      return {
-        action: request.operation,
-        claimed: claimedBy(request, {
-          artifact_profile: request.preferred_artifact_profile,
-          content_size_bytes: request.content_size_bytes,
-        }),
-      };
-    case "policy-resolve":
-      return {
-        action: request.operation,
-        claimed: claimedBy(request, { content_size_bytes: request.content_size_bytes }),
-      };
-    case "key-access-plan":
-      return {
-        action: keyActions[request.operation],
-        claimed: claimedBy(request, {
-          artifact_profile: request.artifact_profile,
-          key_reference: request.key_reference,
-        }),
-      };
-  }
-}
-
-type Optional = Pick<Claimed, "artifact_profile" | "content_size_bytes" | "key_reference">;
-
-function claimedBy(
-  request: Described & { readonly content_digest?: string },
-  {
-    artifact_profile,
-    content_size_bytes,
-    key_reference,
-  }: { readonly [Name in keyof Optional]: Optional[Name] | undefined },
-): Claimed {
-  return {
+  const claimed: Writable<Claimed> = {
     workload: request.workload,
     resource: request.resource,
-    ...(request.purpose !== undefined && { purpose: request.purpose }),
     labels: request.labels,
     attributes: request.attributes,
     content_digest_present: request.content_digest !== undefined,
-    ...(artifact_profile !== undefined && { artifact_profile }),
-    ...(content_size_bytes !== undefined && { content_size_bytes }),
-    ...(key_reference !== undefined && { key_reference }),
   };
+  if (request.purpose !== undefined) claimed.purpose = request.purpose;
+  if (route === "key-access-plan") {
+    if (request.artifact_profile !== undefined) claimed.artifact_profile = request.artifact_profile;
+    if (request.key_reference !== undefined) claimed.key_reference = request.key_reference;
+    return { action: keyActions[request.operation], claimed };
+  }
+  if (request.content_size_bytes !== undefined) claimed.content_size_bytes = request.content_size_bytes;
+  if (route === "protection-plan" && request.preferred_artifact_profile !== undefined)
+    claimed.artifact_profile = request.preferred_artifact_profile;
+  return { action: request.operation, claimed };
 }
+
+type Writable<T> = { -readonly [Name in keyof T]: T[Name] };

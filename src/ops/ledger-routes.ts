@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
+import { type Query, refuseOthers } from "./parameters.ts";
 import { addSearchRoute } from "./search-route.ts";
 
 /** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */
@@ -63,17 +64,15 @@ function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs): void {
     if (tile !== undefined) reply.header("cache-control", `${audience}, ${immutable}`);
     return answer(reply, "application/octet-stream", tile && Buffer.from(tile));
   });
-  scope.get<OfLog & { Querystring: Readonly<Record<string, unknown>> }>(
-    "/ledger/:log/consistency",
-    async ({ params, query }, reply) => {
-      const [from, to] = [sizeOf(query.from), sizeOf(query.to)];
-      if (from === undefined || to === undefined)
-        throw new ServiceError("invalid_request", "from and to must be sizes of the log");
-      const proof = await logs.consistencyProof(params.log, from, to);
-      const lines = proof?.map((hash) => `${Buffer.from(hash).toString("base64")}\n`).join("");
-      return answer(reply, "text/plain; charset=utf-8", lines);
-    },
-  );
+  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/consistency", async ({ params, query }, reply) => {
+    refuseOthers(query, ["from", "to"]);
+    const [from, to] = [sizeOf(query.from), sizeOf(query.to)];
+    if (from === undefined || to === undefined)
+      throw new ServiceError("invalid_request", "from and to must be sizes of the log");
+    const proof = await logs.consistencyProof(params.log, from, to);
+    const lines = proof?.map((hash) => `${Buffer.from(hash).toString("base64")}\n`).join("");
+    return answer(reply, "text/plain; charset=utf-8", lines);
+  });
 }
 
 function answer(reply: FastifyReply, type: string, content: string | Buffer | undefined): FastifyReply {

@@ -67,10 +67,14 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     reply.header("cache-control", "no-store");
     nameExchange(options, request, reply);
     if (expectsMore(request.headers.expect)) return refuse(options, request, reply, expectationFailed(), 417);
+    // RFC 9112 §3.2. Node would go by the first of them.
+    if ((request.raw.headersDistinct.host?.length ?? 0) > 1)
+      throw new ServiceError("invalid_request", "the request must name one host");
     if (options.loopback && !isLoopbackAuthority(request.headers.host))
       throw new ServiceError("no_route", "nothing is served under this host name: use localhost or a loopback address");
     return undefined;
   });
+  const isServed = watchPaths(server);
   server.get("/livez", async () => ({ service: serviceName, status: "ok" }));
   server.get("/readyz", async (_request, reply) => {
     const { ready, checks } = await readiness();
@@ -82,7 +86,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   });
   if (options.logs !== undefined)
     addLedgerRoutes(server, serviceName, options.logs, refusalLog(options.logger, options.timers));
-  refuseTheRest(server, options);
+  refuseTheRest(server, options, isServed);
   // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
   server.server.on("checkExpectation", (request, response) => server.routing(request, response));
   server.server.on("connect", (_request, socket) => answerTunnel(options, socket));
@@ -97,15 +101,26 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   };
 }
 
+/** Returns what says whether a path is one of the routes that are added from now on, whatever the method. */
+function watchPaths(server: FastifyInstance): (path: string) => boolean {
+  const patterns: RegExp[] = [];
+  server.addHook("onRoute", ({ url }) => {
+    patterns.push(new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}$`));
+  });
+  return (path) => patterns.some((pattern) => pattern.test(path));
+}
+
 /** 404, 405 with `Allow`, and errors, all in the error envelope. */
-function refuseTheRest(server: FastifyInstance, options: OpsListenerOptions): void {
+function refuseTheRest(
+  server: FastifyInstance,
+  options: OpsListenerOptions,
+  isServed: (path: string) => boolean,
+): void {
   const { logger } = options;
-  const paths = new Set(["/livez", "/readyz", "/metrics"]);
 
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] as string;
-    if (!paths.has(path))
-      return refuse(options, request, reply, new ServiceError("no_route", "there is no such route"));
+    if (!isServed(path)) return refuse(options, request, reply, new ServiceError("no_route", "there is no such route"));
     reply.header("allow", allowedMethods);
     return refuse(options, request, reply, new ServiceError("method_not_allowed", "the method is not allowed here"));
   });

@@ -3,37 +3,33 @@ import type { FastifyInstance } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports.ts";
 import { type AskedSearch, parseSearch, searchParameters } from "../ledger/search-query.ts";
+import { type Query, refuseOthers } from "./parameters.ts";
 
 /**
  * Adds `GET /ledger/<name>/search`: where the records stand that have what the parameters of `searchParameters` say, in
  * the order of the log; `next`, where there is one, is the `after` of the page that follows.
  */
 export function addSearchRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs): void {
-  scope.get<{ Params: { log: string }; Querystring: Readonly<Record<string, unknown>> }>(
-    "/ledger/:log/search",
-    async ({ params, query }) => {
-      const page = await logs.search(params.log, readQuery(query));
-      if (page === undefined) throw new ServiceError("no_route", "there is no such log");
-      return {
-        service: serviceName,
-        log: params.log,
-        found: page.found.map(({ leafIndex, recordId, kind, recordedAt, erased }) => ({
-          leaf_index: leafIndex,
-          record_id: recordId,
-          kind,
-          recorded_at: recordedAt,
-          erased,
-        })),
-        ...(page.next !== undefined && { next: page.next }),
-      };
-    },
-  );
+  scope.get<{ Params: { log: string }; Querystring: Query }>("/ledger/:log/search", async ({ params, query }) => {
+    const page = await logs.search(params.log, readQuery(query));
+    if (page === undefined) throw new ServiceError("no_route", "there is no such log");
+    return {
+      service: serviceName,
+      log: params.log,
+      found: page.found.map(({ leafIndex, recordId, kind, recordedAt, erased }) => ({
+        leaf_index: leafIndex,
+        record_id: recordId,
+        kind,
+        recorded_at: recordedAt,
+        erased,
+      })),
+      ...(page.next !== undefined && { next: page.next }),
+    };
+  });
 }
 
-function readQuery(query: Readonly<Record<string, unknown>>): AskedSearch {
-  const known: readonly string[] = searchParameters;
-  if (Object.keys(query).some((name) => !known.includes(name)))
-    throw new ServiceError("invalid_request", `the parameters are ${searchParameters.join(", ")}`);
+function readQuery(query: Query): AskedSearch {
+  refuseOthers(query, searchParameters);
   // One that is given twice comes as a list.
   if (Object.values(query).some((value) => typeof value !== "string"))
     throw new ServiceError("invalid_request", "a parameter is given twice");

@@ -17,9 +17,9 @@ export interface FinishedCall {
 /** What the rooms report. Every method is cheap and never throws. */
 export interface Metrics {
   callFinished(call: FinishedCall): void;
-  /** A decision was answered, the same for every tenant. */
+  /** A decision was recorded, so that it may be answered; the same for every tenant. */
   decided(action: string, allow: boolean): void;
-  /** Records became durable in one commit. */
+  /** Records became durable in one write. */
   batchAppended(records: number, durationMs: number): void;
   /** What is known of a log at a witness has changed. */
   witnessChanged(witness: string, result: "cosigned" | "failed" | "unsound"): void;
@@ -85,19 +85,19 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
   });
   const decisions = new Counter({
     name: "svc_decisions_total",
-    help: "Decisions answered",
+    help: "Decisions made and recorded, each call for itself: one sent again counts again, a replay or a candidate's opinion never",
     labelNames: ["action", "allow"],
     registers,
   });
   const batches = new Histogram({
     name: "svc_append_batch_records",
-    help: "Records that shared one durable commit",
+    help: "Records that one durable write appended; retries answered from kept answers are none",
     buckets: batchRecords,
     registers,
   });
   const appendDurations = new Histogram({
     name: "svc_append_duration_seconds",
-    help: "Time of one durable commit",
+    help: "Time of one durable write, from handing it to the store to its confirmation",
     buckets: appendSeconds,
     registers,
   });

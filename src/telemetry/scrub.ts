@@ -29,8 +29,20 @@ const rules: readonly (readonly [RegExp, string])[] = [
   [/(:\/\/)[^/\s@"\\]{1,512}@/g, `$1${cut}@`],
 ];
 
+/**
+ * What a line has in it where one of the rules may match: each rule asks for a secret name, or for one of the marks.
+ * Most lines have neither, and to look for these costs a third of what the rules cost.
+ */
+const marks = / |eyJ|-----BEGIN|:\/\//;
+const secretName = new RegExp(secretNames, "i");
+
 /** The line of JSON without credentials. It stays one line of valid JSON. */
 export function scrub(line: string): string {
+  return marks.test(line) || secretName.test(line) ? applyRules(line) : line;
+}
+
+/** What `scrub` returns, found without looking first whether any rule could match. */
+export function applyRules(line: string): string {
   let clean = line;
   for (const [pattern, replacement] of rules) clean = clean.replace(pattern, replacement);
   return clean;

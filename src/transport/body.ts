@@ -36,6 +36,8 @@ export function readBody(
     return Promise.reject(bodyTooLarge());
   }
   if (signal.aborted) return Promise.reject(abortRefusal(signal));
+  const whole = readArrived(stream, declaredBytes);
+  if (whole !== undefined) return Promise.resolve(whole);
   return new Promise<Buffer>((resolve, reject) => {
     const chunks: Buffer[] = [];
     let sizeBytes = 0;
@@ -59,4 +61,13 @@ export function readBody(
     stream.on("data", onData).on("end", onEnd).on("error", onGone).on("close", onGone);
     signal.addEventListener("abort", onAbort, { once: true });
   });
+}
+
+/** The whole body where all that was declared is here already, as it is when it comes along with the headers. */
+function readArrived(stream: Readable, declaredBytes: number | undefined): Buffer | undefined {
+  if (declaredBytes === undefined || declaredBytes === 0 || stream.readableLength !== declaredBytes) return undefined;
+  const body: Buffer = stream.read(declaredBytes);
+  // Nothing else is to come, but the stream ends for those who read on alone.
+  stream.resume();
+  return body;
 }

@@ -3,6 +3,7 @@ import type { HandlerContext, MethodImplSpec } from "@connectrpc/connect";
 import { createContextValues } from "@connectrpc/connect";
 import { type Call, kCall } from "./call.ts";
 import type { Deadline } from "./deadline.ts";
+import { RequestHeaders } from "./request-headers.ts";
 
 /** A method with one request and one answer, and what implements it. */
 export type UnarySpec = Extract<MethodImplSpec, { kind: "unary" }>;
@@ -29,19 +30,9 @@ export function createCallContext(init: ContextInit): HandlerContext {
     url: init.url,
     signal: init.deadline.signal,
     timeoutMs: init.deadline.timeoutMs,
-    requestHeader: toHeaders(init.rawHeaders),
+    requestHeader: new RequestHeaders(init.rawHeaders),
     responseHeader: new Headers(),
     responseTrailer: new Headers(),
     values: createContextValues().set(kCall, init.call),
   };
-}
-
-function toHeaders(rawHeaders: readonly string[]): Headers {
-  const headers = new Headers();
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] as string;
-    // HTTP/2 pseudo-headers are no header names.
-    if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] as string);
-  }
-  return headers;
 }

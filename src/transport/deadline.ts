@@ -50,10 +50,10 @@ export function abortRefusal(signal: AbortSignal): ServiceError {
  * Starts the work and settles as it does, or rejects with the refusal behind the signal as soon as that is aborted.
  * Work whose time is up already is not started.
  */
-export async function withinDeadline<T>(start: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  if (signal.aborted) throw abortRefusal(signal);
-  const work = start();
+export function withinDeadline<T>(start: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
+    if (signal.aborted) throw abortRefusal(signal);
+    const work = start();
     const onAbort = () => reject(abortRefusal(signal));
     signal.addEventListener("abort", onAbort, { once: true });
     work.then(

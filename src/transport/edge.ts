@@ -1,15 +1,22 @@
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { EdgeRequest } from "../auth/edge.ts";
 
+/** The part of a request that says who sent it and what it asks. */
+export interface EdgeSource extends Pick<IncomingMessage, "method" | "url"> {
+  readonly rawHeaders: readonly string[];
+  readonly socket: Socket | undefined;
+}
+
 /** What the network delivered, as authentication sees it. */
-export function edgeOf(request: IncomingMessage): EdgeRequest {
+export function edgeOf(request: EdgeSource): EdgeRequest {
   const { rawHeaders, socket } = request;
   return {
     headerValues: (name) => headerValues(rawHeaders, name),
-    remoteAddress: socket.remoteAddress ?? "",
-    clientCertificate: () => clientCertificate(socket as TLSSocket),
-    encrypted: (socket as TLSSocket).encrypted === true,
+    remoteAddress: socket?.remoteAddress ?? "",
+    clientCertificate: () => clientCertificate(socket as TLSSocket | undefined),
+    encrypted: (socket as TLSSocket | undefined)?.encrypted === true,
     method: request.method ?? "",
     url: request.url ?? "",
   };
@@ -29,7 +36,7 @@ export function headerValues(rawHeaders: readonly string[], name: string): strin
  * The certificate of this TLS session, where its chain leads to a configured authority. The handshake proved that
  * the client holds its key.
  */
-function clientCertificate(socket: TLSSocket): Uint8Array | undefined {
-  if (!socket.encrypted || !socket.authorized) return undefined;
+function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
+  if (!socket?.encrypted || !socket.authorized) return undefined;
   return socket.getPeerX509Certificate()?.raw;
 }

@@ -55,7 +55,7 @@ export function isAnswered({ writableEnded, writableFinished }: ServerResponse):
 
 /** Runs `onGone` if the caller goes away before the answer is out. */
 export function whenCallerGone(response: ServerResponse, onGone: () => void): void {
-  response.once("close", () => {
+  response.on("close", () => {
     if (!isAnswered(response)) onGone();
   });
 }
@@ -66,7 +66,7 @@ export function continueIfExpected(request: IncomingMessage, response: ServerRes
 }
 
 /** Value of `Content-Length`, where there is one. */
-export function declaredBytes(request: IncomingMessage): number | undefined {
+export function declaredBytes(request: Pick<IncomingMessage, "headers">): number | undefined {
   const value = request.headers["content-length"];
   return value === undefined ? undefined : Number(value);
 }

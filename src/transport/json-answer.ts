@@ -1,10 +1,11 @@
 /** Writing JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ServiceError } from "../base/errors.ts";
+import { type ByteText, toByteText } from "./byte-text.ts";
 import { refusalHeaders, toEnvelope } from "./errors.ts";
 
 /** Sends a JSON text with the headers that hooks set on the reply, the given ones, and its type and length. */
-export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: string): void {
+export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: ByteText): void {
   const { raw } = reply;
   // The caller may be gone by now, and then there is nobody to answer.
   if (raw.destroyed || raw.headersSent) return;
@@ -12,10 +13,10 @@ export function sendJson(reply: FastifyReply, status: number, headers: Record<st
     ...(reply.getHeaders() as Record<string, string>),
     ...headers,
     "content-type": "application/json",
-    "content-length": Buffer.byteLength(json),
+    "content-length": json.length,
   });
   // As text, which Node sends together with the headers; bytes would be a write of their own.
-  raw.end(json);
+  raw.end(json, "latin1");
 }
 
 /** Sends a refusal as the JSON envelope, under its reason's status or another, and notes it on the call. */
@@ -30,5 +31,5 @@ export function refuse(
   call.refusal = refusal;
   if (!reply.sent) reply.hijack();
   const envelope = toEnvelope(service, call.requestId, refusal);
-  sendJson(reply, status, { ...refusalHeaders(refusal), ...headers }, JSON.stringify(envelope));
+  sendJson(reply, status, { ...refusalHeaders(refusal), ...headers }, toByteText(JSON.stringify(envelope)));
 }

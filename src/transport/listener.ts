@@ -14,8 +14,20 @@ const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 /** A request handler that serves both kinds of Node request, as fastify's router does. */
 export type NodeHandler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
 
+/**
+ * Takes an HTTP/2 stream as it is, or returns false: then it becomes a request and a response for the handler, which
+ * costs more. `rawHeaders` alternates names and values.
+ */
+export type StreamHandler = (
+  stream: http2.ServerHttp2Stream,
+  headers: http2.IncomingHttpHeaders,
+  rawHeaders: readonly string[],
+) => boolean;
+
 export interface ListenerOptions {
   readonly handler: NodeHandler;
+  /** Asked first, where a stream is what came; none are taken where it is absent. */
+  readonly onStream?: StreamHandler;
   /** TLS settings; plaintext where absent. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string };
   /** Longest time until the request headers are complete, in milliseconds. */
@@ -115,13 +127,14 @@ function createHttp1({
   return server;
 }
 
-function createHttp2({ handler, maxHeaderBytes, idleTimeoutMs }: ListenerOptions) {
+function createHttp2({ handler, onStream, maxHeaderBytes, idleTimeoutMs }: ListenerOptions) {
   const server = http2.createServer({
     settings: { maxConcurrentStreams: 256, maxHeaderListSize: maxHeaderBytes },
     maxSessionInvalidFrames: 100,
     maxSessionRejectedStreams: 100,
   });
   server.on("request", handler as never);
+  if (onStream !== undefined) askFirst(server, onStream);
   server.on("checkContinue", handler as never);
   server.on("checkExpectation", handler as never);
   server.on("connect", (request: http2.Http2ServerRequest, response: http2.Http2ServerResponse) => {
@@ -133,6 +146,15 @@ function createHttp2({ handler, maxHeaderBytes, idleTimeoutMs }: ListenerOptions
   server.on("sessionError", () => {});
   server.on("session", (session) => session.setTimeout(idleTimeoutMs, () => session.close()));
   return server;
+}
+
+/** Puts the handler before the listener that Node adds with the one for requests, and that makes these of streams. */
+function askFirst(server: http2.Http2Server, onStream: StreamHandler): void {
+  const makeRequest = server.listeners("stream")[0] as (...stream: unknown[]) => void;
+  server.removeAllListeners("stream");
+  server.on("stream", (stream: http2.ServerHttp2Stream, headers, flags, rawHeaders) => {
+    if (!onStream(stream, headers, rawHeaders)) makeRequest(stream, headers, flags, rawHeaders);
+  });
 }
 
 function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeoutMs }: ListenerOptions): net.Server {

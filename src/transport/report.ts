@@ -1,6 +1,6 @@
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { Answered } from "./server.ts";
+import type { Answered } from "./beginning.ts";
 
 /** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
 const probes = /^Health\//;
@@ -24,8 +24,10 @@ export function reportAnswered(answered: Answered, logger: Logger, metrics: Metr
     method: answered.method.slice(0, 16),
     status,
     code,
-    ...(refusal !== undefined && { reason }),
-    ...(caller !== undefined && { tenant_id: caller.tenantId, principal_id: caller.principalId }),
+    // The logger leaves out what is undefined.
+    reason: refusal?.reason,
+    tenant_id: caller?.tenantId,
+    principal_id: caller?.principalId,
     duration_ms: durationMs,
     remote_address: answered.remoteAddress,
   };

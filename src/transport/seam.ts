@@ -1,18 +1,53 @@
-/**
- * The one place where a unary call is made, whichever adapter carried it. This is also the only file that uses
- * functions which Connect exports as private; the packages are pinned to exact versions for their sake.
- */
-import type { Message } from "@bufbuild/protobuf";
-import type { HandlerContext, Interceptor } from "@connectrpc/connect";
-import { invokeUnaryImplementation } from "@connectrpc/connect/protocol";
+/** The one place where a unary call is made, whichever of our adapters carried it. */
+import { create, type Message } from "@bufbuild/protobuf";
+import type { HandlerContext, Interceptor, UnaryRequest, UnaryResponse } from "@connectrpc/connect";
 import type { UnarySpec } from "./context.ts";
 
-/** Calls the implementation through the interceptors. Rejects with a `ConnectError`. */
-export function invokeUnary(
-  spec: UnarySpec,
-  context: HandlerContext,
-  request: Message,
-  interceptors: Interceptor[],
-): Promise<Message> {
-  return invokeUnaryImplementation(spec, context, request, interceptors);
+/** Calls the implementation of one method through the interceptors. Rejects with a `ConnectError`. */
+export type UnaryInvoker = (context: HandlerContext, request: Message) => Promise<Message>;
+
+/** A request on its way through the interceptors, with what the adapter made for the handler. */
+interface CarriedRequest extends UnaryRequest {
+  readonly context: HandlerContext;
+}
+
+/**
+ * Puts the interceptors around the implementation once, where Connect does it for every call. They may hand on another
+ * request; header and trailer of the answer are the context's, to be changed in place.
+ */
+export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly Interceptor[]): UnaryInvoker {
+  const { parent: service } = method;
+  const call = async (request: CarriedRequest): Promise<UnaryResponse> => {
+    const { context } = request;
+    const answer = await impl(request.message, handlerContext(context, request));
+    const { responseHeader: header, responseTrailer: trailer } = context;
+    return { stream: false, service, method, message: create(method.output, answer), header, trailer };
+  };
+  const chained = interceptors.reduceRight(
+    (next, interceptor) => interceptor(next),
+    call as unknown as Parameters<Interceptor>[0],
+  ) as (request: CarriedRequest) => Promise<UnaryResponse>;
+  return async (context, message) => {
+    const { requestMethod, url, signal, requestHeader: header, values: contextValues } = context;
+    const request: CarriedRequest = {
+      stream: false,
+      service,
+      method,
+      requestMethod,
+      url,
+      signal,
+      header,
+      contextValues,
+      message,
+      context,
+    };
+    return (await chained(request)).message;
+  };
+}
+
+/** The context with what an interceptor put in the place of its members. */
+function handlerContext(context: HandlerContext, { header, signal, contextValues }: UnaryRequest): HandlerContext {
+  const { requestHeader, signal: given, values } = context;
+  if (header === requestHeader && signal === given && contextValues === values) return context;
+  return { ...context, requestHeader: header, signal, values: contextValues };
 }

@@ -1,18 +1,15 @@
 /** The gateway's HTTP server: fastify's router over both kinds of connection, with every protocol's routes. */
-import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../base/bare-answer.ts";
-import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
-import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
-import type { Call } from "./call.ts";
+import { newRequestId } from "../base/ids.ts";
+import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "./beginning.ts";
 import { registerStock } from "./connect/stock.ts";
-import { callerGone } from "./deadline.ts";
-import { edgeOf, headerValues } from "./edge.ts";
+import { edgeOf } from "./edge.ts";
 import { toEnvelope, toServiceError } from "./errors.ts";
 import { type AdapterOptions, isAnswered } from "./exchange.ts";
-import { isPlainUnaryGrpc, plainGrpcConstraint, registerGrpc } from "./grpc/adapter.ts";
+import { serveGrpc } from "./grpc/adapter.ts";
 import { authorityProblem } from "./host.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
@@ -22,30 +19,13 @@ import { type Page, pageMethods, registerPages } from "./pages/page.ts";
 import { registerRest } from "./rest/adapter.ts";
 import { boundUnreadBody } from "./unread-body.ts";
 
-export interface ServerOptions extends AdapterOptions {
+export interface ServerOptions extends AdapterOptions, Beginnings {
   readonly methods: readonly ServedMethod[];
   /** Pages beside the routes of the methods. */
   readonly pages?: readonly Page[];
   /** Services that need no credentials, and have no JSON routes. */
   readonly openServices?: readonly ServiceBinding[];
-  readonly listener: Omit<ListenerOptions, "handler" | "onClientError" | "onTunnel">;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  /** Told of every request once its answer is out, or its caller gone. */
-  readonly onAnswered: (exchange: Answered) => void;
-}
-
-/** One finished exchange, for the log and the metrics. */
-export interface Answered {
-  readonly call: Call;
-  readonly method: string;
-  /** Path without its query, which could carry anything. */
-  readonly path: string;
-  readonly httpVersion: string;
-  /** Of the answer; 499 where the caller was gone before all of it was out. */
-  readonly status: number;
-  readonly durationMs: number;
-  readonly remoteAddress: string;
+  readonly listener: Omit<ListenerOptions, "handler" | "onStream" | "onClientError" | "onTunnel">;
 }
 
 /** Makes the server. Nothing is bound until `listen`. */
@@ -57,10 +37,9 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     bodyLimit: Number.MAX_SAFE_INTEGER,
     // Hooks have not run when the path itself cannot be read.
     frameworkErrors: (error, request, reply) => {
-      beginCall(request, reply, options);
+      beginExchange(request, reply, options);
       refuse(options.service, toRefusal(error), request, reply);
     },
-    routerOptions: { constraints: { wire: wire as never } },
   });
   const { methods, pages = [], openServices = [] } = options;
   const allowed = allowedMethods(methods, pages, openServices);
@@ -70,7 +49,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     refuseRoute(options.service, allowed, request, reply);
   app.setErrorHandler((error: FastifyError, request, reply) => {
     // A method that fastify does not know, which HTTP/2 lets through, comes here before any hook has run.
-    if (request.call === undefined) beginCall(request, reply, options);
+    if (request.call === undefined) beginExchange(request, reply, options);
     if (noRouteCodes.has(error.code)) refuseHere(request, reply);
     else refuse(options.service, toRefusal(error), request, reply);
   });
@@ -78,7 +57,6 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   registerRest(app, methods, options);
-  registerGrpc(app, methods, options);
   registerPages(app, options.service, pages);
   await app.register(async (scope) => registerStock(scope, methods, options));
   const openOptions = { service: options.service, limits: options.limits, stopping: stopping.signal };
@@ -87,6 +65,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
   const listener = createListener({
     ...options.listener,
     handler: (request, response) => app.routing(request, response),
+    onStream: serveGrpc(methods, options),
     onClientError: (error, socket) => answerClientError(options, error, socket),
     onTunnel: (socket) => answerTunnel(options, socket),
   });
@@ -101,26 +80,13 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
   };
 }
 
-/** Routes of the stock plugin have no constraint; those of the gRPC adapter match what it serves. */
-const wire = {
-  name: "wire",
-  storage: () => {
-    const stores = new Map<unknown, never>();
-    return {
-      get: (value: unknown) => stores.get(value) ?? null,
-      set: (value: unknown, store: unknown) => void stores.set(value, store as never),
-    };
-  },
-  deriveConstraint: (request: IncomingMessage) => (isPlainUnaryGrpc(request) ? plainGrpcConstraint.wire : undefined),
-};
-
 function addCalls(app: FastifyInstance, options: ServerOptions, allowed: ReadonlyMap<string, string>): void {
   app.decorateRequest("call");
   app.decorateRequest("edge");
   app.decorateRequest("response");
   app.addHook("onRequest", (request, reply, done) => {
-    beginCall(request, reply, options);
-    const problem = authorityProblem(request.raw);
+    beginExchange(request, reply, options);
+    const problem = authorityProblem(request.raw.rawHeaders);
     if (problem !== undefined) refuse(options.service, problem, request, reply);
     else if (expectsMore(request.raw.headers.expect))
       refuse(options.service, expectationFailed(), request, reply, {}, 417);
@@ -130,38 +96,18 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
   });
 }
 
-function beginCall(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
-  const { clock, random, onAnswered } = options;
+function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
   const { raw } = request;
-  const requestId = requestIdOf(raw.rawHeaders) ?? newRequestId(clock, random);
-  const call: Call = { requestId, receivedAtMs: clock.now() };
+  const call = beginCall(raw.rawHeaders, options);
   const edge = edgeOf(raw);
   request.call = call;
   request.edge = edge;
   request.response = reply.raw;
-  reply.header("x-request-id", requestId);
-  reply.header("cache-control", "no-store");
+  reply.headers(answerHeaders(call));
   boundUnreadBody(raw, reply.raw);
-  reply.raw.once("close", () => {
-    const answered = isAnswered(reply.raw);
-    // Whatever the answer was going to be, nobody has all of it.
-    if (!answered) call.refusal ??= callerGone;
-    onAnswered({
-      call,
-      method: edge.method,
-      path: pathOf(edge.url),
-      httpVersion: raw.httpVersion,
-      status: answered ? reply.raw.statusCode : callerGone.httpStatus,
-      durationMs: clock.now() - call.receivedAtMs,
-      remoteAddress: edge.remoteAddress,
-    });
+  reply.raw.on("close", () => {
+    endCall(call, edge, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
   });
-}
-
-/** The caller's own request id, if it sent exactly one good one. */
-function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {
-  const [value, ...others] = headerValues(rawHeaders, "x-request-id");
-  return value === undefined || others.length > 0 ? undefined : parseRequestId(value);
 }
 
 /**
@@ -206,11 +152,6 @@ function allowedMethods(
     ...pages.map(({ path }) => [path, pageMethods] as const),
     ...openPaths(openServices).map((path) => [path, "POST"] as const),
   ]);
-}
-
-function pathOf(url: string): string {
-  const query = url.indexOf("?");
-  return query === -1 ? url : url.slice(0, query);
 }
 
 /** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */

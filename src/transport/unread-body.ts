@@ -1,6 +1,7 @@
 /** What is left of a request body when its answer is out already, which a refusal always is. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Http2ServerResponse } from "node:http2";
+import type { Http2ServerResponse, ServerHttp2Stream } from "node:http2";
+import type { Readable } from "node:stream";
 
 /** How long a body that nobody reads may go on after its answer is out, in milliseconds. */
 const unreadBodyGraceMs = 2_000;
@@ -10,13 +11,13 @@ const unreadBodyGraceMs = 2_000;
  * that a caller who never stops sending is cut off: its connection over HTTP/1.1, its stream over HTTP/2.
  */
 export function boundUnreadBody(request: IncomingMessage, response: ServerResponse): void {
-  if (request.httpVersionMajor >= 2) boundHttp2(request, response as unknown as Http2ServerResponse);
+  if (request.httpVersionMajor >= 2) boundUnreadStream((response as unknown as Http2ServerResponse).stream, request);
   else boundHttp1(request, response);
 }
 
 /** Node swallows what is left by itself. */
 function boundHttp1(request: IncomingMessage, response: ServerResponse): void {
-  response.once("finish", () => {
+  response.on("finish", () => {
     if (request.complete) return;
     const timer = setTimeout(() => request.socket.destroy(), unreadBodyGraceMs);
     request.once("close", () => clearTimeout(timer));
@@ -25,17 +26,19 @@ function boundHttp1(request: IncomingMessage, response: ServerResponse): void {
 }
 
 /**
+ * The same for a stream of HTTP/2, whose body is read from `body`.
+ *
  * Left to itself Node does one of two things. A stream that was never read it resets at once (RFC 9113 §8.1), and
  * callers that were about to send (curl before version 8) lose the answer with it. One that was read in part it
  * leaves half open for as long as the session lives, which then cannot end.
  */
-function boundHttp2(request: IncomingMessage, { stream }: Http2ServerResponse): void {
+export function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = stream): void {
   if (stream.endAfterHeaders) return;
   // Node says this when all of the answer but its trailers is out.
-  stream.once("wantTrailers", () => {
+  stream.on("wantTrailers", () => {
     if (stream.readableEnded) return;
     const timer = setTimeout(() => stream.destroy(), unreadBodyGraceMs);
     stream.once("close", () => clearTimeout(timer));
-    request.resume();
+    body.resume();
   });
 }

@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { h1Exchange, h1Request } from "../harness/h1.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 
 let gateway: Gateway;
 let token: string;
@@ -553,3 +555,35 @@ describe("POST /v1/sdk/evidence", () => {
     expect(answer.warnings.join()).toContain("decision_id");
   });
 });
+
+/** An answer as it came, over HTTP/1.1 and over HTTP/2: its declared size, and its text. */
+async function exchanges(route: string, body: unknown): Promise<readonly { sizeBytes: number; text: string }[]> {
+  const bytes = Buffer.from(JSON.stringify(body));
+  const authorization = `Bearer ${token}`;
+  const lines = [
+    `authorization: ${authorization}`,
+    "content-type: application/json",
+    `content-length: ${bytes.length}`,
+  ];
+  const h1 = await h1Exchange(gateway.url, Buffer.concat([Buffer.from(h1Request(`POST ${route}`, lines)), bytes]));
+  const session = await h2Connect(gateway.url);
+  const headers = { authorization, "content-type": "application/json" };
+  const h2 = await h2Call(session, { path: route, headers, body: bytes });
+  await h2Close(session);
+  return [
+    { sizeBytes: Number(h1?.headers.get("content-length")), text: String(h1?.text) },
+    { sizeBytes: Number(h2.headers["content-length"]), text: h2.body.toString() },
+  ];
+}
+
+test.each(["é", "— 日本語 😀 \u2028", "é— 日本語 😀".repeat(20)])(
+  "text beyond ASCII is answered in UTF-8, with its size in bytes: %s",
+  async (purpose) => {
+    const route = "/v1/sdk/protection-plan";
+    for (const { sizeBytes, text } of await exchanges(route, sample(route, { purpose }))) {
+      expect(sizeBytes).toBe(Buffer.byteLength(text));
+      expect(JSON.parse(text).request_summary.purpose).toBe(purpose);
+      expect(JSON.parse(text).decision.receipt.proof).toContain("\n— ");
+    }
+  },
+);

@@ -80,6 +80,20 @@ test.each([
   expect(await response.json()).toMatchObject({ status: "error", error: { reason: "no_route" } });
 });
 
+test("logs are only read: another method is refused with those that there are, and what is no route has none", async () => {
+  const paths = ["checkpoint", "tile/0/000.p/6", "tile/entries/000.p/6", "consistency?from=1&to=2", "search"];
+  for (const path of ["/ledger", ...paths.map((each) => `/ledger/${log.name}/${each}`)])
+    for (const method of ["POST", "DELETE", "OPTIONS", "PROPFIND"]) {
+      const response = await fetch(gateway.opsUrl + path, { method });
+      expect([path, method, response.status, response.headers.get("allow")]).toEqual([path, method, 405, "GET, HEAD"]);
+      expect(await response.json()).toMatchObject({ status: "error", error: { reason: "method_not_allowed" } });
+    }
+  for (const path of ["/ledger/", `/ledger/${log.name}`, `/ledger/${log.name}/checkpoint/x`, "/ledgers"]) {
+    const response = await fetch(gateway.opsUrl + path, { method: "POST" });
+    expect([path, response.status, response.headers.get("allow")]).toEqual([path, 404, null]);
+  }
+});
+
 test.each(["0".repeat(32), "x", "..", "%00", join("a", "b")])("a log named %j is not there", async (name) => {
   expect((await get(`${name}/checkpoint`)).status).toBe(404);
 });
@@ -97,7 +111,8 @@ test("any two receipts are shown to be of one log", async () => {
     .slice(0, -1)
     .map((line) => parseBase64(line) ?? new Uint8Array());
   expect(verifyConsistency(first, second, proof)).toBe(true);
-  expect((await get(`${log.name}/consistency?from=x&to=2`)).status).toBe(400);
+  for (const query of ["from=x&to=2", "from=1&to=2&size=2", "from=1&from=1&to=2", "From=1&to=2"])
+    expect([query, (await get(`${log.name}/consistency?${query}`)).status]).toEqual([query, 400]);
 });
 
 test("off loopback only health and metrics are open", async () => {

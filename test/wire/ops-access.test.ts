@@ -177,6 +177,13 @@ test("without credentials everything is open on loopback, and nothing off it", a
   }
 });
 
+test("every refusal of credentials is of one realm", async () => {
+  const challengeOf = async (token?: string) => (await get(remote, "/ledger", token)).headers["www-authenticate"];
+  const unfit = await remote.token({ clientId: "one", scope: "evidence.write" });
+  for (const token of [undefined, "wrong", "a.b.c", unfit])
+    expect(await challengeOf(token)).toMatch(/^Bearer realm="ledger"(?:, error="[a-z_]+", \w+="[^"]+")?$/);
+});
+
 test("refusals are seen in the log, and not one line each", async () => {
   for (let count = 0; count < 20; count++) await get(remote, "/ledger", "wrong");
   const lines = remote.logged.filter((line) => line.includes("credentials refused on the operator listener"));

@@ -3,98 +3,120 @@
  * the stock plugin does, several times faster; everything else is the stock plugin's. A differential test compares
  * the two.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Http2ServerResponse } from "node:http2";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { ServiceError } from "../../base/errors.ts";
 import { invalidRequest } from "../../base/errors.ts";
+import { answerHeaders, type Beginnings, beginCall, endCall } from "../beginning.ts";
 import { readBody } from "../body.ts";
+import type { Call } from "../call.ts";
 import { createCallContext } from "../context.ts";
 import { startDeadline } from "../deadline.ts";
+import { edgeOf } from "../edge.ts";
 import { toConnectError, toServiceError } from "../errors.ts";
-import {
-  type AdapterOptions,
-  answeredByHook,
-  continueIfExpected,
-  declaredBytes,
-  route,
-  whenCallerGone,
-} from "../exchange.ts";
+import { type AdapterOptions, declaredBytes } from "../exchange.ts";
+import { authorityProblem } from "../host.ts";
+import type { StreamHandler } from "../listener.ts";
 import type { ServedMethod } from "../methods.ts";
-import { invokeUnary } from "../seam.ts";
+import { type UnaryInvoker, unaryInvoker } from "../seam.ts";
+import { boundUnreadStream } from "../unread-body.ts";
 import { frameEncoder } from "./encode.ts";
 import { decodeOnly, frameHeaderBytes } from "./frame.ts";
 
-/** Whether a request is one that this adapter serves, from its headers alone. */
-export function isPlainUnaryGrpc({ httpVersionMajor, method, headers }: IncomingMessage): boolean {
-  if (httpVersionMajor !== 2 || method !== "POST") return false;
+/** One method, ready to be called. */
+interface Served {
+  readonly method: ServedMethod;
+  readonly invoke: UnaryInvoker;
+  readonly encode: (message: Message) => Buffer;
+}
+
+/** What the adapter needs: how calls begin, and how they are carried. */
+export type GrpcOptions = AdapterOptions & Beginnings;
+
+/**
+ * Makes what takes the streams of the methods: those that are plain unary gRPC, from their headers alone. All others
+ * become requests, which the router hands to the stock plugin, or refuses.
+ */
+export function serveGrpc(methods: readonly ServedMethod[], options: GrpcOptions): StreamHandler {
+  const served = new Map<unknown, Served>(
+    methods.map((method) => {
+      const invoke = unaryInvoker(method.spec, options.interceptors);
+      return [method.rpcPath, { method, invoke, encode: frameEncoder(method.spec.method.output) }];
+    }),
+  );
+  return (stream, headers, rawHeaders) => {
+    const one = isPlainUnary(headers) ? served.get(headers[":path"]) : undefined;
+    if (one === undefined || authorityProblem(rawHeaders) !== undefined) return false;
+    void handle(one, options, stream, headers, rawHeaders);
+    return true;
+  };
+}
+
+function isPlainUnary(headers: IncomingHttpHeaders): boolean {
+  if (headers[":method"] !== "POST" || headers.expect !== undefined) return false;
   const type = headers["content-type"];
   if (type !== "application/grpc" && type !== "application/grpc+proto") return false;
   const encoding = headers["grpc-encoding"];
   return encoding === undefined || encoding === "identity";
 }
 
-/** Name of the routing constraint that keeps these routes apart from the stock plugin's on the same path. */
-export const plainGrpcConstraint = { wire: "plain-grpc" } as const;
-
-/** Adds the routes of the methods. They match only requests that `isPlainUnaryGrpc` accepts. */
-export function registerGrpc(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
-  for (const method of methods) {
-    const encode = frameEncoder(method.spec.method.output);
-    app.route({
-      method: "POST",
-      url: method.rpcPath,
-      constraints: plainGrpcConstraint,
-      // A hook, so that fastify does not look at the content type: credentials come before it.
-      onRequest: (request, reply) => {
-        reply.hijack();
-        void handle(method, encode, options, request, reply);
-      },
-      handler: answeredByHook,
-    });
-  }
-}
-
 async function handle(
-  method: ServedMethod,
-  encode: (message: Message) => Buffer,
-  options: AdapterOptions,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  { method, invoke, encode }: Served,
+  options: GrpcOptions,
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  rawHeaders: readonly string[],
 ): Promise<void> {
-  const { raw, edge } = request;
   const { limits } = options;
-  const call = route(request, "grpc", method.rpc);
-  const timeout = parseTimeout(raw.headers["grpc-timeout"]?.toString() ?? null, Number.MAX_SAFE_INTEGER);
+  const { spec, rpc } = method;
+  const call = beginCall(rawHeaders, options);
+  call.protocol = "grpc";
+  call.rpc = rpc;
+  const url = method.rpcPath;
+  const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method: "POST", url });
+  const timeout = parseTimeout(headers["grpc-timeout"]?.toString() ?? null, Number.MAX_SAFE_INTEGER);
   const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs);
-  whenCallerGone(reply.raw, deadline.cancel);
+  let isEnded = false;
+  boundUnreadStream(stream);
+  // A stream that was reset says so here, and closes.
+  stream.on("error", () => {});
+  stream.on("close", () => {
+    const isAnswered = isEnded && stream.writableFinished;
+    endCall(call, edge, "2.0", isAnswered ? 200 : undefined, options);
+    if (!isAnswered) deadline.cancel();
+  });
   const context = createCallContext({
-    spec: method.spec,
+    spec,
     call,
     deadline,
     protocolName: "grpc",
     requestMethod: edge.method,
-    url: edge.url,
-    rawHeaders: raw.rawHeaders,
+    url,
+    rawHeaders,
   });
   let answer: Buffer | undefined;
   try {
-    await options.gate({ call, edge, rpc: method.rpc, signal: deadline.signal });
+    await options.gate({ call, edge, rpc, signal: deadline.signal });
     if (timeout.error !== undefined) throw invalidRequest("", "timeout", "the timeout header is malformed");
-    continueIfExpected(raw, reply.raw);
-    const maxBytes = limits.maxBodyBytes(method.rpc);
+    const maxBytes = limits.maxBodyBytes(rpc);
     const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: limits.bodyTimeoutMs };
-    const body = await readBody(raw, declaredBytes(raw), bodyLimits, deadline.signal);
+    const body = await readBody(stream, declaredBytes({ headers }), bodyLimits, deadline.signal);
     const message = decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
-    const output = await invokeUnary(method.spec, context, message, options.interceptors);
-    answer = encode(output);
+    answer = encode(await invoke(context, message));
   } catch (thrown) {
     call.refusal = toServiceError(thrown);
   }
   deadline.end();
-  respond(reply, context.responseHeader, context.responseTrailer, answer, options.service, request);
+  if (stream.destroyed || stream.closed) return;
+  const trailers =
+    answer === undefined
+      ? refusalTrailers(context.responseTrailer, options.service, call)
+      : { ...Object.fromEntries(context.responseTrailer), "grpc-status": "0" };
+  const answerHead = { "content-type": "application/grpc+proto", ...answerHeaders(call) };
+  stream.respond({ ...answerHead, ...Object.fromEntries(context.responseHeader) }, { waitForTrailers: true });
+  stream.on("wantTrailers", () => stream.sendTrailers(trailers));
+  isEnded = true;
+  stream.end(answer);
 }
 
 function decode(method: ServedMethod, message: Uint8Array): Message {
@@ -105,41 +127,7 @@ function decode(method: ServedMethod, message: Uint8Array): Message {
   }
 }
 
-function respond(
-  reply: FastifyReply,
-  header: Headers,
-  trailer: Headers,
-  answer: Buffer | undefined,
-  service: string,
-  { call }: FastifyRequest,
-): void {
-  // The compatibility API of HTTP/2 has `addTrailers`, `writeHead` and `end` as HTTP/1.1 does.
-  const response = reply.raw as ServerResponse & Http2ServerResponse;
-  if (response.stream?.destroyed !== false) return;
-  const headers: Record<string, string> = { "content-type": "application/grpc+proto" };
-  for (const [name, value] of Object.entries(reply.getHeaders()))
-    if (value !== undefined) headers[name] = String(value);
-  header.forEach((value, name) => {
-    headers[name] = value;
-  });
-  response.writeHead(200, headers);
-  response.addTrailers(
-    answer === undefined ? refusalTrailers(trailer, service, call.requestId, call.refusal) : trailersOf(trailer),
-  );
-  response.end(answer);
-}
-
-function trailersOf(trailer: Headers): Record<string, string> {
-  return { ...Object.fromEntries(trailer), "grpc-status": "0" };
-}
-
-function refusalTrailers(
-  trailer: Headers,
-  service: string,
-  requestId: Parameters<typeof toConnectError>[1],
-  refusal: ServiceError | undefined,
-): Record<string, string> {
-  return Object.fromEntries(
-    setTrailerStatus(trailer, toConnectError(service, requestId, refusal ?? toServiceError(undefined))),
-  );
+function refusalTrailers(trailer: Headers, service: string, { requestId, refusal }: Call): Record<string, string> {
+  const error = toConnectError(service, requestId, refusal ?? toServiceError(undefined));
+  return Object.fromEntries(setTrailerStatus(trailer, error));
 }

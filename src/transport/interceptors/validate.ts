@@ -4,10 +4,13 @@ import { createValidator, type Violation as RuleViolation, type Validator } from
 import type { Interceptor } from "@connectrpc/connect";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
 import { formViolations } from "./forms.ts";
+import { goodAsIs } from "./good-as-is.ts";
 import { normalize } from "./normalize.ts";
 
 /** Normalizes a message and returns what the rules that stand in its protobuf definition say against it. */
 export type Rules = (desc: DescMessage, message: Message) => readonly Violation[];
+
+const noViolations: readonly Violation[] = [];
 
 /** Innermost interceptor: holds the request to the rules. Handlers see good messages only. */
 export function validate(rules: Rules): Interceptor {
@@ -24,18 +27,18 @@ export function validate(rules: Rules): Interceptor {
 export function createRules(warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[]): Rules {
   // Patterns in our own definitions are linear, so the engine's regular expressions are safe, and faster than RE2.
   const matchers = new Map<string, RegExp>();
-  const validator = createValidator({
-    regexMatch: (pattern, text) => {
-      let matcher = matchers.get(pattern);
-      if (matcher === undefined) {
-        matcher = new RegExp(pattern, "u");
-        matchers.set(pattern, matcher);
-      }
-      return matcher.test(text);
-    },
-  });
+  const regexMatch = (pattern: string, text: string) => {
+    let matcher = matchers.get(pattern);
+    if (matcher === undefined) {
+      matcher = new RegExp(pattern, "u");
+      matchers.set(pattern, matcher);
+    }
+    return matcher.test(text);
+  };
+  const validator = createValidator({ regexMatch });
   for (const { desc, sample } of warmUp) validator.validate(desc, sample);
-  return (desc, message) => check(validator, desc, message);
+  const goodTypes = new Map(warmUp.map(({ desc }) => [desc, goodAsIs(desc, regexMatch)]));
+  return (desc, message) => (goodTypes.get(desc)?.(message) ? noViolations : check(validator, desc, message));
 }
 
 function check(validator: Validator, desc: DescMessage, message: Message): readonly Violation[] {

@@ -63,9 +63,7 @@ function converter(field: DescField): Convert {
       return items(scalar(field.scalar));
     case "map":
       if (field.mapKind !== "scalar" || field.scalar !== ScalarType.STRING) break;
-      // Copied entry by entry: a key may be any text, `__proto__` too.
-      return (value: Record<string, string>) =>
-        Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+      return inOrder;
   }
   throw new TypeError(`${field} has no normal form`);
 }
@@ -83,6 +81,13 @@ function scalar(type: ScalarType): Convert {
     default:
       throw new TypeError(`${ScalarType[type]} has no normal form`);
   }
+}
+
+/** A copy that has its entries in order. A key may be any text, `__proto__` too, which an assignment would lose. */
+function inOrder(value: Record<string, string>): JsonObject {
+  const keys = Object.keys(value);
+  if (keys.length < 2) return { ...value };
+  return Object.fromEntries(keys.sort().map((key) => [key, value[key] as string]));
 }
 
 function items(convert: Convert): Convert {

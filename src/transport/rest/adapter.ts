@@ -6,6 +6,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import { readBody } from "../body.ts";
+import type { ByteText } from "../byte-text.ts";
 import { createCallContext } from "../context.ts";
 import { startDeadline } from "../deadline.ts";
 import { toServiceError } from "../errors.ts";
@@ -21,9 +22,9 @@ import {
 import type { MessageRules } from "../json/faults.ts";
 import { refuse, sendJson } from "../json-answer.ts";
 import type { ServedMethod } from "../methods.ts";
-import { invokeUnary } from "../seam.ts";
+import { type UnaryInvoker, unaryInvoker } from "../seam.ts";
+import { answerEncoder } from "./answer.ts";
 import { decodeRequest } from "./codec.ts";
-import { messageEncoder } from "./encode.ts";
 import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");
@@ -35,27 +36,34 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
   ]);
   for (const method of methods) {
     const input = registry.message(method.spec.method.input);
-    const encode = messageEncoder(registry.message(method.spec.method.output));
+    const encode = answerEncoder(registry.message(method.spec.method.output));
     const rules: MessageRules = (message) => options.rules(method.spec.method.input, message);
     const decode = (body: Uint8Array): Message => decodeRequest(input, body, rules);
+    const invoke = unaryInvoker(method.spec, options.interceptors);
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
       url: method.restPath,
       // A hook, so that fastify does not look at the content type: credentials come before it.
       onRequest: (request, reply) => {
         reply.hijack();
-        void handle(method, decode, encode, options, request, reply);
+        void handle(method, { decode, invoke, encode }, options, request, reply);
       },
       handler: answeredByHook,
     });
   }
 }
 
+/** What one method makes of a body. */
+interface Steps {
+  readonly decode: (body: Uint8Array) => Message;
+  readonly invoke: UnaryInvoker;
+  readonly encode: (message: Message) => ByteText;
+}
+
 async function handle(
   method: ServedMethod,
-  decode: (body: Uint8Array) => Message,
-  encode: (message: Message) => string,
-  { service, gate, interceptors, limits }: AdapterOptions,
+  { decode, invoke, encode }: Steps,
+  { service, gate, limits }: AdapterOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
@@ -76,7 +84,7 @@ async function handle(
     await gate({ call, edge, rpc: method.rpc, signal: deadline.signal });
     const body =
       method.verb === "GET" ? noBody(request) : await jsonBody(method, limits, request, reply, deadline.signal);
-    const answer = await invokeUnary(method.spec, context, decode(body), interceptors);
+    const answer = await invoke(context, decode(body));
     sendJson(reply, 200, Object.fromEntries(context.responseHeader), encode(answer));
   } catch (thrown) {
     refuse(service, toServiceError(thrown), request, reply);

@@ -1,11 +1,14 @@
 /** Bytes of the JSON routes to protobuf messages. */
-import { type DescMessage, fromJson, fromJsonString, type JsonValue, type Message } from "@bufbuild/protobuf";
+import { type DescMessage, fromJsonString, type Message } from "@bufbuild/protobuf";
 import { invalidRequests } from "../../base/errors.ts";
 import { checkJson } from "../json/check.ts";
 import { jsonFaults, type MessageRules } from "../json/faults.ts";
-import { parseJson } from "../json/parse.ts";
+import { type ParsedJson, parseJson } from "../json/parse.ts";
+import { messageReader, type Reader } from "./reader.ts";
 
 const noRules: MessageRules = () => [];
+
+const readers = new WeakMap<DescMessage, Reader>();
 
 /**
  * Reads a request. Throws `invalid_request` where the JSON has a fault, with the broken rules of what could be read.
@@ -16,11 +19,31 @@ const noRules: MessageRules = () => [];
  */
 export function decodeRequest(desc: DescMessage, body: Uint8Array, rules: MessageRules = noRules): Message {
   const parsed = parseJson(body);
+  const message = readerOf(desc)(parsed.value);
+  return message !== undefined && isPlain(parsed) ? message : decodeChecked(desc, parsed, rules);
+}
+
+function readerOf(desc: DescMessage): Reader {
+  let reader = readers.get(desc);
+  if (reader === undefined) {
+    reader = messageReader(desc);
+    readers.set(desc, reader);
+  }
+  return reader;
+}
+
+/**
+ * Whether no member is there twice, because the text is written again byte for byte, and no text is such that it cannot
+ * be stored, because that would come as an escape. False for much that is good too.
+ */
+function isPlain({ text, value }: ParsedJson): boolean {
+  return !text.includes("\\u") && JSON.stringify(value) === text;
+}
+
+function decodeChecked(desc: DescMessage, parsed: ParsedJson, rules: MessageRules): Message {
   if (checkJson(desc, parsed.value, "rest").length > 0) throw invalidRequests(jsonFaults(desc, parsed, "rest", rules));
   try {
-    // A text that is written again byte for byte has no member twice: the costly search for one is left out.
-    const isWrittenAlike = JSON.stringify(parsed.value) === parsed.text;
-    return isWrittenAlike ? fromJson(desc, parsed.value as JsonValue) : fromJsonString(desc, parsed.text);
+    return fromJsonString(desc, parsed.text);
   } catch (cause) {
     // Syntax, names, types and text are good at this point: what protobuf-es still refuses is a member given twice.
     const faults = jsonFaults(desc, parsed, "rest", rules);

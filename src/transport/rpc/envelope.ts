@@ -1,6 +1,7 @@
 /** The header that every answer begins with (specification, section 2.3), and who is calling. */
 import type { Message } from "@bufbuild/protobuf";
 import type { HandlerContext } from "@connectrpc/connect";
+import type { Caller as CallerMessage } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { callerOf, callOf } from "../call.ts";
@@ -8,18 +9,14 @@ import { callerOf, callOf } from "../call.ts";
 export interface Envelope {
   readonly service: string;
   readonly status: "ready" | "ok";
-  readonly caller: {
-    readonly tenantId: string;
-    readonly principalId: string;
-    readonly subject: string;
-    readonly authSource: string;
-    readonly scopes: string[];
-  };
+  readonly caller: CallerMessage;
 }
 
 export function envelope(service: string, caller: Caller, status: Envelope["status"] = "ready"): Envelope {
   const { tenantId, principalId, subject, authSource, scopes } = caller;
-  return { service, status, caller: { tenantId, principalId, subject, authSource, scopes: [...scopes] } };
+  const $typeName = "platform.sdk.v1.Caller";
+  const message = { $typeName, tenantId, principalId, subject, authSource, scopes: forMessage(scopes) } as const;
+  return { service, status, caller: message };
 }
 
 export function identityOf(context: HandlerContext): CallIdentity {

@@ -2,11 +2,14 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import {
   type PlanKeyAccessRequest,
   PlanKeyAccessRequestSchema,
+  type PlanKeyAccessResponse,
   type PlanProtectionRequest,
   PlanProtectionRequestSchema,
+  type PlanProtectionResponse,
   type ProtectionService,
   type ResolvePolicyRequest,
   ResolvePolicyRequestSchema,
+  type ResolvePolicyResponse,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import type { KeyAccess } from "../../domain/key-access.ts";
 import type { PolicySummary, Protection } from "../../domain/protection.ts";
@@ -14,9 +17,13 @@ import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } fr
 import { toNormalForm } from "../json/normal-form.ts";
 import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
-import { withReceipt } from "./receipt.ts";
+import { keyTransportMessage, platformDomainMessages } from "./messages.ts";
+import { receiptMessage } from "./receipt.ts";
 
-/** The protection service over its domain. `service` is the name in every answer. */
+/**
+ * The protection service over its domain. `service` is the name in every answer. Its answers are whole messages, each
+ * part with the name of its type, so that nothing has to be completed or copied: most calls are to this service.
+ */
 export function createProtectionService(
   service: string,
   protection: Protection,
@@ -34,20 +41,34 @@ async function planProtection(
   protection: Protection,
   message: PlanProtectionRequest,
   context: HandlerContext,
-) {
+): Promise<PlanProtectionResponse> {
   const identity = identityOf(context);
   const request = toNormalForm(PlanProtectionRequestSchema, message) as ProtectionPlanRequest;
   const answer = forMessage(await protection.plan(identity, request));
   const { requestSummary, decision, execution } = answer;
   return {
     ...envelope(service, identity.caller),
-    ...answer,
-    decision: withReceipt(context, decision),
     requestSummary: {
-      ...summary(requestSummary),
+      ...requestSummary,
+      operation: protectionOperation[requestSummary.operation],
+      contentSizeBytes: sizeOf(requestSummary),
       preferredArtifactProfile: artifactProfile[requestSummary.preferredArtifactProfile],
+      $typeName: "platform.sdk.v1.ProtectionSummary",
     },
-    execution: { ...execution, artifactProfile: artifactProfile[execution.artifactProfile] },
+    decision: {
+      ...decision,
+      receipt: receiptMessage(context, decision.receipt),
+      $typeName: "platform.sdk.v1.ProtectionDecision",
+    },
+    execution: {
+      ...execution,
+      artifactProfile: artifactProfile[execution.artifactProfile],
+      keyTransport: keyTransportMessage(execution.keyTransport),
+      $typeName: "platform.sdk.v1.ProtectionExecution",
+    },
+    platformDomains: platformDomainMessages(answer.platformDomains),
+    warnings: answer.warnings,
+    $typeName: "platform.sdk.v1.PlanProtectionResponse",
   };
 }
 
@@ -56,15 +77,28 @@ async function resolvePolicy(
   protection: Protection,
   message: ResolvePolicyRequest,
   context: HandlerContext,
-) {
+): Promise<ResolvePolicyResponse> {
   const identity = identityOf(context);
   const request = toNormalForm(ResolvePolicyRequestSchema, message) as PolicyResolveRequest;
   const answer = forMessage(await protection.resolve(identity, request));
+  const { requestSummary, decision } = answer;
   return {
     ...envelope(service, identity.caller),
-    ...answer,
-    decision: withReceipt(context, answer.decision),
-    requestSummary: summary(answer.requestSummary),
+    requestSummary: {
+      ...requestSummary,
+      operation: protectionOperation[requestSummary.operation],
+      contentSizeBytes: sizeOf(requestSummary),
+      $typeName: "platform.sdk.v1.PolicySummary",
+    },
+    decision: {
+      ...decision,
+      receipt: receiptMessage(context, decision.receipt),
+      $typeName: "platform.sdk.v1.PolicyDecision",
+    },
+    handling: { ...answer.handling, $typeName: "platform.sdk.v1.PolicyHandling" },
+    platformDomains: platformDomainMessages(answer.platformDomains),
+    warnings: answer.warnings,
+    $typeName: "platform.sdk.v1.ResolvePolicyResponse",
   };
 }
 
@@ -73,28 +107,37 @@ async function planKeyAccess(
   keyAccess: KeyAccess,
   message: PlanKeyAccessRequest,
   context: HandlerContext,
-) {
+): Promise<PlanKeyAccessResponse> {
   const identity = identityOf(context);
   const request = toNormalForm(PlanKeyAccessRequestSchema, message) as KeyAccessRequest;
   const answer = forMessage(await keyAccess.plan(identity, request));
   const { requestSummary, decision, execution } = answer;
   return {
     ...envelope(service, identity.caller),
-    ...answer,
     requestSummary: {
       ...requestSummary,
       operation: keyAccessOperation[requestSummary.operation],
       artifactProfile: artifactProfile[requestSummary.artifactProfile],
+      $typeName: "platform.sdk.v1.KeyAccessSummary",
     },
-    decision: { ...withReceipt(context, decision), operation: keyAccessOperation[decision.operation] },
-    execution: { ...execution, artifactProfile: artifactProfile[execution.artifactProfile] },
+    decision: {
+      ...decision,
+      operation: keyAccessOperation[decision.operation],
+      receipt: receiptMessage(context, decision.receipt),
+      $typeName: "platform.sdk.v1.KeyAccessDecision",
+    },
+    execution: {
+      ...execution,
+      artifactProfile: artifactProfile[execution.artifactProfile],
+      keyTransport: keyTransportMessage(execution.keyTransport),
+      $typeName: "platform.sdk.v1.KeyAccessExecution",
+    },
+    platformDomains: platformDomainMessages(answer.platformDomains),
+    warnings: answer.warnings,
+    $typeName: "platform.sdk.v1.PlanKeyAccessResponse",
   };
 }
 
-function summary({ operation, contentSizeBytes, ...others }: PolicySummary) {
-  return {
-    ...others,
-    operation: protectionOperation[operation],
-    contentSizeBytes: contentSizeBytes === undefined ? undefined : BigInt(contentSizeBytes),
-  };
+function sizeOf({ contentSizeBytes }: PolicySummary): bigint | undefined {
+  return contentSizeBytes === undefined ? undefined : BigInt(contentSizeBytes);
 }

@@ -268,6 +268,22 @@ describe("pack", () => {
     );
   });
 
+  test("says what is wrong with a file that it cannot make", async () => {
+    await serve(lineage);
+    writeFileSync(join(directory, "file"), "");
+    const problemWith = async (path: string) => {
+      const packed = await run("ledger", "pack", "--tenant", "alice", "--out", path, "--to", "2026-01-03T00:00:00Z");
+      expect(packed.code).toBe(1);
+      return packed.err;
+    };
+    const missing = join(directory, "missing");
+    expect(await problemWith(join(missing, "x"))).toBe(`--out: there is no directory ${missing}\n`);
+    const file = join(directory, "file");
+    expect(await problemWith(join(file, "x"))).toBe(`--out: there is no directory ${file}\n`);
+    const long = join(directory, "x".repeat(300));
+    expect(await problemWith(long)).toBe(`--out: ${long} cannot be written (ENAMETOOLONG)\n`);
+  });
+
   test("signs nothing that the anchor does not go along with", async () => {
     await serve(lineage);
     rmSync(storeIn(directory).anchorPath);

@@ -56,6 +56,11 @@ describe("a weak or impossible configuration refuses to start", () => {
     ["a policy directory that is a file", { SVC_POLICY_DIR: "/file" }, "SVC_POLICY_DIR: is not a directory"],
     ["a candidate that is a file", { SVC_SHADOW_POLICY_DIR: "/file" }, "SVC_SHADOW_POLICY_DIR: is not a directory"],
     ["a policy directory that is missing", { SVC_POLICY_DIR: "/none" }, "SVC_POLICY_DIR: cannot be read (ENOENT)"],
+    [
+      "a password file that is missing",
+      { SVC_STORE: "postgres://svc@localhost/svc", SVC_STORE_PASSWORD_FILE: "/none" },
+      "SVC_STORE_PASSWORD_FILE: cannot be read (ENOENT)",
+    ],
   ])("%s", (_name, env, problem) => {
     expect(problemsOf(env, undefined, filesOf({ "/file": "" }))).toEqual([expect.stringContaining(problem)]);
   });
@@ -65,7 +70,17 @@ describe("a weak or impossible configuration refuses to start", () => {
     ["no proof of possession on loopback", { SVC_TRUSTED_PROXIES: undefined, SVC_PROOF_OF_POSSESSION: "none" }],
     ["both listeners on any free port", { SVC_LISTEN: "127.0.0.1:0", SVC_OPS_LISTEN: "127.0.0.1:0" }],
     ["health and metrics off loopback", { SVC_OPS_LISTEN: "0.0.0.0:9090" }],
-  ])("but not %s", (_name, env) => expect(problemsOf(env)).toEqual([]));
+    ["a password file that is there", { SVC_STORE: "postgres://svc@localhost/svc", SVC_STORE_PASSWORD_FILE: "/file" }],
+  ])("but not %s", (_name, env) => expect(problemsOf(env, undefined, filesOf({ "/file": "" }))).toEqual([]));
+
+  test("a missing file is told beside everything else", () => {
+    const env = { SVC_POLICY_DIR: "/none", SVC_STORE_PASSWORD_FILE: "/none", SVC_LOG_LEVEL: "loud" };
+    expect(problemsOf(env)).toEqual([
+      expect.stringContaining("SVC_LOG_LEVEL: "),
+      "SVC_POLICY_DIR: cannot be read (ENOENT)",
+      "SVC_STORE_PASSWORD_FILE: cannot be read (ENOENT)",
+    ]);
+  });
 });
 
 describe("who may name the caller", () => {

@@ -83,3 +83,29 @@ test("facts are read for every answer", () => {
   configured = false;
   expect(policyNow()).toBe(false);
 });
+
+test("the list of domains serves again while no fact has changed, and no longer", () => {
+  const good = { configured: true, reason: "good" };
+  const bad = { configured: false, reason: "bad" };
+  const { authConfiguration: auth } = livePlatform();
+  let facts = { policy: good, ledger: good, auth: auth() };
+  const live = livePlatform({
+    policy: () => facts.policy,
+    ledger: () => facts.ledger,
+    authConfiguration: () => facts.auth,
+  });
+  const all = platformDomains(live);
+  expect(platformDomains(live)).toBe(all);
+  for (const [changes, changed] of [
+    [{ policy: bad }, "policy"],
+    [{ ledger: bad }, "evidence_ledger"],
+    [{ auth: { ...auth(), oidcIssuerReady: false } }, "identity"],
+  ] as const) {
+    const before = facts;
+    facts = { ...facts, ...changes };
+    expect(platformDomains(live).find(({ domain }) => domain === changed)?.configured).toBe(false);
+    expect(platformStatus(live)[changed].configured).toBe(false);
+    facts = before;
+    expect(platformDomains(live)).toEqual(all);
+  }
+});

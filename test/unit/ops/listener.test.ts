@@ -175,6 +175,7 @@ describe("everything else is refused in the envelope", () => {
     ["GET", "/v1/sdk/whoami?token=a", 404, "not_found", "no_route"],
     ["POST", "/readyz", 405, "unimplemented", "method_not_allowed"],
     ["DELETE", "/metrics?a=b", 405, "unimplemented", "method_not_allowed"],
+    ["POST", "/ledger", 404, "not_found", "no_route"],
   ])("%s %s", async (method, path, status, code, reason) => {
     const { request } = await start([]);
     const body = method === "POST" ? { body: "a,b", headers: { "content-type": "text/csv" } } : {};
@@ -196,6 +197,8 @@ describe("everything else is refused in the envelope", () => {
     ["an expectation that nobody defined", h1Request("GET /livez", ["Expect: miracles"]), 417],
     ["a method that nobody defined", h1Request("PROPFIND /livez", []), 405],
     ["no host", "GET /livez HTTP/1.1\r\n\r\n", 404],
+    ["two hosts", "GET /livez HTTP/1.1\r\nHost: localhost\r\nHost: attacker.example\r\n\r\n", 400],
+    ["a host twice", "GET /livez HTTP/1.1\r\nHost: localhost\r\nhost: localhost\r\n\r\n", 400],
   ])("%s", async (_name, bytes, status) => {
     const { url } = await start([]);
     const answer = await h1Exchange(url, bytes);

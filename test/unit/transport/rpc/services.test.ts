@@ -1,5 +1,13 @@
 /** The eight answers as messages: what a caller of the JSON routes would read. */
-import { create, type DescMethodUnary, type MessageInitShape, toJson } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  type Message,
+  type MessageInitShape,
+  toJson,
+} from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
 import { createContextValues, createHandlerContext, type HandlerContext } from "@connectrpc/connect";
 import { expect, test } from "vitest";
 import { DiscoveryService } from "../../../../gen/platform/sdk/v1/discovery_pb.ts";
@@ -36,9 +44,22 @@ function setUp() {
     ) => unknown;
     const answer = await impl(create(method.input, init), contextOf(method));
     const message = create(method.output, answer as MessageInitShape<M["output"]>);
+    expectWhole(method.output, message);
     return toJson(method.output, message, { alwaysEmitImplicit: true, useProtoFieldName: true });
   };
   return { ...world, call };
+}
+
+/** A message that names its type is taken as it is: then whatever it lacks nobody adds. */
+function expectWhole(desc: DescMessage, message: Message): void {
+  expect(message.$typeName).toBe(desc.typeName);
+  for (const field of desc.fields) {
+    const value = (message as unknown as Record<string, unknown>)[field.localName];
+    if (field.presence === FeatureSet_FieldPresence.IMPLICIT) expect(value, field.toString()).toBeDefined();
+    const messages = field.fieldKind === "list" && field.listKind === "message" ? (value as Message[]) : [value];
+    if (field.message !== undefined && value !== undefined)
+      for (const inner of messages) expectWhole(field.message, inner as Message);
+  }
 }
 
 function contextOf(method: DescMethodUnary): HandlerContext {
@@ -249,6 +270,20 @@ test("key-access-plan", async () => {
     platform_domains: domains,
     warnings: [expect.any(String)],
   });
+});
+
+test("all answers that tell of the platform's domains tell the same", async () => {
+  const { call } = setUp();
+  const request = { ...described, operation: 1 } as const;
+  const answers = [
+    await call(DiscoveryService.method.getBootstrap, {}),
+    await call(ProtectionService.method.planProtection, request),
+    await call(ProtectionService.method.resolvePolicy, request),
+    await call(ProtectionService.method.planKeyAccess, request),
+  ];
+  const [first, ...others] = answers.map((answer) => (answer as { platform_domains: unknown[] }).platform_domains);
+  expect(first).toHaveLength(7);
+  expect(others).toEqual([first, first, first]);
 });
 
 test("artifact-register, with its object", async () => {

@@ -1,0 +1,133 @@
+/**
+ * Answers of the JSON routes, byte for byte as `messageEncoder` writes them: a test compares the two. What is gained is
+ * time: that walks descriptors for every answer, and gives text that is slow to write.
+ */
+import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
+import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+import { type ByteText, isAscii, toByteText } from "../byte-text.ts";
+import { messageEncoder } from "./encode.ts";
+
+/** Makes of a member of a message what `JSON.stringify` writes. Throws where it is not of its type. */
+type Convert = (value: never) => unknown;
+
+/** In characters. Texts from this length on are turned into bytes one by one. A proof is longer. */
+const longLength = 128;
+
+/**
+ * Makes the encoder of a message type. A type with fields of a kind that no answer has is left to `messageEncoder`.
+ *
+ * @param desc descriptor from the registry of the JSON routes
+ */
+export function answerEncoder(desc: DescMessage): (message: Message) => ByteText {
+  // How many characters of the answer are bytes of long texts beyond ASCII; undefined while texts stay as they are.
+  let beyondAscii: number | undefined;
+  const convert = compile(desc, (text) => {
+    // JSON writes a lone surrogate as an escape, so it must not be lost here.
+    if (beyondAscii === undefined || isAscii(text) || !text.isWellFormed()) return text;
+    const bytes = toByteText(text);
+    beyondAscii += Buffer.byteLength(bytes) - bytes.length;
+    return bytes;
+  });
+  if (convert === undefined) {
+    const spell = messageEncoder(desc);
+    return (message) => toByteText(spell(message));
+  }
+  return (message) => {
+    beyondAscii = 0;
+    const text = JSON.stringify(convert(message as never));
+    if (Buffer.byteLength(text) - text.length === beyondAscii) return text as ByteText;
+    // There are more, of texts that are not bytes yet: short ones, which seldom are beyond ASCII.
+    beyondAscii = undefined;
+    return toByteText(JSON.stringify(convert(message as never)));
+  };
+}
+
+/**
+ * Undefined where a field is of a kind that no answer has, or its name is none to be written into code.
+ *
+ * The objects are made by code with an object literal for the type, as fastify's router is made: an object that grows
+ * member by member, with names that are values, costs four times as much.
+ */
+function compile(
+  desc: DescMessage,
+  long: (text: string) => string,
+  outer: readonly DescMessage[] = [],
+): Convert | undefined {
+  // Types of protobuf's own have a JSON form of their own.
+  const isOwn = desc.file.edition === Edition.EDITION_PROTO3 && !desc.typeName.startsWith("google.protobuf.");
+  if (!isOwn || outer.includes(desc)) return undefined;
+  const converts: Convert[] = [];
+  const members: string[] = [];
+  for (const field of desc.fields.toSorted((a, b) => a.number - b.number)) {
+    const { jsonName, localName, presence } = field;
+    const convert = converter(field, long, [...outer, desc]);
+    if (convert === undefined || !/^[a-z][a-z0-9_]*$/.test(jsonName) || !/^[a-z]\w*$/i.test(localName))
+      return undefined;
+    const value = `message.${localName}`;
+    const converted = `convert${converts.push(convert) - 1}(${value})`;
+    const mayBeAbsent = presence !== FeatureSet_FieldPresence.IMPLICIT;
+    members.push(`${jsonName}: ${mayBeAbsent ? `${value} === undefined ? undefined : ${converted}` : converted}`);
+  }
+  const names = converts.map((_, index) => `convert${index}`);
+  return new Function(...names, `"use strict"; return (message) => ({ ${members.join(", ")} });`)(...converts);
+}
+
+function converter(
+  field: DescField,
+  long: (text: string) => string,
+  outer: readonly DescMessage[],
+): Convert | undefined {
+  if (field.oneof !== undefined) return undefined;
+  switch (field.fieldKind) {
+    case "message":
+      return compile(field.message, long, outer);
+    case "enum":
+      return enumName(field.enum);
+    case "scalar":
+      return field.scalar === ScalarType.STRING ? textConverter(long) : scalars.get(field.scalar);
+    case "list": {
+      if (field.listKind === "scalar") return field.scalar === ScalarType.STRING ? texts : undefined;
+      const convert = field.listKind === "enum" ? enumName(field.enum) : compile(field.message, long, outer);
+      return convert && ((list: readonly never[]) => list.map(convert));
+    }
+    default:
+      return undefined;
+  }
+}
+
+function textConverter(long: (text: string) => string): Convert {
+  return (value: unknown) => {
+    const text = ofType("string", value);
+    return text.length < longLength ? text : long(text);
+  };
+}
+
+/** None is turned into bytes: what lists hold is short, and hardly ever beyond ASCII. */
+function texts(list: readonly unknown[]): readonly unknown[] {
+  for (const item of list) ofType("string", item);
+  return list;
+}
+
+/** A value without a name is written as its number. */
+function enumName({ values }: DescEnum): Convert {
+  const names = new Map(values.map(({ number, jsonName }) => [number, jsonName]));
+  return (value: unknown) => names.get(value as number) ?? ofType("number", value);
+}
+
+const scalars: ReadonlyMap<ScalarType, Convert> = new Map<ScalarType, Convert>([
+  [ScalarType.BOOL, (value: unknown) => ofType("boolean", value)],
+  [ScalarType.INT32, (value: unknown) => ofType("number", value)],
+  [ScalarType.INT64, (value: unknown) => Number(ofType("bigint", value))],
+]);
+
+interface Types {
+  readonly string: string;
+  readonly boolean: boolean;
+  readonly number: number;
+  readonly bigint: bigint;
+}
+
+function ofType<Name extends keyof Types>(name: Name, value: unknown): Types[Name] {
+  if (typeof value !== name) throw new TypeError(`a member of an answer is no ${name}`);
+  return value as Types[Name];
+}

@@ -1,0 +1,94 @@
+import { create, type DescMessage, type Message } from "@bufbuild/protobuf";
+import { BoolValueSchema, SourceCodeInfoSchema, StructSchema } from "@bufbuild/protobuf/wkt";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
+import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
+import { messageEncoder } from "../../../../src/transport/rest/encode.ts";
+import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
+import { publicServices } from "../../../../src/transport/services.ts";
+import { messages } from "../../../harness/any-message.ts";
+import { wireMethods } from "../../../harness/methods.ts";
+
+const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
+
+/** What JSON escapes, what UTF-8 writes in one to four bytes, what Latin-1 has too, and halves of a surrogate pair. */
+const piece = fc.constantFrom('"', "\\", "\n", "\u0000", "\u001f", "\u007f", "a", "é", "\u0080", "—", "\u2028", "😀");
+const half = fc.constantFrom("\ud83d", "\ude00");
+const text = fc.oneof(
+  fc.string(),
+  ...[0, 128, 300].map((minLength) => fc.string({ unit: piece, minLength, maxLength: 2 * minLength + 8 })),
+  ...[0, 128].map((minLength) => fc.string({ unit: fc.oneof(piece, half), minLength, maxLength: minLength + 8 })),
+);
+
+/** Compares bytes, in both ways that a message can be met: by itself, and after others. */
+function expectAlike(desc: DescMessage, encode: (message: Message) => string, message: Message): void {
+  const expected = Buffer.from(messageEncoder(desc)(message));
+  expect(Buffer.from(encode(message), "latin1").equals(expected)).toBe(true);
+  expect(Buffer.from(answerEncoder(desc)(message), "latin1").equals(expected)).toBe(true);
+}
+
+test.each(wireMethods.map(({ restPath, desc }) => [restPath, desc.output] as const))("%s", (_, output) => {
+  const desc = registry.message(output);
+  const encode = answerEncoder(desc);
+  fc.assert(fc.property(messages(desc, text), (message) => expectAlike(desc, encode, message)));
+  // Texts that are all of one kind: most answers are of ASCII alone, save for the proof.
+  fc.assert(
+    fc.property(messages(desc, fc.string({ maxLength: 300 })), (message) => expectAlike(desc, encode, message)),
+  );
+});
+
+const receiptDesc = registry.message(ReceiptSchema);
+
+test.each([
+  ["nothing", "", ""],
+  ["ASCII", "a", "a".repeat(200)],
+  ["a proof", "a", `index 1\n\n— ${"a".repeat(200)}\n`],
+  ["two bytes, short", "é", "a".repeat(200)],
+  ["two bytes, long", "a", "é".repeat(200)],
+  ["four bytes, short and long", "😀", "😀".repeat(200)],
+  ["a lone surrogate, short", "\ud83d", "—".repeat(200)],
+  ["a lone surrogate, long", "a", `\ude00${"a".repeat(200)}`],
+  ["a lone surrogate and more beyond ASCII, long", "a", `\ude00${"—".repeat(200)}`],
+  ["what reads as a character beyond ASCII in bytes", "\u00e2\u0080\u0094", `\u00e2\u0080\u0094${"a".repeat(200)}`],
+])("a receipt with %s", (_, recordId, proof) => {
+  const receipt: Receipt = create(ReceiptSchema, { recordId, proof, leafIndex: 2n ** 63n - 1n, treeSize: -1n });
+  expectAlike(receiptDesc, answerEncoder(receiptDesc), receipt);
+});
+
+test("no type of an answer is left to the general way", () => {
+  for (const { desc } of wireMethods) expectCompiled(registry.message(desc.output), create(desc.output));
+  expectCompiled(receiptDesc, create(ReceiptSchema, { proof: "—".repeat(200), record: "a".repeat(4000) }));
+});
+
+/** The general way looks at the name of a message's type, and the compiled one does not. */
+function expectCompiled(desc: DescMessage, message: Message): void {
+  const renamed = { ...message, $typeName: "another.Type" };
+  expect(() => messageEncoder(desc)(renamed)).toThrow();
+  const encode = answerEncoder(desc);
+  for (const time of ["first", "second"]) expect(encode(renamed), time).toBe(answerEncoder(desc)(message));
+}
+
+test("an answer with a member of another type fails as it did, and nothing of it stands in the next", () => {
+  const encode = answerEncoder(receiptDesc);
+  const proof = "—".repeat(40) + "a".repeat(100);
+  const next = create(ReceiptSchema, { recordId: "é".repeat(120), proof: "a".repeat(200) });
+  for (const wrong of [{ recordId: 1 }, { leafIndex: 1.5 }, { treeSize: undefined }, { leaf: null }]) {
+    expect(() => encode({ ...create(ReceiptSchema, { proof }), ...wrong } as never)).toThrow();
+    // As many characters beyond ASCII as were bytes of the proof.
+    expectAlike(receiptDesc, encode, next);
+  }
+  const whoami = wireMethods.find(({ restPath }) => restPath.endsWith("/whoami"))?.desc.output as DescMessage;
+  const caller = { tenantId: "", principalId: "", subject: "", authSource: "" };
+  const encodeWhoami = answerEncoder(registry.message(whoami));
+  for (const scopes of [undefined, 1, [1]])
+    expect(() => encodeWhoami({ ...create(whoami), caller: { scopes, ...caller } } as never)).toThrow();
+});
+
+test("types of protobuf's own, with fields of other kinds, and within themselves, are written too", () => {
+  const struct = create(StructSchema, { fields: { a: { kind: { case: "stringValue", value: "—" } } } });
+  expectAlike(StructSchema, answerEncoder(StructSchema), struct);
+  expectAlike(BoolValueSchema, answerEncoder(BoolValueSchema), create(BoolValueSchema, { value: true }));
+  const info = create(SourceCodeInfoSchema, { location: [{ path: [1, 2], leadingComments: "—" }] });
+  expectAlike(SourceCodeInfoSchema, answerEncoder(SourceCodeInfoSchema), info);
+});

@@ -1,0 +1,191 @@
+/** Every metric of the service's own moves once what it counts has happened to a whole deployment. */
+import { once } from "node:events";
+import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { text } from "node:stream/consumers";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { systemTimers, type Timers } from "../../src/base/timers.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { startWitness, type TestWitness } from "../harness/witness.ts";
+
+/** Address of this machine from which the gateway's ingress calls. All other callers are on 127.0.0.1. */
+const ingress = "127.0.0.2";
+const identity = {
+  "x-svc-tenant-id": "tenant-a",
+  "x-svc-user-id": "payroll-service",
+  "x-svc-subject": "client-1",
+  "x-svc-scopes": "platform-api.access policy.read evidence.write",
+};
+const bodies = new Map(sampleCalls().map(({ route, body }) => [route, body]));
+/** What waits for the candidate's opinion, at most (see `src/policy/shadow.ts`). */
+const maxShadowQueue = 256;
+const patience = { timeout: 10_000 };
+
+let directory: string;
+let witness: TestWitness;
+let timers: HoldableTimers;
+let agent: Agent;
+let gateway: Gateway;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "svc-metrics-"));
+  for (const set of ["active", "candidate"])
+    await cp(join(import.meta.dirname, "../../policies"), join(directory, set), { recursive: true });
+  await writePolicy("candidate/default/no.cedar", '@id("no") forbid (principal, action, resource);');
+  const ledgerKey = join(directory, "ledger.key");
+  witness = await startWitness({ logKeys: () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey) });
+  timers = holdableTimers();
+  agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  gateway = await startGateway({
+    dataDir: directory,
+    env: {
+      SVC_AUTH_MODE: "bearer_token_or_trusted_headers",
+      SVC_TRUSTED_PROXIES: ingress,
+      SVC_PROOF_OF_POSSESSION: "mtls",
+      SVC_POLICY_DIR: join(directory, "active"),
+      SVC_SHADOW_POLICY_DIR: join(directory, "candidate"),
+      SVC_WITNESSES: witness.setting,
+    },
+    overrides: { timers },
+  });
+});
+
+afterEach(async () => {
+  agent.destroy();
+  await gateway.stop();
+  await witness.stop();
+  await rm(directory, { recursive: true });
+});
+
+test("every metric moves, and none is there that nobody feeds", { timeout: 40_000 }, async () => {
+  const route = "/v1/sdk/protection-plan";
+  await expect.poll(scrape, patience).toContain('svc_policy_loads_total{role="shadow",result="loaded"} 1');
+
+  // Decisions: so many that the candidate's queue overflows, while the time in which it would be worked off stands still.
+  const release = timers.hold();
+  const asked = maxShadowQueue + 44;
+  const statuses = await Promise.all(Array.from({ length: asked }, () => callFromIngress(route)));
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  release();
+
+  // Credentials: of nobody, of somebody who is not the ingress, with a certificate that is not the ingress' to forward.
+  await refused(route, {});
+  await refused(route, identity);
+  await refused(route, { authorization: `Bearer ${await gateway.token()}`, "x-svc-mtls-client-certificate": "AAAA" });
+
+  // A retry: answered, and nothing appended.
+  const evidence = "/v1/sdk/evidence";
+  for (const _ of [1, 2]) expect(await callFromIngress(evidence, { "idempotency-key": "once" })).toBe(200);
+
+  // A store that another process has locked.
+  const lock = new DatabaseSync(join(directory, "platform.db"));
+  lock.exec("BEGIN IMMEDIATE");
+  expect(await callFromIngress(route)).toBe(503);
+  lock.close();
+
+  // Policy, bad and good.
+  await writePolicy("active/default/more.cedar", "permit (");
+  await gateway.app.reloadPolicy();
+  await rm(join(directory, "active/default/more.cedar"));
+  await gateway.app.reloadPolicy();
+
+  await expect.poll(unmoved, patience).toEqual([]);
+  const lines = (await scrape()).split("\n");
+  for (const line of [
+    `svc_decisions_total{action="protect",allow="true"} ${asked}`,
+    `svc_append_batch_records_sum ${asked + 1}`,
+    "svc_append_failures_total 1",
+    "svc_identity_headers_ignored_total 1",
+    "svc_forwarded_certificates_ignored_total 1",
+    'svc_credentials_refused_total{reason="missing_token"} 2',
+    'svc_credentials_refused_total{reason="proof_of_possession_failed"} 1',
+    'svc_policy_loads_total{role="active",result="refused"} 1',
+    'svc_policy_stale{role="active"} 0',
+    `svc_shadow_dropped_total ${asked - maxShadowQueue}`,
+  ]) {
+    expect(lines).toContain(line);
+  }
+});
+
+/** Names of the service's own metrics that are listed as if nothing had ever happened. */
+async function unmoved(): Promise<readonly string[]> {
+  const untouched = createMetrics({ process: false });
+  const [initial, current] = [samplesOf((await untouched.expose()).body), samplesOf(await scrape())];
+  untouched.close();
+  expect(current.size).toBeGreaterThan(0);
+  return [...current].filter(([name, samples]) => samples === initial.get(name)).map(([name]) => name);
+}
+
+/** The samples of each of the service's own metrics, by its name, which stands on a `# HELP` line above them. */
+function samplesOf(exposed: string): ReadonlyMap<string, string> {
+  const metrics = exposed.split(/^# HELP /m).map((metric) => metric.split("\n"));
+  const named = metrics.map(
+    ([help = "", _type, ...samples]) => [help.split(" ", 1).join(), samples.join("\n")] as const,
+  );
+  return new Map(named.filter(([name]) => name.startsWith("svc_")));
+}
+
+async function scrape(): Promise<string> {
+  return (await fetch(`${gateway.opsUrl}/metrics`)).text();
+}
+
+/** Status of a call of a route's sample for the caller whom the ingress names. */
+async function callFromIngress(route: string, headers: Record<string, string> = {}): Promise<number | undefined> {
+  const outgoing = request(gateway.url + route, {
+    method: "POST",
+    agent,
+    localAddress: ingress,
+    headers: { ...identity, "content-type": "application/json", ...headers },
+  });
+  outgoing.end(JSON.stringify(bodies.get(route)));
+  const [response] = (await once(outgoing, "response")) as [IncomingMessage];
+  await text(response);
+  return response.statusCode;
+}
+
+async function refused(route: string, headers: Record<string, string>): Promise<void> {
+  expect((await rest(gateway.url + route, { body: bodies.get(route), headers })).status).toBe(401);
+}
+
+/** Writes a file so that it is never seen half written. */
+async function writePolicy(file: string, policy: string): Promise<void> {
+  await writeFile(join(directory, "new"), policy);
+  await rename(join(directory, "new"), join(directory, file));
+}
+
+interface HoldableTimers extends Timers {
+  /** No delay that begins from now on ends before the returned function is called. */
+  hold(): () => void;
+}
+
+function holdableTimers(): HoldableTimers {
+  let held: Promise<void> | undefined;
+  return {
+    after(delayMs, action) {
+      if (held === undefined) return systemTimers.after(delayMs, action);
+      let callOff = () => {};
+      let wanted = true;
+      void held.then(() => {
+        if (wanted) callOff = systemTimers.after(delayMs, action);
+      });
+      return () => {
+        wanted = false;
+        callOff();
+      };
+    },
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held = promise;
+      return () => {
+        held = undefined;
+        resolve();
+      };
+    },
+  };
+}

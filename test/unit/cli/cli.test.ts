@@ -1,36 +1,15 @@
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
+import { enter, leave, run } from "./surroundings.ts";
 
 const samplePolicies = join(import.meta.dirname, "../../../policies");
 let directory: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "cli-"));
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  directory = enter();
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
-
-async function run(...commandLine: string[]) {
-  const result = { out: "", err: "", code: 0 };
-  await runCommandLine(commandLine, {
-    out: (text) => {
-      result.out += text;
-    },
-    err: (text) => {
-      result.err += text;
-    },
-    exitCode: (code) => {
-      result.code = code;
-    },
-  });
-  return result;
-}
+afterEach(() => leave(directory));
 
 const runJson = async (...commandLine: string[]) => {
   const { out, err, code } = await run(...commandLine, "--json");

@@ -1,15 +1,14 @@
 /** The way out for a store that lost its anchor, and the checks of keys that were retired. */
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { runCommandLine } from "../../../src/cli/run.ts";
 import type { Receipt } from "../../../src/ledger/ports.ts";
 import { readKeyFile } from "../../../src/stores/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
+import { enterWithStore, leave, run } from "./surroundings.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -17,15 +16,9 @@ const makeRecord = recordMaker(clock, random);
 let directory: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "ledger-anchor-"));
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+  directory = enterWithStore();
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
 /** What a service does between two starts. Gives the receipts. */
 async function serve(...tenants: readonly string[]): Promise<Receipt[]> {
@@ -34,22 +27,6 @@ async function serve(...tenants: readonly string[]): Promise<Receipt[]> {
   for (const name of tenants) receipts.push((await ledger.append(makeRecord(tenant(name)))).receipt);
   await ledger.close();
   return receipts;
-}
-
-async function run(...commandLine: string[]) {
-  const result = { out: "", err: "", code: 0 };
-  await runCommandLine(commandLine, {
-    out: (text) => {
-      result.out += text;
-    },
-    err: (text) => {
-      result.err += text;
-    },
-    exitCode: (code) => {
-      result.code = code;
-    },
-  });
-  return result;
 }
 
 function query(sql: string): Record<string, unknown>[] {

@@ -1,13 +1,14 @@
 /** Commands on keys and logs, on a store that a service has written. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { openCheckpoint } from "../../../src/ledger/checkpoint.ts";
 import { parseVerifierKey } from "../../../src/ledger/note-keys.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave, run } from "./surroundings.ts";
+import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -15,37 +16,15 @@ const makeRecord = recordMaker(clock, random);
 let directory: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "ledger-cli-"));
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+  directory = enterWithStore();
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
 /** What a service does between two starts. */
 async function serve(...tenants: readonly string[]): Promise<void> {
   const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
   for (const name of tenants) await ledger.append(makeRecord(tenant(name)));
   await ledger.close();
-}
-
-async function run(...commandLine: string[]) {
-  const result = { out: "", err: "", code: 0 };
-  await runCommandLine(commandLine, {
-    out: (text) => {
-      result.out += text;
-    },
-    err: (text) => {
-      result.err += text;
-    },
-    exitCode: (code) => {
-      result.code = code;
-    },
-  });
-  return result;
 }
 
 describe("keys", () => {
@@ -115,15 +94,9 @@ describe("ledger", () => {
     const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
     await Promise.all(Array.from({ length: 1_024 }, () => ledger.append(makeRecord(tenant("alice")))));
     await ledger.close();
-    let err = "";
-    const terminal = { out: () => {}, exitCode: () => {}, isWatched: true };
-    await runCommandLine(["ledger", "verify"], {
-      ...terminal,
-      err: (text) => {
-        err += text;
-      },
-    });
-    expect(err).toBe("\r\u001b[2Klog 1 of 1: 1024 of 1025\r\u001b[2K");
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["ledger", "verify"], { ...terminal, isWatched: true });
+    expect(written.err).toBe("\r\u001b[2Klog 1 of 1: 1024 of 1025\r\u001b[2K");
   });
 
   test("there is nothing to verify without a store", async () => {

@@ -1,14 +1,12 @@
 /** Commands that erase and hold records, on a store that a service has written. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { maxErasedAtOnce } from "../../../src/ledger/keeper.ts";
 import { SqliteArchive } from "../../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const random = seededRandom();
@@ -18,15 +16,9 @@ const time = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`;
 let directory: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "erase-cli-"));
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+  directory = enterWithStore();
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
 /** What a service does between two starts: appends so many records of alice, and gives their ids. */
 async function serve(count: number): Promise<string[]> {

@@ -1,6 +1,5 @@
 /** Packs as an operator makes them and somebody outside verifies them, from a store that a service has written. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
@@ -10,6 +9,7 @@ import { bundleContent, type PolicyBundle, revisionOf } from "../../../src/polic
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { decision, evidence, registration } from "../ledger/pack/records.ts";
+import { enterWithStore, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const startMs = Date.UTC(2026, 0, 2);
@@ -19,15 +19,9 @@ let directory: string;
 
 beforeEach(() => {
   clock = manualClock(startMs);
-  directory = mkdtempSync(join(tmpdir(), "pack-cli-"));
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+  directory = enterWithStore();
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
 /** What a service does between two starts, a second a record. Resolves with the ids of the records. */
 async function serve(

@@ -1,13 +1,11 @@
 /** `ledger search` and `ledger reindex`, on a store that a service has written, or is writing. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import type { Appended, NewRecord } from "../../../src/ledger/ports.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
@@ -16,15 +14,9 @@ const makeRecord = recordMaker(clock, random);
 let directory: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), "ledger-search-"));
-  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  vi.stubEnv("SVC_STORE", `sqlite:${storeIn(directory).path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", storeIn(directory).keyPath);
+  directory = enterWithStore();
 });
-afterEach(() => {
-  vi.unstubAllEnvs();
-  rmSync(directory, { recursive: true });
-});
+afterEach(() => leave(directory));
 
 const open = () => openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
 

@@ -47,6 +47,7 @@ export interface Called {
 
 /** Refusals that a gateway may give while it starts or ends, or while its store is busy. */
 const passing: ReadonlySet<string> = new Set([
+  "overloaded",
   "store_unavailable",
   "issuer_unavailable",
   "canceled",

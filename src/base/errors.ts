@@ -21,6 +21,7 @@ const table = {
   deadline_exceeded: { code: "deadline_exceeded", httpStatus: 504 },
   canceled: { code: "canceled", httpStatus: 499 },
   rate_limited: { code: "resource_exhausted", httpStatus: 429 },
+  overloaded: { code: "unavailable", httpStatus: 503 },
   store_unavailable: { code: "unavailable", httpStatus: 503 },
   policy_unavailable: { code: "unavailable", httpStatus: 503 },
   issuer_unavailable: { code: "unavailable", httpStatus: 503 },

@@ -147,6 +147,13 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
       example: simple("rate_limited", "too many artifact objects wait to be hashed", 1),
     },
   ],
+  overloaded: [
+    {
+      routes: everywhere,
+      when: "The service has too much to do at once: nothing was done for this call.",
+      example: simple("overloaded", "too much at once: try again later", 1),
+    },
+  ],
   internal: [
     {
       routes: everywhere,

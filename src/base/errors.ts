@@ -1,6 +1,7 @@
 /**
  * Every refusal that leaves the service, as one closed list. A reason names its error code (a Connect code in
- * snake_case) and its HTTP status on the JSON routes; gRPC and Connect derive theirs from the code.
+ * snake_case) and its HTTP status on the JSON routes; gRPC and Connect derive theirs from the code, and name another
+ * one where their own rules do.
  */
 const table = {
   missing_token: { code: "unauthenticated", httpStatus: 401 },
@@ -53,6 +54,8 @@ export const maxViolations = 32;
 
 /** What a refusal carries besides its reason and message. */
 export interface RefusalDetails {
+  /** Where a protocol has a code of its own for the case; the reason's where absent. */
+  readonly code?: ErrorCode;
   readonly violations?: readonly Violation[];
   readonly requiredScopes?: readonly string[];
   readonly missingScopes?: readonly string[];
@@ -79,7 +82,7 @@ export class ServiceError extends Error {
   }
 
   get code(): ErrorCode {
-    return reasons[this.reason].code;
+    return this.details.code ?? reasons[this.reason].code;
   }
 
   get httpStatus(): number {

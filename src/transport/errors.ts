@@ -5,7 +5,7 @@
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { type ErrorCode, ServiceError } from "../base/errors.ts";
+import { type ErrorCode, type RefusalDetails, ServiceError } from "../base/errors.ts";
 import type { RequestId } from "../base/ids.ts";
 import { bodyTooLarge } from "./body.ts";
 import { callerGone, deadlinePassed } from "./deadline.ts";
@@ -119,8 +119,7 @@ export function toServiceError(thrown: unknown): ServiceError {
  */
 export function fromProtocolError(error: ConnectError): ServiceError {
   const { code, rawMessage } = error;
-  const refuse = (rule: string, message: string) =>
-    new ServiceError("invalid_request", message, { violations: [{ field: "", rule, message }], cause: error });
+  const refuse = (rule: string, message: string) => invalidMessage(rule, message, { cause: error });
   if (code === Code.ResourceExhausted) return bodyTooLarge();
   if (code === Code.DeadlineExceeded) return deadlinePassed;
   if (code === Code.Canceled || code === Code.Aborted || rawMessage.startsWith("http/2 stream closed"))
@@ -128,21 +127,40 @@ export function fromProtocolError(error: ConnectError): ServiceError {
   if (code === Code.Unimplemented) {
     return rawMessage.startsWith("unknown compression")
       ? new ServiceError("unsupported_encoding", "message encoding is not supported", { cause: error })
-      : refuse("cardinality", "exactly one request message is expected");
+      : wrongMessageCount();
   }
   // protobuf-es reports malformed binary as internal; the caller's bytes are the cause.
   if (code === Code.Internal && rawMessage.startsWith("parse binary")) {
     return refuse("protobuf", "message is not valid protobuf");
   }
+  if (rawMessage.startsWith("received compressed envelope")) return undeclaredCompression();
   // So is compressed data that ends early.
-  const undecodable =
-    code === Code.InvalidArgument ||
-    rawMessage.startsWith("received compressed envelope") ||
-    rawMessage === "decompression failed";
+  const undecodable = code === Code.InvalidArgument || rawMessage === "decompression failed";
   if (!undecodable) return toServiceError(error);
   return rawMessage.includes("timeout value")
     ? refuse("timeout", "the timeout header is malformed")
     : refuse("decode", "message could not be decoded");
+}
+
+/** The refusal of a message that is not as its protocol wants it. */
+export function invalidMessage(rule: string, message: string, details: RefusalDetails = {}): ServiceError {
+  return new ServiceError("invalid_request", message, { ...details, violations: [{ field: "", rule, message }] });
+}
+
+/**
+ * The refusal of no message, or more than one, where one is expected
+ * (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md).
+ */
+export function wrongMessageCount(): ServiceError {
+  return invalidMessage("cardinality", "exactly one request message is expected", { code: "unimplemented" });
+}
+
+/**
+ * The refusal of a message that says to be compressed, where its headers do not say how
+ * (https://github.com/grpc/grpc/blob/master/doc/compression.md).
+ */
+export function undeclaredCompression(): ServiceError {
+  return invalidMessage("compression", "a compressed message needs an encoding", { code: "internal" });
 }
 
 /** Whether `fromProtocolError` knows of the message only that it could not be read. */

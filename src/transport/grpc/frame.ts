@@ -2,8 +2,8 @@
  * Length-prefixed messages of gRPC: one byte of flags, four bytes of length, the message
  * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md).
  */
-import { ServiceError } from "../../base/errors.ts";
 import { bodyTooLarge } from "../body.ts";
+import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../errors.ts";
 
 /** Bytes before each message. */
 export const frameHeaderBytes = 5;
@@ -15,21 +15,21 @@ const compressedFlag = 1;
  * one; what follows the message is looked at only once that is parsed, as the stock plugin does.
  */
 export function decodeOnly<T>(body: Buffer, maxBytes: number, parse: (message: Uint8Array) => T): T {
-  if (body.length === 0) throw refuse("cardinality", "exactly one request message is expected");
+  if (body.length === 0) throw wrongMessageCount();
   const message = parse(messageAt(body, 0, maxBytes));
   const end = frameHeaderBytes + body.readUInt32BE(1);
   if (body.length === end) return message;
   parse(messageAt(body, end, maxBytes));
-  throw refuse("cardinality", "exactly one request message is expected");
+  throw wrongMessageCount();
 }
 
 function messageAt(body: Buffer, offset: number, maxBytes: number): Uint8Array {
   const start = offset + frameHeaderBytes;
-  if (body.length < start) throw refuse("decode", "message could not be decoded");
+  if (body.length < start) throw invalidMessage("decode", "message could not be decoded");
   const length = body.readUInt32BE(offset + 1);
   if (length > maxBytes) throw bodyTooLarge();
-  if (body.length < start + length) throw refuse("decode", "message could not be decoded");
-  if (((body[offset] ?? 0) & compressedFlag) !== 0) throw refuse("decode", "message could not be decoded");
+  if (body.length < start + length) throw invalidMessage("decode", "message could not be decoded");
+  if (((body[offset] ?? 0) & compressedFlag) !== 0) throw undeclaredCompression();
   return body.subarray(start, start + length);
 }
 
@@ -40,8 +40,4 @@ export function encodeFrame(message: Uint8Array): Buffer {
   frame.writeUInt32BE(message.byteLength, 1);
   frame.set(message, frameHeaderBytes);
   return frame;
-}
-
-function refuse(rule: string, message: string): ServiceError {
-  return new ServiceError("invalid_request", message, { violations: [{ field: "", rule, message }] });
 }

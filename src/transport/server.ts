@@ -5,6 +5,7 @@ import { clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "..
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId } from "../base/ids.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "./beginning.ts";
+import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "./connect/rpc-refusal.ts";
 import { registerStock } from "./connect/stock.ts";
 import { edgeOf } from "./edge.ts";
 import { toEnvelope, toServiceError } from "./errors.ts";
@@ -38,7 +39,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     // Hooks have not run when the path itself cannot be read.
     frameworkErrors: (error, request, reply) => {
       beginExchange(request, reply, options);
-      refuse(options.service, toRefusal(error), request, reply);
+      refuseInTerms(options.service, toRefusal(error), request, reply);
     },
   });
   const { methods, pages = [], openServices = [] } = options;
@@ -51,7 +52,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     // A method that fastify does not know, which HTTP/2 lets through, comes here before any hook has run.
     if (request.call === undefined) beginExchange(request, reply, options);
     if (noRouteCodes.has(error.code)) refuseHere(request, reply);
-    else refuse(options.service, toRefusal(error), request, reply);
+    else refuseInTerms(options.service, toRefusal(error), request, reply);
   });
   app.setNotFoundHandler(refuseHere);
   app.removeAllContentTypeParsers();
@@ -87,9 +88,9 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, reply, options);
     const problem = authorityProblem(request.raw.rawHeaders);
-    if (problem !== undefined) refuse(options.service, problem, request, reply);
+    if (problem !== undefined) refuseInTerms(options.service, problem, request, reply);
     else if (expectsMore(request.raw.headers.expect))
-      refuse(options.service, expectationFailed(), request, reply, {}, 417);
+      refuseInTerms(options.service, expectationFailed(), request, reply, { status: 417 });
     // Before fastify looks at the content type, which comes after the route in the order of refusal.
     else if (request.is404) refuseRoute(options.service, allowed, request, reply);
     else done();
@@ -123,8 +124,9 @@ function toRefusal(error: FastifyError | ServiceError): ServiceError {
   return toServiceError(error);
 }
 
-function noRoute(): ServiceError {
-  return new ServiceError("no_route", "there is no such route");
+/** gRPC has a code of its own for a method that is not there (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). */
+function noRoute(isOfRpc = false): ServiceError {
+  return new ServiceError("no_route", "there is no such route", isOfRpc ? { code: "unimplemented" } : {});
 }
 
 function refuseRoute(
@@ -134,8 +136,24 @@ function refuseRoute(
   reply: FastifyReply,
 ): void {
   const allow = request.edge.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.edge.url));
-  if (allow === undefined) refuse(service, noRoute(), request, reply);
-  else refuse(service, new ServiceError("method_not_allowed", `method must be ${allow}`), request, reply, { allow });
+  if (allow === undefined) refuseInTerms(service, noRoute(isRpc(request)), request, reply);
+  else refuseInTerms(service, notAllowed(allow), request, reply, { headers: { allow } });
+}
+
+/** Refuses in the terms of the caller's protocol on RPC paths, and with the JSON envelope on all others. */
+function refuseInTerms(
+  service: string,
+  refusal: ServiceError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusedWith: RefusedWith = {},
+): void {
+  if (isRpc(request)) sendRpcRefusal(service, refusal, request, reply, refusedWith);
+  else refuse(service, refusal, request, reply, refusedWith.headers, refusedWith.status);
+}
+
+function isRpc({ edge, raw }: FastifyRequest): boolean {
+  return isRpcRequest(edge.url, raw.headers["content-type"]);
 }
 
 /** `Allow` of every path. */
@@ -164,7 +182,7 @@ function answerClientError(options: ServerOptions, error: NodeJS.ErrnoException,
 /** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
 function answerTunnel(options: ServerOptions, socket: Duplex): void {
   socket.on("error", () => socket.destroy());
-  endWithRefusal(options, "405 Method Not Allowed", noTunnel(), socket, { Allow: tunnelAllow });
+  endWithRefusal(options, "405 Method Not Allowed", notAllowed(tunnelAllow), socket, { Allow: tunnelAllow });
 }
 
 function endWithRefusal(
@@ -182,6 +200,6 @@ function endWithRefusal(
 /** Methods that some path has. */
 const tunnelAllow = "GET, HEAD, POST";
 
-function noTunnel(): ServiceError {
-  return new ServiceError("method_not_allowed", `method must be one of ${tunnelAllow}`);
+function notAllowed(allow: string): ServiceError {
+  return new ServiceError("method_not_allowed", `method must be ${allow}`);
 }

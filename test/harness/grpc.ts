@@ -1,6 +1,7 @@
-/** gRPC by hand: frames, and the refusal that trailers carry. */
+/** gRPC and its kin by hand: frames, and the refusals that they carry. */
 import type { IncomingHttpHeaders } from "node:http2";
 import { Code, ConnectError } from "@connectrpc/connect";
+import { errorFromJson } from "@connectrpc/connect/protocol-connect";
 import { findTrailerError } from "@connectrpc/connect/protocol-grpc";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 
@@ -50,6 +51,21 @@ export function refusalInTrailers(trailers: IncomingHttpHeaders): WireRefusal | 
   if (!headers.has("grpc-status")) throw new Error("trailers without grpc-status");
   const error = findTrailerError(headers);
   return error && refusalOf(ConnectError.from(error));
+}
+
+/** The refusal in the body of an error of Connect. */
+export function refusalInConnect(text: string): WireRefusal {
+  return refusalOf(errorFromJson(JSON.parse(text), undefined, new ConnectError("no error of Connect")));
+}
+
+/** The refusal in the trailers of gRPC-Web, which are the last frame of the body. */
+export function refusalInWeb(body: Buffer): WireRefusal | undefined {
+  const trailers: IncomingHttpHeaders = {};
+  for (const line of body.subarray(5).toString("latin1").trim().split("\r\n")) {
+    const colon = line.indexOf(":");
+    trailers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+  }
+  return refusalInTrailers(trailers);
 }
 
 function snakeCase(name: string): string {

@@ -92,11 +92,11 @@ const cases: readonly Case[] = [
     body: frame(planBytes),
     reason: "request_timeout",
   },
-  { name: "no body", status: 3, body: Buffer.alloc(0), reason: "invalid_request" },
+  { name: "no body", status: 12, body: Buffer.alloc(0), reason: "invalid_request" },
   { name: "an empty message", status: 3, body: frame(Buffer.alloc(0)), reason: "invalid_request" },
   {
     name: "two messages",
-    status: 3,
+    status: 12,
     body: Buffer.concat([frame(planBytes), frame(planBytes)]),
     reason: "invalid_request",
   },
@@ -148,8 +148,33 @@ const cases: readonly Case[] = [
   },
   {
     name: "the compressed flag without an encoding",
-    status: 3,
+    status: 13,
     body: frame(gzipSync(planBytes), 1),
+    reason: "invalid_request",
+  },
+  {
+    name: "the compressed flag with identity as the encoding",
+    status: 13,
+    headers: { "grpc-encoding": "identity" },
+    body: frame(gzipSync(planBytes), 1),
+    reason: "invalid_request",
+  },
+  {
+    name: "the compressed flag on an empty message",
+    status: 13,
+    body: frame(Buffer.alloc(0), 1),
+    reason: "invalid_request",
+  },
+  {
+    name: "two messages of which the second is compressed",
+    status: 13,
+    body: Buffer.concat([frame(planBytes), frame(gzipSync(planBytes), 1)]),
+    reason: "invalid_request",
+  },
+  {
+    name: "three messages",
+    status: 12,
+    body: Buffer.concat([frame(planBytes), frame(planBytes), frame(planBytes)]),
     reason: "invalid_request",
   },
   {
@@ -163,7 +188,7 @@ const cases: readonly Case[] = [
     status: 0,
     body: frame(planBytes, flags),
   })),
-  { name: "all frame flags", status: 3, body: frame(planBytes, 255), reason: "invalid_request" },
+  { name: "all frame flags", status: 13, body: frame(planBytes, 255), reason: "invalid_request" },
   { name: "a truncated field", status: 3, body: frame(planBytes.subarray(0, -1)), reason: "invalid_request" },
   { name: "a field number of zero", status: 3, body: frame(text("\x00\x01")), reason: "invalid_request" },
   { name: "wire type 7", status: 3, body: frame(text("\x0f\x01")), reason: "invalid_request" },
@@ -237,7 +262,7 @@ describe("adapter and stock plugin", () => {
 
   test("answer the same: no such method", async () => {
     const [adapter, stock] = await both({ path: "/platform.sdk.v1.ProtectionService/Nothing" });
-    expect(adapter.status).toBe(404);
+    expect(refusalInTrailers(adapter.trailers)).toMatchObject({ code: "unimplemented", reason: "no_route" });
     expect(normal(adapter)).toEqual(normal(stock));
   });
 

@@ -6,7 +6,7 @@ import { toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { frame, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
+import { frame, refusalInConnect, refusalInTrailers, type WireRefusal } from "../harness/grpc.ts";
 import { type H1Answer, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, type H2Call, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
@@ -104,6 +104,15 @@ function refusedOnRest(answer: H1Answer | undefined, bearer = token): Refused {
     requestId: envelope.error.request_id,
     retryAfterSeconds: retryAfter,
   };
+}
+
+/** A refusal on an RPC path, as a caller gets it who does not name another protocol than Connect. */
+function refusedOnConnect(answer: H1Answer | undefined): Refused {
+  if (answer === undefined) throw new Error("no answer");
+  expect(answer.headers.get("content-type")).toBe("application/json");
+  const refusal = refusalInConnect(answer.text);
+  expect(answer.headers.get("x-request-id")).toBe(refusal.requestId);
+  return { status: answer.status, headers: (name) => answer.headers.get(name), ...refusal };
 }
 
 async function onGrpc({ headers = {}, members, ...faults }: Faults): Promise<Refused> {
@@ -327,9 +336,9 @@ describe("bodies", () => {
         [...authorized(), `Content-Type: ${type}`, "Content-Length: 2"],
         "{}",
       );
-      expect(refusedOnRest(await h1Exchange(gateway.url, request))).toMatchObject({ status: 415 });
+      expect(refusedOnConnect(await h1Exchange(gateway.url, request))).toMatchObject({ status: 415 });
       const anonymous = request.replace(/Authorization.*\r\n/, "");
-      expect(refusedOnRest(await h1Exchange(gateway.url, anonymous))).toMatchObject({ status: 401 });
+      expect(refusedOnConnect(await h1Exchange(gateway.url, anonymous))).toMatchObject({ status: 401 });
     }
   });
 
@@ -406,8 +415,6 @@ describe("routes", () => {
     "/v1/sdk/%77hoami%",
     "/v1/sdk/../sdk/whoami",
     "/v1/sdk/session",
-    "/platform.sdk.v1.DiscoveryService/Nothing",
-    "/platform.sdk.v1.SessionService/CreateSession",
     "/livez",
     "/metrics",
   ])("404 for %s, whoever asks", async (path) => {
@@ -439,7 +446,7 @@ describe("routes", () => {
     async (path, verb) => {
       const allowed = verb === "GET" ? ["POST", "GET"] : ["POST"];
       for (const other of ["GET", "PUT", "DELETE", "OPTIONS"].filter((name) => !allowed.includes(name))) {
-        const refused = refusedOnRest(
+        const refused = refusedOnConnect(
           await h1Exchange(gateway.url, h1Request(`${other} ${path}`, ["Content-Length: 0"])),
         );
         expect(refused).toMatchObject({ status: 405, reason: "method_not_allowed" });
@@ -463,8 +470,10 @@ describe("what costs the service more than its caller", () => {
     "a content type of %j is refused after route, method and credentials",
     async (type) => {
       const headers = { "content-type": type };
-      const reasonOf = async (path: string, options: Parameters<typeof rest>[1]) =>
-        (await rest(`${gateway.url}${path}`, options)).body.error.reason;
+      const reasonOf = async (path: string, options: Parameters<typeof rest>[1]) => {
+        const { body } = await rest(`${gateway.url}${path}`, options);
+        return body.error?.reason ?? refusalInConnect(JSON.stringify(body)).reason;
+      };
       expect(await reasonOf("/v1/sdk/zz", { method: "POST", headers })).toBe("no_route");
       expect(await reasonOf("/v1/sdk/evidence", { method: "PUT", headers })).toBe("method_not_allowed");
       for (const path of ["/v1/sdk/evidence", "/platform.sdk.v1.EvidenceService/RecordEvidence"]) {

@@ -10,7 +10,7 @@ import {
 import { service as healthDefinition } from "grpc-health-check";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Status } from "../../gen/grpc/health/v1/health_pb.ts";
-import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { startStaticIssuer } from "../harness/issuer.ts";
 import { newTestKey } from "../harness/tokens.ts";
 
@@ -68,16 +68,6 @@ describe("Check", () => {
       protectionService,
       "platform.sdk.v1.RegistrationService",
     ]);
-  });
-
-  test("refuses another verb with 405 and Allow, and another type with 415", async () => {
-    const path = `${gateway.url}/grpc.health.v1.Health/Check`;
-    const got = await rest(path, {});
-    expect([got.status, got.headers.get("allow"), got.body.error.reason]).toEqual([405, "POST", "method_not_allowed"]);
-    const typed = await rest(path, { body: "x", headers: { "content-type": "text/plain" } });
-    expect([typed.status, typed.body.error.reason]).toEqual([415, "unsupported_media_type"]);
-    const unknown = await rest(`${gateway.url}/grpc.health.v1.Health/Nothing`, {});
-    expect([unknown.status, unknown.body.error.reason]).toEqual([404, "no_route"]);
   });
 
   test("refuses a message that is no protobuf, and one that is too large, in the words of any other refusal", async () => {

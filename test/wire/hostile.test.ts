@@ -12,7 +12,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { rest } from "../harness/gateway.ts";
-import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { frame, refusalInConnect, refusalInTrailers } from "../harness/grpc.ts";
 import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
@@ -88,7 +88,7 @@ function onRest(body: string | Uint8Array, type = "application/json", path = pla
 function refusedWith(answer: H1Answer | undefined): { status: number; reason: string } {
   if (answer === undefined) throw new Error("no answer");
   const { error } = JSON.parse(answer.text);
-  return { status: answer.status, reason: error.reason };
+  return { status: answer.status, reason: error?.reason ?? refusalInConnect(answer.text).reason };
 }
 
 const invalid = { status: 400, reason: "invalid_request" };

@@ -4,49 +4,14 @@ import {
   createAsyncIterable,
   encodeEnvelope,
   readAllBytes,
-  type UniversalServerRequest,
   type UniversalServerResponse,
 } from "@connectrpc/connect/protocol";
 import { codeToHttpStatus, errorFromJsonBytes, errorToJsonBytes } from "@connectrpc/connect/protocol-connect";
 import { findTrailerError, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerParse, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
 import type { ServiceError } from "../../base/errors.ts";
-import type { Call, Protocol } from "../call.ts";
-import {
-  fromProtocolError,
-  isUnreadable,
-  refusalHeaders,
-  toConnectError,
-  toEnvelope,
-  toServiceError,
-} from "../errors.ts";
-
-/** The protocol that a request's content type names. Types are compared without regard to case, as the plugin does. */
-export function protocolOf({ header }: UniversalServerRequest): Protocol {
-  const type = (header.get("content-type") ?? "").toLowerCase();
-  if (type.startsWith("application/grpc-web")) return "grpc_web";
-  return type.startsWith("application/grpc") ? "grpc" : "connect";
-}
-
-/** A refusal outside of any of the protocols: the JSON envelope. */
-export function envelopeResponse(
-  service: string,
-  call: Call,
-  headers: Record<string, string> = {},
-): UniversalServerResponse {
-  const refusal = toServiceError(call.refusal);
-  const body = new TextEncoder().encode(JSON.stringify(toEnvelope(service, call.requestId, refusal)));
-  return {
-    status: refusal.httpStatus,
-    header: new Headers({
-      "content-type": "application/json",
-      "content-length": String(body.byteLength),
-      ...refusalHeaders(refusal),
-      ...headers,
-    }),
-    body: createAsyncIterable([body]),
-  };
-}
+import type { Call } from "../call.ts";
+import { fromProtocolError, isUnreadable, toConnectError } from "../errors.ts";
 
 /** Whose refusals are written anew, and how. */
 export interface Restating {

@@ -26,15 +26,7 @@ const mediaType = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-
 
 /** Serves the methods on gRPC, gRPC-Web and Connect. */
 export function registerStock(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
-  // Every body is the handlers' to read, whatever its type says: credentials come before the type.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
-  // Fastify refuses a type that it cannot parse before any handler: such a request goes on with a type that nobody serves.
-  app.addHook("onRequest", (request, _reply, done) => {
-    const type = request.raw.headers["content-type"];
-    if (type !== undefined && !mediaType.test(type)) request.raw.headers["content-type"] = "unreadable/unreadable";
-    done();
-  });
+  takeAnyType(app);
   app.register(fastifyConnectPlugin, {
     routes: (router) => {
       for (const method of methods) addMethod(router, method, options);
@@ -43,6 +35,18 @@ export function registerStock(app: FastifyInstance, methods: readonly ServedMeth
       });
     },
     contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
+  });
+}
+
+/** Leaves every body to the handlers, whatever its type says: credentials come before the type. */
+export function takeAnyType(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  // Fastify refuses a type that it cannot parse before any handler: such a request goes on with a type that nobody serves.
+  app.addHook("onRequest", (request, _reply, done) => {
+    const type = request.raw.headers["content-type"];
+    if (type !== undefined && !mediaType.test(type)) request.raw.headers["content-type"] = "unreadable/unreadable";
+    done();
   });
 }
 

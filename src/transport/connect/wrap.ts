@@ -5,42 +5,69 @@ import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
 import type { Protocol } from "../call.ts";
 import { startDeadline } from "../deadline.ts";
-import { toServiceError } from "../errors.ts";
+import { invalidMessage, toServiceError } from "../errors.ts";
 import { type AdapterOptions, kRequest, route } from "../exchange.ts";
 import { explainUnread } from "./explain.ts";
-import { answerRefusal, envelopeResponse, protocolOf } from "./refusal.ts";
+import { answerRefusal } from "./refusal.ts";
+import { protocolOf, type RefusedWith, rpcRefusal } from "./rpc-refusal.ts";
 import { timedBody } from "./timed-body.ts";
 
 const acceptEncodingHeaders = ["accept-encoding", "connect-accept-encoding", "grpc-accept-encoding"];
 
 /** Wraps a handler of the stock plugin: time limits, no compressed answers, and one shape for every refusal. */
 export function wrap(handler: UniversalHandler, options: AdapterOptions): UniversalHandler {
+  const { service, limits } = options;
   const rpc = `${handler.service.name}/${handler.method.name}`;
-  const wrapped = async (universal: UniversalServerRequest): Promise<UniversalServerResponse> => {
-    const request = universal.contextValues?.get(kRequest);
-    if (request === undefined) throw new Error("call without a request");
-    const call = route(request, protocolOf(universal), rpc);
-    if (!handler.allowedMethods.includes(universal.method)) {
-      const allow = handler.allowedMethods.join(", ");
-      call.refusal = new ServiceError("method_not_allowed", `method must be ${allow}`);
-      return envelopeResponse(options.service, call, { allow });
-    }
-    const deadline = startDeadline(takeTimeout(universal.header, call.protocol), options.limits.maxDeadlineMs);
+  return carry(handler, service, async (universal, request) => {
+    const { call } = request;
+    const deadline = startDeadline(takeTimeout(universal.header, call.protocol), limits.maxDeadlineMs);
     const body: Uint8Array[] = [];
     try {
       const response = await handler(limited(universal, request, deadline.signal, body, options));
-      if (response.status === 415 && response.body === undefined) {
-        call.refusal = await unsupportedType(request, rpc, deadline.signal, options);
-        return envelopeResponse(options.service, call);
-      }
-      const explain = () =>
-        explainUnread({ universal, body }, handler.method.input, options.limits.maxBodyBytes(rpc), options);
-      return await answerRefusal(response, { service: options.service, call, explain });
+      // Credentials come before the type in the order of refusal, and the plugin's own 415 comes before the gate.
+      if (response.body === undefined) await options.gate({ call, edge: request.edge, rpc, signal: deadline.signal });
+      const explain = () => explainUnread({ universal, body }, handler.method.input, limits.maxBodyBytes(rpc), options);
+      return await answerRefusal(response, { service, call, explain });
     } finally {
       deadline.end();
     }
+  });
+}
+
+/**
+ * The handler with what it answers itself in the terms of the caller's protocol: another verb, a type that it does not
+ * know, and whatever is thrown.
+ */
+export function carry(
+  handler: UniversalHandler,
+  service: string,
+  handle: (universal: UniversalServerRequest, request: FastifyRequest) => Promise<UniversalServerResponse>,
+): UniversalHandler {
+  const carried = async (universal: UniversalServerRequest): Promise<UniversalServerResponse> => {
+    const request = universal.contextValues?.get(kRequest);
+    if (request === undefined) throw new Error("call without a request");
+    const { method, header } = universal;
+    const contentType = header.get("content-type");
+    const call = route(request, protocolOf(contentType), `${handler.service.name}/${handler.method.name}`);
+    const allowed = call.protocol === "connect" ? handler.allowedMethods : ["POST"];
+    const refuse = (refusal: ServiceError, refusedWith?: RefusedWith) =>
+      rpcRefusal(service, call, refusal, contentType, refusedWith);
+    if (!allowed.includes(method)) {
+      const allow = allowed.join(", ");
+      return refuse(new ServiceError("method_not_allowed", `method must be ${allow}`), { headers: { allow } });
+    }
+    try {
+      const response = await handle(universal, request);
+      if (response.status === 200 || response.body !== undefined) return response;
+      if (response.status !== 505)
+        return refuse(new ServiceError("unsupported_media_type", "content type is not supported by this method"));
+      const headers = Object.fromEntries(response.header ?? []);
+      return refuse(invalidMessage("http.version", "this method needs HTTP/2"), { headers, status: 505 });
+    } catch (thrown) {
+      return refuse(toServiceError(thrown));
+    }
   };
-  return Object.assign(wrapped, handler);
+  return Object.assign(carried, handler);
 }
 
 /**
@@ -72,19 +99,4 @@ function limited(
     signal: AbortSignal.any([universal.signal, deadline]),
     body: timedBody(universal.body as AsyncIterable<Uint8Array>, request, limits.bodyTimeoutMs, deadline, read),
   };
-}
-
-/** Credentials come before the type in the order of refusal, and the plugin's own 415 comes before the gate. */
-async function unsupportedType(
-  { call, edge }: FastifyRequest,
-  rpc: string,
-  signal: AbortSignal,
-  { gate }: AdapterOptions,
-): Promise<ServiceError> {
-  try {
-    await gate({ call, edge, rpc, signal });
-    return new ServiceError("unsupported_media_type", "content type is not supported by this method");
-  } catch (thrown) {
-    return toServiceError(thrown);
-  }
 }

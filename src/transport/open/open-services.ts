@@ -5,15 +5,15 @@
 import { constants, type Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { createContextValues, type MethodImpl } from "@connectrpc/connect";
-import type { UniversalHandler, UniversalServerRequest, UniversalServerResponse } from "@connectrpc/connect/protocol";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
-import { ServiceError } from "../../base/errors.ts";
 import { kCall } from "../call.ts";
-import { envelopeResponse, protocolOf } from "../connect/refusal.ts";
-import { takeTimeout, wrap } from "../connect/wrap.ts";
-import { type AdapterOptions, kRequest, route } from "../exchange.ts";
+import { takeAnyType } from "../connect/stock.ts";
+import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
+import { startDeadline } from "../deadline.ts";
+import { type AdapterOptions, kRequest } from "../exchange.ts";
 import type { ServiceBinding } from "../methods.ts";
 import { bodyUntil } from "./body-until.ts";
 import { limitStreams, reportStreamErrors } from "./stream-interceptors.ts";
@@ -43,8 +43,7 @@ export function registerOpen(
   services: readonly ServiceBinding[],
   options: OpenServicesOptions,
 ): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  takeAnyType(app);
   const shared = {
     interceptors: [reportStreamErrors(options.service), limitStreams(maxStreams)],
     readMaxBytes: maxMessageBytes,
@@ -83,29 +82,22 @@ function endWithAnswer({ stream }: Http2ServerResponse): void {
 }
 
 /** What `wrap` does, as far as it goes for a stream: its answer is not complete when it begins. */
-function wrapStream(handler: UniversalHandler, options: OpenServicesOptions): UniversalHandler {
-  const rpc = `${handler.service.name}/${handler.method.name}`;
-  const timeoutMs = handler.method.methodKind === "server_streaming" ? options.limits.bodyTimeoutMs : maxConversationMs;
-  const wrapped = async (universal: UniversalServerRequest): Promise<UniversalServerResponse> => {
-    const request = universal.contextValues?.get(kRequest);
-    if (request === undefined) throw new Error("call without a request");
-    const call = route(request, protocolOf(universal), rpc);
-    if (!handler.allowedMethods.includes(universal.method)) {
-      const allow = handler.allowedMethods.join(", ");
-      call.refusal = new ServiceError("method_not_allowed", `method must be ${allow}`);
-      return envelopeResponse(options.service, call, { allow });
-    }
+function wrapStream(handler: UniversalHandler, { service, limits, stopping }: OpenServicesOptions): UniversalHandler {
+  const bodyTimeoutMs = handler.method.methodKind === "server_streaming" ? limits.bodyTimeoutMs : maxConversationMs;
+  return carry(handler, service, (universal, request) => {
     endWithAnswer(request.response as unknown as Http2ServerResponse);
-    const enough = AbortSignal.any([options.stopping, AbortSignal.timeout(timeoutMs)]);
-    const limitMs = Math.min(takeTimeout(universal.header, call.protocol) ?? maxStreamMs, maxStreamMs);
-    const response = await handler({
+    const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
+    whenAborted(universal.signal, deadline.end);
+    const enough = AbortSignal.any([stopping, AbortSignal.timeout(bodyTimeoutMs), deadline.signal]);
+    return handler({
       ...universal,
-      signal: AbortSignal.any([universal.signal, AbortSignal.timeout(limitMs)]),
+      signal: AbortSignal.any([universal.signal, deadline.signal]),
       body: bodyUntil(universal.body as AsyncIterable<Uint8Array>, enough),
     });
-    if (response.status !== 415 || response.body !== undefined) return response;
-    call.refusal = new ServiceError("unsupported_media_type", "content type is not supported by this method");
-    return envelopeResponse(options.service, call);
-  };
-  return Object.assign(wrapped, handler);
+  });
+}
+
+function whenAborted(signal: AbortSignal, run: () => void): void {
+  if (signal.aborted) run();
+  else signal.addEventListener("abort", run, { once: true });
 }

@@ -2,6 +2,7 @@
 import { ConnectError, type Interceptor } from "@connectrpc/connect";
 import { ServiceError } from "../../base/errors.ts";
 import { callOf } from "../call.ts";
+import { abortRefusal, deadlinePassed } from "../deadline.ts";
 import { fromProtocolError, toConnectError, toServiceError } from "../errors.ts";
 
 /**
@@ -10,27 +11,44 @@ import { fromProtocolError, toConnectError, toServiceError } from "../errors.ts"
  */
 export function reportStreamErrors(service: string): Interceptor {
   return (next) => async (request) => {
+    const { signal } = request;
     const restate = (thrown: unknown): ConnectError => {
       const call = callOf({ values: request.contextValues });
-      const ours = thrown instanceof ConnectError && !(thrown.cause instanceof ServiceError);
-      call.refusal = ours ? fromProtocolError(thrown) : toServiceError(thrown);
+      call.refusal = refusalOf(thrown, signal);
       return toConnectError(service, call.requestId, call.refusal);
     };
     try {
       const response = await next(request);
-      return response.stream ? { ...response, message: mapError(response.message, restate) } : response;
+      return response.stream ? { ...response, message: endInTime(response.message, signal, restate) } : response;
     } catch (thrown) {
       throw restate(thrown);
     }
   };
 }
 
-async function* mapError<T>(messages: AsyncIterable<T>, restate: (thrown: unknown) => ConnectError) {
+/** A body that is cut off by the deadline cannot be decoded either. */
+function refusalOf(thrown: unknown, signal: AbortSignal): ServiceError {
+  if (isPast(signal)) return deadlinePassed;
+  const isOfProtocol = thrown instanceof ConnectError && !(thrown.cause instanceof ServiceError);
+  return isOfProtocol ? fromProtocolError(thrown) : toServiceError(thrown);
+}
+
+/** The deadline ends the messages, which is no good end. */
+async function* endInTime<T>(
+  messages: AsyncIterable<T>,
+  signal: AbortSignal,
+  restate: (thrown: unknown) => ConnectError,
+): AsyncGenerator<T> {
   try {
     yield* messages;
+    if (isPast(signal)) throw deadlinePassed;
   } catch (thrown) {
     throw restate(thrown);
   }
+}
+
+function isPast(signal: AbortSignal): boolean {
+  return signal.aborted && abortRefusal(signal) === deadlinePassed;
 }
 
 /** Keeps at most so many streams open at once: they need no credentials, and each holds memory for as long. */

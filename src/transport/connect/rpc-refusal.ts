@@ -1,0 +1,145 @@
+/**
+ * Refusals on RPC paths that come before a handler of the stock plugin, or instead of its answer, in the terms of the
+ * caller's protocol: a Connect error, or a status in trailers.
+ */
+import type { ConnectError } from "@connectrpc/connect";
+import { createAsyncIterable, encodeEnvelope, type UniversalServerResponse } from "@connectrpc/connect/protocol";
+import {
+  codeToHttpStatus,
+  endStreamFlag,
+  endStreamToJson,
+  errorToJsonBytes,
+} from "@connectrpc/connect/protocol-connect";
+import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
+import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Reason, ServiceError } from "../../base/errors.ts";
+import { pathOf } from "../beginning.ts";
+import type { Call, Protocol } from "../call.ts";
+import { refusalHeaders, toConnectError } from "../errors.ts";
+
+/** `/package.Service/Method` */
+const rpcPath = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;
+/** Paths of the JSON routes, whose refusals are the envelope whatever the content type says. */
+const restPrefix = "/v1/";
+
+/** The protocol that a content type names. Types are compared without regard to case, as the plugin does. */
+export function protocolOf(contentType: string | null | undefined): Exclude<Protocol, "rest"> {
+  const [, web] = /^application\/grpc(-web(?:-text)?)?(?:[+;\s]|$)/i.exec(contentType ?? "") ?? [undefined, "none"];
+  if (web === "none") return "connect";
+  return web === undefined ? "grpc" : "grpc_web";
+}
+
+/** Whether a request is for an RPC path, or says that it is gRPC and is not for a JSON route. */
+export function isRpcRequest(url: string, contentType: string | undefined): boolean {
+  const path = pathOf(url);
+  if (rpcPath.test(path)) return true;
+  return path.startsWith("/") && !path.startsWith(restPrefix) && protocolOf(contentType) !== "connect";
+}
+
+/** A refusal as it goes over the wire. */
+interface Written {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  readonly trailers?: Readonly<Record<string, string>>;
+}
+
+/** How a refusal leaves, where its reason does not say it all. */
+export interface RefusedWith {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** HTTP status on Connect, where it is not the reason's. */
+  readonly status?: number;
+}
+
+/** A refusal as the stock plugin carries it, noted on the call. */
+export function rpcRefusal(
+  service: string,
+  call: Call,
+  refusal: ServiceError,
+  contentType: string | null,
+  refusedWith: RefusedWith = {},
+): UniversalServerResponse {
+  const { status, headers, body, trailers } = write(service, call, refusal, contentType ?? "", refusedWith);
+  return {
+    status,
+    header: new Headers(headers),
+    body: createAsyncIterable(body.byteLength === 0 ? [] : [body]),
+    ...(trailers !== undefined && { trailer: new Headers(trailers) }),
+  };
+}
+
+/** Sends a refusal for which there is no handler, with the headers that hooks set on the reply. */
+export function sendRpcRefusal(
+  service: string,
+  refusal: ServiceError,
+  { call, raw: { headers: sent } }: FastifyRequest,
+  reply: FastifyReply,
+  refusedWith: RefusedWith = {},
+): void {
+  const { raw } = reply;
+  const contentType = sent["content-type"] ?? "";
+  const { status, headers, body, trailers } = write(service, call, refusal, contentType, refusedWith);
+  if (!reply.sent) reply.hijack();
+  if (raw.destroyed || raw.headersSent) return;
+  raw.writeHead(status, { ...(reply.getHeaders() as Record<string, string>), ...headers });
+  if (trailers !== undefined) raw.addTrailers(trailers);
+  if (body.byteLength > 0) raw.end(body);
+  else raw.end();
+}
+
+function write(
+  service: string,
+  call: Call,
+  refusal: ServiceError,
+  contentType: string,
+  { headers = {}, status }: RefusedWith,
+): Written {
+  const protocol = protocolOf(contentType);
+  call.protocol = protocol;
+  call.refusal = refusal;
+  const error = toConnectError(service, call.requestId, refusal);
+  const codec = /json/i.test(contentType) ? "json" : "proto";
+  switch (protocol) {
+    case "grpc":
+      return {
+        status: 200,
+        headers: { "content-type": `application/grpc+${codec}`, ...headers },
+        body: new Uint8Array(),
+        trailers: Object.fromEntries(setTrailerStatus(new Headers(), error)),
+      };
+    case "grpc_web": {
+      const frame = encodeEnvelope(trailerFlag, trailerSerialize(setTrailerStatus(new Headers(), error)));
+      const isText = /^application\/grpc-web-text/i.test(contentType);
+      return {
+        status: 200,
+        headers: { "content-type": `application/grpc-web${isText ? "-text" : ""}+${codec}`, ...headers },
+        body: isText ? Buffer.from(Buffer.from(frame).toString("base64"), "latin1") : frame,
+      };
+    }
+    default:
+      return /^application\/connect\+(?:proto|json)\b/i.test(contentType)
+        ? endOfStream(error, codec, headers)
+        : connectError(error, { ...refusalHeaders(refusal), ...headers }, status ?? httpStatus(refusal, error));
+  }
+}
+
+function connectError(error: ConnectError, headers: Written["headers"], status: number): Written {
+  const body = errorToJsonBytes(error, undefined);
+  const own = { "content-type": "application/json", "content-length": String(body.byteLength) };
+  return { status, headers: { ...own, ...headers }, body };
+}
+
+/** Streams of Connect are answered with 200, and end with their error. */
+function endOfStream(error: ConnectError, codec: string, headers: Written["headers"]): Written {
+  const end = endStreamToJson(new Headers(), error, undefined);
+  const body = encodeEnvelope(endStreamFlag, new TextEncoder().encode(JSON.stringify(end)));
+  return { status: 200, headers: { "content-type": `application/connect+${codec}`, ...headers }, body };
+}
+
+/** What HTTP itself has a status for; Connect's clients go by the error, intermediaries by the status. */
+const ofHttp: ReadonlySet<Reason> = new Set(["no_route", "method_not_allowed", "unsupported_media_type"]);
+
+function httpStatus(refusal: ServiceError, { code }: ConnectError): number {
+  return ofHttp.has(refusal.reason) ? refusal.httpStatus : codeToHttpStatus(code);
+}

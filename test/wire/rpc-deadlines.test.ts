@@ -1,0 +1,116 @@
+/** Deadlines as clients send them: in any unit, and hardly ever whole milliseconds. */
+import type { ClientHttp2Session } from "node:http2";
+import { endStreamFromJson } from "@connectrpc/connect/protocol-connect";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, type MockInstance, test, vi } from "vitest";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+
+let gateway: Gateway;
+let session: ClientHttp2Session;
+let token: string;
+/** What the stock plugin does with what it did not expect. */
+let complaints: MockInstance;
+
+beforeAll(async () => {
+  gateway = await startGateway();
+  session = await h2Connect(gateway.url);
+  token = await gateway.token();
+});
+afterAll(async () => {
+  await h2Close(session);
+  await gateway.stop();
+});
+beforeEach(() => {
+  complaints = vi.spyOn(console, "error");
+});
+afterEach(() => {
+  expect(complaints).not.toHaveBeenCalled();
+  complaints.mockRestore();
+});
+
+const check = "/grpc.health.v1.Health/Check";
+const watch = "/grpc.health.v1.Health/Watch";
+const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+const reflectionAlpha = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+const whoAmI = "/platform.sdk.v1.DiscoveryService/WhoAmI";
+/** `list_services` of a reflection request. */
+const listServices = Buffer.from([0x3a, 0x01, 0x2a]);
+const bodies = new Map([
+  [reflection, listServices],
+  [reflectionAlpha, listServices],
+]);
+
+function call(path: string, headers: Readonly<Record<string, string>>, unfinished = false): Promise<H2Answer> {
+  return h2Call(session, {
+    path,
+    headers: { "content-type": "application/grpc", authorization: `Bearer ${token}`, ...headers },
+    body: frame(bodies.get(path) ?? Buffer.alloc(0)),
+    unfinished,
+  });
+}
+
+describe("far away", () => {
+  const timeouts = ["29987336u", "29999999u", "99999999u", "30000m", "29S", "5M", "99999999H", "99999999m"];
+  test.each(timeouts)("%s: unary calls and conversations are answered", async (timeout) => {
+    for (const path of [check, whoAmI, reflection, reflectionAlpha]) {
+      const answer = await call(path, { "grpc-timeout": timeout });
+      expect([path, answer.status, answer.trailers["grpc-status"]]).toEqual([path, 200, "0"]);
+      expect(answer.body.byteLength).toBeGreaterThan(5);
+    }
+  });
+});
+
+describe("near", () => {
+  test.each(["99999999n", "123456n", "150001u", "99u", "150m", "1n"])("%s ends streams", async (timeout) => {
+    for (const path of [watch, reflection, reflectionAlpha]) {
+      const answer = await call(path, { "grpc-timeout": timeout }, path !== watch);
+      expect(answer.status).toBe(200);
+      expect(refusalInTrailers(answer.trailers)).toMatchObject({
+        code: "deadline_exceeded",
+        reason: "deadline_exceeded",
+      });
+    }
+  });
+
+  test("the first state comes before the deadline", async () => {
+    const { body } = await call(watch, { "grpc-timeout": "500001u" });
+    expect([...body]).toEqual([...frame(Buffer.from([0x08, 0x01]))]);
+  });
+
+  test("a stream whose message never comes ends with its deadline", async () => {
+    const answer = await h2Call(session, {
+      path: watch,
+      headers: { "content-type": "application/grpc", "grpc-timeout": "50001u" },
+      unfinished: true,
+    });
+    expect(refusalInTrailers(answer.trailers)).toMatchObject({ reason: "deadline_exceeded" });
+  });
+
+  test("gRPC-Web and Connect have the same streams", async () => {
+    const web = await call(watch, { "content-type": "application/grpc-web+proto", "grpc-timeout": "150001u" });
+    expect(web.body.toString("latin1")).toMatch(/grpc-status: 4\r\n/);
+    const connect = await call(watch, { "content-type": "application/connect+proto", "connect-timeout-ms": "150" });
+    const first = connect.body.readUInt32BE(1);
+    const { error } = endStreamFromJson(connect.body.subarray(5 + first + 5));
+    expect(error?.rawMessage).toBe("the deadline has passed");
+  });
+});
+
+describe("malformed", () => {
+  test.each(["29987.336m", "1.5S", "-1m", "123456789n", "5", ""])("%j over gRPC", async (timeout) => {
+    for (const path of [check, watch, reflection, whoAmI]) {
+      const answer = await call(path, { "grpc-timeout": timeout });
+      expect(refusalInTrailers(answer.trailers)).toMatchObject({ code: "invalid_argument", reason: "invalid_request" });
+    }
+  });
+
+  test.each(["29987.336", "-1", "1e3", "12345678901"])("%j over Connect", async (timeout) => {
+    for (const path of [check, whoAmI]) {
+      const headers = { "content-type": "application/proto", "connect-timeout-ms": timeout };
+      const answer = await h2Call(session, { path, headers: { ...headers, authorization: `Bearer ${token}` } });
+      expect(answer.status).toBe(400);
+      expect(JSON.parse(answer.body.toString())).toMatchObject({ code: "invalid_argument" });
+    }
+  });
+});

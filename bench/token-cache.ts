@@ -59,14 +59,14 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
   authenticator.start();
   try {
     const uncached = await perSecond(async () => {
-      const { confirmation } = await verifyToken(
+      const { binding } = await verifyToken(
         token,
         { ...options, issuer: issuer.url, authSource: "bearer_token" },
         keys.find,
         systemClock,
         patient,
       );
-      confirmPossession(confirmation, edge, { mode: "none" }, () => {});
+      confirmPossession(binding, edge, { mode: "none" }, () => {});
     });
     const warm = await perSecond(() => authenticator.authenticate(edge, patient));
     return { warm, uncached };

@@ -89,7 +89,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     if (rule.mode === "dpop") {
       await confirmDpopPossession(token, verified, edge, rule, { clock, clockToleranceSeconds });
     } else {
-      confirmPossession(verified.confirmation, edge, rule, onCertificateIgnored);
+      confirmPossession(verified.binding, edge, rule, onCertificateIgnored);
     }
     return verified.caller;
   }

@@ -1,8 +1,8 @@
 /** Proof of possession by client certificate: a token that is bound to a key is worth nothing without it. */
 import { timingSafeEqual } from "node:crypto";
-import { parseThumbprint, thumbprintOf } from "../base/thumbprint.ts";
+import { thumbprintOf } from "../base/thumbprint.ts";
 import { refusedToken } from "./challenge.ts";
-import { onlyConfirmationMethod } from "./confirmation-method.ts";
+import { boundThumbprint, requireUnbound, type TokenBinding } from "./confirmation-method.ts";
 import type { EdgeRequest } from "./edge.ts";
 import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
 import { isFromIngress, type TrustedIngress } from "./trusted-ingress.ts";
@@ -26,34 +26,25 @@ export interface MutualTlsRule {
 export type OnCertificateIgnored = (remoteAddress: string) => void;
 
 /**
- * Checks that a verified token's `cnf` claim fits the call that carries it. To be called on every call, however the
+ * Checks that what a verified token is bound to fits the call that carries it. To be called on every call, however the
  * token was verified.
- * @param confirmation the `cnf` claim; undefined where the token has none
  * @throws ServiceError `proof_of_possession_failed`
  */
 export function confirmPossession(
-  confirmation: unknown,
+  binding: TokenBinding,
   edge: EdgeRequest,
   rule: NoPossessionRule | MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): void {
   if (rule.mode === "none") {
-    if (confirmation === undefined) return;
-    throw refusedPossession("the access token is bound to a key, which this deployment cannot check");
+    requireUnbound(binding);
+    return;
   }
   const presented = presentedThumbprint(edge, rule, onCertificateIgnored);
-  const bound = boundThumbprint(confirmation);
+  const bound = Buffer.from(boundThumbprint(binding, "x5t#S256"), "base64url");
   if (presented === undefined) throw refusedPossession("no client certificate was presented");
   if (!timingSafeEqual(bound, presented))
     throw refusedPossession("the access token is bound to another client certificate");
-}
-
-function boundThumbprint(confirmation: unknown): Buffer {
-  if (confirmation === undefined) throw refusedPossession("the access token is not bound to a client certificate");
-  const thumbprint = parseThumbprint(onlyConfirmationMethod(confirmation, "x5t#S256") ?? "");
-  if (thumbprint === undefined)
-    throw refusedPossession("the access token is not bound to exactly one client certificate");
-  return thumbprint;
 }
 
 /**

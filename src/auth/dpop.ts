@@ -1,8 +1,8 @@
 /** Proof of possession by DPoP (RFC 9449): every call is signed with the key that its token is bound to. */
 import { hash } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
-import { missingNonce, refusedProof, refusedToken } from "./challenge.ts";
-import { onlyConfirmationMethod } from "./confirmation-method.ts";
+import { missingNonce, refusedProof } from "./challenge.ts";
+import { boundThumbprint } from "./confirmation-method.ts";
 import type { DpopNonces } from "./dpop-nonce.ts";
 import { proofLifetimeSeconds, verifyProof } from "./dpop-proof.ts";
 import { targetOf } from "./dpop-target.ts";
@@ -33,12 +33,12 @@ export interface DpopContext {
  */
 export async function confirmDpopPossession(
   accessToken: string,
-  { caller, confirmation }: VerifiedToken,
+  { caller, binding }: VerifiedToken,
   edge: EdgeRequest,
   { publicUrl, replayStore, nonces }: DpopRule,
   { clock, clockToleranceSeconds }: DpopContext,
 ): Promise<void> {
-  const boundKey = boundThumbprint(confirmation);
+  const boundKey = boundThumbprint(binding, "jkt");
   const proof = await verifyProof(readProof(edge), {
     boundKey,
     accessToken,
@@ -60,15 +60,4 @@ function readProof(edge: EdgeRequest): string {
   if (proof === undefined) throw refusedProof("a DPoP proof is required");
   if (others.length > 0) throw refusedProof("more than one DPoP header");
   return proof;
-}
-
-function boundThumbprint(confirmation: unknown): string {
-  if (confirmation === undefined) {
-    throw refusedToken("proof_of_possession_failed", "the access token is not bound to a DPoP key");
-  }
-  const value = onlyConfirmationMethod(confirmation, "jkt");
-  if (value === undefined) {
-    throw refusedToken("proof_of_possession_failed", "the access token is not bound to exactly one DPoP key");
-  }
-  return value;
 }

@@ -12,6 +12,7 @@ import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { refusedToken } from "./challenge.ts";
 import { type ClaimNames, callerFromClaims } from "./claims.ts";
+import { bindingOf, type TokenBinding } from "./confirmation-method.ts";
 import { signatureAlgorithms } from "./signature-algorithms.ts";
 
 /**
@@ -23,8 +24,7 @@ const tokenTypes: ReadonlySet<string> = new Set(["at+jwt", "application/at+jwt",
 /** An access token whose signature and claims stand. Says nothing about who sent it: that is the confirmation's. */
 export interface VerifiedToken {
   readonly caller: Caller;
-  /** The `cnf` claim as it is (RFC 7800 §3.1); undefined where the token is bound to nobody. */
-  readonly confirmation: unknown;
+  readonly binding: TokenBinding;
   /** End of its life in milliseconds since the Unix epoch, tolerance not counted. */
   readonly expiresAtMs: number;
 }
@@ -75,7 +75,7 @@ export async function verifyToken(
   });
   return {
     caller: callerFromClaims(payload, rules.claims, rules.authSource),
-    confirmation: Object.hasOwn(payload, "cnf") ? payload.cnf : undefined,
+    binding: bindingOf(Object.hasOwn(payload, "cnf") ? payload.cnf : undefined),
     expiresAtMs: checkTimes(payload, clock.now() / 1000 + rules.clockToleranceSeconds) * 1000,
   };
 }

@@ -2,6 +2,7 @@ import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { confirmPossession, type MutualTlsRule, type NoPossessionRule } from "../../../src/auth/confirmation.ts";
+import { bindingOf } from "../../../src/auth/confirmation-method.ts";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/forwarded-certificate.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
@@ -31,7 +32,7 @@ const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: (
 
 async function confirm(confirmation: unknown, edge: EdgeRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
-  confirmPossession(confirmation, edge, rule, (address) => ignored.push(address));
+  confirmPossession(bindingOf(confirmation), edge, rule, (address) => ignored.push(address));
   return ignored;
 }
 
@@ -63,15 +64,26 @@ describe("the TLS session's certificate", () => {
     expect(await failureOf(cnf, edgeOf({}))).toContain("no client certificate");
   });
 
+  test.each([{ "kc-jkt-type": "x" }, { kid: "x" }, { jwk: {} }, { "x5t#S512": null }])(
+    "is the bound one, whatever cnf says besides that is not understood: %j",
+    async (others) => {
+      expect(await confirm({ ...others, ...cnf }, edgeOf({}, session()))).toEqual([]);
+    },
+  );
+
   test.each<[string, unknown]>([
     ["no cnf", undefined],
     ["null", null],
     ["text", thumbprint],
     ["list", [thumbprint]],
     ["no method", {}],
-    ["two methods", { ...cnf, jkt: "x" }],
-    ["two methods, one a hint", { ...cnf, kid: "x" }],
+    ["both methods", { ...cnf, jkt: thumbprint }],
+    ["both methods, one malformed", { ...cnf, jkt: null }],
     ["another method", { jkt: thumbprint }],
+    ["a key", { jwk: {} }],
+    ["an encrypted key", { jwe: "x" }],
+    ["the name of a key", { kid: "x" }],
+    ["the place of a key", { jku: "https://api.example", kid: "x" }],
     ["another case", { "x5t#s256": thumbprint }],
     ["padded", { "x5t#S256": `${thumbprint}=` }],
     ["standard alphabet", { "x5t#S256": Buffer.from(thumbprint, "base64url").toString("base64") }],

@@ -65,6 +65,13 @@ describe("a fresh proof by the bound key lets its call in", () => {
     expect(await authenticate(callOf(proof, {}, accessToken))).toMatchObject({ tenantId: "tenant-a" });
   });
 
+  test("though the issuer says more of the binding than is understood", async () => {
+    const cnf = { ...(await boundTo(callerKey)), "kc-jkt-type": "DPoP", kid: "caller" };
+    const accessToken = await tokenOf(callerKey, { cnf });
+    const proof = mintProof(callerKey, { ...target, accessToken });
+    expect(await authenticate(callOf(proof, {}, accessToken))).toMatchObject({ tenantId: "tenant-a" });
+  });
+
   test.each<[string, Members]>([
     ["query and fragment of htu do not count", { htu: `https://api.example${whoami}?a=b#c` }],
     ["scheme and host in any case, the default port named", { htu: `HTTPS://API.example:443${whoami}` }],
@@ -248,6 +255,8 @@ describe("the token of a DPoP call", () => {
     ["no method", {}],
     ["a certificate's method", { "x5t#S256": "A".repeat(43) }],
     ["two methods", { jkt: "A".repeat(43), "x5t#S256": "A".repeat(43) }],
+    ["its key as it is", { jwk: publicJwkOf(callerKey) }],
+    ["the name of a key", { kid: "A".repeat(43) }],
     ["no thumbprint", { jkt: "abc" }],
     ["a list", { jkt: ["A".repeat(43)] }],
   ])("is refused with cnf: %s", async (_name, cnf) => {

@@ -20,7 +20,7 @@ function cached(livesMs: number) {
       world.verified.push(token);
       world.during();
       if (world.fails) throw new Error("refused");
-      return { caller: { subject: token } as Caller, confirmation: undefined, expiresAtMs };
+      return { caller: { subject: token } as Caller, binding: "unbound", expiresAtMs };
     },
     { clock: time, keyRevision: () => world.revision, clockToleranceSeconds: 30 },
   );

@@ -1,0 +1,148 @@
+/** What tokens are bound to, in every mode, beside what their callers show: a table of its own says who is let in. */
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ProofOfPossessionRule } from "../../../src/auth/access-tokens.ts";
+import { parseNetwork } from "../../../src/base/network.ts";
+import { thumbprintOf } from "../../../src/base/thumbprint.ts";
+import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { boundTo, memoryReplayStore, mintProof } from "../../harness/proofs.ts";
+import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
+import { authenticatorOf, edgeOf, manualTime, patient, type World } from "./world.ts";
+
+const issuerKey = newTestKey("ES256", "issuer");
+const proofKeys = { own: newTestKey("ES256", "own"), other: newTestKey("ES256", "other") };
+const certificates = { own: Buffer.from("the caller's certificate"), other: Buffer.from("another certificate") };
+const header = "x-svc-mtls-client-certificate";
+const proxy = "10.1.2.3";
+const url = "/v1/sdk/whoami";
+const time = manualTime();
+const modes = ["none", "mtls", "dpop"] as const;
+type Mode = (typeof modes)[number];
+let issuer: StaticIssuer;
+let worlds: Record<Mode, World>;
+/** Thumbprints as the issuer writes them. */
+let known: { readonly x5t: Record<string, string>; readonly jkt: Record<string, string> };
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([issuerKey.publicJwk]);
+  const thumbprints = (bytes: Buffer) => thumbprintOf(bytes).toString("base64url");
+  known = {
+    x5t: { own: thumbprints(certificates.own), other: thumbprints(certificates.other) },
+    jkt: { own: String((await boundTo(proofKeys.own)).jkt), other: String((await boundTo(proofKeys.other)).jkt) },
+  };
+});
+afterAll(() => issuer.stop());
+
+function start(): void {
+  const network = parseNetwork("10.0.0.0/8");
+  const ingress = { networks: network === undefined ? [] : [network], certificates: [] };
+  const rules: Record<Mode, ProofOfPossessionRule> = {
+    none: { mode: "none" },
+    mtls: { mode: "mtls", headerName: header, format: "thumbprint", ingress },
+    dpop: { mode: "dpop", publicUrl: "https://api.example", replayStore: memoryReplayStore(), nonces: undefined },
+  };
+  const startOne = (mode: Mode) => {
+    const world = authenticatorOf(issuer.url, time, { proofOfPossession: rules[mode] });
+    world.start();
+    return world;
+  };
+  worlds = { none: startOne("none"), mtls: startOne("mtls"), dpop: startOne("dpop") };
+}
+
+/** A member of `cnf` that is understood: absent, of one of two keys, or malformed. */
+const method = fc.oneof(
+  { weight: 2, arbitrary: fc.constant("absent") },
+  { weight: 3, arbitrary: fc.constantFrom("own", "other") },
+  { weight: 1, arbitrary: fc.constantFrom("padded", "short", "empty", "null", "list", "object", "number") },
+);
+
+function thumbprintLike(kind: string, thumbprints: Record<string, string>): unknown {
+  const own = thumbprints.own ?? "";
+  const malformed: Record<string, unknown> = {
+    ...{ padded: `${own}=`, short: own.slice(1), empty: "", null: null, list: [own], object: { own }, number: 7 },
+  };
+  return thumbprints[kind] ?? malformed[kind];
+}
+
+/** What issuers put beside it, and what nobody knows. */
+const noise = fc.dictionary(
+  fc.oneof(
+    fc.constantFrom("kc-jkt-type", "jwk", "jwe", "jku", "kid", "x5t", "JKT", "x5t#s256", "x5t#S512", "osc"),
+    fc.string({ maxLength: 12 }).filter((name) => name !== "jkt" && name !== "x5t#S256" && name !== "__proto__"),
+  ),
+  fc.oneof(fc.string(), fc.constant(null), fc.constant({ kty: "EC" })),
+  { maxKeys: 3 },
+);
+
+const confirmation = fc.oneof(
+  { weight: 1, arbitrary: fc.constantFrom(undefined, null, "text", 7, true, []) },
+  { weight: 9, arbitrary: fc.record({ x5t: method, jkt: method, noise }) },
+);
+
+const presented = fc.record({
+  scheme: fc.constantFrom("Bearer", "DPoP"),
+  certificate: fc.constantFrom("none", "own", "other"),
+  throughIngress: fc.boolean(),
+  proof: fc.constantFrom("none", "own", "other"),
+});
+
+test("a token is let in with the key that it is bound to by the one method that is asked for, and else never", async () => {
+  start();
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...modes), confirmation, presented, async (mode, bound, shown) => {
+      const cnf = isRecipe(bound)
+        ? { ...bound.noise, ...member("x5t#S256", bound.x5t, known.x5t), ...member("jkt", bound.jkt, known.jkt) }
+        : bound;
+      const token = mintToken(issuerKey, claimsOf(issuer.url, time.now(), { cnf, jti: String(Math.random()) }));
+      const edge = callOf(token, shown);
+      const letIn = () =>
+        worlds[mode].authenticate(edge, patient).then(
+          () => true,
+          () => false,
+        );
+      const expected = isLetIn(mode, bound, shown);
+      expect(await letIn()).toBe(expected);
+      // The second time from memory. A proof is for one call.
+      expect(await letIn()).toBe(expected && mode !== "dpop");
+      if (expected) seen.add(mode);
+    }),
+    { numRuns: 1_500 },
+  );
+  expect(seen.size).toBe(modes.length);
+}, 60_000);
+
+type Recipe = { readonly x5t: string; readonly jkt: string; readonly noise: Record<string, unknown> };
+type Shown = typeof presented extends fc.Arbitrary<infer T> ? T : never;
+
+function isRecipe(bound: unknown): bound is Recipe {
+  return typeof bound === "object" && bound !== null && !Array.isArray(bound);
+}
+
+function member(name: string, kind: string, thumbprints: Record<string, string>): Record<string, unknown> {
+  return kind === "absent" ? {} : { [name]: thumbprintLike(kind, thumbprints) };
+}
+
+/** RFC 7800 §3.1, RFC 8705 §3, RFC 9449 §7, in as few words as they need. */
+function isLetIn(mode: Mode, bound: unknown, { scheme, certificate, proof }: Shown): boolean {
+  if (mode === "none") return bound === undefined && scheme === "Bearer";
+  if (!isRecipe(bound)) return false;
+  return mode === "mtls"
+    ? scheme === "Bearer" && bound.jkt === "absent" && certificate !== "none" && certificate === bound.x5t
+    : scheme === "DPoP" && bound.x5t === "absent" && proof !== "none" && proof === bound.jkt;
+}
+
+function callOf(token: string, { scheme, certificate, throughIngress, proof }: Shown) {
+  const own = certificate === "none" ? undefined : certificates[certificate as keyof typeof certificates];
+  const key = proof === "none" ? undefined : proofKeys[proof as keyof typeof proofKeys];
+  const target = { method: "GET", url: `https://api.example${url}`, accessToken: token, nowMs: time.now() };
+  const headers = {
+    authorization: `${scheme} ${token}`,
+    ...(key !== undefined && { dpop: mintProof(key, target) }),
+    ...(throughIngress && own !== undefined && { [header]: thumbprintOf(own).toString("base64url") }),
+  };
+  return edgeOf(headers, {
+    url,
+    ...(throughIngress ? { remoteAddress: proxy } : { clientCertificate: () => own }),
+  });
+}

@@ -83,8 +83,11 @@ async function writePack(
   if (signed === undefined) return;
   const { checkpoint } = signed;
   let entries = 0;
-  const source = allPolicies === true ? opened.archive : withOwnPolicies(opened.archive, head.tenantId);
-  const lines = packLines(source, { head, checkpoint, selection, nowMs: systemClock.now() }, (leafIndex) => {
+  const unshown = new Map<string, string>();
+  const onUnshown = (revision: string, reason: string) => unshown.set(revision, reason);
+  const source = allPolicies === true ? opened.archive : withOwnPolicies(opened.archive, head.tenantId, onUnshown);
+  const request = { head, checkpoint, selection, nowMs: systemClock.now(), onUnshown };
+  const lines = packLines(source, request, (leafIndex) => {
     entries += 1;
     if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${leafIndex} of ${head.size}`);
   });
@@ -101,8 +104,18 @@ async function writePack(
   }
   const { origin, size } = head;
   output.succeed(
-    { file: out, origin, tree_size: size, entries, verifier_keys: signed.verifierKeys },
-    `${out}: ${entries} entries of ${origin}, proven in its ${size} leaves`,
+    {
+      file: out,
+      origin,
+      tree_size: size,
+      entries,
+      verifier_keys: signed.verifierKeys,
+      policies_left_out: [...unshown].map(([revision, reason]) => ({ revision, reason })),
+    },
+    [
+      `${out}: ${entries} entries of ${origin}, proven in its ${size} leaves`,
+      ...[...unshown].map(([revision, reason]) => `  without the text of policy revision ${revision}: ${reason}`),
+    ].join("\n"),
   );
 }
 
@@ -124,7 +137,11 @@ function creationProblem(path: string, error: unknown): string {
 }
 
 /** A policy revision is the whole deployment's. One that tells of other tenants is not for whoever gets this tenant's pack. */
-function withOwnPolicies(archive: StoreArchive, tenantId: TenantId): PackSource {
+function withOwnPolicies(
+  archive: StoreArchive,
+  tenantId: TenantId,
+  onUnshown: (revision: string, reason: string) => void,
+): PackSource {
   return {
     entries: (head, first, end) => archive.entries(head, first, end),
     log: (head) => archive.log(head),
@@ -132,7 +149,10 @@ function withOwnPolicies(archive: StoreArchive, tenantId: TenantId): PackSource 
     async policyRevision(revision) {
       const content = await archive.policyRevision(revision);
       const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
-      return bundle === undefined || tellsOfOthers(bundle, tenantId) ? undefined : content;
+      // What is damaged goes on as it is: whoever writes the pack says so.
+      if (bundle === undefined || !tellsOfOthers(bundle, tenantId)) return content;
+      onUnshown(revision, "it tells of other tenants too (--all-policies shows it)");
+      return undefined;
     },
   };
 }

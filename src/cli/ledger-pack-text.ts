@@ -37,11 +37,12 @@ const tooMany = ["", "too many records to put in order by artifact: packs of sho
 
 function lineageLines({ artifact_digests, cids, steps, remarks }: Lineage): readonly string[] {
   const names = [...artifact_digests, ...cids.map((cid) => `CID ${cid}`)];
+  const marks = Map.groupBy(remarks, ({ leaf_index }) => leaf_index);
   return [
     names.length === 0 ? "no artifact named" : `artifact ${names.join(", ")}`,
     ...steps.flatMap((step) => [
       stepLine(step),
-      ...remarks.filter(({ leaf_index }) => leaf_index === step.leaf_index).map(({ message }) => `      ! ${message}`),
+      ...(marks.get(step.leaf_index) ?? []).map(({ message }) => `      ! ${message}`),
     ]),
   ];
 }

@@ -52,7 +52,7 @@ async function verify(file: string, keys: readonly LogVerifier[], output: Output
       if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${entry.leafIndex}`);
     });
     progress.done();
-    const report = packReport(pack, shares, lineage.report());
+    const report = packReport(pack, shares, lineage.report(pack.range));
     output.succeed(report, reportText(report));
   } catch (error) {
     progress.done();

@@ -2,6 +2,7 @@
  * The lines of an evidence pack. Each is one object in canonical JSON (RFC 8785) that ends with a newline: one header;
  * then entries in the order of the log, a policy revision standing before the first entry that it decided; one end.
  */
+import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
 import { canonicalText } from "../canonical.ts";
 import { PackError } from "./problem.ts";
@@ -92,6 +93,11 @@ const members: Readonly<Record<PackLine["type"], Readonly<Record<string, Check>>
   },
   end: { entries: isCount, sha256: isText },
 };
+
+/** What a policy revision with this content is called. */
+export function contentAddress(content: string): string {
+  return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
+}
 
 /** Writes a line, its newline included. Throws a PackError where it is too long to be read again. */
 export function formatLine(line: PackLine): string {

@@ -1,6 +1,7 @@
 /** What happened to each artifact of a pack, in order. */
 import type { CheckedEntry } from "./entry-check.ts";
-import { type Remark, remarksOn } from "./remarks.ts";
+import type { CompleteRange } from "./range-check.ts";
+import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
 import { type Step, stepOf } from "./step.ts";
 
 /** With more records there is no lineage, so that a pack of any size is verified in bounded memory: 0.1 GB. */
@@ -39,14 +40,18 @@ export class LineageCollector {
     if (this.#steps !== undefined && this.#steps.length > this.#maxSteps) this.#steps = undefined;
   }
 
-  /** Undefined where there were too many records. */
-  report(): LineageReport | undefined {
-    return this.#steps && lineageOf(this.#steps);
+  /**
+   * Undefined where there were too many records.
+   * @param range what of the log is complete; undefined for a selection by value
+   */
+  report(range: CompleteRange | undefined): LineageReport | undefined {
+    return this.#steps && lineageOf(this.#steps, range);
   }
 }
 
-function lineageOf(steps: readonly Step[]): LineageReport {
-  const decisions = new Map(steps.filter(({ kind }) => kind === "decision").map((step) => [step.record_id, step]));
+/** Work is linear in the steps. */
+export function lineageOf(steps: readonly Step[], range: CompleteRange | undefined): LineageReport {
+  const facts = new PackFacts(steps, range);
   const groups = new Groups();
   const linked = steps.filter(({ kind, erased }) => isAboutArtifacts(kind) && erased !== true);
   for (const step of linked) groups.join(namesOf(step));
@@ -62,7 +67,7 @@ function lineageOf(steps: readonly Step[]): LineageReport {
   const withArtifact = [...members.values()].filter((group) => group.some(hasName));
   const cited = new Set(withArtifact.flatMap((group) => group.map(({ decision_id }) => decision_id)));
   const bare = [...members.values()].filter((group) => !group.some(hasName) && !isSharedDecision(group, cited));
-  const lineages = [...withArtifact, ...bare].map((group) => lineage(withDecisions(group, decisions), decisions));
+  const lineages = [...withArtifact, ...bare].map((group) => lineage(withDecisions(group, facts), facts));
   const shown = new Set(lineages.flatMap((each) => each.steps.map(({ record_id }) => record_id)));
   return { lineages, others: steps.filter(({ record_id }) => !shown.has(record_id)) };
 }
@@ -76,18 +81,18 @@ function isSharedDecision(group: readonly Step[], cited: ReadonlySet<string | un
   return group.every(({ kind, record_id }) => kind === "decision" && cited.has(record_id));
 }
 
-function withDecisions(group: readonly Step[], decisions: ReadonlyMap<string, Step>): readonly Step[] {
-  const cited = group.flatMap(({ decision_id }) => decisions.get(decision_id ?? "") ?? []);
+function withDecisions(group: readonly Step[], facts: PackFacts): readonly Step[] {
+  const cited = group.flatMap(({ decision_id }) => facts.decision(decision_id) ?? []);
   return [...new Set([...cited, ...group])].sort((a, b) => a.leaf_index - b.leaf_index);
 }
 
-function lineage(steps: readonly Step[], decisions: ReadonlyMap<string, Step>): Lineage {
+function lineage(steps: readonly Step[], facts: PackFacts): Lineage {
   const digests = steps.flatMap(({ artifact_digest }) => artifact_digest ?? []);
   return {
     artifact_digests: [...new Set(digests)],
     cids: [...new Set(steps.flatMap(({ cids = [] }) => cids))],
     steps,
-    remarks: remarksOn(steps, decisions),
+    remarks: remarksOn(steps, facts),
   };
 }
 
@@ -99,7 +104,7 @@ function namesOf({ artifact_digest, cids = [] }: Step): readonly string[] {
   return [...(artifact_digest === undefined ? [] : [`digest ${artifact_digest}`]), ...cids.map((cid) => `cid ${cid}`)];
 }
 
-/** Names of which a record said that they are the same artifact's. */
+/** Names of which a record said that they are the same artifact's: a forest, flattened as it is walked. */
 class Groups {
   readonly #parents = new Map<string, string>();
 
@@ -111,14 +116,17 @@ class Groups {
 
   /** One name for all that were joined. */
   of(name: string): string {
+    const path: string[] = [];
     let root = name;
     for (
       let parent = this.#parents.get(root);
       parent !== undefined && parent !== root;
       parent = this.#parents.get(root)
-    )
+    ) {
+      path.push(root);
       root = parent;
-    if (root !== name) this.#parents.set(name, root);
+    }
+    for (const passed of path) this.#parents.set(passed, root);
     return root;
   }
 }

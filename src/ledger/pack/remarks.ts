@@ -1,16 +1,26 @@
-/** What is missing in the life of an artifact, or does not fit: what an auditor would ask about. */
+/**
+ * What is missing in the life of an artifact, or does not fit: what an auditor would ask about. A remark says what the
+ * pack shows, and never more: where an answer may lie outside of it, the remark says so. docs/ledger.md defines the words.
+ */
+import type { CompleteRange } from "./range-check.ts";
 import type { Step } from "./step.ts";
 
 export type RemarkCode =
-  /** No event cites the decision and matches it. */
+  /** Nothing evidences the decision, and the pack shows that: everything since, with nothing erased. */
   | "allowed_not_evidenced"
+  /** Nothing that is shown evidences the decision; what is not shown may. */
+  | "allowed_evidence_not_shown"
+  /** All events that cite the decision and match it report a failure. */
+  | "allowed_evidence_failed"
   /** An event other than `deny` cites a decision that denied. */
   | "event_after_denial"
+  /** The registration was not accepted. */
+  | "registration_refused"
   /** The registration cites no decision, or one that did not match. */
   | "registered_without_decision"
   /** The event cites no decision, or one that did not match. */
   | "event_without_decision"
-  /** No registration of the artifact was accepted before the event. */
+  /** No accepted registration of the artifact is shown before the event. */
   | "event_without_registration"
   /** The record's citation matched, and the decision is not in the pack. */
   | "decision_not_shown"
@@ -24,55 +34,124 @@ export interface Remark {
   readonly message: string;
 }
 
-/** Remarks on the steps of one artifact, in their order. Only what is in the pack is known. */
-export function remarksOn(steps: readonly Step[], decisions: ReadonlyMap<string, Step>): readonly Remark[] {
+/** Words of an event's `outcome` that report a failure, in any case. Any other word, or none, says that it was done. */
+const failures: ReadonlySet<string> = new Set([
+  "aborted",
+  "canceled",
+  "cancelled",
+  "denied",
+  "error",
+  "fail",
+  "failed",
+  "failure",
+  "refused",
+  "rejected",
+  "timeout",
+]);
+
+/**
+ * What the whole pack says of each decision: a decision is evidenced or not, whatever artifact is looked at, so that no
+ * two lineages disagree about it.
+ */
+export class PackFacts {
+  readonly #decisions = new Map<string, Step>();
+  /** Decisions with a matched event, and whether one of these reports no failure. */
+  readonly #evidenced = new Map<string, boolean>();
+  /** Decisions that an accepted registration cites and matches. */
+  readonly #registered = new Set<string>();
+  /** Leaf of the last event that was erased; nothing is left of what it cited. */
+  #lastErasedEvent = -1;
+  readonly #range: CompleteRange | undefined;
+
+  /** @param range undefined for a selection by value, of which nothing says that it is complete */
+  constructor(steps: readonly Step[], range: CompleteRange | undefined) {
+    this.#range = range;
+    for (const step of steps) this.#take(step);
+  }
+
+  /** The decision with this id, erased or not; undefined where the pack does not show it. */
+  decision(id: string | undefined): Step | undefined {
+    return id === undefined ? undefined : this.#decisions.get(id);
+  }
+
+  /** What is to be said of the evidence of an allowed decision; nothing where it is evidenced, or needs none. */
+  onAllowed(decision: Step): readonly Remark[] {
+    const { record_id: id, leaf_index: leafIndex } = decision;
+    const isDone = this.#evidenced.get(id);
+    // A question about policy permits nothing by itself: it counts once something was registered under it.
+    const isExpected = decision.expects_evidence !== false || this.#registered.has(id);
+    if (isDone === true || (isDone === undefined && !isExpected)) return [];
+    if (isDone === false)
+      return [
+        remark("allowed_evidence_failed", decision, "allowed; every event shown that matches it reports a failure"),
+      ];
+    const gap = this.#unseen(leafIndex);
+    if (gap === undefined)
+      return [remark("allowed_not_evidenced", decision, "allowed, and no event of the log evidences it so far")];
+    return [remark("allowed_evidence_not_shown", decision, `allowed; no event shown evidences it, but ${gap}`)];
+  }
+
+  /** Why an event after this leaf may exist that nothing shows; undefined where none can. */
+  #unseen(leafIndex: number): string | undefined {
+    if (this.#range === undefined) return "only a time range would show all events";
+    if (this.#lastErasedEvent > leafIndex) return "an event after it was erased, and may have";
+    return this.#range.closed ? "the range ends before the log does" : undefined;
+  }
+
+  #take(step: Step): void {
+    const { kind, decision_id: cited, citation, leaf_index: leafIndex } = step;
+    if (kind === "decision") this.#decisions.set(step.record_id, step);
+    if (kind === "evidence" && step.erased === true) this.#lastErasedEvent = leafIndex;
+    if (cited === undefined || citation !== "matched") return;
+    if (kind === "registration" && step.outcome === "accepted") this.#registered.add(cited);
+    if (kind === "evidence" && step.operation !== "deny")
+      this.#evidenced.set(cited, this.#evidenced.get(cited) === true || !reportsFailure(step));
+  }
+}
+
+function reportsFailure({ outcome = "" }: Step): boolean {
+  return failures.has(outcome.trim().toLowerCase());
+}
+
+/** Remarks on the steps of one artifact, in their order. Work is linear in the steps. */
+export function remarksOn(steps: readonly Step[], facts: PackFacts): readonly Remark[] {
+  const registered = steps.find(({ kind, outcome }) => kind === "registration" && outcome === "accepted");
+  const registeredAt = registered?.leaf_index ?? Number.POSITIVE_INFINITY;
   return steps.flatMap((step) => {
     switch (step.kind) {
       case "decision":
-        return onDecision(step, steps);
+        return step.outcome === "allowed" ? facts.onAllowed(step) : [];
       case "registration":
-        return [...onCitation(step, decisions, "registered_without_decision")];
+        return onCitation(step, facts, "registered_without_decision");
       case "evidence":
-        return [...onCitation(step, decisions, "event_without_decision"), ...onEvent(step, steps)];
+        return [...onCitation(step, facts, "event_without_decision"), ...onEvent(step, registeredAt)];
       default:
         return [];
     }
   });
 }
 
-function onDecision(decision: Step, steps: readonly Step[]): readonly Remark[] {
-  if (decision.outcome !== "allowed") return [];
-  const isEvidenced = steps.some(
-    ({ kind, decision_id, citation }) =>
-      kind === "evidence" && decision_id === decision.record_id && citation === "matched",
-  );
-  return isEvidenced ? [] : [remark("allowed_not_evidenced", decision, "allowed, and never evidenced")];
-}
-
-function onCitation(step: Step, decisions: ReadonlyMap<string, Step>, code: RemarkCode): readonly Remark[] {
-  const { decision_id: id, citation = "none" } = step;
-  const decision = id === undefined ? undefined : decisions.get(id);
+function onCitation(step: Step, facts: PackFacts, code: RemarkCode): readonly Remark[] {
+  const { decision_id: id, citation = "none", kind } = step;
+  if (kind === "registration" && step.outcome === "refused")
+    return [remark("registration_refused", step, `was refused: ${cites(id, citation)}`)];
+  const decision = facts.decision(id);
   if (decision?.erased === true) return [remark("decision_erased", step, `the decision ${id} was erased`)];
-  if (decision?.outcome === "denied" && !(step.kind === "evidence" && step.operation === "deny"))
-    return [remark("event_after_denial", step, `happened after the decision ${id} denied it`)];
-  if (citation !== "matched") {
-    const cited = id === undefined ? "cites no decision" : `cites ${id}, which did not match: ${citation}`;
-    return [remark(code, step, cited)];
-  }
+  if (decision?.outcome === "denied" && !(kind === "evidence" && step.operation === "deny"))
+    return [remark("event_after_denial", step, `recorded although the decision ${id} denied it`)];
+  if (citation !== "matched") return [remark(code, step, cites(id, citation))];
   if (decision === undefined) return [remark("decision_not_shown", step, `the decision ${id} is not in the pack`)];
   return [];
 }
 
-function onEvent(event: Step, steps: readonly Step[]): readonly Remark[] {
+function cites(id: string | undefined, citation: string): string {
+  return id === undefined ? "cites no decision" : `cites ${id}, which did not match: ${citation}`;
+}
+
+function onEvent(event: Step, registeredAt: number): readonly Remark[] {
   const namesArtifact = event.artifact_digest !== undefined || event.cids !== undefined;
-  if (event.operation === "deny" || !namesArtifact) return [];
-  const isRegistered = steps.some(
-    ({ kind, outcome, leaf_index }) =>
-      kind === "registration" && outcome === "accepted" && leaf_index < event.leaf_index,
-  );
-  return isRegistered
-    ? []
-    : [remark("event_without_registration", event, "no registration of the artifact was accepted before it")];
+  if (event.operation === "deny" || !namesArtifact || registeredAt < event.leaf_index) return [];
+  return [remark("event_without_registration", event, "no accepted registration of the artifact is shown before it")];
 }
 
 function remark(code: RemarkCode, { leaf_index }: Step, message: string): Remark {

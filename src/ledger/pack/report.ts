@@ -33,20 +33,22 @@ export function packReport(pack: VerifiedPack, shares: Shares, lineage: LineageR
     }),
     policies: [...pack.policies].map(([revision, isShown]) => ({ revision, shown: isShown })),
     ...(lineage !== undefined && { lineages: lineage.lineages, others: lineage.others }),
-    proven: proven(pack),
+    proven: proven(pack, shares),
     not_proven: notProven(pack),
   };
 }
 
 export type PackReport = ReturnType<typeof packReport>;
 
-function proven({ range, checkpoint, selection }: VerifiedPack): readonly string[] {
+function proven({ range, checkpoint, selection, policies }: VerifiedPack, { erased }: Shares): readonly string[] {
   return [
     `the trusted key signed this log of ${checkpoint.size} leaves`,
     "every leaf stands in it at the index that is given, in this order",
     "every record is exactly the one that its leaf commits to, of this tenant and log",
-    "every policy text is the one that the leaf of its decision names",
-    "everything said to be erased was erased by a later record of the log, which is shown",
+    ...([...policies.values()].includes(true)
+      ? ["every policy text that is shown is the one that the leaf of its decision names"]
+      : []),
+    ...(erased > 0 ? ["everything said to be erased was erased by a later record of the log, which is shown"] : []),
     ...(range === undefined ? [] : [completeness(range, checkpoint.size)]),
     ...(isTimeRange(selection) ? [] : ["every record has to do with the selection"]),
   ];

@@ -1,5 +1,5 @@
 /** A record as a step in the life of an artifact: what a reader of a pack is shown of it. */
-import type { RecordKind } from "../ports.ts";
+import type { RecordKind, StoredRecord } from "../ports.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { decisionOf } from "./item-check.ts";
 
@@ -23,6 +23,8 @@ export interface Step {
   /** The decision that this is, or that it cites. */
   readonly decision_id?: string;
   readonly policy_revision?: string;
+  /** False for an allowed decision that permits no act by itself: a question about policy, or one told to expect none. */
+  readonly expects_evidence?: false;
   /** By which the record names its artifact. */
   readonly artifact_digest?: string;
   readonly cids?: readonly string[];
@@ -53,9 +55,23 @@ export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
       citation: textOf(outcome.citation),
       decision_id: decisionOf(record),
       artifact_digest: textOf(request.artifact_digest),
+      expects_evidence: kind === "decision" && outcome.allow === true && !expectsEvidence(record) ? false : undefined,
     }),
     ...(cids.size > 0 && { cids: [...cids] }),
   };
+}
+
+/** Where a caller asks what policy says of an operation, and plans nothing. */
+const questionRoute = /\/policy-resolve$/;
+
+function expectsEvidence({ route, outcome }: StoredRecord): boolean {
+  const { guidance } = outcome;
+  const expected =
+    typeof guidance === "object" && guidance !== null && "evidence_expected" in guidance
+      ? guidance.evidence_expected
+      : undefined;
+  const isNone = Array.isArray(expected) && expected.length === 0;
+  return !isNone && !(typeof route === "string" && questionRoute.test(route));
 }
 
 function defined<Members extends object>(members: Members): { [Name in keyof Members]?: NonNullable<Members[Name]> } {

@@ -8,7 +8,15 @@ import { hashBytes, leafHash, sameHash } from "../tree.ts";
 import { openWithAny } from "../trusted-key.ts";
 import { type CheckedEntry, checkEntry } from "./entry-check.ts";
 import { ErasureClaims } from "./erasure-claims.ts";
-import { maxLineBytes, type PackEnd, type PackEntry, type PackHeader, type PackPolicy, parseLine } from "./format.ts";
+import {
+  contentAddress,
+  maxLineBytes,
+  type PackEnd,
+  type PackEntry,
+  type PackHeader,
+  type PackPolicy,
+  parseLine,
+} from "./format.ts";
 import { ItemCheck } from "./item-check.ts";
 import { linesOf, type NumberedLine } from "./lines.ts";
 import { PackError, refuse } from "./problem.ts";
@@ -186,8 +194,4 @@ class PackBody {
       else this.#tree.append(hash, height);
     }
   }
-}
-
-function contentAddress(content: string): string {
-  return `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`;
 }

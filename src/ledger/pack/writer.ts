@@ -5,7 +5,7 @@ import { parseLeaf } from "../leaf.ts";
 import type { LogState } from "../store.ts";
 import { formatBase64 } from "../text-forms.ts";
 import { leafHash, sameHash } from "../tree.ts";
-import { formatLine, type PackLine, packFormat } from "./format.ts";
+import { contentAddress, formatLine, maxLineBytes, type PackLine, packFormat } from "./format.ts";
 import { openBytes, type PackSource } from "./found.ts";
 import { PackError } from "./problem.ts";
 import { type PackSelection, selectionMembers } from "./selection.ts";
@@ -20,6 +20,8 @@ export interface PackRequest {
   readonly selection: PackSelection;
   /** Milliseconds since the Unix epoch. */
   readonly nowMs: number;
+  /** Told of each policy revision whose text is left out although the source has one, and why. */
+  readonly onUnshown?: (revision: string, reason: string) => void;
 }
 
 /** An entry, and whether more than its leaf is shown. */
@@ -88,12 +90,15 @@ export class PackWriter {
     return formatLine({ type: "end", entries: this.#entries, sha256: this.#digest.digest("hex") });
   }
 
-  /** The line of a revision that was not written yet. */
+  /** The line of a revision that was not written yet. A text that no verifier would take is left out. */
   async #policy(revision: string): Promise<readonly string[]> {
     if (this.#revisions.has(revision)) return [];
     this.#revisions.add(revision);
     const content = await this.#source.policyRevision(revision);
-    return [this.#line({ type: "policy", revision, ...(content !== undefined && { content }) })];
+    const problem = content === undefined ? undefined : textProblem(content, revision);
+    if (problem !== undefined) this.#request.onUnshown?.(revision, problem);
+    const isShown = content !== undefined && problem === undefined;
+    return [this.#line({ type: "policy", revision, ...(isShown && { content }) })];
   }
 
   async #gapBefore(leafIndex: number): Promise<readonly string[]> {
@@ -111,6 +116,13 @@ export class PackWriter {
     this.#digest.update(text, "utf8");
     return text;
   }
+}
+
+function textProblem(content: string, revision: string): string | undefined {
+  if (contentAddress(content) !== revision) return "the text in the store is not that of the revision: verify the log";
+  // As a member of a line it has escapes besides.
+  const lineBytes = Buffer.byteLength(JSON.stringify({ content, revision, type: "policy" })) + 1;
+  return lineBytes > maxLineBytes ? "the text is too long for a pack" : undefined;
 }
 
 function materialOf(entry: StoredEntry): { readonly opening: string; readonly record: string } | { erased: true } {

@@ -1,6 +1,7 @@
 /** Packs as an operator makes them and somebody outside verifies them, from a store that a service has written. */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
@@ -163,12 +164,37 @@ describe("pack and pack verify", () => {
       outcome: { allow: true, policy_revision: revision },
     };
     const [first] = await serve([() => decided], content);
-    await makePack("--decision", first as string);
+    expect((await makePack("--decision", first as string)).out).toContain(`${revision}: it tells of other tenants too`);
     expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: false }] });
     expect(readFileSync(out(), "utf8")).not.toContain("bob");
     rmSync(out());
     await makePack("--decision", first as string, "--all-policies");
     expect((await verify()).report).toMatchObject({ ok: true, policies: [{ revision, shown: true }] });
+  });
+
+  test("without a policy text that was changed in the store, which is named", async () => {
+    const content = policyText({ "*": "a" });
+    const revision = revisionOf(content);
+    const decided = {
+      ...decision(true),
+      policyRevision: revision,
+      outcome: { allow: true, policy_revision: revision },
+    };
+    const [first] = await serve([() => decided], content);
+    const database = new DatabaseSync(storeIn(directory).path);
+    database.exec("UPDATE policy_revisions SET content = replace(content, 'entity A', 'entity B')");
+    database.close();
+    for (const all of [[], ["--all-policies"]]) {
+      const made = await makePack("--decision", first as string, ...all);
+      expect(made).toMatchObject({
+        code: 0,
+        out: expect.stringContaining(`${revision}: the text in the store is not`),
+      });
+      const { report } = await verify();
+      expect(report).toMatchObject({ ok: true, policies: [{ revision, shown: false }] });
+      expect(report.proven.join()).not.toContain("policy text");
+      rmSync(out());
+    }
   });
 
   test("after a key rotation, under the new key, the old one while both sign, or any of several", async () => {

@@ -1,0 +1,220 @@
+/** What a report says of decisions and what cites them: its words, case by case. */
+import { describe, expect, test } from "vitest";
+import type { RecordId } from "../../../../src/base/ids.ts";
+import { reportText } from "../../../../src/cli/ledger-pack-text.ts";
+import { type Lineage, LineageCollector, lineageOf } from "../../../../src/ledger/pack/lineage.ts";
+import { type PackReport, packReport } from "../../../../src/ledger/pack/report.ts";
+import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";
+import type { Step } from "../../../../src/ledger/pack/step.ts";
+import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
+import { verifyText } from "./packs.ts";
+import { decision, evidence, registration } from "./records.ts";
+
+const everything = { to: moment(100) };
+const artifact = (value: string) => ({ field: "artifact_digest", value }) as const;
+
+/** Codes of remarks by lineage, each behind its leaf. Leaf 0 is the genesis. */
+async function remarks(log: MemoryLog, selection: PackSelection = everything): Promise<readonly string[]> {
+  const lineage = new LineageCollector();
+  const pack = await verifyText(await log.pack(selection), [log.verifier()], (entry) => lineage.add(entry));
+  const { lineages = [] } = packReport(pack, { records: 0, erased: 0, leavesOnly: 0 }, lineage.report(pack.range));
+  return lineages.map((each) => each.remarks.map(({ leaf_index, code }) => `${leaf_index} ${code}`).join(", "));
+}
+
+/** Returns what is packed, where that is not everything. */
+type Play = (log: MemoryLog, decided: RecordId) => unknown;
+const failing = (word: string) => ({ ...evidence("protect", { digest: "sha256:a" }).request, outcome: word });
+const event = (log: MemoryLog, decided: RecordId, word?: string) => {
+  const made = evidence("protect", { digest: "sha256:a", decision: decided });
+  return log.append(word === undefined ? made : { ...made, request: { ...failing(word), decision_id: decided } });
+};
+const question = (allow: boolean) => ({ ...decision(allow), route: "/v1/sdk/policy-resolve" });
+
+describe("an allowed decision, leaf 1, with a registration, leaf 2, is", () => {
+  test.each<[string, Play, readonly string[]]>([
+    ["evidenced", (log, id) => event(log, id), [""]],
+    [
+      "evidenced by an event that names no artifact",
+      (log, id) => log.append(evidence("protect", { decision: id })),
+      ["", ""],
+    ],
+    [
+      "evidenced by an event that names another digest",
+      (log, id) => log.append(evidence("protect", { digest: "sha256:b", decision: id })),
+      ["", "3 event_without_registration"],
+    ],
+    [
+      "evidenced for every artifact that was registered under it",
+      (log, id) => {
+        log.append(registration({ digest: "sha256:b", decision: id }));
+        event(log, id);
+      },
+      ["", ""],
+    ],
+    ["not evidenced", () => {}, ["1 allowed_not_evidenced"]],
+    [
+      "not evidenced for any artifact that was registered under it",
+      (log, id) => log.append(registration({ digest: "sha256:b", decision: id })),
+      ["1 allowed_not_evidenced", "1 allowed_not_evidenced"],
+    ],
+    [
+      "not evidenced by an event that did not match",
+      (log, id) => log.append(evidence("protect", { digest: "sha256:a", decision: id, citation: "expired" })),
+      ["1 allowed_not_evidenced, 3 event_without_decision"],
+    ],
+    ["not evidenced by a failure", (log, id) => event(log, id, "failure"), ["1 allowed_evidence_failed"]],
+    [
+      "not evidenced by a failure in other words",
+      (log, id) => event(log, id, " Failed "),
+      ["1 allowed_evidence_failed"],
+    ],
+    [
+      "evidenced by what was done after a failure",
+      (log, id) => {
+        event(log, id, "error");
+        event(log, id);
+      },
+      [""],
+    ],
+    [
+      "evidenced by what was done before a failure",
+      (log, id) => {
+        event(log, id);
+        event(log, id, "error");
+      },
+      [""],
+    ],
+    [
+      "perhaps evidenced by an event that was erased",
+      (log, id) => log.erase(event(log, id)),
+      ["1 allowed_evidence_not_shown"],
+    ],
+    [
+      "not evidenced where a registration was erased",
+      (log) => log.erase(log.append(registration({ digest: "sha256:b" }))),
+      ["1 allowed_not_evidenced"],
+    ],
+    [
+      "perhaps evidenced behind the end of the range",
+      (log, id) => {
+        event(log, id);
+        return { to: moment(2) };
+      },
+      ["1 allowed_evidence_not_shown"],
+    ],
+    ["perhaps evidenced outside of a pack by value", () => artifact("sha256:a"), ["1 allowed_evidence_not_shown"]],
+    [
+      "evidenced in a pack by value",
+      (log, id) => {
+        event(log, id);
+        return artifact("sha256:a");
+      },
+      [""],
+    ],
+  ])("%s", async (_, play, expected) => {
+    const log = memoryLog();
+    const decided = log.append(decision(true));
+    log.append(registration({ digest: "sha256:a", decision: decided }));
+    const played = play(log, decided);
+    const selection = typeof played === "object" ? (played as PackSelection) : everything;
+    expect(await remarks(log, selection)).toEqual(expected);
+  });
+
+  test.each(["aborted", "denied", "Timeout", "REFUSED"])("not evidenced by an event of outcome %s", async (word) => {
+    const log = memoryLog();
+    event(log, log.append(decision(true)), word);
+    expect((await remarks(log))[0]).toContain("1 allowed_evidence_failed");
+  });
+});
+
+describe("a question about policy", () => {
+  test("is none that must be followed by anything", async () => {
+    const log = memoryLog();
+    log.append(question(true));
+    log.append(question(false));
+    expect(await remarks(log)).toEqual(["", ""]);
+  });
+
+  test("counts once something was registered under it", async () => {
+    const log = memoryLog();
+    const asked = log.append(question(true));
+    log.append(registration({ decision: asked }));
+    expect(await remarks(log)).toEqual(["1 allowed_not_evidenced"]);
+    event(log, asked);
+    expect(await remarks(log)).toEqual([""]);
+  });
+
+  test("and so is a decision that was told to expect no evidence", async () => {
+    const log = memoryLog();
+    log.append({ ...decision(true), outcome: { ...decision(true).outcome, guidance: { evidence_expected: [] } } });
+    expect(await remarks(log)).toEqual([""]);
+  });
+});
+
+describe("what cites a denial", () => {
+  test.each([
+    ["a registration that was refused", registration, "2 registration_refused"],
+    ["an event", (named: object) => evidence("access", named), "2 event_after_denial, 2 event_without_registration"],
+    ["the event of the denial itself", (named: object) => evidence("deny", { ...named, citation: "matched" }), ""],
+  ])("%s", async (_, make, expected) => {
+    const log = memoryLog();
+    const denied = log.append(decision(false, "access"));
+    log.append(make({ digest: "sha256:a", decision: denied, citation: "denied" }));
+    expect(await remarks(log)).toEqual([expected]);
+  });
+});
+
+/** The same, whose members are counted as they are read. */
+function counted<Value extends object>(value: Value, work: { reads: number }): Value {
+  return new Proxy(value, {
+    get(target, name) {
+      work.reads += 1;
+      return Reflect.get(target, name);
+    },
+  });
+}
+
+/** Steps of one artifact, whose members are counted as they are read. */
+function countedSteps(count: number) {
+  const work = { reads: 0 };
+  const steps = Array.from({ length: count }, (_, index): Step => {
+    const [kind, decided] = [index % 2 === 0 ? "decision" : "evidence", `d${index - (index % 2)}`] as const;
+    const named = kind === "evidence" ? { operation: "protect", citation: "none", artifact_digest: "a" } : {};
+    const step = { leaf_index: index, recorded_at: moment(index), kind, record_id: `d${index}`, decision_id: decided };
+    const told = { ...step, outcome: kind === "decision" ? "allowed" : "success", ...named };
+    return counted(told as unknown as Step, work);
+  });
+  return { steps, work };
+}
+
+test("a lineage and its text cost the same for each step, however many there are of one artifact", () => {
+  const readsEach = (count: number) => {
+    const { steps, work } = countedSteps(count);
+    const { lineages, others } = lineageOf(steps, { firstLeafIndex: 0, leaves: count, closed: false });
+    expect(lineages.flatMap(({ remarks: each }) => each)).toHaveLength(count * 2 - count / 2);
+    const remarked = lineages.map(
+      (each): Lineage => ({ ...each, remarks: each.remarks.map((remark) => counted(remark, work)) }),
+    );
+    reportText({
+      lineages: remarked,
+      others,
+      policies: [],
+      proven: [],
+      not_proven: [],
+      selection: {},
+    } as unknown as PackReport);
+    return work.reads / count;
+  };
+  const few = readsEach(1_000);
+  // Sorting costs a logarithm; 8 times the steps would cost 8 times as much each where work is quadratic.
+  expect(readsEach(8_000)).toBeLessThan(2 * few);
+});
+
+test("names that are joined in a long chain are told apart from no others in time", () => {
+  const count = 40_000;
+  const steps = Array.from({ length: count }, (_, index) => {
+    const step = { leaf_index: index, recorded_at: moment(0), kind: "registration", record_id: `r${index}` };
+    return { ...step, outcome: "refused", cids: [`c${index + 1}`, `c${index}`, `leaf${index}`] } as unknown as Step;
+  });
+  expect(lineageOf(steps, undefined).lineages).toHaveLength(1);
+});

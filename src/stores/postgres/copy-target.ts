@@ -38,6 +38,15 @@ const holdMark: Statement = {
   name: "hold_copy_mark",
   text: "SELECT 1 FROM store WHERE singleton = 1 AND copy_under_way = $1 FOR SHARE",
 };
+/** Of the source every log is signed with the newest key: there all of them are handed over at once. */
+const noteKeys: Statement = {
+  name: "note_keys_of_logs",
+  text: "UPDATE log_heads SET key_position = $1",
+};
+const newestPosition: Statement = {
+  name: "newest_position",
+  text: "SELECT coalesce(max(position), 0) AS position FROM signing_keys",
+};
 const dropMark: Statement = {
   name: "drop_copy_mark",
   text: "UPDATE store SET copy_under_way = NULL WHERE singleton = 1 AND copy_under_way = $1",
@@ -124,6 +133,10 @@ export class PostgresCopyTarget {
 
   /** Takes the mark away: from now on gateways start. Rejects like `write`. */
   async finish(): Promise<void> {
+    await this.#marked(async (session) => {
+      const [newest] = (await session.query(newestPosition, [])).rows;
+      await session.query(noteKeys, [newest?.position]);
+    });
     const { count } = await this.#sessions.write(dropMark, [this.attempt]);
     if (count !== 1) throw anotherCopy();
   }

@@ -10,9 +10,11 @@ import type { Queries, Row, Statement } from "./session.ts";
 /** A head with what only the writer needs. */
 export interface StoredHead extends LogState {
   readonly lastRecordedAtMs: number;
+  /** Of the key that signs the log, in the order of the store's keys. */
+  readonly keyPosition: number;
 }
 
-const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms";
+const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position";
 const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
 const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
 const allHeads: Statement = { name: "heads", text: `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id` };
@@ -75,5 +77,6 @@ function toHead(row: Row): StoredHead {
     size: row.size as number,
     root: row.root as Uint8Array,
     lastRecordedAtMs: row.last_recorded_at_ms as number,
+    keyPosition: row.key_position as number,
   };
 }

@@ -12,9 +12,10 @@ const nameLog: Statement = {
 };
 const openLog: Statement = {
   name: "open_log",
-  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT DO NOTHING`,
+  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
 };
+const passOn: Statement = { name: "pass_on_log", text: "UPDATE log_heads SET key_position = $2 WHERE tenant_id = $1" };
 const moveHead: Statement = {
   name: "move_head",
   text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4
@@ -56,9 +57,17 @@ export function namingLog(name: string, tenantId: TenantId): [Statement, readonl
 }
 
 /** Opens a log. Resolves with false where the tenant has one already. */
-export async function insertHead(queries: Queries, log: LogState, lastRecordedAtMs: number): Promise<boolean> {
-  const { tenantId, origin, size, root } = log;
-  return (await queries.query(openLog, [tenantId, origin, size, root, lastRecordedAtMs])).count === 1;
+export async function insertHead(
+  queries: Queries,
+  { tenantId, origin, size, root, lastRecordedAtMs, keyPosition }: StoredHead,
+): Promise<boolean> {
+  const values = [tenantId, origin, size, root, lastRecordedAtMs, keyPosition];
+  return (await queries.query(openLog, values)).count === 1;
+}
+
+/** Notes that the key at this position signs the log from its newest leaf on. */
+export async function passOnLog(queries: Queries, tenantId: TenantId, keyPosition: number): Promise<void> {
+  await queries.query(passOn, [tenantId, keyPosition]);
 }
 
 /** Compare-and-swap of the head. Resolves with false where it is not what it was. */

@@ -6,11 +6,10 @@ import { anchorProblem, type LogAnchor } from "../../ledger/anchor.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../ledger/batch-plan.ts";
 import { Edges, loadEdge } from "../../ledger/edges.ts";
 import { type LogName, logNameOf } from "../../ledger/log-name.ts";
-import { placeAll } from "../../ledger/placing.ts";
 import type { AppendedRecord } from "../../ledger/record.ts";
 import { type WrittenRecord, writeRecord } from "../../ledger/record-text.ts";
 import { RightEdge } from "../../ledger/right-edge.ts";
-import { indexedRecords } from "../../ledger/search-terms.ts";
+import { rotationRecord } from "../../ledger/rotation.ts";
 import { type Sequenced, seedBytes, sequence } from "../../ledger/sequence.ts";
 import {
   type BatchPlace,
@@ -22,13 +21,15 @@ import {
 import { MissingTileError } from "../../ledger/tile-nodes.ts";
 import { partialTiles } from "../../ledger/tiles.ts";
 import { type Hash, sameHash } from "../../ledger/tree.ts";
+import { addRecords } from "./add-records.ts";
 import { ConflictError, UnknownOutcomeError } from "./errors.ts";
-import { findKept, keepAnswers } from "./kept-answers.ts";
-import { headByName, lockHead, readTiles, readTree, type StoredHead } from "./log-rows.ts";
-import { advanceHead, insertHead, insertRecords, namingLog, touch, upsertTiles } from "./log-statements.ts";
+import { findKept } from "./kept-answers.ts";
+import { headByName, headOfTenant, lockHead, readTiles, readTree, type StoredHead } from "./log-rows.ts";
+import { advanceHead, insertHead, namingLog, passOnLog, touch } from "./log-statements.ts";
 import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "./search-index.ts";
 import type { Session } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
+import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 export interface LogWriterOptions {
   readonly sessions: Sessions;
@@ -36,6 +37,8 @@ export interface LogWriterOptions {
   readonly originPrefix: string;
   readonly clock: Clock;
   readonly random: RandomFill;
+  /** The keys that will sign what is written; undefined where nothing will be signed. */
+  readonly keys?: SigningKeysOfStore | undefined;
 }
 
 /** What an append did, true once it is committed. */
@@ -62,13 +65,15 @@ export class LogWriter {
   readonly #originPrefix: string;
   readonly #clock: Clock;
   readonly #random: RandomFill;
+  readonly #keys: SigningKeysOfStore | undefined;
   readonly #edges = new Edges();
   readonly #search = new SearchWriter();
   readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
   /** Tenants whose newest append may have been committed or not. */
   readonly #doubted = new Set<TenantId>();
 
-  constructor({ sessions, anchor, originPrefix, clock, random }: LogWriterOptions) {
+  constructor({ sessions, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {
+    this.#keys = keys;
     this.#sessions = sessions;
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
@@ -98,6 +103,7 @@ export class LogWriter {
   async head(name: LogName): Promise<LogState | undefined> {
     const head = await headByName(this.#sessions, name);
     if (head === undefined) return undefined;
+    await this.#keys?.followLog(this.#sessions, head.keyPosition);
     if (await this.#isConfirmed(head)) return head;
     const log = await this.#sessions.retrying(() => this.#confirmHead(head.tenantId));
     await this.#confirm(log);
@@ -112,8 +118,7 @@ export class LogWriter {
     const { result, appended } = await this.#doubting(tenantId, () =>
       this.#sessions.retrying(() =>
         this.#sessions.transaction(async (session) => {
-          const head = await lockHead(session, tenantId);
-          await this.#refuseUnsound(session, tenantId, head);
+          const head = await this.#soundHead(session, tenantId);
           let appended: Appended | undefined;
           const result = await work(session, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
@@ -130,19 +135,51 @@ export class LogWriter {
     return result;
   }
 
+  /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
+  async handOver(tenantId: TenantId): Promise<void> {
+    const log = await this.#sessions.retrying(() => this.#confirmHead(tenantId));
+    await this.#confirm(log);
+  }
+
   async #appendOnce(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
     if (this.#doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#sessions.transaction(async (session) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
       const [head, known, indexes] = await Promise.all([
-        lockHead(session, tenantId),
+        this.#soundHead(session, tenantId),
         findKept(session, tenantId, batch),
         indexesOf(session, tenantId),
       ]);
-      await this.#refuseUnsound(session, tenantId, head);
       return head && this.#continue(session, head, planBatch(batch, known), indexes);
     });
     return appended ?? this.#open(tenantId, batch);
+  }
+
+  /**
+   * Locks the head. A log that another key signs by now is continued only where this process has that key; one that its
+   * own key has not signed yet is handed over first.
+   */
+  async #soundHead(session: Session, tenantId: TenantId): Promise<StoredHead | undefined> {
+    const head = await lockHead(session, tenantId);
+    await this.#refuseUnsound(session, tenantId, head);
+    if (head === undefined || this.#keys === undefined) return head;
+    await this.#keys.followLog(session, head.keyPosition);
+    return head.keyPosition < this.#keys.position ? this.#handOver(session, head, this.#keys) : head;
+  }
+
+  /** Says in the log, for every key since the one that it has, that the next one signs from there on. */
+  async #handOver(session: Session, head: StoredHead, keys: SigningKeysOfStore): Promise<StoredHead> {
+    const { tenantId } = head;
+    const { position } = keys;
+    const machine = { clock: this.#clock, random: this.#random };
+    const records = Array.from({ length: position - head.keyPosition }, (_, at) => {
+      const [previous, current] = [keys.at(head.keyPosition + at), keys.at(head.keyPosition + at + 1)];
+      return writeRecord(rotationRecord(tenantId, { current, previous, ...machine }));
+    });
+    const plan = planBatch(records, () => undefined);
+    await this.#continue(session, head, plan, await indexesOf(session, tenantId));
+    await passOnLog(session, tenantId, position);
+    return (await headOfTenant(session, tenantId)) ?? head;
   }
 
   async #continue(
@@ -159,7 +196,7 @@ export class LogWriter {
     }
     const edge = this.#edges.take(head) ?? (await this.#loadEdge(session, head));
     const sequenced = this.#sequence(head, plan.fresh);
-    const { log, writes, place } = this.#add(session, tenantId, plan, sequenced, edge, indexes);
+    const { log, writes, place } = addRecords(plan, sequenced, edge, { ...this.#adding(session, tenantId), indexes });
     const [moved] = await Promise.all([
       advanceHead(session, head, log, sequenced.head.lastRecordedAtMs),
       ...writes.map((write) => write()),
@@ -175,43 +212,26 @@ export class LogWriter {
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
     await this.#sessions.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
     const index = { generation: 1, key: sequenced.searchKey as Uint8Array };
-    return this.#sessions.transaction(async (session) => {
+    const opened = await this.#sessions.transaction(async (session) => {
       const edge = new RightEdge();
-      const { log, writes, place } = this.#add(session, tenantId, plan, sequenced, edge, [index]);
-      const isOurs = await insertHead(session, log, sequenced.head.lastRecordedAtMs);
+      const { log, writes, place } = addRecords(plan, sequenced, edge, {
+        ...this.#adding(session, tenantId),
+        indexes: [index],
+      });
+      const { lastRecordedAtMs } = sequenced.head;
+      const keyPosition = this.#keys?.position ?? 0;
+      const isOurs = await insertHead(session, { ...log, lastRecordedAtMs, keyPosition });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
       await Promise.all([beginIndex(session, tenantId, index), ...writes.map((write) => write())]);
       return { place, log, edge };
     });
+    // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
+    await this.#keys?.follow(this.#sessions);
+    return opened;
   }
 
-  /** Adds sequenced records to the edge, and says what is to be written of them. */
-  #add(
-    session: Session,
-    tenantId: TenantId,
-    plan: BatchPlan,
-    sequenced: Sequenced,
-    edge: RightEdge,
-    indexes: readonly IndexGeneration[],
-  ) {
-    const { entries, head } = sequenced;
-    for (const { leafHash } of entries) edge.append(leafHash);
-    const tree = edge.tree();
-    const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
-    const place: BatchPlace = { log: log.origin, results: plan.results(placeAll(sequenced, tree, log)) };
-    const tiles = edge.takeTouched();
-    const own = entries.slice(-plan.fresh.length);
-    const calls = plan.fresh.flatMap(({ idempotency }, position) => {
-      const entry = own[position];
-      return idempotency === undefined || entry === undefined ? [] : [[idempotency, entry] as const];
-    });
-    const writes = [
-      () => insertRecords(session, tenantId, entries),
-      () => upsertTiles(session, tenantId, tiles),
-      () => keepAnswers(session, tenantId, calls, log.size, this.#clock.now()),
-      () => this.#search.add(session, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
-    ];
-    return { log, place, writes };
+  #adding(session: Session, tenantId: TenantId) {
+    return { session, tenantId, search: this.#search, nowMs: this.#clock.now() };
   }
 
   /** Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. */
@@ -248,8 +268,7 @@ export class LogWriter {
 
   async #confirmHead(tenantId: TenantId): Promise<LogState | undefined> {
     return this.#sessions.transaction(async (session) => {
-      const head = await lockHead(session, tenantId);
-      await this.#refuseUnsound(session, tenantId, head);
+      const head = await this.#soundHead(session, tenantId);
       await touch(session, tenantId);
       return head;
     });

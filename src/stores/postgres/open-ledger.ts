@@ -9,12 +9,13 @@ import { StoredLedger } from "../../ledger/ledger.ts";
 import { requireOriginPrefix } from "../../ledger/log-name.ts";
 import type { CommitObserver } from "../../ledger/observed-writer.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
-import { LogSigner } from "../../ledger/signer.ts";
+import { KeyRing } from "../key-ring.ts";
 import type { PostgresConnection } from "./client-options.ts";
 import { openFileAnchor } from "./file-anchor.ts";
 import { LogWriter } from "./log-writer.ts";
-import { prepareStore } from "./prepare.ts";
+import { handOverLogs, prepareStore } from "./prepare.ts";
 import { Sessions, type StoreLogger } from "./sessions.ts";
+import { SigningKeysOfStore } from "./signing-keys.ts";
 import { PostgresStore } from "./store.ts";
 
 export type { StoreLogger } from "./sessions.ts";
@@ -67,13 +68,16 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   let anchor: LogAnchor | undefined;
   try {
     anchor = options.anchorPath === undefined ? undefined : openFileAnchor(resolve(options.anchorPath));
-    const writer = new LogWriter({ sessions, anchor, originPrefix, clock, random });
-    const keys = await prepareStore({ sessions, writer, anchor, keyPath: resolve(options.keyPath), clock, random });
-    const store = new PostgresStore({ sessions, writer, anchor, clock });
+    const keyPath = resolve(options.keyPath);
+    const signer = new KeyRing(await prepareStore({ sessions, anchor, keyPath, random }), { keyPath, logger });
+    const keys = new SigningKeysOfStore(signer);
+    await keys.follow(sessions);
+    const writer = new LogWriter({ sessions, anchor, originPrefix, clock, random, keys });
+    await handOverLogs(sessions, writer, keys.position);
+    const store = new PostgresStore({ sessions, writer, anchor, clock, keys });
     // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
     const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight: Math.max(1, poolSize - 2) };
     const limits = { ...defaultAppenderLimits, ...concurrency, ...options.limits };
-    const signer = new LogSigner(keys);
     const shared = await options.openAnchor?.(store, signer);
     return { ledger: new StoredLedger(store, signer, limits, shared, options.commits), shared: store };
   } catch (error) {

@@ -1,17 +1,13 @@
 /** What must hold before a store may be written to: its schema, its anchor and its key. */
-import { createHash } from "node:crypto";
-import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { LogAnchor } from "../../ledger/anchor.ts";
-import { recordText } from "../../ledger/record-text.ts";
-import { rotationRecord } from "../../ledger/rotation.ts";
 import { sameHash } from "../../ledger/tree.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
 import { findAnchorProblems, readStoreId } from "./anchor-problems.ts";
 import { requireWholeStore } from "./copy-mark.ts";
 import { isDistributed, requireDurableNodes } from "./distribute.ts";
-import { heads, type StoredHead } from "./log-rows.ts";
+import { heads } from "./log-rows.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { requireSchema } from "./migrate.ts";
 import { reapplyErasures } from "./reapply-erasures.ts";
@@ -20,11 +16,9 @@ import type { Sessions } from "./sessions.ts";
 
 export interface PrepareOptions {
   readonly sessions: Sessions;
-  readonly writer: LogWriter;
   readonly anchor: LogAnchor | undefined;
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
-  readonly clock: Clock;
   readonly random: RandomFill;
 }
 
@@ -66,25 +60,23 @@ async function checkAnchor({ sessions, anchor }: PrepareOptions): Promise<void> 
     );
 }
 
-/** The keys of the file, if they are the ones that this store's logs are signed with. */
+/** The keys of the file, if the store's logs are signed with them, or if whoever did hands over to them. */
 async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
   const { sessions, keyPath } = options;
-  const { keys, previous } = await sessions.transaction(async (session) => {
+  return sessions.transaction(async (session) => {
     await session.query(keysLock, []);
     // Again, under the lock: a copy that began meanwhile held it.
     await requireWholeStore(session);
     const previous = (await session.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
     const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(session, options, previous));
-    if (previous === undefined) await session.query(noteKey, [keys[0].publicKey]);
-    return { keys, previous };
+    const [current, ...retiring] = keys;
+    if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
+    // Whoever has the old key may hand over to a new one; anybody else may not.
+    if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
+      throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+    await session.query(noteKey, [current.publicKey]);
+    return keys;
   });
-  const [current, ...retiring] = keys;
-  if (previous === undefined || sameHash(current.publicKey, previous)) return keys;
-  // Whoever has the old key may hand over to a new one; anybody else may not.
-  if (!retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
-    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
-  await rotate(options, current.publicKey, previous);
-  return keys;
 }
 
 async function makeFirstKeys(
@@ -103,17 +95,11 @@ async function makeFirstKeys(
 }
 
 /**
- * Gives every log a leaf that says that a new key signs from there on, and notes the key. Each log is a transaction of
- * its own; a rotation that was broken off, or that another replica does too, goes on where a log has no such leaf yet.
+ * Hands every log over to the store's newest key that it has not got yet: a leaf says that this key signs from there
+ * on. Each log is a transaction of its own; a rotation that was broken off, or that another replica does too, goes on
+ * where a log still has an older key.
  */
-async function rotate(options: PrepareOptions, current: Uint8Array, previous: Uint8Array): Promise<void> {
-  const { sessions, writer, clock, random } = options;
-  const scope = createHash("sha256").update("key rotation\n").update(previous).update(current).digest("hex");
-  const idempotency = { scope, payloadDigest: `sha256:${scope}`, answer: {} };
-  const append = async ({ tenantId }: StoredHead) => {
-    const record = { ...rotationRecord(tenantId, { current, previous, clock, random }), idempotency };
-    await writer.append({ tenantId, records: [recordText(record)] });
-  };
-  for (const head of await heads(sessions)) await append(head);
-  await sessions.write(noteKey, [current]);
+export async function handOverLogs(sessions: Sessions, writer: LogWriter, position: number): Promise<void> {
+  const older = (await heads(sessions)).filter(({ keyPosition }) => keyPosition < position);
+  for (const { tenantId } of older) await writer.handOver(tenantId);
 }

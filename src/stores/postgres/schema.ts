@@ -168,4 +168,14 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE store ADD COLUMN copy_under_way text;
     `,
   },
+  {
+    name: "key_of_log",
+    sql: `
+      -- Position of the key that signs the log: a gateway sees it with the head, before it signs anything.
+      DO $$ BEGIN
+        EXECUTE format('ALTER TABLE log_heads ADD COLUMN key_position integer NOT NULL DEFAULT %s',
+          (SELECT coalesce(max(position), 0) FROM signing_keys));
+      END $$;
+    `,
+  },
 ];

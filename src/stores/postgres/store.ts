@@ -20,6 +20,7 @@ import { ProofUses } from "./proof-uses.ts";
 import { searchRecords } from "./search.ts";
 import type { Statement } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
+import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 const keepRevision: Statement = {
   name: "keep_revision",
@@ -32,6 +33,8 @@ export interface PostgresStoreOptions {
   readonly writer: LogWriter;
   readonly anchor: LogAnchor | undefined;
   readonly clock: Clock;
+  /** The keys that will sign what the store gives. */
+  readonly keys: SigningKeysOfStore;
 }
 
 export class PostgresStore implements LedgerStore {
@@ -42,9 +45,11 @@ export class PostgresStore implements LedgerStore {
   readonly #clock: Clock;
   readonly #proofs: ProofUses;
   readonly #attempts: Attempts;
+  readonly #keys: SigningKeysOfStore;
 
-  constructor({ sessions, writer, anchor, clock }: PostgresStoreOptions) {
+  constructor({ sessions, writer, anchor, clock, keys }: PostgresStoreOptions) {
     this.#sessions = sessions;
+    this.#keys = keys;
     this.#writer = writer;
     this.#reader = new LogReader(sessions);
     this.#anchor = anchor;
@@ -137,6 +142,7 @@ export class PostgresStore implements LedgerStore {
       const { count } = await this.#sessions.retrying(() => this.#sessions.write(probe, [this.#clock.now()]));
       if (count !== 1) throw new Error("The store has lost its identity.");
       await this.#anchor?.probe(this.#clock.now());
+      await this.#keys.follow(this.#sessions);
     });
   }
 

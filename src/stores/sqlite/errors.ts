@@ -1,6 +1,7 @@
 /** What an SQLite error means for who waits. */
 import { UnsoundLogError, UnstorableError } from "../../ledger/store.ts";
 import { DamagedError, damaged, unavailable } from "../errors.ts";
+import { RetiredKeyError } from "../key-ring.ts";
 
 // Primary result codes, https://sqlite.org/rescode.html
 const busy = 5;
@@ -14,16 +15,19 @@ const refusedByTrigger = 19 | (7 << 8);
 export interface StoreFailure {
   /**
    * `data`: what was written cannot be stored. `damaged`: what was read is not what was written. `unsound`: the log
-   * that was to be written to is damaged, or not what its anchor says.
+   * that was to be written to is damaged, or not what its anchor says. `retired`: another key signs the logs by now.
    */
-  readonly kind: "data" | "store" | "damaged" | "unsound";
+  readonly kind: "data" | "store" | "damaged" | "unsound" | "retired";
   /** For the log. */
   readonly message: string;
+  /** Of `retired`: the key that signs. */
+  readonly newest?: Uint8Array;
 }
 
 /** Classifies anything thrown while a call was served. */
 export function describeFailure(error: unknown): StoreFailure {
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof RetiredKeyError) return { kind: "retired", message, newest: error.newest };
   if (error instanceof DamagedError) return { kind: "damaged", message };
   if (error instanceof UnsoundLogError) return { kind: "unsound", message };
   if (error instanceof UnstorableError) return { kind: "data", message };
@@ -39,7 +43,8 @@ export function isBusy(error: unknown): boolean {
 }
 
 /** The error that a caller of the store gets. */
-export function toError({ kind, message }: StoreFailure): Error {
+export function toError({ kind, message, newest }: StoreFailure): Error {
+  if (kind === "retired" && newest !== undefined) return new RetiredKeyError(newest);
   if (kind === "data") return new UnstorableError(message);
   if (kind === "unsound") return new UnsoundLogError(message);
   if (kind === "damaged") return damaged(new Error(message));

@@ -8,7 +8,7 @@ import { StoredLedger } from "../../ledger/ledger.ts";
 import { requireOriginPrefix } from "../../ledger/log-name.ts";
 import type { CommitObserver } from "../../ledger/observed-writer.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
-import { LogSigner } from "../../ledger/signer.ts";
+import { KeyRing } from "../key-ring.ts";
 import type { StorePlace } from "./place.ts";
 import { prepareStore } from "./prepare.ts";
 import { SqliteStore } from "./store.ts";
@@ -75,7 +75,8 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const anchorPath = resolve(options.anchorPath);
   const keyPath = resolve(options.keyPath);
   const place = { path, anchorPath, keyPath };
-  const keys = prepareStore({ ...place, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const prepared = prepareStore({ ...place, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const keys = new KeyRing(prepared, { keyPath, logger });
   const store = await SqliteStore.start({
     data: {
       path,
@@ -89,14 +90,14 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
     clock,
     random,
     logger,
+    keys,
   });
-  const signer = new LogSigner(keys);
-  const anchor = await options.openAnchor?.(store, signer).catch(async (error: unknown) => {
+  const anchor = await options.openAnchor?.(store, keys).catch(async (error: unknown) => {
     await store.close();
     throw error;
   });
   const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
   const limits = { ...defaultAppenderLimits, gatherTurns, ...options.limits };
-  const ledger = new StoredLedger(store, signer, limits, anchor, options.commits);
+  const ledger = new StoredLedger(store, keys, limits, anchor, options.commits);
   return { ledger, shared: store };
 }

@@ -22,13 +22,19 @@ export interface WorkerData {
   readonly connectionData: unknown;
 }
 
+/** What the call gives will be signed. */
+interface SigningRequest {
+  /** Public key that would sign; the call fails where it is not the store's newest. */
+  readonly signingKey: Uint8Array;
+}
+
 /** A call on a thread. Time and randomness come with it: threads have none of their own. */
 export type WorkerRequest =
-  | { readonly call: "append"; readonly batches: readonly SeededBatch[]; readonly nowMs: number }
+  | (SigningRequest & { readonly call: "append"; readonly batches: readonly SeededBatch[]; readonly nowMs: number })
   | { readonly call: "keepPolicyRevision"; readonly revision: string; readonly content: string }
   /** Makes sure that the thread can do its work now: the writer writes, the reader reads. */
-  | { readonly call: "probe"; readonly nowMs: number }
-  | { readonly call: "head"; readonly name: LogName }
+  | (SigningRequest & { readonly call: "probe"; readonly nowMs: number })
+  | (SigningRequest & { readonly call: "head"; readonly name: LogName })
   | { readonly call: "cosignatures" }
   | { readonly call: "keepCosignatures"; readonly cosignatures: readonly KeptCosignature[] }
   | { readonly call: "search"; readonly query: SearchQuery }

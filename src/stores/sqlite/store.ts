@@ -10,6 +10,7 @@ import type { BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledge
 import type { TileName } from "../../ledger/tiles.ts";
 import type { Hash } from "../../ledger/tree.ts";
 import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
+import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches, type ProofUse } from "../proof-batches.ts";
 import type { WorkerData } from "./protocol.ts";
 import { type StoreLogger, StoreThread, type ThreadLimits } from "./thread.ts";
@@ -21,6 +22,8 @@ export interface SqliteStoreOptions {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly logger: StoreLogger | undefined;
+  /** The keys that will sign what the store gives. */
+  readonly keys: KeyRing;
 }
 
 export class SqliteStore implements LedgerStore {
@@ -29,8 +32,10 @@ export class SqliteStore implements LedgerStore {
   readonly #writer: StoreThread;
   readonly #reader: StoreThread;
   readonly #proofs: ProofBatches;
+  readonly #keys: KeyRing;
 
-  private constructor({ data, limits, clock, random, logger }: SqliteStoreOptions) {
+  private constructor({ data, limits, clock, random, logger, keys }: SqliteStoreOptions) {
+    this.#keys = keys;
     this.#clock = clock;
     this.#random = random;
     this.#writer = new StoreThread({ ...data, role: "writer" }, limits, logger);
@@ -61,7 +66,9 @@ export class SqliteStore implements LedgerStore {
       offset += seed.length;
       return { ...batch, seed };
     });
-    const places = await this.#writer.call({ call: "append", batches: seeded, nowMs: this.#clock.now() });
+    const places = await this.#keys.following((signingKey) =>
+      this.#writer.call({ call: "append", batches: seeded, nowMs: this.#clock.now(), signingKey }),
+    );
     return places as readonly BatchPlace[];
   }
 
@@ -82,7 +89,8 @@ export class SqliteStore implements LedgerStore {
   }
 
   async head(name: LogName): Promise<LogState | undefined> {
-    return (await this.#writer.call({ call: "head", name })) as LogState | undefined;
+    const head = await this.#keys.following((signingKey) => this.#writer.call({ call: "head", name, signingKey }));
+    return head as LogState | undefined;
   }
 
   async tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
@@ -128,10 +136,11 @@ export class SqliteStore implements LedgerStore {
     await this.#writer.call({ call: "giveBackAttempt", limits, nowMs: this.#clock.now() });
   }
 
-  /** Writes, and makes sure that the reading thread is there. */
+  /** Writes, and makes sure that the reading thread is there, and that the keys are the store's. */
   async check(): Promise<void> {
-    await this.#writer.call({ call: "probe", nowMs: this.#clock.now() });
-    await this.#reader.call({ call: "probe", nowMs: this.#clock.now() });
+    const probe = (signingKey: Uint8Array) => ({ call: "probe", nowMs: this.#clock.now(), signingKey }) as const;
+    await this.#keys.following((signingKey) => this.#writer.call(probe(signingKey)));
+    await this.#reader.call(probe(this.#keys.current));
   }
 
   /** The writer goes last: the last connection to close folds the write-ahead log into the file. */

@@ -53,14 +53,14 @@ function serve(request: WorkerRequest): unknown {
       return store.logs.consistencyProof(request.name, request.first, request.second);
     if (request.call === "probe") return store.probe();
   } else {
-    if (request.call === "append") return store.append(request.batches, request.nowMs);
-    if (request.call === "head") return store.head(request.name);
+    if (request.call === "append") return store.append(request.batches, request.nowMs, request.signingKey);
+    if (request.call === "head") return store.head(request.name, request.signingKey);
     if (request.call === "keepCosignatures") return store.keepCosignatures(request.cosignatures);
     if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
     if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
     if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);
     if (request.call === "giveBackAttempt") return store.giveBackAttempt(request.limits, request.nowMs);
-    if (request.call === "probe") return store.probe(request.nowMs);
+    if (request.call === "probe") return store.probe(request.nowMs, request.signingKey);
   }
   throw new Error(`The ${role} does not serve ${request.call}.`);
 }

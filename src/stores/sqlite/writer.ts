@@ -2,7 +2,9 @@
 
 import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { BatchPlace, LogState } from "../../ledger/store.ts";
+import { sameHash } from "../../ledger/tree.ts";
 import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
+import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { Attempts } from "./attempts.ts";
@@ -27,6 +29,7 @@ export class SqliteWriter {
   readonly #cosignatures: Cosignatures;
   readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
+  readonly #newestKey: SqliteStatement;
 
   /** Connection and anchor become the writer's: they are closed with it. */
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
@@ -39,6 +42,7 @@ export class SqliteWriter {
     this.#policyRevision = connection.prepare(
       "INSERT INTO policy_revisions (revision, content) VALUES (?, ?) ON CONFLICT DO NOTHING",
     );
+    this.#newestKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
     this.#probe = connection.prepare(
       `UPDATE store SET probed_at_ms = ?, probe = randomblob(${probeBytes}) WHERE singleton = 1`,
     );
@@ -46,18 +50,24 @@ export class SqliteWriter {
 
   /**
    * Appends batches in one transaction. One file has one writer at a time, so tenants share it: the commit's sync is
-   * what costs. Durable and anchored when it returns; when it throws, the outcome of the commit is unknown.
+   * what costs. Durable and anchored when it returns; when it throws, the outcome of the commit is unknown. Throws
+   * `RetiredKeyError`, like all that names the key that will sign, where that is not the store's newest.
    */
-  append(batches: readonly SeededBatch[], nowMs: number): readonly BatchPlace[] {
-    const appended = inTransaction(this.#connection, () => batches.map((batch) => this.#logs.append(batch, nowMs)));
+  append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): readonly BatchPlace[] {
+    const appended = inTransaction(this.#connection, () => {
+      this.#requireNewest(signingKey);
+      return batches.map((batch) => this.#logs.append(batch, nowMs));
+    });
     for (const { settle } of appended) settle();
     this.#anchor.advance(appended.map(({ log }) => log));
     return appended.map(({ place }) => place);
   }
 
   /** The newest state of a log, anchored, so that it may be signed. */
-  head(name: string): LogState | undefined {
+  head(name: string, signingKey: Uint8Array): LogState | undefined {
     const head = this.#logs.soundHead(name);
+    // Behind the head: what a rotation that comes later retires has signed this tree rightly.
+    this.#requireNewest(signingKey);
     if (head !== undefined) this.#anchor.advance([head]);
     return head;
   }
@@ -85,8 +95,9 @@ export class SqliteWriter {
   }
 
   /** A real write, because a full disk still reads and locks. */
-  probe(nowMs: number): void {
+  probe(nowMs: number, signingKey: Uint8Array): void {
     inTransaction(this.#connection, () => {
+      this.#requireNewest(signingKey);
       if (Number(this.#probe.run(nowMs).changes) !== 1) throw new Error("The store has lost its identity.");
     });
     this.#anchor.probe(nowMs);
@@ -95,5 +106,11 @@ export class SqliteWriter {
   close(): void {
     this.#connection.close();
     this.#anchor.close();
+  }
+
+  #requireNewest(signingKey: Uint8Array): void {
+    const newest = this.#newestKey.get()?.public_key as Uint8Array | undefined;
+    if (newest === undefined) throw new Error("The store does not say which key signs its logs.");
+    if (!sameHash(newest, signingKey)) throw new RetiredKeyError(newest);
   }
 }

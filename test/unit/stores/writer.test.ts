@@ -30,6 +30,7 @@ const anchorOf = () => {
   createAnchor(anchorPath, 1_000, openConnection);
   return new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs: 0 }));
 };
+const key = new Uint8Array(32);
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });
 const batch = () => ({
   tenantId: alice,
@@ -60,9 +61,10 @@ test("a new store has pages that hold several records; one that is there keeps i
 
 test("a head that someone moved meanwhile stores nothing", () => {
   const connection = open();
+  connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   const writer = new SqliteWriter(withoutEffect(connection, "UPDATE log_heads"), anchorOf(), "o");
-  writer.append([batch()], clock.now());
-  expect(() => writer.append([batch()], clock.now())).toThrow("moved by another writer");
+  writer.append([batch()], clock.now(), key);
+  expect(() => writer.append([batch()], clock.now(), key)).toThrow("moved by another writer");
   expect(connection.prepare("SELECT count(*) AS count FROM entries").get()).toEqual({ count: 2 });
   expect(connection.isTransaction).toBe(false);
   writer.close();
@@ -70,9 +72,10 @@ test("a head that someone moved meanwhile stores nothing", () => {
 
 test("a store without its identity does not pass for one that can write", () => {
   const connection = open();
+  connection.prepare("INSERT INTO signing_keys (position, public_key) VALUES (0, ?)").run(key);
   connection.exec("DELETE FROM store");
   const writer = new SqliteWriter(connection, anchorOf(), "o");
-  expect(() => writer.probe(clock.now())).toThrow("identity");
+  expect(() => writer.probe(clock.now(), key)).toThrow("identity");
   writer.close();
 });
 

@@ -1,0 +1,118 @@
+/**
+ * The keys that a process signs checkpoints with, for as long as they are the store's own. Another process may rotate
+ * them: from then on the old key counts for nothing new, so this one takes the new key from its file, or signs no more.
+ */
+import { ServiceError } from "../base/errors.ts";
+import type { Checkpoint } from "../ledger/checkpoint.ts";
+import { type CheckpointSigner, LogSigner } from "../ledger/signer.ts";
+import { formatBase64 } from "../ledger/text-forms.ts";
+import { sameHash } from "../ledger/tree.ts";
+import { readKeyFile, type SigningKeys } from "./key-file.ts";
+
+/** The log has been handed over to a later key than the one that this process would sign with. Nothing was stored. */
+export class RetiredKeyError extends Error {
+  override readonly name = "RetiredKeyError";
+  /** Public key that signs now. 32 bytes. */
+  readonly newest: Uint8Array;
+
+  constructor(newest: Uint8Array) {
+    super(`The logs have been handed over to the key ${formatBase64(newest)}.`);
+    this.newest = newest;
+  }
+}
+
+interface KeyRingOptions {
+  /** Path of the key file. It may be replaced while the process runs. */
+  readonly keyPath: string;
+  readonly logger: { warn(fields: Readonly<Record<string, unknown>>, message: string): void } | undefined;
+}
+
+export class KeyRing implements CheckpointSigner {
+  readonly #options: KeyRingOptions;
+  #keys: SigningKeys;
+  #signer: LogSigner;
+  /** Why nothing is signed any more. */
+  #problem: string | undefined;
+
+  constructor(keys: SigningKeys, options: KeyRingOptions) {
+    this.#keys = keys;
+    this.#signer = new LogSigner(keys);
+    this.#options = options;
+  }
+
+  /** Public key that checkpoints are signed with. 32 bytes. */
+  get current(): Uint8Array {
+    return this.#keys[0].publicKey;
+  }
+
+  /** Throws `ServiceError` `store_unavailable` where the keys have been retired. */
+  sign(checkpoint: Checkpoint): string {
+    if (this.#problem !== undefined) throw retired(this.#problem);
+    return this.#signer.sign(checkpoint);
+  }
+
+  verifierKeys(origin: string): string[] {
+    return this.#signer.verifierKeys(origin);
+  }
+
+  /**
+   * Signs with this key from now on, which is the store's newest, and with those behind it in the file. Throws
+   * `ServiceError` `store_unavailable` where the file does not have it: then nothing is signed until it does.
+   */
+  follow(newest: Uint8Array): void {
+    if (sameHash(newest, this.current)) {
+      this.#problem = undefined;
+      return;
+    }
+    const { keyPath, logger } = this.#options;
+    const wanted = formatBase64(newest);
+    const found = readFrom(keyPath, newest);
+    if (typeof found === "string") {
+      if (this.#problem !== found)
+        logger?.warn({ public_key: wanted, problem: found }, "the ledger key was rotated: nothing is signed any more");
+      this.#problem = found;
+      throw retired(found);
+    }
+    this.#keys = found;
+    this.#signer = new LogSigner(found);
+    this.#problem = undefined;
+    logger?.warn({ public_key: wanted }, "the ledger key was rotated: the new one signs from now on");
+  }
+
+  /** Does work that names the current key, once more where that was retired meanwhile. Rejects like `follow`. */
+  async following<Result>(work: (current: Uint8Array) => Promise<Result>): Promise<Result> {
+    try {
+      return await work(this.current);
+    } catch (error) {
+      if (!(error instanceof RetiredKeyError)) throw error;
+      this.follow(error.newest);
+      return work(this.current);
+    }
+  }
+}
+
+/** The keys of the file from this one on: what stands before it has not been admitted yet. Else what is wrong. */
+function readFrom(keyPath: string, newest: Uint8Array): SigningKeys | string {
+  let keys: SigningKeys | undefined;
+  try {
+    keys = readKeyFile(keyPath);
+  } catch (error) {
+    return error instanceof Error ? error.message : `${keyPath} cannot be read.`;
+  }
+  const at = keys?.findIndex(({ publicKey }) => sameHash(publicKey, newest)) ?? -1;
+  const [first, ...rest] = keys?.slice(Math.max(0, at)) ?? [];
+  return at === -1 || first === undefined
+    ? `${keyPath} does not have the key that signs the logs now.`
+    : [first, ...rest];
+}
+
+function retired(problem: string): ServiceError {
+  return new ServiceError(
+    "store_unavailable",
+    "The ledger key was rotated, and this gateway does not have the new one.",
+    {
+      retryAfterSeconds: 1,
+      cause: new Error(problem),
+    },
+  );
+}

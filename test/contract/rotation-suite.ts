@@ -1,0 +1,150 @@
+/** What several ledgers on one store do when one of them brings a new key, for any store. */
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Clock } from "../../src/base/clock.ts";
+import type { RandomFill } from "../../src/base/ids.ts";
+import { parseCheckpoint } from "../../src/ledger/checkpoint.ts";
+import { logNameOf } from "../../src/ledger/log-name.ts";
+import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/note-keys.ts";
+import type { Appended, Ledger, PublishedLogs } from "../../src/ledger/ports.ts";
+import { verifyReceipt } from "../../src/ledger/receipt.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+type OpenLedger = Ledger & PublishedLogs;
+
+export interface RotationPlace {
+  readonly keyPath: string;
+  open(options: { readonly clock: Clock; readonly random: RandomFill; readonly keyPath?: string }): Promise<OpenLedger>;
+  rows(tenantId: string): Promise<readonly { readonly leafIndex: number; readonly leaf: string }[]>;
+  remove(): Promise<void>;
+}
+
+const alice = tenant("alice");
+const bob = tenant("bob");
+
+export function rotationSuite(name: string, makePlace: () => Promise<RotationPlace>): void {
+  describe(`a rotation on ${name}`, () => {
+    const clock = manualClock();
+    const random = seededRandom();
+    const makeRecord = recordMaker(clock, random);
+    const opened: Ledger[] = [];
+    let place: RotationPlace;
+    let folder: string;
+
+    beforeEach(async () => {
+      place = await makePlace();
+      folder = mkdtempSync(join(tmpdir(), "rotation-"));
+    });
+    afterEach(async () => {
+      await Promise.all(opened.splice(0).map((ledger) => ledger.close()));
+      await place.remove();
+      rmSync(folder, { recursive: true });
+    });
+
+    const open = async (keyPath = place.keyPath) => {
+      const ledger = await place.open({ clock, random: seededRandom(String(opened.length)), keyPath });
+      opened.push(ledger);
+      return ledger;
+    };
+    /** Puts a new key before the others, as `keys rotate` does. */
+    const rotate = () => {
+      const keys = readKeyFile(place.keyPath) ?? [];
+      const next = signingKeyOf(random(new Uint8Array(32)));
+      replaceKeyFile(place.keyPath, [next, ...keys]);
+      return next.publicKey;
+    };
+    /** Whether the receipt verifies with the key alone. */
+    const isSignedBy = (key: Uint8Array, { receipt, log }: Appended) => {
+      const verifier = parseVerifierKey(formatVerifierKey(log, key));
+      if (verifier === undefined) throw new Error("no verifier");
+      try {
+        verifyReceipt(
+          {
+            record_id: receipt.recordId,
+            log_origin: receipt.logOrigin,
+            leaf_index: receipt.leafIndex,
+            tree_size: receipt.treeSize,
+            leaf_hash: receipt.leafHash,
+            proof: receipt.proof,
+          },
+          verifier,
+        );
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    const rotationsOf = async (tenantId: string) =>
+      (await place.rows(tenantId)).filter(({ leaf }) => JSON.parse(leaf).kind === "key_rotation");
+
+    test("is followed by a ledger that is running: what it signs from then on has the new key", async () => {
+      const running = await open();
+      await running.append(makeRecord(alice));
+      const old = readKeyFile(place.keyPath)?.[0].publicKey as Uint8Array;
+      const current = rotate();
+      await open();
+      const after = await running.append(makeRecord(alice));
+      const opening = await running.append(makeRecord(bob));
+      expect([after, opening].map((appended) => isSignedBy(current, appended))).toEqual([true, true]);
+      expect(isSignedBy(old, after)).toBe(true); // While the overlap lasts.
+      await running.check();
+      const checkpoint = (await running.checkpoint(logNameOf(after.log))) ?? "";
+      expect(checkpoint.match(/^— /gm)).toHaveLength(2);
+      expect(await rotationsOf("alice")).toHaveLength(1);
+    });
+
+    test("stops a ledger whose file does not have the new key, until it has", async () => {
+      const own = join(folder, "own.key");
+      const first = await open();
+      await first.append(makeRecord(alice));
+      copyFileSync(place.keyPath, own);
+      const running = await open(own);
+      await running.append(makeRecord(alice));
+      const current = rotate();
+      const rotated = await open();
+      const refusal = { reason: "store_unavailable", message: expect.stringContaining("key was rotated") };
+      const { log } = await rotated.append(makeRecord(alice));
+      await expect(running.append(makeRecord(alice))).rejects.toMatchObject(refusal);
+      await expect(running.append(makeRecord(bob))).rejects.toMatchObject(refusal);
+      await expect(running.checkpoint(logNameOf(log))).rejects.toMatchObject(refusal);
+      await expect(running.check()).rejects.toMatchObject(refusal);
+      copyFileSync(place.keyPath, own);
+      await running.check();
+      for (const tenantId of [alice, bob])
+        expect(isSignedBy(current, await running.append(makeRecord(tenantId)))).toBe(true);
+      const { size } = parseCheckpoint((await running.checkpoint(logNameOf(log))) ?? "");
+      expect(size).toBe((await place.rows("alice")).length);
+    });
+
+    test("leaves no receipt that its key does not cover, whoever appends meanwhile", async () => {
+      const running = await open();
+      const names = ["alice", "bob", "carol", "dave", "erin"];
+      const answers: Appended[] = [];
+      await Promise.all(names.slice(0, 3).map((each) => running.append(makeRecord(tenant(each)))));
+      const old = readKeyFile(place.keyPath)?.[0].publicKey as Uint8Array;
+      const current = rotate();
+      let isDone = false;
+      const callers = names.map(async (each) => {
+        while (!isDone) answers.push(await running.append(makeRecord(tenant(each))));
+        answers.push(await running.append(makeRecord(tenant(each))));
+      });
+      await open();
+      isDone = true;
+      await Promise.all(callers);
+      const bounds = new Map<string, number>();
+      for (const each of names) {
+        const [rotation] = await rotationsOf(each);
+        bounds.set(each, rotation?.leafIndex ?? 0);
+      }
+      expect(answers.length).toBeGreaterThan(names.length);
+      for (const answer of answers) {
+        const { tenant_id } = JSON.parse(Buffer.from(answer.receipt.record, "base64").toString());
+        const isCovered = isSignedBy(old, answer) && answer.receipt.treeSize <= (bounds.get(tenant_id) ?? 0);
+        expect(isSignedBy(current, answer) || isCovered).toBe(true);
+      }
+    });
+  });
+}

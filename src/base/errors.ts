@@ -90,15 +90,25 @@ export class ServiceError extends Error {
   }
 }
 
-/** A 400 for broken rules: the message names the first, the answer `maxViolations` of them at most. */
+/**
+ * A 400 for broken rules: the message names the first and counts the others, the answer names `maxViolations` of them
+ * at most. Without violations, the message is general.
+ */
 export function invalidRequests(violations: readonly Violation[], cause?: unknown): ServiceError {
   const [first] = violations;
   const where = first === undefined || first.field === "" ? "" : `${first.field}: `;
-  const others = violations.length > 1 ? ` (and ${Math.min(violations.length, maxViolations) - 1} more)` : "";
+  const others = otherProblems(violations.length - 1);
   return new ServiceError("invalid_request", `${where}${first?.message ?? "the request is invalid"}${others}`, {
     violations: violations.slice(0, maxViolations),
     cause,
   });
+}
+
+function otherProblems(count: number): string {
+  if (count < 1) return "";
+  // Whoever collects them stops at the number that is answered: there may be more.
+  if (count >= maxViolations - 1) return ` (and at least ${maxViolations - 1} more problems)`;
+  return ` (and ${count} more problem${count === 1 ? "" : "s"})`;
 }
 
 /** A 400 for the one named member. */

@@ -3,7 +3,7 @@ import { type Files, fileProblems } from "./files.ts";
 import { unknownKeys, unknownVariables } from "./names.ts";
 import { type Raw, ValueProblem } from "./raw.ts";
 import { type Config, type Key, type Setting, settings } from "./settings.ts";
-import { parseSettingsFile, type SettingsFile } from "./settings-file.ts";
+import { parseSettingsFile, type SettingsFile, type SettingsText } from "./settings-file.ts";
 import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";
 import { weaknesses } from "./weaknesses.ts";
 
@@ -22,16 +22,19 @@ export type ReadResult<U extends Use> =
   | { readonly config: ConfigFor<U> }
   | { readonly problems: readonly [string, ...string[]] };
 
+const noFile: SettingsFile = { values: new Map(), problems: [], isBroken: false };
+
 /**
- * Reads the settings of the environment and of the file's text (YAML); the environment wins. Unknown names are
- * refused whatever the use is: a misspelt name might be any setting. Pure but for what `files` does.
+ * Reads the settings of the environment and of the file (YAML); the environment wins. Unknown names are
+ * refused whatever the use is: a misspelt name might be any setting. Where the file cannot be parsed, nothing is said of
+ * settings that are missing: it may have them. Pure but for what `files` does.
  */
 export function readConfig<U extends Use>(
   env: Environment,
-  fileText: string | undefined,
+  settingsText: SettingsText | undefined,
   { uses, files }: ReadOptions<U>,
 ): ReadResult<U> {
-  const file = parseSettingsFile(fileText ?? "");
+  const file = settingsText === undefined ? noFile : parseSettingsFile(settingsText);
   const read = readValues(env, file, uses);
   const config = read.values as Config;
   const has = (key: Key): boolean => read.understood.has(key);
@@ -41,7 +44,7 @@ export function readConfig<U extends Use>(
     ...unknownVariables(env),
     ...read.problems,
     ...requiredKeysOf(uses)
-      .filter((key) => has(key) && config[key] === undefined)
+      .filter((key) => !file.isBroken && has(key) && config[key] === undefined)
       .map((key) => `${nameOf(key)}: is required`),
     ...weaknesses.flatMap(({ keys, problem }) => {
       const found = keys.every(has) ? problem(config) : undefined;

@@ -21,9 +21,9 @@ export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadRes
     text = readFileSync(configPath, "utf8");
   } catch (error) {
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
-    return { problems: [`--config: the file cannot be read${code}`] };
+    return { problems: [`--config: ${configPath} cannot be read${code}`] };
   }
-  return readConfig(process.env, text, options);
+  return readConfig(process.env, { path: configPath, text }, options);
 }
 
 /** Whether npm started this process: then npm's shell stands between it and whoever sends signals. */

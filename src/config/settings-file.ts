@@ -2,35 +2,50 @@
 import { isMap, isScalar, isSeq, parseDocument } from "yaml";
 import type { Raw, RawMap } from "./raw.ts";
 
+/** The file as it was read. */
+export interface SettingsText {
+  /** As the operator named it: problems of the file begin with it. */
+  readonly path: string;
+  readonly text: string;
+}
+
 /** What the file says, or why it says nothing. */
 export interface SettingsFile {
   readonly values: ReadonlyMap<string, Raw>;
   readonly problems: readonly string[];
+  /** Whether it could not be parsed, so that what it would set is unknown. */
+  readonly isBroken: boolean;
 }
 
 /**
  * Parses YAML 1.2: one map, from setting to a scalar, a list or a map. Scalars are taken as they are written: `010`
  * and `1.0` do not become 10 and 1. Where the file is broken, only its own problems are known and `values` is empty.
  */
-export function parseSettingsFile(text: string): SettingsFile {
+export function parseSettingsFile({ path, text }: SettingsText): SettingsFile {
+  const broken = (...problems: string[]) => ({
+    values: new Map(),
+    problems: problems.map((problem) => `${path}: ${problem}`),
+    isBroken: true,
+  });
   const document = parseDocument(text);
   if (document.errors.length > 0) {
-    return { values: new Map(), problems: document.errors.map(({ message }) => `file: ${firstLine(message)}`) };
+    return broken(...document.errors.map(({ message }) => firstLine(message)));
   }
   const { contents } = document;
-  if (contents === null || (isScalar(contents) && contents.value === null)) return { values: new Map(), problems: [] };
-  if (!isMap(contents)) return { values: new Map(), problems: ["file: must be a map from setting to value"] };
+  if (contents === null || (isScalar(contents) && contents.value === null))
+    return { values: new Map(), problems: [], isBroken: false };
+  if (!isMap(contents)) return broken("must be a map from setting to value");
 
   const values = new Map<string, Raw>();
   const problems: string[] = [];
   for (const { key, value } of contents.items) {
     const name = isScalar(key) ? String(key.value) : "";
     const raw = toRaw(value);
-    if (name === "") problems.push("file: has a key that is no name");
+    if (name === "") problems.push(`${path}: has a key that is no name`);
     else if (raw === undefined) problems.push(`${name}: must be a single value, a list of such or a map`);
     else values.set(name, raw);
   }
-  return { values, problems };
+  return { values, problems, isBroken: false };
 }
 
 function toRaw(node: unknown): Raw | undefined {

@@ -1,5 +1,5 @@
 /** What a deployment supports, held against a request. */
-import { ServiceError, type Violation } from "../base/errors.ts";
+import { invalidRequests, type Violation } from "../base/errors.ts";
 import type { ArtifactProfile, KeyAccessOperation, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Deployment } from "./deployment.ts";
 
@@ -37,8 +37,5 @@ function unsupported(field: string): Violation {
 
 /** Throws `invalid_request` with all violations, if there are any. */
 export function refuseViolations(violations: readonly Violation[]): void {
-  const [first] = violations;
-  if (first === undefined) return;
-  const others = violations.length === 1 ? "" : ` (and ${violations.length - 1} more)`;
-  throw new ServiceError("invalid_request", `${first.field}: ${first.message}${others}`, { violations });
+  if (violations.length > 0) throw invalidRequests(violations);
 }

@@ -1,6 +1,7 @@
 /** Reads a configuration in tests: a complete good one, with what the test changes. */
 import { type Environment, readConfig } from "../../../src/config/config.ts";
 import type { Files } from "../../../src/config/files.ts";
+import type { SettingsText } from "../../../src/config/settings-file.ts";
 import type { ConfigFor } from "../../../src/config/uses.ts";
 
 export const goodEnvironment: Environment = {
@@ -25,15 +26,19 @@ export function filesOf(
   };
 }
 
+function settingsText(text: string | undefined): SettingsText | undefined {
+  return text === undefined ? undefined : { path: "settings.yaml", text };
+}
+
 /** The configuration, where nothing is wrong. */
 export function configOf(env: Environment = {}, file?: string): ConfigFor<"serve"> {
-  const result = readConfig({ ...goodEnvironment, ...env }, file, { uses: "serve", files: filesOf() });
+  const result = readConfig({ ...goodEnvironment, ...env }, settingsText(file), { uses: "serve", files: filesOf() });
   if ("problems" in result) throw new Error(result.problems.join("\n"));
   return result.config;
 }
 
 /** The problems; empty where nothing is wrong. */
 export function problemsOf(env: Environment, file?: string, files: Files = filesOf()): readonly string[] {
-  const result = readConfig({ ...goodEnvironment, ...env }, file, { uses: "serve", files });
+  const result = readConfig({ ...goodEnvironment, ...env }, settingsText(file), { uses: "serve", files });
   return "problems" in result ? result.problems : [];
 }

@@ -40,9 +40,9 @@ SVC_ROUTE_SCOPES:
   ])("may say nothing: %j", (file) => expect(problemsOf({}, file)).toEqual([]));
 
   test.each([
-    ["- SVC_LISTEN", /^file: must be a map/],
-    ["SVC_LISTEN: [", /^file: /],
-    ["SVC_LOG_LEVEL: info\nSVC_LOG_LEVEL: warn", /^file: Map keys must be unique/],
+    ["- SVC_LISTEN", /^settings\.yaml: must be a map/],
+    ["SVC_LISTEN: [", /^settings\.yaml: /],
+    ["SVC_LOG_LEVEL: info\nSVC_LOG_LEVEL: warn", /^settings\.yaml: Map keys must be unique/],
     ["SVC_LISTEN:", /^SVC_LISTEN: is empty/],
     ["SVC_LISTEN: [127.0.0.1:80]", /^SVC_LISTEN: must be a single value/],
     ["SVC_SUPPORTED_PROFILES: []", /^SVC_SUPPORTED_PROFILES: must name at least one/],

@@ -12,6 +12,10 @@ const stack = await startStack({
   opsPort: Number(process.env.OPS_PORT ?? 9090),
   issuer: { port: Number(process.env.ISSUER_PORT ?? 4400) },
   env: { SVC_LOG_LEVEL: "warn" },
+}).catch((error: unknown) => {
+  // A port that is taken and the like: a line for a person, as the service's own start has.
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
 });
 const { url, opsUrl, issuer } = stack;
 const [client] = issuer.clients;

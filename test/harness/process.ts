@@ -45,9 +45,13 @@ export function serviceSettings(dataDir: string, issuerUrl: string): Record<stri
   };
 }
 
-/** Starts the process with this environment and no other, in the folder. */
-export function spawnService(cwd: string, settings: Readonly<Record<string, string>>): ServiceProcess {
-  const child = spawn(process.execPath, [join(root, "src/main.ts")], {
+/** Starts the process with this environment and no other, in the folder. Another program may stand in for the service. */
+export function spawnService(
+  cwd: string,
+  settings: Readonly<Record<string, string>>,
+  program = "src/main.ts",
+): ServiceProcess {
+  const child = spawn(process.execPath, [join(root, program)], {
     cwd,
     env: { PATH: process.env.PATH ?? "", ...settings },
     stdio: ["ignore", "pipe", "pipe"],

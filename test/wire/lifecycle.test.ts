@@ -91,6 +91,21 @@ describe("starting", () => {
     expect(said).not.toContain("secret-value");
   });
 
+  test.each([
+    ["the service", "src/main.ts"],
+    ["the development stack", "dev/dev.ts"],
+  ])("%s says in one line that a port is taken", async (_name, program) => {
+    const holder = net.createServer().listen(0, "127.0.0.1");
+    await once(holder, "listening");
+    const { port } = holder.address() as net.AddressInfo;
+    const ports = { PORT: `${port}`, OPS_PORT: "0", ISSUER_PORT: "0" };
+    const refused = spawnService(directory, { ...settings, SVC_LISTEN: `127.0.0.1:${port}`, ...ports }, program);
+    services.push(refused);
+    expect(await refused.ended).toMatchObject({ code: 1 });
+    expect(refused.errors()).toBe(`SVC_LISTEN: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+    holder.close();
+  });
+
   test("is refused with a policy directory that holds none", async () => {
     const service = spawn({ ...settings, SVC_POLICY_DIR: directory });
     expect(await service.ended).toEqual({ code: 1, signal: null });

@@ -56,7 +56,7 @@ function close(value: Any): Any {
   if (typeof value !== "object" || value === null) return value;
   const members = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, close(member)]));
   return value.type === "object" && typeof value.properties === "object" && !("type" in value.properties)
-    ? { additionalProperties: false, ...members }
+    ? { ...members, additionalProperties: false }
     : members;
 }
 

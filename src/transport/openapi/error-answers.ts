@@ -21,11 +21,12 @@ export const errorSchemas: JsonObject = {
     required: ["service", "status", "error"],
     properties: {
       service: { ...text, description: "Name of the service." },
-      status: { const: "error", description: "Always `error`." },
-      error: { $ref: "#/components/schemas/Error", description: "What was refused, and why." },
+      status: { type: "string", const: "error", description: "Always `error`." },
+      error: { $ref: "#/components/schemas/ErrorBody", description: "What was refused, and why." },
     },
   },
-  Error: {
+  // Not `Error`, which several languages have already.
+  ErrorBody: {
     type: "object",
     description: "One refusal.",
     required: ["code", "reason", "message", "request_id"],

@@ -13,9 +13,6 @@ type Schema = Record<string, JsonValue | undefined>;
 /** Text that a store or RFC 8785 cannot hold is refused: U+0000, and lone surrogates, which no pattern can name. */
 const cleanText = "^[^\\x00]*$";
 
-/** Name of the schema of what stands for an absent option. */
-const absentOption = "AbsentOption";
-
 const maxSafeInteger = Number.MAX_SAFE_INTEGER;
 const maxInt32 = 2 ** 31 - 1;
 
@@ -62,7 +59,8 @@ export class Schemas {
     return {
       type: "object",
       description: tellWithoutName(this.#comments, desc.typeName),
-      ...(direction === "request" && { additionalProperties: false }),
+      // Said of answers too: some generators' clients otherwise refuse the members that later versions add.
+      additionalProperties: direction === "response",
       ...(required.length > 0 && { required }),
       properties,
     };
@@ -71,7 +69,7 @@ export class Schemas {
   #requestMember(field: DescField): { schema: Schema; isRequired: boolean } {
     const rules = translateRules(field);
     const schema = this.#value(field, "request", rules);
-    return { schema: rules.required ? schema : this.#orAbsent(schema), isRequired: rules.required };
+    return { schema: rules.required ? schema : this.#orAbsent(field, schema), isRequired: rules.required };
   }
 
   #answerMember(field: DescField): { schema: Schema; isRequired: boolean } {
@@ -128,16 +126,26 @@ export class Schemas {
     return reference(desc.name);
   }
 
-  /** An optional member of a request may be sent empty instead of being left out. */
-  #orAbsent(schema: Schema): Schema {
+  /**
+   * An optional member of a request may be sent as `null` or, where it is text, as `""` instead of being left out. One
+   * type, one pattern, one enumeration: what generators make of a union for this does not compile in every language.
+   */
+  #orAbsent(field: DescField, schema: Schema): Schema {
+    if (field.fieldKind === "enum") return this.#optionalEnum(field.enum);
     const { type, pattern, format } = schema;
-    const takesEmptyText = type === "string" && format === undefined && new RegExp(String(pattern), "u").test("");
-    if (typeof type === "string" && (type !== "string" || takesEmptyText)) return { ...schema, type: [type, "null"] };
-    this.#schemas.set(absentOption, {
-      description: "An optional member that is sent as `null` or as the empty string counts as left out.",
-      enum: ["", null],
-    });
-    return { anyOf: [schema as JsonObject, reference(absentOption)] };
+    if (typeof type !== "string") throw new Error(`${field} has no type of its own`);
+    // A format only annotates (JSON Schema 2020-12 §7.2.1), so that it does not rule out the empty text.
+    if (typeof pattern !== "string" || format !== undefined) return { ...schema, type: [type, "null"] };
+    return { ...schema, type: [type, "null"], pattern: orEmpty(pattern) };
+  }
+
+  #optionalEnum(desc: DescEnum): JsonObject {
+    const { name } = desc;
+    const optional = `Optional${name}`;
+    this.#enum(desc);
+    const { description, enum: words } = this.#schemas.get(name) as { description: string; enum: string[] };
+    this.#schemas.set(optional, { type: ["string", "null"], description, enum: [...words, "", null] });
+    return reference(optional);
   }
 
   #annotate(field: DescField, schema: Schema): JsonObject {
@@ -155,6 +163,11 @@ export class Schemas {
 
 function reference(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
+}
+
+/** The pattern, or nothing at all. */
+function orEmpty(pattern: string): string {
+  return new RegExp(pattern, "u").test("") ? pattern : `^(${pattern.replace(/^\^|\$$/g, "")})?$`;
 }
 
 function scalar(type: ScalarType, direction: Direction, rules: Keywords): Schema {

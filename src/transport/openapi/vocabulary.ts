@@ -22,7 +22,9 @@ const authConfigurationModes: Readonly<Record<AuthConfiguration["mode"], true>> 
 };
 
 const localOnly = { const: plaintextTransport };
-const never = { const: false };
+// Not `const`: generators for Java make an enumeration of a boolean constant, which does not compile.
+const never = { not: { enum: [true] } };
+const always = { not: { enum: [false] } };
 const uuid = { format: "uuid" };
 const count = { minimum: 0 };
 const base64 = { contentEncoding: "base64" };
@@ -41,7 +43,7 @@ const keywords: Readonly<Record<string, JsonObject>> = {
   "PlatformDomain.domain": { enum: platformDomainNames },
   "GetBootstrapResponse.plaintext_to_platform": never,
   "KeyTransport.mode": { enum: keyTransportModes },
-  "KeyTransport.raw_key_delivery_forbidden": { const: true },
+  "KeyTransport.raw_key_delivery_forbidden": always,
   "ProtectionDecision.plaintext_transport": localOnly,
   "ProtectionDecision.decision_id": uuid,
   "ProtectionExecution.send_plaintext_to_platform": never,

@@ -14,6 +14,7 @@ import type { DecisionDependencies } from "./domain/decision.ts";
 import { createScopeTable } from "./domain/routes.ts";
 import type { AttemptCounters } from "./domain/session-ports.ts";
 import {
+  defectReport,
   healthNeeds,
   type Machine,
   methodsOf,
@@ -131,6 +132,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     logs: servesLogs(config) ? { logs, viewerOf: viewers.viewerOf } : undefined,
     ...opsTlsOf(config),
     loopback: config.opsListen.loopback,
+    onDefect: defectReport(logger),
     logger,
     clock,
     timers,

@@ -119,11 +119,18 @@ export function serverOptions(
       requestTimeoutMs: headersTimeoutMs + config.bodyTimeoutMs,
       idleTimeoutMs,
       maxHeaderBytes,
+      onDefect: defectReport(logger),
     },
     clock,
     random,
     onAnswered: (answered) => reportAnswered(answered, logger, metrics),
   };
+}
+
+/** Tells of a defect that ended a connection, and nothing else. */
+export function defectReport(logger: RootLogger): ServerOptions["listener"]["onDefect"] {
+  return (error, remoteAddress) =>
+    logger.error({ err: error, remote_address: remoteAddress }, "unexpected error: connection ended");
 }
 
 /** What the published pages say of the deployment. */

@@ -1,5 +1,6 @@
 /** Hashes artifact objects in a thread of their own, so that no other caller waits for them. */
 import { Worker } from "node:worker_threads";
+import { outsideConnections } from "../base/connection.ts";
 import { invalidRequest, ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { threadEnvironment } from "../base/thread-environment.ts";
@@ -114,7 +115,7 @@ class WorkerHasher implements ThreadedHasher {
   }
 
   #start(): Worker {
-    const worker = this.#startWorker();
+    const worker = outsideConnections(this.#startWorker);
     const lost = (cause: unknown) =>
       this.#lose(worker, new ServiceError("internal", "the artifact could not be hashed", { cause }));
     worker.on("message", (result: JobResult) => this.#finish(worker, result));

@@ -1,4 +1,5 @@
 /** HTTP/1.1 answers on connections for which Node has no response object (RFC 9112 §4). */
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { invalidRequest, ServiceError } from "./errors.ts";
 
@@ -23,6 +24,46 @@ export function endWithAnswer(
     "Content-Length": Buffer.byteLength(json),
   }).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.end(`HTTP/1.1 ${status}\r\n${lines.join("")}\r\n${json}`);
+}
+
+/** Handles a request of HTTP/1.1. */
+export type Http1Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+/**
+ * The handler, for exchanges that cannot end more than themselves: streams that are cut off say so with an `error`,
+ * which needs a listener for as long as they live, and requests of another version than 1.0 and 1.1 never reach what
+ * takes them for HTTP/2. Node's parser lets 0.9 and 2.0 through (RFC 9110 §2.5).
+ *
+ * @param refuse answers with 400 and this refusal
+ */
+export function guardExchanges(
+  handler: Http1Handler,
+  refuse: (refusal: ServiceError, response: ServerResponse) => void,
+): Http1Handler {
+  return (request, response) => {
+    // What it means for the exchange is in its `close`.
+    request.on("error", () => {});
+    response.on("error", () => {});
+    if (request.httpVersionMajor === 1) handler(request, response);
+    else refuse(invalidRequest("", "http.version", "the version must be HTTP/1.0 or HTTP/1.1"), response);
+  };
+}
+
+/** Writes a whole JSON answer to a request that nothing else is to be done with, and ends the connection. */
+export function answerAlone(
+  response: ServerResponse,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  json: string,
+): void {
+  response.writeHead(status, {
+    connection: "close",
+    "content-type": "application/json",
+    "cache-control": "no-store",
+    ...headers,
+    "content-length": Buffer.byteLength(json),
+  });
+  response.end(json);
 }
 
 /** Status line and refusal for the error of a `clientError` event, by its code. */

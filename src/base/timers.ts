@@ -1,3 +1,5 @@
+import { outsideConnections } from "./connection.ts";
+
 /** Delays, as a parameter: tests own them. */
 export interface Timers {
   /** Runs the action once after `delayMs` milliseconds. The returned function calls it off; calling it twice is fine. */
@@ -7,7 +9,8 @@ export interface Timers {
 /** The runtime's timers. They do not keep a process alive that has nothing else to do. */
 export const systemTimers: Timers = {
   after(delayMs, action) {
-    const timer = setTimeout(action, delayMs);
+    // They are of long work that callers share, whoever set it off.
+    const timer = setTimeout(() => outsideConnections(action), delayMs);
     timer.unref();
     return () => clearTimeout(timer);
   },

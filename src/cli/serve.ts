@@ -1,5 +1,6 @@
 /** Runs the service in this process until it is told to stop. */
 import { build } from "../app.ts";
+import { Connection } from "../base/connection.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
 import { openSecretFiles } from "../config/secret-files.ts";
 import { settings } from "../config/settings.ts";
@@ -23,13 +24,16 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   const app = await build(config);
   for (const { key, message } of openSecretFiles(config, systemFiles))
     app.logger.warn({}, `${settings[key].name}: ${message}`);
-  // A defect must not take the service down in silence, nor leave it half alive: the state is unknown, so it ends.
+  // A defect in the work for one connection ends that. Any other must not take the service down in silence, nor leave
+  // it half alive: the state is unknown, so it ends.
   const onDefect = (error: unknown) => {
+    const connection = Connection.current();
+    if (connection !== undefined) return connection.fail(error);
     app.logger.fatal({ err: error }, "unexpected error: stopping");
     process.exitCode = 1;
     stop.resolve("SIGTERM");
   };
-  process.once("uncaughtException", onDefect);
+  process.on("uncaughtException", onDefect);
   if (startedByNpm()) stopWithParent(() => stop.resolve("SIGTERM"));
   const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {
     await app.close();

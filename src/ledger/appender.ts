@@ -2,6 +2,7 @@
  * Group commit. Callers queue per tenant; one write carries what many of them wait for, so that they share one durable
  * commit; each is answered only when that commit is confirmed.
  */
+import { outsideConnections } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { AnchoredLog } from "./anchor.ts";
 import { answerBatch } from "./answering.ts";
@@ -130,7 +131,7 @@ export class Appender {
 
   #gather(turnsLeft: number): void {
     const queued = this.#queued;
-    setImmediate(() => {
+    outsideConnections(setImmediate, () => {
       if (turnsLeft > 0 && this.#queued > queued) return this.#gather(turnsLeft - 1);
       this.#scheduled = false;
       while (this.#mayWrite && this.#queues.hasReady) void this.#writeNext();

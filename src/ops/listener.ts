@@ -2,6 +2,7 @@
 import { type FastifyInstance, fastify } from "fastify";
 import { expectationFailed, expectsMore } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
+import type { OnDefect } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
@@ -11,9 +12,9 @@ import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { isLoopbackAuthority } from "./loopback-host.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
-import { allowedMethods, answerClientError, answerTunnel, nameExchange, refuse } from "./refusals.ts";
+import { allowedMethods, answerClientError, answerTunnel, answerVersion, nameExchange, refuse } from "./refusals.ts";
 import { shareRuns } from "./share-runs.ts";
-import { type OpsTls, socketOptions } from "./socket.ts";
+import { createOpsServer, type OpsTls } from "./socket.ts";
 
 export interface OpsListenerOptions {
   /** Name of the service, in every answer. */
@@ -26,6 +27,8 @@ export interface OpsListenerOptions {
   readonly tls?: OpsTls;
   /** Whether it listens on loopback: then it answers only what is addressed to this machine itself. */
   readonly loopback: boolean;
+  /** Told of what should never be thrown, and has ended a connection. */
+  readonly onDefect: OnDefect;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -51,8 +54,13 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     logger: false,
     forceCloseConnections: true,
     bodyLimit: 1024,
-    requestTimeout: 10_000,
-    ...socketOptions(options.tls),
+    serverFactory: (handler) =>
+      createOpsServer(handler, {
+        ...(options.tls !== undefined && { tls: options.tls }),
+        onDefect: options.onDefect,
+        onVersion: (refusal, response) => answerVersion(options, refusal, response),
+        onTunnel: (socket) => answerTunnel(options, socket),
+      }),
     // Hooks have not run when the path itself cannot be read.
     frameworkErrors: (_error, request, reply) =>
       void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
@@ -87,10 +95,6 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   if (options.logs !== undefined)
     addLedgerRoutes(server, serviceName, options.logs, refusalLog(options.logger, options.timers));
   refuseTheRest(server, options, isServed);
-  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
-  server.server.on("checkExpectation", (request, response) => server.routing(request, response));
-  server.server.on("connect", (_request, socket) => answerTunnel(options, socket));
-
   return {
     async listen({ host, port }) {
       await server.listen({ host, port });

@@ -1,7 +1,8 @@
 /** How the operator listener refuses: in the error envelope, with the id of the exchange, whatever was wrong. */
+import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { clientRefusal, endWithAnswer } from "../base/bare-answer.ts";
+import { answerAlone, clientRefusal, endWithAnswer } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
@@ -57,6 +58,13 @@ export function answerTunnel(options: RefusalOptions, socket: Duplex): void {
   socket.on("error", () => socket.destroy());
   const refusal = new ServiceError("method_not_allowed", "the method is not allowed here");
   endBare(options, socket, "405 Method Not Allowed", refusal, { Allow: allowedMethods });
+}
+
+/** Answers a request of an HTTP/1 version that is not spoken. */
+export function answerVersion(options: RefusalOptions, refusal: ServiceError, response: ServerResponse): void {
+  const requestId = newRequestId(options.clock, options.random);
+  const envelope = JSON.stringify(envelopeOf(options, requestId, refusal));
+  answerAlone(response, 400, { "x-request-id": requestId }, envelope);
 }
 
 function endBare(

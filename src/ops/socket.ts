@@ -1,5 +1,10 @@
-import type { Server, ServerOptions } from "node:http";
-import type { FastifyHttpOptions } from "fastify";
+/** The server below the operator listener: plaintext or TLS, held to the same rules as the service's own. */
+import http from "node:http";
+import https from "node:https";
+import type { Duplex } from "node:stream";
+import { guardExchanges, type Http1Handler } from "../base/bare-answer.ts";
+import { confineConnections, type OnDefect } from "../base/connection.ts";
+import type { ServiceError } from "../base/errors.ts";
 
 /** Certificate chain and key in PEM, and the authorities of client certificates, which bound tokens are shown with. */
 export interface OpsTls {
@@ -8,13 +13,43 @@ export interface OpsTls {
   readonly clientCa?: string;
 }
 
-/** Fastify's options of the socket. Its types keep plaintext and TLS apart; who uses the server need not. */
-export function socketOptions(tls: OpsTls | undefined): Pick<FastifyHttpOptions<Server>, "http"> {
-  // A request without one gets an answer in our own words.
-  const http: ServerOptions = { requireHostHeader: false };
-  if (tls === undefined) return { http };
+export interface OpsServerOptions {
+  /** Plaintext where absent. */
+  readonly tls?: OpsTls;
+  /** Told of what should never be thrown, and has ended a connection. */
+  readonly onDefect: OnDefect;
+  /** Answers a request of an HTTP/1 version that is not spoken. */
+  readonly onVersion: (refusal: ServiceError, response: http.ServerResponse) => void;
+  /** Answers a connection that asks for a tunnel. */
+  readonly onTunnel: (socket: Duplex) => void;
+}
+
+/** Longest time until a whole request has arrived, in milliseconds. */
+const requestTimeoutMs = 10_000;
+/** How long a connection without requests is kept, in milliseconds: longer than scrapers and probes pause. */
+const keepAliveTimeoutMs = 72_000;
+
+/** Makes it. Nothing is bound until it listens. */
+export function createOpsServer(handler: Http1Handler, options: OpsServerOptions): http.Server {
+  const guarded = guardExchanges(handler, options.onVersion);
+  const server = createFor(options.tls, {
+    // A request without one gets an answer in our own words.
+    requireHostHeader: false,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+  });
+  server.on("request", guarded);
+  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
+  server.on("checkExpectation", guarded);
+  server.on("connect", (_request, socket) => options.onTunnel(socket));
+  confineConnections(server, options.onDefect);
+  return server;
+}
+
+function createFor(tls: OpsTls | undefined, options: http.ServerOptions): http.Server {
+  if (tls === undefined) return http.createServer(options);
   const { cert, key, clientCa } = tls;
   // Without a certificate, or with one of another authority, whoever asks still gets an answer: its token decides.
   const client = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: false };
-  return { https: { ...http, cert, key, minVersion: "TLSv1.2", ...client } } as object;
+  return https.createServer({ ...options, cert, key, minVersion: "TLSv1.2", ...client });
 }

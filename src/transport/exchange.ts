@@ -1,6 +1,6 @@
 /** What the adapters share: the call that fastify attached to a request, and how each begins. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Http2ServerRequest } from "node:http2";
+import { Http2ServerRequest } from "node:http2";
 import { createContextKey, type Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { EdgeRequest } from "../auth/edge.ts";
@@ -72,8 +72,8 @@ export function declaredBytes(request: Pick<IncomingMessage, "headers">): number
 }
 
 /** Whether a body comes with the request, as far as its headers say. */
-export function hasBody(request: IncomingMessage): boolean {
-  if (request.httpVersionMajor >= 2) return !(request as unknown as Http2ServerRequest).stream.endAfterHeaders;
+export function hasBody(request: IncomingMessage | Http2ServerRequest): boolean {
+  if (request instanceof Http2ServerRequest) return !request.stream.endAfterHeaders;
   return request.headers["transfer-encoding"] !== undefined || (declaredBytes(request) ?? 0) > 0;
 }
 

@@ -8,11 +8,11 @@ import http2 from "node:http2";
 import net, { type AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import tls, { type TLSSocket } from "node:tls";
+import { guardExchanges, type Http1Handler } from "../base/bare-answer.ts";
+import { confineConnections, type OnDefect } from "../base/connection.ts";
+import type { ServiceError } from "../base/errors.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
-
-/** A request handler that serves both kinds of Node request, as fastify's router does. */
-export type NodeHandler = (request: http.IncomingMessage, response: http.ServerResponse) => void;
 
 /**
  * Takes an HTTP/2 stream as it is, or returns false: then it becomes a request and a response for the handler, which
@@ -25,7 +25,8 @@ export type StreamHandler = (
 ) => boolean;
 
 export interface ListenerOptions {
-  readonly handler: NodeHandler;
+  /** Serves both kinds of Node request, as fastify's router does. */
+  readonly handler: Http1Handler;
   /** Asked first, where a stream is what came; none are taken where it is absent. */
   readonly onStream?: StreamHandler;
   /** TLS settings; plaintext where absent. */
@@ -40,6 +41,10 @@ export interface ListenerOptions {
   readonly maxHeaderBytes: number;
   /** Answers a connection whose HTTP/1.1 cannot be parsed. */
   readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
+  /** Answers a request of an HTTP/1 version that is not spoken. */
+  readonly onVersion: (refusal: ServiceError, response: http.ServerResponse) => void;
+  /** Told of what should never be thrown, and has ended a connection. */
+  readonly onDefect: OnDefect;
   /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`), which is handed over as it is. */
   readonly onTunnel: (socket: Duplex) => void;
 }
@@ -67,6 +72,7 @@ export function createListener(options: ListenerOptions): Listener {
     session.on("close", () => sessions.delete(session));
   });
   const front = options.tls === undefined ? plaintextFront(h1, h2, options) : tlsFront(h1, h2, options.tls, options);
+  confineConnections(front, options.onDefect);
   front.on("connection", (socket: net.Socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
@@ -103,6 +109,7 @@ function createHttp1({
   idleTimeoutMs,
   maxHeaderBytes,
   onClientError,
+  onVersion,
   onTunnel,
 }: ListenerOptions) {
   const server = http.createServer({
@@ -115,11 +122,12 @@ function createHttp1({
     requireHostHeader: false,
     joinDuplicateHeaders: false,
   });
-  server.on("request", handler);
+  const guarded = guardExchanges(handler, onVersion);
+  server.on("request", guarded);
   // Without `100 Continue` until the gate has passed: a refusal costs no body.
-  server.on("checkContinue", handler);
+  server.on("checkContinue", guarded);
   // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
-  server.on("checkExpectation", handler);
+  server.on("checkExpectation", guarded);
   server.on("connect", (_request, socket) => onTunnel(socket));
   server.on("clientError", onClientError);
   // Node arms the header and request timeouts on this event, which a server that never listens does not emit itself.
@@ -135,6 +143,8 @@ function createHttp2({ handler, onStream, maxHeaderBytes, idleTimeoutMs }: Liste
   });
   server.on("request", handler as never);
   if (onStream !== undefined) askFirst(server, onStream);
+  // A stream that was reset says so here, and closes.
+  server.prependListener("stream", (stream) => stream.on("error", () => {}));
   server.on("checkContinue", handler as never);
   server.on("checkExpectation", handler as never);
   server.on("connect", (request: http2.Http2ServerRequest, response: http2.Http2ServerResponse) => {

@@ -1,7 +1,8 @@
 /** The gateway's HTTP server: fastify's router over both kinds of connection, with every protocol's routes. */
+import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../base/bare-answer.ts";
+import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../base/bare-answer.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId } from "../base/ids.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "./beginning.ts";
@@ -26,7 +27,7 @@ export interface ServerOptions extends AdapterOptions, Beginnings {
   readonly pages?: readonly Page[];
   /** Services that need no credentials, and have no JSON routes. */
   readonly openServices?: readonly ServiceBinding[];
-  readonly listener: Omit<ListenerOptions, "handler" | "onStream" | "onClientError" | "onTunnel">;
+  readonly listener: Omit<ListenerOptions, "handler" | "onStream" | "onClientError" | "onVersion" | "onTunnel">;
 }
 
 /** Makes the server. Nothing is bound until `listen`. */
@@ -68,6 +69,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
     handler: (request, response) => app.routing(request, response),
     onStream: serveGrpc(methods, options),
     onClientError: (error, socket) => answerClientError(options, error, socket),
+    onVersion: (refusal, response) => answerVersion(options, refusal, response),
     onTunnel: (socket) => answerTunnel(options, socket),
   });
   return {
@@ -177,6 +179,16 @@ function answerClientError(options: ServerOptions, error: NodeJS.ErrnoException,
   if (error.code === "ECONNRESET") return void socket.destroy();
   const [status, refusal] = clientRefusal(error.code);
   endWithRefusal(options, status, refusal, socket);
+}
+
+function answerVersion(
+  { service, clock, random }: ServerOptions,
+  refusal: ServiceError,
+  response: ServerResponse,
+): void {
+  const requestId = newRequestId(clock, random);
+  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
+  answerAlone(response, 400, { "x-request-id": requestId }, body);
 }
 
 /** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */

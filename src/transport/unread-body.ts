@@ -1,6 +1,6 @@
 /** What is left of a request body when its answer is out already, which a refusal always is. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Http2ServerResponse, ServerHttp2Stream } from "node:http2";
+import { Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
 
 /** How long a body that nobody reads may go on after its answer is out, in milliseconds. */
@@ -10,8 +10,9 @@ const unreadBodyGraceMs = 2_000;
  * Sees to it that the rest of the body is swallowed once the answer is out, so that the caller gets to read that, and
  * that a caller who never stops sending is cut off: its connection over HTTP/1.1, its stream over HTTP/2.
  */
-export function boundUnreadBody(request: IncomingMessage, response: ServerResponse): void {
-  if (request.httpVersionMajor >= 2) boundUnreadStream((response as unknown as Http2ServerResponse).stream, request);
+export function boundUnreadBody(request: IncomingMessage, response: ServerResponse | Http2ServerResponse): void {
+  // The version says what the caller wrote in its request line, which is no proof of the protocol.
+  if (response instanceof Http2ServerResponse) boundUnreadStream(response.stream, request);
   else boundHttp1(request, response);
 }
 

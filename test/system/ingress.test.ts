@@ -227,6 +227,10 @@ describe.each([
     const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
     const listener = createListener({
       ...(hop === "TLS" && { tls: { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } }),
+      onVersion: (_refusal, response) => response.destroy(),
+      onDefect: (error) => {
+        throw error;
+      },
       handler(request, response) {
         seen.push(request.headers);
         const grpc = request.httpVersionMajor === 2;

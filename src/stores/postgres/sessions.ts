@@ -1,6 +1,7 @@
 /** The connections of a process: lent, watched, and replaced when they fail. */
 import { Client, Pool } from "pg";
 import type { Clock } from "../../base/clock.ts";
+import { outsideConnections } from "../../base/connection.ts";
 import type { Timers } from "../../base/timers.ts";
 import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
 import { isRetryable, UnknownOutcomeError } from "./errors.ts";
@@ -115,7 +116,7 @@ export class Sessions implements Queries {
   }
 
   async #withSession<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
-    const session = new Session(await this.#pool.connect(), this.#commitLimit);
+    const session = new Session(await outsideConnections(() => this.#pool.connect()), this.#commitLimit);
     try {
       return await work(session);
     } finally {

@@ -78,8 +78,6 @@ async function handle(
   const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs);
   let isEnded = false;
   boundUnreadStream(stream);
-  // A stream that was reset says so here, and closes.
-  stream.on("error", () => {});
   stream.on("close", () => {
     const isAnswered = isEnded && stream.writableFinished;
     endCall(call, edge, "2.0", isAnswered ? 200 : undefined, options);

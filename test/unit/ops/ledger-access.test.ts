@@ -34,6 +34,9 @@ async function start(viewerOf: ServedLogs["viewerOf"], tls?: typeof server & { c
       destination: { write: (line: string) => void lines.push(line) },
     }),
     clock: systemClock,
+    onDefect: (error) => {
+      throw error;
+    },
     timers: systemTimers,
     random: (bytes) => bytes.fill(7),
   });

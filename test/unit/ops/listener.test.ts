@@ -37,6 +37,9 @@ async function start(
     loopback,
     logger: createLogger({ level: "info", serviceName: "svc", destination }),
     clock: systemClock,
+    onDefect: (error) => {
+      throw error;
+    },
     timers,
     random: (bytes) => bytes.fill(7),
   });

@@ -1,0 +1,170 @@
+/** What one exchange does, or has done to it, ends that exchange, at worst its connection, and nothing else. */
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import tls from "node:tls";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { h2Call, h2Connect } from "../harness/h2.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { newTestKey } from "../harness/tokens.ts";
+
+let issuer: StaticIssuer;
+const directories: string[] = [];
+const services: RunningService[] = [];
+
+async function start(settings: Readonly<Record<string, string>> = {}): Promise<RunningService> {
+  const directory = mkdtempSync(join(tmpdir(), "svc-exchange-"));
+  directories.push(directory);
+  const service = await startService(directory, { ...serviceSettings(directory, issuer.url), ...settings });
+  services.push(service);
+  return service;
+}
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+});
+afterAll(async () => {
+  for (const { child } of services) child.kill("SIGKILL");
+  await Promise.all(services.map(({ ended }) => ended));
+  for (const directory of directories) rmSync(directory, { recursive: true });
+  await issuer.stop();
+});
+
+/** Lines of the log that say that something went wrong. */
+const failures = ({ lines }: RunningService) => lines.filter((line) => /"level":"(error|fatal)"/.test(line));
+const isServed = async (url: string, path: string) => (await h1Exchange(url, h1Request(`GET ${path}`, [])))?.status;
+
+describe("whatever a caller does", () => {
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await start();
+  });
+  afterEach(async () => {
+    expect(await isServed(service.url, "/v1/sdk/whoami")).toBe(401);
+    expect(await isServed(service.opsUrl, "/livez")).toBe(200);
+    expect(failures(service)).toEqual([]);
+  });
+
+  const versions = ["0.9", "2.0"];
+  const requests = ["GET /%", "GET /livez", "GET /v1/sdk/whoami", "POST /v1/sdk/evidence", "PROPFIND *"];
+  test.each(versions.flatMap((version) => requests.map((line) => [line, version] as const)))(
+    "%s HTTP/%s over HTTP/1 is refused",
+    async (line, version) => {
+      for (const url of [service.url, service.opsUrl]) {
+        const answer = await h1Exchange(
+          url,
+          `${line} HTTP/${version}\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}`,
+        );
+        expect(answer?.status).toBe(400);
+        expect(answer?.headers.get("connection")).toBe("close");
+        expect(JSON.parse(answer?.text ?? "")).toMatchObject({
+          error: { reason: "invalid_request", request_id: answer?.headers.get("x-request-id") },
+        });
+      }
+    },
+  );
+
+  test("HTTP/1.0 is spoken", async () => {
+    for (const [url, path] of [
+      [service.url, "/v1/sdk/whoami"],
+      [service.opsUrl, "/livez"],
+    ] as const) // prettier
+      expect((await h1Exchange(url, `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`))?.status).not.toBe(400);
+  });
+
+  const check = h1Request(
+    "POST /grpc.health.v1.Health/Check",
+    ["Content-Type: application/json", "Content-Length: 2"],
+    "{}",
+  );
+  const probe = h1Request("GET /grpc.health.v1.Health/Check?encoding=json&message=%7B%7D&connect=v1", []);
+  const whoami = "/platform.sdk.v1.DiscoveryService/WhoAmI?encoding=json&message=%7B%7D&connect=v1";
+  test.each([
+    ["health checks", check],
+    ["health checks by GET", probe],
+    ["Connect GETs without a token", h1Request(`GET ${whoami}`, [])],
+    ["calls without a token", h1Request("GET /v1/sdk/whoami", [])],
+    [
+      "bodies that are cut off",
+      h1Request("POST /grpc.health.v1.Health/Check", ["Content-Type: application/json", "Content-Length: 9"], "{"),
+    ],
+  ])("100 pipelined %s, and gone", async (_name, request) => {
+    for (let round = 0; round < 60; round++) {
+      const connection = await h1Connect(service.url);
+      connection.write(request.repeat(100));
+      // Gone at once, while the answers come, and after some.
+      if (round % 3 === 1) await connection.next();
+      if (round % 3 === 2) await new Promise(setImmediate);
+      connection.destroy();
+    }
+  });
+});
+
+test("odd versions are refused over TLS as well", async () => {
+  const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
+  const service = await start({
+    SVC_TLS_CERT: join(fixtures, "server.crt.pem"),
+    SVC_TLS_KEY: join(fixtures, "server.key.pem"),
+  });
+  const { port } = new URL(service.url);
+  for (let round = 0; round < 3; round++) {
+    const socket = tls.connect({ port: Number(port), rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] });
+    await once(socket, "secureConnect");
+    socket.write("GET /% HTTP/2.0\r\n\r\n");
+    const [answer] = await once(socket.setEncoding("latin1"), "data");
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    socket.destroy();
+  }
+  expect(failures(service)).toEqual([]);
+});
+
+describe("a defect", () => {
+  const defects = new URL("../fixtures/defects.ts", import.meta.url);
+  let service: RunningService;
+  beforeAll(async () => {
+    service = await start({ NODE_OPTIONS: `--import=${defects}` });
+  });
+  const connectionsEnded = () => failures(service).filter((line) => line.includes("connection ended")).length;
+
+  describe.each([
+    "a throw",
+    "a tick",
+    "a timer",
+    "a rejection",
+    "a listener of an abort",
+    "a listener of the end",
+    "an error that nobody hears",
+  ])("%s", (name) => {
+    test.each(["url", "opsUrl"] as const)("in HTTP/1.1 ends its connection and no other (%s)", async (listener) => {
+      const before = connectionsEnded();
+      const path = listener === "url" ? "/v1/sdk/whoami" : "/livez";
+      const [guilty, other] = await Promise.all([h1Connect(service[listener]), h1Connect(service[listener])]);
+      guilty.write(h1Request(`GET ${path}`, [`X-Defect: ${name}`]));
+      await guilty.closed;
+      other.write(h1Request(`GET ${path}`, []));
+      expect((await other.next())?.status).toBeDefined();
+      other.destroy();
+      await expect.poll(connectionsEnded).toBe(before + 1);
+    });
+
+    test("in HTTP/2 ends its connection and no other", async () => {
+      const before = connectionsEnded();
+      const [guilty, other] = await Promise.all([h2Connect(service.url), h2Connect(service.url)]);
+      const gone = new Promise((resolve) => guilty.once("close", resolve));
+      void h2Call(guilty, { method: "GET", path: "/v1/sdk/whoami", headers: { "x-defect": name } });
+      await gone;
+      expect((await h2Call(other, { method: "GET", path: "/v1/sdk/whoami" })).status).toBe(401);
+      other.destroy();
+      await expect.poll(connectionsEnded).toBe(before + 1);
+    });
+  });
+
+  test("that belongs to nobody stops the service", async () => {
+    await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", ["X-Defect: nobody's"]));
+    expect(await service.ended).toEqual({ code: 1, signal: null });
+    expect(failures(service).filter((line) => line.includes('"level":"fatal"'))).toHaveLength(1);
+  });
+});

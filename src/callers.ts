@@ -117,6 +117,7 @@ function tokenOptions(
     issuer: config.oidcIssuer,
     session,
     audience: config.oidcAudience,
+    requireAtJwt: config.requireAtJwt,
     claims: {
       tenant: config.tenantClaim,
       principal: config.principalClaim,

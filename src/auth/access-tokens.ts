@@ -40,6 +40,8 @@ export interface TokenOptions {
   /** Undefined: none of the service's own are taken. */
   readonly session?: SessionTokenRule | undefined;
   readonly audience: string;
+  /** Whether the issuer's tokens must be of the type `at+jwt`. Default false. */
+  readonly requireAtJwt?: boolean;
   readonly claims: ClaimNames;
   readonly proofOfPossession: ProofOfPossessionRule;
   /** Longest access token in bytes. Default 8192: what common HTTP servers take as one header line. */
@@ -118,14 +120,15 @@ function openIssuerKeys(issuer: string, options: TokenOptions, dependencies: Tok
 
 /** Each with keys and claims of its own: nothing of one can pass for the other's. */
 function sourcesOf(
-  { issuer, session, audience, claims }: TokenOptions,
+  { issuer, session, audience, claims, requireAtJwt = false }: TokenOptions,
   clockToleranceSeconds: number,
   keys: IssuerKeys | undefined,
   clock: Clock,
 ): [TokenSource, ...TokenSource[]] {
   const sources: TokenSource[] = [];
   if (issuer !== undefined && keys !== undefined) {
-    const rules = { issuer, audience, claims, clockToleranceSeconds, authSource: "bearer_token" } as const;
+    const common = { issuer, audience, claims, clockToleranceSeconds, requireAtJwt };
+    const rules = { ...common, authSource: "bearer_token" } as const;
     sources.push({
       issuer,
       verify: (token, signal) => verifyToken(token, rules, keys.find, clock, signal),
@@ -134,7 +137,7 @@ function sourcesOf(
   }
   if (session !== undefined) {
     if (session.issuer === issuer) throw new Error("session tokens have the name of the token issuer");
-    const common = { issuer: session.issuer, audience, clockToleranceSeconds };
+    const common = { issuer: session.issuer, audience, clockToleranceSeconds, requireAtJwt: true };
     const rules = { ...common, claims: sessionClaimNames, authSource: "session_token" } as const;
     const findKey = sessionKeyFinder(session.keys);
     sources.push({

@@ -2,7 +2,6 @@ import {
   errors,
   type FlattenedJWSInput,
   type JWSHeaderParameters,
-  type JWTHeaderParameters,
   type JWTPayload,
   type JWTVerifyGetKey,
   jwtVerify,
@@ -14,12 +13,7 @@ import { refusedToken } from "./challenge.ts";
 import { type ClaimNames, callerFromClaims } from "./claims.ts";
 import { bindingOf, type TokenBinding } from "./confirmation-method.ts";
 import { signatureAlgorithms } from "./signature-algorithms.ts";
-
-/**
- * Media types of an access token, lowercase (RFC 9068 §2.1; `JWT` and none for issuers older than it). An ID token or
- * a logout token by its own `typ` is refused.
- */
-const tokenTypes: ReadonlySet<string> = new Set(["at+jwt", "application/at+jwt", "jwt"]);
+import { checkContentType, checkHeaderType } from "./token-type.ts";
 
 /** An access token whose signature and claims stand. Says nothing about who sent it: that is the confirmation's. */
 export interface VerifiedToken {
@@ -34,6 +28,8 @@ export interface TokenRules {
   readonly issuer: string;
   /** Must be `aud` or in it. */
   readonly audience: string;
+  /** Whether the header's `typ` must be `at+jwt` (RFC 9068 §4); else `JWT` and none will do. */
+  readonly requireAtJwt: boolean;
   readonly claims: ClaimNames;
   /** What a caller with such a token comes from. */
   readonly authSource: AuthSource;
@@ -49,7 +45,7 @@ export type FindKey = (
 ) => Promise<Awaited<ReturnType<JWTVerifyGetKey>>>;
 
 /**
- * Verifies an access token: `typ`, algorithm, signature, `iss`, `aud`, `exp` (required), `nbf`, `iat`, and the claims
+ * Verifies an access token: `typ`, kind, algorithm, signature, `iss`, `aud`, `exp` (required), `nbf`, `iat`, and the claims
  * that name the caller. The headers `jku`, `jwk`, `x5u`, `x5c` are never looked at, an unknown `crit` is refused.
  * Does NOT check revocation, `jti`, or possession of a bound key.
  * @param signal ends the wait for the issuer's keys
@@ -63,7 +59,7 @@ export async function verifyToken(
   signal: AbortSignal,
 ): Promise<VerifiedToken> {
   const getKey: JWTVerifyGetKey = (header, jws) => {
-    checkType(header);
+    checkHeaderType(header, rules.requireAtJwt);
     return findKey(header, jws, signal);
   };
   const payload = await verifySignature(token, getKey, {
@@ -73,6 +69,7 @@ export async function verifyToken(
     clockTolerance: rules.clockToleranceSeconds,
     currentDate: new Date(clock.now()),
   });
+  checkContentType(payload);
   return {
     caller: callerFromClaims(payload, rules.claims, rules.authSource),
     binding: bindingOf(Object.hasOwn(payload, "cnf") ? payload.cnf : undefined),
@@ -112,12 +109,6 @@ async function verifyWithEach(
 /** The signature stands, so that no other key needs to be tried. */
 function isAboutClaims(error: unknown): boolean {
   return [errors.JWTExpired, errors.JWTClaimValidationFailed, errors.JWTInvalid].some((type) => error instanceof type);
-}
-
-function checkType(header: JWTHeaderParameters): void {
-  if (header.typ === undefined) return;
-  if (typeof header.typ === "string" && tokenTypes.has(header.typ.toLowerCase())) return;
-  throw refusedToken("invalid_token", "the access token is of another type");
 }
 
 /** What the library leaves open: no `exp`, an `iat` in the future, and the infinity that `1e999` becomes in JSON. */

@@ -134,6 +134,12 @@ export const settings = {
     matching(/^[\x21-\x7e]{1,256}$/, "1 to 256 visible ASCII characters"),
     "Audience that a token must carry",
   ),
+  requireAtJwt: given(
+    "SVC_REQUIRE_AT_JWT",
+    "off",
+    onOff,
+    "Whether the issuer's access tokens must say typ at+jwt (RFC 9068); else JWT, or none, will do",
+  ),
   tenantClaim: given("SVC_TENANT_CLAIM", "tenant_id", claimName, "Claim with the tenant id"),
   principalClaim: given("SVC_PRINCIPAL_CLAIM", "principal_id", claimName, "Claim with the principal id"),
   subjectClaim: given("SVC_SUBJECT_CLAIM", "sub", claimName, "Claim with the subject"),

@@ -74,6 +74,10 @@ describe("a good token", () => {
     ["begins within the tolerance", { nbf: nowSeconds + 30 }],
     ["issued within the tolerance", { iat: nowSeconds + 30 }],
     ["no iat, no jti", { iat: undefined, jti: undefined }],
+    ["the kind that Keycloak names", { typ: "Bearer" }],
+    ["the kind that Keycloak names with DPoP", { typ: "DPoP" }],
+    ["the use that Cognito names", { token_use: "access" }],
+    ["what ID tokens have too", { azp: "client-1", auth_time: nowSeconds, acr: "1", amr: ["pwd"], sid: "s" }],
     ["fractional times", { iat: nowSeconds - 0.5, exp: nowSeconds + 0.5 }],
   ])("may have: %s", async (_name, overrides) => {
     expect(await authenticate(mintToken(key, claims(overrides)))).toHaveProperty("tenantId", "tenant-a");
@@ -193,6 +197,18 @@ const wrongClaims: readonly [string, () => Members][] = [
   ["subject with a C1 control", () => ({ sub: "a\u0085b" })],
   ["subject null", () => ({ sub: null })],
   ["subject with a zero", () => ({ sub: "a\0b" })],
+  ["kind ID token", () => ({ typ: "ID" })],
+  ["kind refresh token", () => ({ typ: "Refresh" })],
+  ["kind logout token", () => ({ typ: "Logout" })],
+  ["kind a list", () => ({ typ: ["Bearer"] })],
+  ["kind null", () => ({ typ: null })],
+  ["use of an ID token", () => ({ token_use: "id" })],
+  ["nonce of an ID token", () => ({ nonce: "n-0S6_WzA2Mj" })],
+  ["nonce null", () => ({ nonce: null })],
+  ["hash of an access token", () => ({ at_hash: "77QmUPtjPfzWtF2AnpK9RQ" })],
+  ["hash of a code", () => ({ c_hash: "LDktKdoQak3Pk0cnXxCltA" })],
+  ["hash of a state", () => ({ s_hash: "LDktKdoQak3Pk0cnXxCltA" })],
+  ["event of a logout token", () => ({ events: { "http://schemas.openid.net/event/backchannel-logout": {} } })],
   ["scope missing", () => ({ scope: undefined })],
   ["scope null", () => ({ scope: null })],
   ["scope an object", () => ({ scope: { "platform-api.access": true } })],
@@ -254,6 +270,18 @@ test("the claims have the configured names and no others", async () => {
   expect(caller).toMatchObject({ tenantId: "tenant-b", principalId: "batch", scopes: ["one"] });
   const standard = authenticator.authenticate(bearer(mintToken(key, claims())), patient);
   expect(await refusalOf(standard)).toHaveProperty("reason", "invalid_token");
+});
+
+test("where the type at+jwt is asked for, no other will do, nor does it make up for the claims of another", async () => {
+  const authenticator = authenticatorOf(issuer.url, time, { requireAtJwt: true });
+  authenticator.start();
+  const call = (typ: unknown, overrides: Members = {}) =>
+    authenticator.authenticate(bearer(mintToken(key, claims(overrides), { typ })), patient);
+  for (const typ of ["at+jwt", "application/AT+JWT"]) expect(await call(typ)).toHaveProperty("tenantId");
+  for (const typ of ["JWT", "jwt", undefined, "id+jwt", ["at+jwt"]]) {
+    expect(await refusalOf(call(typ))).toHaveProperty("reason", "invalid_token");
+  }
+  expect(await refusalOf(call("at+jwt", { typ: "ID" }))).toHaveProperty("reason", "invalid_token");
 });
 
 test("nothing of a token is in its refusal, the cause for the log included", async () => {

@@ -4,6 +4,7 @@ import { systemClock } from "../base/clock.ts";
 import { systemTimers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { auditLog } from "../ledger/audit.ts";
+import type { ErasureStatement } from "../ledger/erasure.ts";
 import { LogSigner } from "../ledger/signer.ts";
 import type { LogState } from "../ledger/store.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
@@ -12,12 +13,13 @@ import { KeyFileError, readKeyFile } from "../stores/key-file.ts";
 import type { SqliteArchive } from "../stores/sqlite/archive.ts";
 import { type StorePlace, sqlitePlace } from "../stores/sqlite/place.ts";
 import { trustedWitnesses } from "../witness/trusted-witnesses.ts";
+import { readStatement, type StatementOptions, withStatement } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
 
-interface AdoptOptions extends CommonOptions {
+interface AdoptOptions extends CommonOptions, StatementOptions {
   readonly acceptUnprovenState?: boolean;
 }
 
@@ -28,27 +30,28 @@ const warning =
 
 /** `ledger anchor adopt`: the way out for a store that lost its anchor. */
 export function addLedgerAnchorCommand(ledger: Command, terminal: Terminal): void {
-  withCommonOptions(ledger.command("anchor").description("the anchor of the store").command("adopt"))
+  const command = ledger.command("anchor").description("the anchor of the store").command("adopt");
+  withStatement(withCommonOptions(command))
     .description("make a new anchor for a store that lost its own: audits every log, asks the witnesses, records it")
     .option("--accept-unproven-state", "the store is the newest there was, as far as you know; without it only look")
     .action(async (options: AdoptOptions) => {
       const output = createOutput(options.json === true, terminal);
       const config = loadOrReport("anchor", options, output);
       if (config === undefined) return;
+      const statement = options.acceptUnprovenState === true ? readStatement(options) : undefined;
+      if (statement !== undefined && !("reason" in statement)) return output.fail(statement);
       if (config.store.kind !== "sqlite")
         return output.fail(["SVC_STORE: beside PostgreSQL a lost anchor file is made anew at the next start"]);
       const place = sqlitePlace(config.store.path, config);
       const { SqliteArchive } = await import("../stores/sqlite/archive.ts");
-      const { reapplyErasures } = await import("../stores/sqlite/reapply-erasures.ts");
       const { anchorIsThere } = await import("../stores/sqlite/adopt-anchor.ts");
-      reapplyErasures(place);
       const archive = new SqliteArchive(place);
       try {
         const there = anchorIsThere(place.path, place.anchorPath);
         if (there !== undefined) return output.fail([there]);
         const heads = await archive.logs();
         const problems = [...(await audit(archive, heads, terminal)), ...(await askWitnesses(archive, heads, config))];
-        await decide({ place, heads, problems, accepted: options.acceptUnprovenState === true }, output);
+        await decide({ place, heads, problems, statement }, output);
       } finally {
         await archive.close();
       }
@@ -59,10 +62,11 @@ interface Case {
   readonly place: StorePlace;
   readonly heads: readonly LogState[];
   readonly problems: readonly string[];
-  readonly accepted: boolean;
+  /** Undefined where nobody vouches for the state. */
+  readonly statement: ErasureStatement | undefined;
 }
 
-async function decide({ place, heads, problems, accepted }: Case, output: Output): Promise<void> {
+async function decide({ place, heads, problems, statement }: Case, output: Output): Promise<void> {
   const logs = heads.map(({ tenantId, origin, size, root }) => ({
     tenant_id: tenantId,
     origin,
@@ -71,9 +75,9 @@ async function decide({ place, heads, problems, accepted }: Case, output: Output
   }));
   const lines = logs.map((log) => `${log.origin} (tenant ${log.tenant_id}): ${log.tree_size} leaves, root ${log.root}`);
   if (problems.length > 0) return output.fail([...problems, "nothing was adopted"], { logs }, lines.join("\n"));
-  if (!accepted) return output.fail([warning, "nothing was adopted"], { logs }, lines.join("\n"));
+  if (statement === undefined) return output.fail([warning, "nothing was adopted"], { logs }, lines.join("\n"));
   const { adoptAnchor } = await import("../stores/sqlite/adopt-anchor.ts");
-  adoptAnchor({ ...place, clock: systemClock, random: (bytes) => randomFillSync(bytes) }, heads);
+  adoptAnchor({ ...place, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement }, heads);
   const done = `${place.anchorPath} is the anchor; every log has a leaf that says so`;
   output.succeed({ anchor: place.anchorPath, logs }, [...lines, done].join("\n"));
 }

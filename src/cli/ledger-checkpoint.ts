@@ -9,27 +9,36 @@ import type { Output } from "./output.ts";
 export interface SignedState {
   /** With the cosignatures of this very tree that the store keeps. */
   readonly checkpoint: string;
+  /** What it is of: the state that was asked for, or the newest before it that the anchor knows of. */
+  readonly head: LogState;
   /** Verifier keys of the log, the current one first. */
   readonly verifierKeys: readonly string[];
 }
 
-/** Signs a committed state; where its anchor or the key does not allow that, reports why and resolves with undefined. */
+/**
+ * Signs the newest state, up to the given one, that may be signed; where its anchor or the key does not allow that,
+ * reports why and resolves with undefined. Changes neither.
+ */
 export async function signOrReport(
   { archive, keyPath }: OpenedStore,
-  head: LogState,
+  committed: LogState,
   output: Output,
 ): Promise<SignedState | undefined> {
   const keys = readKeys(keyPath);
-  const problem = typeof keys === "string" ? keys : await archive.anchorForSigning(head);
-  if (typeof keys === "string" || problem !== undefined) {
-    output.fail([problem ?? ""]);
-    return undefined;
-  }
+  if (typeof keys === "string") return reported(output, keys);
+  const signable = await archive.signable(committed);
+  if ("problem" in signable) return reported(output, signable.problem);
+  const { head } = signable;
   const signer = new LogSigner(keys);
   const cosignatures = (await archive.cosignatures())
     .filter(({ tenantId, size, root }) => tenantId === head.tenantId && size === head.size && sameHash(root, head.root))
     .map(({ line }) => line);
-  return { checkpoint: signer.sign(head) + cosignatures.join(""), verifierKeys: signer.verifierKeys(head.origin) };
+  const checkpoint = signer.sign(head) + cosignatures.join("");
+  return { checkpoint, head, verifierKeys: signer.verifierKeys(head.origin) };
+}
+
+function reported(output: Output, problem: string): undefined {
+  output.fail([problem]);
 }
 
 /** The keys, or what is wrong with their file. */

@@ -4,6 +4,7 @@ import { addLedgerEraseCommand } from "./ledger-erase-command.ts";
 import { addLedgerExportCommand } from "./ledger-export-command.ts";
 import { addLedgerHoldCommands } from "./ledger-hold-commands.ts";
 import { addLedgerPackCommands } from "./ledger-pack-command.ts";
+import { addLedgerReapplyCommand } from "./ledger-reapply-command.ts";
 import { addLedgerReindexCommand } from "./ledger-reindex-command.ts";
 import { addLedgerSearchCommand } from "./ledger-search-command.ts";
 import { addLedgerVerifyCommand } from "./ledger-verify-command.ts";
@@ -24,6 +25,7 @@ export function addLedgerCommands(program: Command, terminal: Terminal): void {
   addLedgerSearchCommand(ledger, terminal);
   addLedgerReindexCommand(ledger, terminal);
   addLedgerEraseCommand(ledger, terminal);
+  addLedgerReapplyCommand(ledger, terminal);
   addLedgerHoldCommands(ledger, terminal);
   addReceiptVerifyCommand(ledger.command("receipt").description("receipts"), terminal);
 }

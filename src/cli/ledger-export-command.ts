@@ -33,15 +33,16 @@ export function addLedgerExportCommand(ledger: Command, terminal: Terminal): voi
 
 async function exportLog(
   opened: OpenedStore,
-  head: LogState,
+  committed: LogState,
   out: string,
   output: Output,
   progress: Progress,
 ): Promise<void> {
   mkdirSync(out, { recursive: true });
   if (readdirSync(out).length > 0) return output.fail([`${out} is not empty`]);
-  const signed = await signOrReport(opened, head, output);
+  const signed = await signOrReport(opened, committed, output);
   if (signed === undefined) return;
+  const { head } = signed;
   await writeTiles(opened.archive, head, out, progress);
   writeFileSync(join(out, "vkey"), `${signed.verifierKeys.join("\n")}\n`);
   // Last, so that what it speaks of is there.

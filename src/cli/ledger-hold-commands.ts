@@ -1,11 +1,14 @@
 import type { Command } from "commander";
-import type { LegalHold, StoreKeeper } from "../ledger/keeper.ts";
-import { type Parsed, parseOrReport, withKeeperOrReport } from "./ledger-keeper.ts";
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { LegalHold } from "../ledger/keeper.ts";
+import { type ConfirmationOptions, confirmOrReport, withConfirmation } from "./confirmation.ts";
+import { parseOrReport, withKeeperOrReport } from "./ledger-keeper.ts";
+import { withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
-interface HoldOptions extends CommonOptions {
+interface HoldOptions extends CommonOptions, ConfirmationOptions {
   readonly tenant?: string;
   readonly record?: string;
   readonly reason?: string;
@@ -19,16 +22,16 @@ export function addLedgerHoldCommands(ledger: Command, terminal: Terminal): void
     .requiredOption("--tenant <tenant>", "whose records")
     .option("--record <id>", "this record only")
     .requiredOption("--reason <text>", "why; shown to whoever tries")
-    .action((options: HoldOptions) => run(options, terminal, place));
-  withCommonOptions(hold.command("release"))
+    .action((options: HoldOptions) => place(options, terminal));
+  const releasing = withCommonOptions(hold.command("release"))
     .description("end the hold on exactly this: one on the whole tenant goes on when a record's is released")
     .requiredOption("--tenant <tenant>", "whose records")
-    .option("--record <id>", "the hold on this record")
-    .action((options: HoldOptions) => run(options, terminal, release));
+    .option("--record <id>", "the hold on this record");
+  withConfirmation(releasing).action((options: HoldOptions) => release(options, terminal));
   withCommonOptions(hold.command("list"))
     .description("show the holds that are in force")
     .option("--tenant <tenant>", "this tenant's only")
-    .action((options: HoldOptions) => run(options, terminal, list));
+    .action((options: HoldOptions) => list(options, terminal));
 }
 
 /** The hold in words. */
@@ -37,43 +40,67 @@ export function describeHold({ tenantId, recordId, reason, placedAtMs }: LegalHo
   return `legal hold on ${covered} since ${new Date(placedAtMs).toISOString()}: ${reason}`;
 }
 
-type Work = (keeper: StoreKeeper, parsed: Parsed, options: HoldOptions, output: Output) => Promise<void>;
-
-async function run(options: HoldOptions, terminal: Terminal, work: Work): Promise<void> {
+async function place(options: HoldOptions, terminal: Terminal): Promise<void> {
   const output = createOutput(options.json === true, terminal);
-  const { record, ...others } = options;
-  const parsed = parseOrReport({ ...others, record: record === undefined ? [] : [record] }, output);
-  if (parsed !== undefined)
-    await withKeeperOrReport(options, output, (keeper) => work(keeper, parsed, options, output));
+  const parsed = parseHoldOrReport(options, output);
+  const { reason } = options;
+  if (parsed === undefined || reason === undefined) return;
+  const { tenantId, recordId } = parsed;
+  await withKeeperOrReport(options, output, async (keeper) => {
+    const hold = await keeper.placeHold({ tenantId, recordId, reason });
+    if (hold === "erased") return output.fail(["the record is erased: there is nothing to hold"]);
+    if (hold === "unknown")
+      return output.fail([recordId === undefined ? `tenant ${tenantId} has no log` : "the tenant has no such record"]);
+    const value = { hold: membersOf(hold) };
+    if (hold.reason === reason) return output.succeed(value, describeHold(hold));
+    output.fail(["there is a hold already, for another reason; it stays as it is"], value, describeHold(hold));
+  });
 }
 
-async function place(keeper: StoreKeeper, parsed: Parsed, { reason }: HoldOptions, output: Output): Promise<void> {
-  const { tenantId, recordId } = targetOf(parsed);
-  if (tenantId === undefined || reason === undefined) return;
-  const hold = await keeper.placeHold({ tenantId, recordId, reason });
-  if (hold === "erased") return output.fail(["the record is erased: there is nothing to hold"]);
-  if (hold === "unknown")
-    return output.fail([recordId === undefined ? `tenant ${tenantId} has no log` : "the tenant has no such record"]);
-  const value = { hold: membersOf(hold) };
-  if (hold.reason === reason) output.succeed(value, describeHold(hold));
-  else output.fail(["there is a hold already, for another reason; it stays as it is"], value, describeHold(hold));
+async function release(options: HoldOptions, terminal: Terminal): Promise<void> {
+  const output = createOutput(options.json === true, terminal);
+  const parsed = parseHoldOrReport(options, output);
+  if (parsed === undefined) return;
+  const { tenantId, recordId } = parsed;
+  let holds: readonly LegalHold[] | undefined;
+  await withStoreOrReport(options, output, async ({ archive }) => {
+    holds = await archive.holds(tenantId);
+  });
+  if (holds === undefined) return;
+  const found = holds.find((hold) => hold.recordId === recordId);
+  if (found === undefined) return output.fail(["there is no such hold"]);
+  if (options.dryRun === true)
+    return output.succeed(
+      { dry_run: true, would_release: membersOf(found) },
+      `would be released: ${describeHold(found)}`,
+    );
+  if (!(await confirmOrReport(`Release the ${describeHold(found)}?`, options, terminal, output))) return;
+  await withKeeperOrReport(options, output, async (keeper) => {
+    const hold = await keeper.releaseHold(tenantId, recordId);
+    if (hold === undefined) output.fail(["there is no such hold"]);
+    else output.succeed({ released: membersOf(hold) }, `released: ${describeHold(hold)}`);
+  });
 }
 
-async function release(keeper: StoreKeeper, parsed: Parsed, _options: HoldOptions, output: Output): Promise<void> {
-  const { tenantId, recordId } = targetOf(parsed);
-  if (tenantId === undefined) return;
-  const hold = await keeper.releaseHold(tenantId, recordId);
-  if (hold === undefined) output.fail(["there is no such hold"]);
-  else output.succeed({ released: membersOf(hold) }, `released: ${describeHold(hold)}`);
+async function list(options: HoldOptions, terminal: Terminal): Promise<void> {
+  const output = createOutput(options.json === true, terminal);
+  const parsed = parseOrReport({ ...options, record: [] }, output);
+  if (parsed === undefined) return;
+  await withStoreOrReport(options, output, async ({ archive }) => {
+    const holds = await archive.holds(parsed.tenantId);
+    output.succeed({ holds: holds.map(membersOf) }, holds.map(describeHold).join("\n") || "there are no holds");
+  });
 }
 
-async function list(keeper: StoreKeeper, { tenantId }: Parsed, _options: HoldOptions, output: Output): Promise<void> {
-  const holds = await keeper.holds(tenantId);
-  output.succeed({ holds: holds.map(membersOf) }, holds.map(describeHold).join("\n") || "there are no holds");
-}
-
-function targetOf({ tenantId, recordIds: [recordId] }: Parsed) {
-  return { tenantId, recordId };
+/** What a hold covers, as the options say it. */
+function parseHoldOrReport(
+  { tenant, record, reason }: HoldOptions,
+  output: Output,
+): { readonly tenantId: TenantId; readonly recordId: RecordId | undefined } | undefined {
+  const named = { ...(tenant !== undefined && { tenant }), ...(reason !== undefined && { reason }) };
+  const { tenantId, recordIds } =
+    parseOrReport({ ...named, record: record === undefined ? [] : [record] }, output) ?? {};
+  return tenantId && { tenantId, recordId: recordIds?.[0] };
 }
 
 function membersOf({ tenantId, recordId, reason, placedAtMs }: LegalHold) {

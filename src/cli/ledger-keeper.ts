@@ -2,14 +2,12 @@
 import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../base/clock.ts";
-import { isCleanText, parseRecordId, parseTenantId, type RecordId, type TenantId } from "../base/ids.ts";
+import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../base/ids.ts";
 import type { StoreKeeper } from "../ledger/keeper.ts";
 import { openStoreKeeper } from "../stores/open-keeper.ts";
+import { reasonProblems } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport } from "./options.ts";
 import type { Output } from "./output.ts";
-
-/** A reason is a sentence, not a document. Characters. */
-const maxReasonLength = 1_024;
 
 /** In which a service that waited for its turn gets it. */
 const pauseMs = 100;
@@ -58,15 +56,9 @@ export function parseOrReport({ tenant, record = [], reason }: Named, output: Ou
     ...record.flatMap((text, i) =>
       recordIds[i] === undefined ? [`--record: ${JSON.stringify(text)} is no record id`] : [],
     ),
-    ...(reason === undefined || isReason(reason)
-      ? []
-      : [`--reason: must be 1 to ${maxReasonLength} characters of text`]),
+    ...reasonProblems(reason),
   ];
   if (problems.length === 0) return { tenantId, recordIds: [...new Set(recordIds.flatMap((id) => id ?? []))] };
   output.fail(problems);
   return undefined;
-}
-
-function isReason(text: string): boolean {
-  return text.trim() !== "" && text.length <= maxReasonLength && isCleanText(text);
 }

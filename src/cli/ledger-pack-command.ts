@@ -74,14 +74,14 @@ interface PackRequest {
 
 async function writePack(
   opened: OpenedStore,
-  head: LogState,
+  committed: LogState,
   { selection, out, allPolicies }: PackRequest,
   output: Output,
   progress: Progress,
 ): Promise<void> {
-  const signed = await signOrReport(opened, head, output);
+  const signed = await signOrReport(opened, committed, output);
   if (signed === undefined) return;
-  const { checkpoint } = signed;
+  const { checkpoint, head } = signed;
   let entries = 0;
   const unshown = new Map<string, string>();
   const onUnshown = (revision: string, reason: string) => unshown.set(revision, reason);

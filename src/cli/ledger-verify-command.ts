@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { StoreArchive } from "../ledger/archive.ts";
 import { type Audit, auditLog } from "../ledger/audit.ts";
+import { describeReturned, returnedRemedy } from "../ledger/returned.ts";
 import { rotationProblem } from "../ledger/rotation-audit.ts";
 import type { LogState } from "../ledger/store.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
@@ -46,13 +47,18 @@ async function verify(
   const problems = (await archive.anchorProblems())
     .filter(({ tenantId }) => tenant === undefined || tenantId === undefined || tenantId === tenant)
     .map(({ message }) => message);
-  const value = { logs: audits.map(describe), anchor_problems: problems };
+  const returned = (await archive.returnedErasures()).filter(
+    ({ tenantId }) => tenant === undefined || tenantId === tenant,
+  );
+  const value = { logs: audits.map(describe), anchor_problems: problems, returned_erasures: returned.length };
   const wrong = audits.flatMap(({ head, audit }) =>
     audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`],
   );
   const text = audits.map(({ head, audit }) => line(head, audit)).join("\n");
-  if (problems.length + wrong.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
-  else output.fail([...wrong, ...problems], value, text);
+  const came = describeReturned(returned).map((line) => `${line}; ${returnedRemedy}`);
+  if (problems.length + wrong.length + came.length === 0)
+    output.succeed(value, text === "" ? "there are no logs" : text);
+  else output.fail([...wrong, ...problems, ...came], value, text);
 }
 
 /** Adds what the log's rotations say against the keys that have signed. */

@@ -1,4 +1,5 @@
-/** What a command may do to the world that started it: write, and say how it went. */
+/** What a command may do to the world that started it: write, ask, and say how it went. */
+import { createInterface } from "node:readline/promises";
 
 export interface Terminal {
   /** Writes to standard output. */
@@ -7,6 +8,8 @@ export interface Terminal {
   err(text: string): void;
   /** Whether a person watches standard error, so that long work may show how far it is. */
   readonly isWatched?: boolean;
+  /** Asks the person at the terminal, and resolves with the line that they type; absent where nobody sits there. */
+  readonly ask?: ((question: string) => Promise<string>) | undefined;
   /** Sets the code that the process ends with; 0 unless called. */
   exitCode(code: number): void;
 }
@@ -16,7 +19,19 @@ export const processTerminal: Terminal = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   isWatched: process.stderr.isTTY === true,
+  ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askHere : undefined,
   exitCode: (code) => {
     process.exitCode = code;
   },
 };
+
+async function askHere(question: string): Promise<string> {
+  // Standard output is for the answer alone.
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const closed = new Promise<string>((resolve) => lines.once("close", () => resolve("")));
+  try {
+    return await Promise.race([lines.question(question), closed]);
+  } finally {
+    lines.close();
+  }
+}

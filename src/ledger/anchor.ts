@@ -13,6 +13,9 @@ export interface AnchoredLog extends StoredTree {
   readonly origin: string;
 }
 
+/** What may be signed of a log, or why nothing may be. */
+export type SignableState = { readonly head: LogState } | { readonly problem: string };
+
 /** Where anchored states are kept. All reject where that place cannot be used. */
 export interface LogAnchor {
   /** What was noted of a tenant's log; undefined where nothing was. */
@@ -47,4 +50,16 @@ export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }
     return `log ${log.origin} has ${log.size} leaves, and had ${anchored.size}: the store is an older copy`;
   const root = log.size === anchored.size ? log.root : rootAt(anchored.size);
   return sameHash(root, anchored.root) ? undefined : `log ${log.origin} was rewritten before leaf ${anchored.size}`;
+}
+
+/**
+ * The newest state of a log, up to the given one, that its anchor knows of, and so may be signed. The log agrees with its
+ * anchor.
+ * @param anchored `unknown` where there is an anchor that has nothing of the log, `unanchored` where there is none
+ */
+export function signableOf(head: LogState, anchored: AnchoredLog | "unknown" | "unanchored"): SignableState {
+  if (anchored === "unanchored") return { head };
+  if (anchored === "unknown") return { problem: `the anchor does not know log ${head.origin} yet: try again` };
+  const { size, root } = anchored;
+  return { head: size < head.size ? { ...head, size, root } : head };
 }

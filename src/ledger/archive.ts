@@ -1,7 +1,9 @@
 /** A whole store as its operator sees it, beside a running service or without one: what commands read. */
-import type { TenantId } from "../base/ids.ts";
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { SignableState } from "./anchor.ts";
 import type { AuditedLog, StoredEntry } from "./audit.ts";
 import type { KeptCosignature } from "./cosignature-store.ts";
+import type { ErasurePreview, LegalHold, ReturnedErasure } from "./keeper.ts";
 import type { RecordArchive } from "./ports.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 import type { LogState } from "./store.ts";
@@ -14,7 +16,9 @@ export interface AnchorFinding {
 }
 
 /**
- * Holds on to the store as it was when it was opened: what is appended meanwhile is not seen. All reject with
+ * Holds on to the store as it was when it was opened: what is appended meanwhile is not seen. Reads, and changes
+ * nothing. Records that were erased are so for whoever reads, also where their openings are there again, and where only
+ * the anchor of this very store knows of it. All reject with
  * `store_unavailable` where the store cannot be read, with `internal` where what it holds is damaged.
  */
 export interface StoreArchive extends RecordArchive {
@@ -34,6 +38,15 @@ export interface StoreArchive extends RecordArchive {
   signingKeys(): Promise<readonly Uint8Array[]>;
   /** Everything in which the store, as it is now, is not what its anchor says. */
   anchorProblems(): Promise<readonly AnchorFinding[]>;
-  /** Advances the anchor to a committed state of a log, so that it may be signed. Resolves with what forbids it. */
-  anchorForSigning(head: LogState): Promise<string | undefined>;
+  /**
+   * The newest state, up to this one, that may be signed: a service that has committed more than its anchor knows has
+   * not answered it yet.
+   */
+  signable(head: LogState): Promise<SignableState>;
+  /** Erasures that have to be carried out again, as the store is now. */
+  returnedErasures(): Promise<readonly ReturnedErasure[]>;
+  /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
+  /** What `StoreKeeper.erase` would do. */
+  previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview>;
 }

@@ -29,9 +29,15 @@ export interface ErasedPlace {
   readonly keptAnswers: number;
 }
 
-export interface ErasureOptions {
-  /** The operator's own words; undefined where none were given. */
-  readonly reason: string | undefined;
+/** Who erases, and why. Both are recorded, and can never be erased. */
+export interface ErasureStatement {
+  /** The operator's own words. */
+  readonly reason: string;
+  /** Name of the operator. */
+  readonly operator: string;
+}
+
+export interface ErasureOptions extends ErasureStatement {
   readonly clock: Clock;
   readonly random: RandomFill;
 }
@@ -39,7 +45,7 @@ export interface ErasureOptions {
 export function erasureRecord(
   tenantId: TenantId,
   { recordId: erased, leafIndex, kind, keptAnswers }: ErasedPlace,
-  { reason, clock, random }: ErasureOptions,
+  { reason, operator, clock, random }: ErasureOptions,
 ): AppendedRecord {
   const recordId = newRecordId(clock, random);
   return {
@@ -47,9 +53,9 @@ export function erasureRecord(
     recordId,
     tenantId,
     requestId: recordId as string as RequestId,
-    caller: { principal_id: "operator" as PrincipalId, subject: "operator", auth_source: "operator" },
+    caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
     route: "ledger erase",
-    request: { record_id: erased, ...(reason !== undefined && { reason }) },
+    request: { record_id: erased, reason },
     outcome: { kind, leaf_index: leafIndex, kept_answers: keptAnswers },
   };
 }

@@ -1,5 +1,6 @@
 /** What an operator may do to records besides reading them: erase them, and forbid that. The contract is in the comments. */
 import type { RecordId, TenantId } from "../base/ids.ts";
+import type { ErasureStatement } from "./erasure.ts";
 import type { RecordKind } from "./ports.ts";
 
 /** A hold: what it covers is not erased while it lasts. */
@@ -46,6 +47,51 @@ export type ErasureResult =
   /** None of them was: these must not be. */
   | { readonly refused: readonly ErasureRefusal[] };
 
+/** What an erasure would do now. */
+export type ErasurePreview =
+  | { readonly refused: readonly ErasureRefusal[] }
+  | {
+      readonly erasable: readonly {
+        readonly recordId: RecordId;
+        readonly leafIndex: number;
+        readonly kind: RecordKind;
+      }[];
+      /** Those that are erased already. */
+      readonly erased: readonly ErasedRecord[];
+    };
+
+/**
+ * An erasure that has to be carried out once more: the opening of the record, or an answer that was kept with it, is in
+ * the store again, as a backup brings it back; or the anchor notes the erasure, and the log has no leaf for it.
+ */
+export interface ReturnedErasure {
+  readonly tenantId: TenantId;
+  readonly recordId: RecordId;
+  /** Leaf of the record. */
+  readonly leafIndex: number;
+  /** Leaf that says that it was erased; undefined where only the anchor notes it. */
+  readonly erasureLeafIndex: number | undefined;
+  /** Why it is not carried out again; undefined where it may be. */
+  readonly refusal: ReapplyRefusal | undefined;
+}
+
+export type ReapplyRefusal =
+  /** Others rest on records of this kind: see `unerasable`. */
+  | { readonly why: "kind"; readonly kind: RecordKind }
+  | { readonly why: "held"; readonly hold: LegalHold }
+  /** The store has the record among the erased ones, and the log has no leaf that erased it. */
+  | { readonly why: "unproven" };
+
+/** What became of the erasures that were to be carried out again. */
+export interface ReapplyResult {
+  /** Each with its leaf: the one that it had, or a new one. */
+  readonly reapplied: readonly (ReturnedErasure & { readonly erasureLeafIndex: number })[];
+  /** Each with its refusal. */
+  readonly left: readonly ReturnedErasure[];
+  /** As in `ErasureResult`. */
+  readonly overwritten: boolean | undefined;
+}
+
 /** Records of one call, at most: they are erased in one transaction, for which everybody else waits. */
 export const maxErasedAtOnce = 256;
 
@@ -61,13 +107,16 @@ export interface StoreKeeper {
    * is no obstacle. Holds are looked at within the transaction.
    *
    * @param recordIds 1 to `maxErasedAtOnce`, each once
-   * @param reason is recorded, and can never be erased
+   * @param statement is recorded, and can never be erased
    */
-  erase(
-    tenantId: TenantId,
-    recordIds: readonly RecordId[],
-    options: { readonly reason: string | undefined },
-  ): Promise<ErasureResult>;
+  erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult>;
+
+  /**
+   * Carries out again what has to be, of one tenant or of all, in transactions of `maxErasedAtOnce` records. An erasure
+   * that only the anchor notes gets a leaf with the statement; the others have theirs. What is held, of a kind that is
+   * never erased, or was erased by no leaf is left, and reported.
+   */
+  reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult>;
 
   /**
    * Places a hold; durable when it resolves, and seen by every erasure that has not committed by then. Where there is

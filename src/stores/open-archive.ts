@@ -19,10 +19,7 @@ export interface ArchiveSettings {
   readonly ledgerKey: string;
 }
 
-/**
- * What a backup brought back of erased records is erased again first. Rejects where that cannot be, and where the store
- * is missing or cannot be read; the message is for the operator.
- */
+/** Rejects where the store is missing or cannot be read; the message is for the operator. */
 export async function openStoreArchive(settings: ArchiveSettings): Promise<StoreArchive> {
   const { store } = settings;
   if (store.kind === "postgres") {
@@ -32,8 +29,5 @@ export async function openStoreArchive(settings: ArchiveSettings): Promise<Store
   }
   if (!existsSync(store.path)) throw new Error(`${store.path} is missing`);
   const { SqliteArchive } = await import("./sqlite/archive.ts");
-  const { reapplyErasures } = await import("./sqlite/reapply-erasures.ts");
-  const place = sqlitePlace(store.path, settings);
-  reapplyErasures(place);
-  return new SqliteArchive(place);
+  return new SqliteArchive(sqlitePlace(store.path, settings));
 }

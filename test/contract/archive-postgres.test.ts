@@ -102,7 +102,7 @@ test("without an anchor there is nothing to differ from, and a log may be signed
   const [head] = await archive.logs();
   if (head === undefined) throw new Error("no log");
   expect(await archive.anchorProblems()).toEqual([]);
-  expect(await archive.anchorForSigning(head)).toBeUndefined();
+  expect(await archive.signable(head)).toEqual({ head });
   expect(await archive.signingKeys()).toHaveLength(1);
 });
 

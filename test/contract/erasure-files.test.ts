@@ -3,14 +3,17 @@ import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
+import type { StoreArchive } from "../../src/ledger/archive.ts";
 import { auditLog } from "../../src/ledger/audit.ts";
 import type { StoredLedger } from "../../src/ledger/ledger.ts";
 import type { Appended, NewRecord } from "../../src/ledger/ports.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { hideErased } from "../../src/stores/sqlite/hide-erased.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/migrate.ts";
 import { migrations } from "../../src/stores/sqlite/schema.ts";
 import { type SqliteErasurePlace, sqliteErasurePlace } from "./erasure-sqlite-place.ts";
-import { erasedOf } from "./erasure-suite.ts";
+import { erasedOf, statement } from "./erasure-suite.ts";
 import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
@@ -37,13 +40,13 @@ const append = (tenantId = alice, changes: Partial<NewRecord> = {}) => ledger.ap
 async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"][]) {
   const keeper = await place.keeper({ clock, random });
   try {
-    return await keeper.erase(tenantId, recordIds, { reason: undefined });
+    return await keeper.erase(tenantId, recordIds, statement);
   } finally {
     await keeper.close();
   }
 }
 
-/** Audits a log as the files have it: nothing is erased again first. */
+/** Audits a log as the files have it. */
 async function auditAsIs() {
   const archive = new SqliteArchive(place.store);
   try {
@@ -131,7 +134,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
       const keeper = await place.keeper({ clock, random, openConnection });
       control.arm(fault, operation);
-      const [result] = await Promise.allSettled([keeper.erase(alice, [one.recordId], { reason: undefined })]);
+      const [result] = await Promise.allSettled([keeper.erase(alice, [one.recordId], statement)]);
       reached = !control.isArmed;
       await keeper.close();
       expect(result.status).toBe(reached ? "rejected" : "fulfilled");
@@ -172,40 +175,131 @@ describe("older files", () => {
     anchor.close();
   }
 
-  test("of the whole store do not bring back what was erased: the anchor knows", async () => {
-    const [one, other] = [await append(), await append()];
+  /** Puts the whole store back to what it was before a record was erased, and the anchor with it, but for its notes. */
+  async function putOlderBack(erased: Appended): Promise<void> {
     await ledger.close();
     copyFileSync(place.path, `${place.path}.older`);
-    await erase(alice, [one.recordId]);
+    await erase(alice, [erased.recordId]);
     for (const suffix of ["", "-wal", "-shm"]) rmSync(place.path + suffix, { force: true });
     copyFileSync(`${place.path}.older`, place.path);
-    expect(onDisk([openingOf(one)])).toHaveLength(1);
-    await expect(place.open({ clock, random })).rejects.toMatchObject({ name: "IncompatibleStoreError" });
-    const archive = await place.archive();
-    expect(await archive.find(alice, one.recordId)).toBe("erased");
-    await archive.close();
-    expect(onDisk([openingOf(one)])).toEqual([]);
+    expect(onDisk([openingOf(erased)])).toHaveLength(1);
+  }
 
-    acceptOlder();
+  async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
+    const archive = await place.archive();
+    try {
+      return await look(archive);
+    } finally {
+      await archive.close();
+    }
+  }
+
+  async function reapply() {
     const keeper = await place.keeper({ clock, random });
-    await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "too late" });
-    await keeper.close();
-    ledger = await place.open({ clock, random });
+    try {
+      return await keeper.reapplyErasures(undefined, statement);
+    } finally {
+      await keeper.close();
+    }
+  }
+
+  /** One row that somebody puts into the anchor's file. */
+  function note(tenantId: string, recordId: string): void {
+    const anchor = new DatabaseSync(place.store.anchorPath);
+    anchor.exec("CREATE TABLE IF NOT EXISTS erased_records (tenant_id TEXT NOT NULL, record_id TEXT NOT NULL)");
+    anchor.prepare("INSERT INTO erased_records VALUES (?, ?)").run(tenantId, recordId);
+    anchor.close();
+  }
+
+  test("of the whole store show nobody what was erased: the anchor knows", async () => {
+    const idempotency = { scope: "9".repeat(64), payloadDigest: "sha256:1", answer: {} };
+    const [one, other] = [await append(alice, { idempotency }), await append()];
+    await putOlderBack(one);
+    await expect(place.open({ clock, random })).rejects.toMatchObject({ name: "IncompatibleStoreError" });
+    await reading(async (archive) => expect(await archive.find(alice, one.recordId)).toBe("erased"));
+    acceptOlder();
+    const warnings: string[] = [];
+    const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
+    ledger = await place.open({ clock, random, logger });
+    expect(warnings).toEqual([expect.stringMatching(/^tenant alice: the anchor notes the erasure of 1 record, and/)]);
     expect(await ledger.find(alice, one.recordId)).toBe("erased");
     expect(await ledger.find(alice, other.recordId)).toMatchObject({ record_id: other.recordId });
+    const retry = append(alice, { idempotency });
+    await expect(retry).rejects.toMatchObject({ reason: "idempotency_conflict", message: /erased/ });
+    expect(await auditAsIs()).toEqual({ leaves: 3, erased: 0, problem: undefined });
+    expect(onDisk([openingOf(one)])).toHaveLength(1);
+
+    const place3 = { tenantId: alice, recordId: one.recordId, leafIndex: 1, erasureLeafIndex: 3 };
+    expect(await reapply()).toEqual({ reapplied: [place3], left: [], overwritten: true });
+    expect(onDisk([openingOf(one)])).toEqual([]);
+    expect(await ledger.find(alice, one.recordId)).toBe("erased");
     expect(await auditAsIs()).toEqual({ leaves: 4, erased: 1, problem: undefined });
     expect(await append()).toMatchObject({ leafIndex: 4 });
   });
 
-  test("an opening that came back is found by an audit that nothing was erased again before", async () => {
+  test("of the whole store keep what is held, whatever the anchor notes", async () => {
+    const one = await append();
+    await putOlderBack(one);
+    acceptOlder();
+    const keeper = await place.keeper({ clock, random });
+    await keeper.placeHold({ tenantId: alice, recordId: one.recordId, reason: "case 12" });
+    await keeper.close();
+    expect(await reapply()).toMatchObject({
+      reapplied: [],
+      left: [{ recordId: one.recordId, refusal: { why: "held" } }],
+    });
+    expect(onDisk([openingOf(one)])).toHaveLength(1);
+    expect(await auditAsIs()).toEqual({ leaves: 2, erased: 0, problem: undefined });
+  });
+
+  test("whose anchor notes what must never be erased lose nothing by it", async () => {
+    await append();
+    const [genesis] = await place.rows("alice");
+    note("alice", genesis?.recordId ?? "");
+    const recordId = genesis?.recordId as Appended["recordId"];
+    await reading(async (archive) => expect(await archive.find(alice, recordId)).toMatchObject({ kind: "genesis" }));
+    expect(await reapply()).toMatchObject({ reapplied: [], left: [{ refusal: { why: "kind", kind: "genesis" } }] });
+    expect(await auditAsIs()).toEqual({ leaves: 2, erased: 0, problem: undefined });
+  });
+
+  test("beside the anchor of another store believe nothing that it notes", async () => {
+    const one = await append();
+    await ledger.close();
+    note("alice", one.recordId);
+    const anchor = new DatabaseSync(place.store.anchorPath);
+    anchor.exec("UPDATE anchored_store SET store_id = 'another'");
+    anchor.close();
+    await reading(async (archive) => {
+      expect(await archive.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
+      expect(await archive.returnedErasures()).toEqual([]);
+    });
+    await expect(reapply()).rejects.toMatchObject({ name: "IncompatibleStoreError" });
+    expect(onDisk([openingOf(one)])).toHaveLength(1);
+  });
+
+  test("an opening that came back is no more in the store than its erasure is: an audit counts it as erased", async () => {
     const one = await append();
     const putBack = await place.backUpOpenings();
     await erase(alice, [one.recordId]);
     await putBack();
-    expect((await auditAsIs()).problem).toEqual({
-      leafIndex: 1,
-      message: "leaf 1 was erased by leaf 2, and can still be opened",
-    });
+    expect(await auditAsIs()).toEqual({ leaves: 3, erased: 1, problem: undefined });
+    await reading(async (archive) =>
+      expect(await archive.returnedErasures()).toMatchObject([{ recordId: one.recordId, erasureLeafIndex: 2 }]),
+    );
+  });
+
+  test("hide what was erased by a look at one row, not at all of them", async () => {
+    await append();
+    const connection = openConnection({ path: place.path, readOnly: true, busyTimeoutMs: 1_000 });
+    hideErased(connection, []);
+    const plan = connection.prepare(
+      `EXPLAIN QUERY PLAN SELECT leaf, sealed, opening FROM entries LEFT JOIN openings USING (tenant_id, record_id)
+        WHERE tenant_id = 'alice' AND leaf_index = 1`,
+    );
+    expect(
+      [...plan.iterate()].map(({ detail }) => String(detail)).filter((step) => /SCAN|MATERIALIZE/.test(step)),
+    ).toEqual([]);
+    connection.close();
   });
 
   test("an anchor that lost its notes gets them from the store", async () => {

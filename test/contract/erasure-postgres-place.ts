@@ -1,6 +1,8 @@
 /** Databases of one server, for what is erased and held. */
+import { setImmediate } from "node:timers/promises";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { PostgresKeeper } from "../../src/stores/postgres/keeper.ts";
+import { PostgresSearchIndexer } from "../../src/stores/postgres/search-indexer.ts";
 import type { ErasurePlace } from "./erasure-suite.ts";
 import type { PostgresPlace } from "./ledger-postgres-place.ts";
 import { manualClock } from "./ledger-records.ts";
@@ -14,6 +16,11 @@ export function erasurePlace(place: PostgresPlace): ErasurePlace {
     overwrites: false,
     keeper: (machine) => PostgresKeeper.open({ target, anchorPath: undefined, ...machine }),
     archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock: manualClock() }),
+    indexer: ({ random }) =>
+      PostgresSearchIndexer.open({ target, clock: manualClock(), random, pause: () => setImmediate() }),
+    async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
+      await query(`INSERT INTO erasures VALUES ('${tenantId}', '${recordId}', ${leafIndex}, ${erasureLeafIndex})`);
+    },
     async backUpOpenings() {
       for (const table of backedUp) await query(`CREATE TABLE backup_${table} AS SELECT * FROM ${table}`);
       return async () => {

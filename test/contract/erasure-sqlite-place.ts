@@ -2,6 +2,7 @@
 import { setImmediate } from "node:timers/promises";
 import { openStoreArchive } from "../../src/stores/open-archive.ts";
 import { SqliteKeeper, type SqliteKeeperOptions } from "../../src/stores/sqlite/keeper.ts";
+import { SqliteSearchIndexer } from "../../src/stores/sqlite/search-indexer.ts";
 import type { ErasurePlace } from "./erasure-suite.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
 
@@ -20,6 +21,11 @@ export function sqliteErasurePlace(): SqliteErasurePlace {
     overwrites: true,
     keeper: async (options) => new SqliteKeeper({ path, anchorPath, pause: () => setImmediate(), ...options }),
     archive: () => openStoreArchive({ store: { kind: "sqlite", path }, anchor: anchorPath, ledgerKey: keyPath }),
+    indexer: async ({ random }) => new SqliteSearchIndexer({ path, random, pause: () => setImmediate() }),
+    async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
+      const sql = `INSERT INTO erasures VALUES (?, ?, ${leafIndex}, ${erasureLeafIndex})`;
+      place.query(sql, tenantId, recordId);
+    },
     async backUpOpenings() {
       for (const table of backedUp) place.query(`CREATE TABLE backup_${table} AS SELECT * FROM ${table}`);
       return async () => {

@@ -4,9 +4,11 @@ import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, parseRecordId, type RandomFill, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import type { StoreArchive } from "../../src/ledger/archive.ts";
 import { auditLog } from "../../src/ledger/audit.ts";
+import type { ErasureStatement } from "../../src/ledger/erasure.ts";
 import { type ErasedRecord, type ErasureResult, maxErasedAtOnce, type StoreKeeper } from "../../src/ledger/keeper.ts";
 import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
 import type { SearchTerm } from "../../src/ledger/search.ts";
+import type { SearchIndexer } from "../../src/ledger/search-index.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless, type LedgerPlace } from "./ledger-suite.ts";
 
@@ -18,9 +20,16 @@ export interface ErasurePlace extends LedgerPlace {
   keeper(options: { readonly clock: Clock; readonly random: RandomFill }): Promise<StoreKeeper>;
   /** Opens the store as commands read it. */
   archive(): Promise<StoreArchive>;
+  /** Opens what builds the search index anew. */
+  indexer(options: { readonly random: RandomFill }): Promise<SearchIndexer>;
+  /** Puts a row among the erasures of the store, and does nothing else. */
+  noteErased(tenantId: string, recordId: string, leafIndex: number, erasureLeafIndex: number): Promise<void>;
   /** Backs up openings, kept answers and search terms; what it resolves with puts them back. */
   backUpOpenings(): Promise<() => Promise<void>>;
 }
+
+/** What tests erase with that do not look at it. */
+export const statement: ErasureStatement = { reason: "request 1", operator: "olga" };
 
 const alice = tenant("alice");
 const bob = tenant("bob");
@@ -56,8 +65,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
 
     const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
       ledger.append(makeRecord(tenantId, changes));
-    const erase = (tenantId: TenantId, ...recordIds: RecordId[]) =>
-      keeper.erase(tenantId, recordIds, { reason: undefined });
+    const erase = (tenantId: TenantId, ...recordIds: RecordId[]) => keeper.erase(tenantId, recordIds, statement);
 
     async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
       const archive = await place.archive();
@@ -86,7 +94,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       await append(alice);
       const before = await place.rows("alice");
       clock.nowMs += 1_000;
-      const result = await keeper.erase(alice, [recordId], { reason: "request 7" });
+      const result = await keeper.erase(alice, [recordId], { reason: "request 7", operator: "olga" });
       expect(result).toEqual({
         erased: [
           { recordId, leafIndex: 2, erasureLeafIndex: 4, erasedAt: "2026-01-02T03:04:06.006Z", wasErased: false },
@@ -97,10 +105,10 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       expect(await audit(alice)).toEqual({ leaves: 5, erased: 1, problem: undefined });
       const after = await place.rows("alice");
       expect(after.slice(0, 4)).toEqual(before);
-      expect(after[4]?.leaf).not.toMatch(/request 7|operator|alice/);
+      expect(after[4]?.leaf).not.toMatch(/request 7|olga|alice/);
       expect(await ledger.find(alice, idOf(after[4]))).toMatchObject({
         kind: "erasure",
-        caller: { principal_id: "operator", subject: "operator", auth_source: "operator" },
+        caller: { principal_id: "olga", subject: "olga", auth_source: "operator" },
         route: "ledger erase",
         request: { record_id: recordId, reason: "request 7" },
         outcome: { kind: "decision", leaf_index: 2, kept_answers: 0 },
@@ -181,25 +189,80 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       expect(await search(alice, { field: "decision_id", value: a.recordId })).toEqual([]);
     });
 
-    test("what a backup brings back is erased again before commands and the service read", async () => {
+    test("what a backup brings back stays erased for readers, and is erased again when that is asked for", async () => {
       const idempotency: Idempotency = { scope: "8".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
       const [a, b] = [await append(alice, { idempotency }), await append(alice)];
       const kept = await append(alice);
       const putBack = await place.backUpOpenings();
       await erase(alice, a.recordId, b.recordId);
       await putBack();
-      await reading(async (archive) => expect(await archive.find(alice, a.recordId)).toBe("erased"));
-      expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
-      await putBack();
+      const looksErased = async () => {
+        for (const { recordId } of [a, b]) {
+          expect(await ledger.find(alice, recordId)).toBe("erased");
+          await reading(async (archive) => expect(await archive.find(alice, recordId)).toBe("erased"));
+        }
+        expect(await ledger.find(alice, kept.recordId)).toMatchObject({ record_id: kept.recordId });
+        const retry = append(alice, { idempotency });
+        await expect(retry).rejects.toMatchObject({ reason: "idempotency_conflict", message: /erased/ });
+        const found = await search(alice, { field: "subject", value: "subject-1" });
+        expect(found.map(({ recordId }) => recordId)).toEqual([expect.any(String), kept.recordId]);
+        expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
+      };
+      const returned = [
+        { tenantId: alice, recordId: a.recordId, leafIndex: 1, erasureLeafIndex: 4, refusal: undefined },
+        { tenantId: alice, recordId: b.recordId, leafIndex: 2, erasureLeafIndex: 5, refusal: undefined },
+      ];
+      await looksErased();
+      const indexer = await place.indexer({ random });
+      await indexer.rebuild(alice, () => {});
+      await indexer.close();
+      await looksErased();
+      const warnings: string[] = [];
       await ledger.close();
-      ledger = await place.open({ clock, random });
+      const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
+      ledger = await place.open({ clock, random, logger });
+      await looksErased();
+      expect(warnings.filter((line) => line.includes("ledger reapply-erasures"))).toEqual([
+        expect.stringMatching(/^tenant alice: openings or kept answers of 2 erased records are in the store again/),
+      ]);
+      // Nothing was removed so far: not by readers, and not at the start.
+      await reading(async (archive) => expect(await archive.returnedErasures()).toEqual(returned));
+      expect(await keeper.reapplyErasures(bob, statement)).toMatchObject({ reapplied: [], left: [] });
+      const overwritten = place.overwrites ? true : undefined;
+      expect(await keeper.reapplyErasures(undefined, statement)).toEqual({
+        reapplied: returned,
+        left: [],
+        overwritten,
+      });
+      await looksErased();
+      await reading(async (archive) => expect(await archive.returnedErasures()).toEqual([]));
+    });
+
+    test("a hold keeps what a backup brought back, and readers see none of it", async () => {
+      const [a, b] = [await append(alice), await append(bob)];
+      const putBack = await place.backUpOpenings();
+      await erase(alice, a.recordId);
+      await erase(bob, b.recordId);
+      await putBack();
+      const hold = { tenantId: alice, recordId: undefined, reason: "case 12", placedAtMs: clock.nowMs };
+      await keeper.placeHold(hold);
+      const held = { tenantId: alice, recordId: a.recordId, leafIndex: 1, erasureLeafIndex: 2 };
+      expect(await keeper.reapplyErasures(undefined, statement)).toMatchObject({
+        reapplied: [{ tenantId: bob, recordId: b.recordId, erasureLeafIndex: 2 }],
+        left: [{ ...held, refusal: { why: "held", hold } }],
+      });
       expect(await ledger.find(alice, a.recordId)).toBe("erased");
-      expect(await ledger.find(alice, b.recordId)).toBe("erased");
-      expect(await ledger.find(alice, kept.recordId)).toMatchObject({ record_id: kept.recordId });
-      await expect(append(alice, { idempotency })).rejects.toMatchObject({ reason: "idempotency_conflict" });
-      const found = await search(alice, { field: "subject", value: "subject-1" });
-      expect(found.map(({ recordId }) => recordId)).toEqual([expect.any(String), kept.recordId]);
-      expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
+      await keeper.releaseHold(alice, undefined);
+      expect(await keeper.reapplyErasures(alice, statement)).toMatchObject({ reapplied: [held], left: [] });
+    });
+
+    test("a row among the erased ones that no leaf speaks of removes nothing", async () => {
+      const [a, b] = [await append(alice), await append(alice)];
+      await place.noteErased("alice", a.recordId, 1, 2);
+      const unproven = { recordId: a.recordId, refusal: { why: "unproven" } };
+      expect(await keeper.reapplyErasures(undefined, statement)).toMatchObject({ reapplied: [], left: [unproven] });
+      expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
+      expect((await audit(alice)).problem).toMatchObject({ leafIndex: 1, message: /no leaf erased them/ });
     });
 
     test("an opening that is lost without an erasure is wrong, until the record is erased", async () => {
@@ -244,7 +307,10 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
     test("two that erase the same at once write one leaf", async () => {
       const { recordId } = await append(alice);
       const other = await place.keeper({ clock, random: seededRandom("other") });
-      const results = await Promise.all([erase(alice, recordId), other.erase(alice, [recordId], { reason: "twice" })]);
+      const results = await Promise.all([
+        erase(alice, recordId),
+        other.erase(alice, [recordId], { reason: "twice", operator: "olga" }),
+      ]);
       await other.close();
       expect(
         results

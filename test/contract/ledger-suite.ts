@@ -26,6 +26,7 @@ export interface LedgerPlace {
     readonly random: RandomFill;
     readonly limits?: Partial<AppenderLimits>;
     readonly commits?: CommitObserver;
+    readonly logger?: { warn(fields: Readonly<Record<string, unknown>>, message: string): void };
   }): Promise<Ledger>;
   /** Rows of a tenant's log, by index. */
   rows(tenantId: string): Promise<readonly StoredRow[]>;

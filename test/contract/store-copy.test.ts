@@ -81,7 +81,7 @@ async function fill(): Promise<Filled> {
   source.query(`INSERT INTO attempts VALUES ('', 'address', 3, ${now + 1}), ('', 'gone', 3, ${now})`);
   const [erased, held] = records as [NewRecord, NewRecord];
   const keeper = new SqliteKeeper({ ...source.store, ...machine, pause: async () => {} });
-  await keeper.erase(alice, [erased.recordId], { reason: "request 7" });
+  await keeper.erase(alice, [erased.recordId], { reason: "request 7", operator: "olga" });
   await keeper.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
   await keeper.close();
   const [old] = readKeyFile(source.store.keyPath) ?? [];
@@ -154,7 +154,7 @@ describe("a copy", () => {
       await ledger.close();
     }
     const keeper = await PostgresKeeper.open({ target: target.target, anchorPath: undefined, ...machine });
-    expect(await keeper.erase(alice, [held.recordId], { reason: undefined })).toMatchObject({
+    expect(await keeper.erase(alice, [held.recordId], { reason: "request 7", operator: "olga" })).toMatchObject({
       refused: [{ recordId: held.recordId, why: "held" }],
     });
     await keeper.close();

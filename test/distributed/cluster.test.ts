@@ -177,7 +177,7 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
     expect(page?.found.map(({ recordId }) => recordId)).toContain(record.recordId);
     await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "case" });
     await keeper.releaseHold(alice, undefined);
-    await keeper.erase(alice, [record.recordId], { reason: undefined });
+    await keeper.erase(alice, [record.recordId], { reason: "request 7", operator: "olga" });
     await indexer.rebuild(alice, () => {});
   }
   await keeper.close();

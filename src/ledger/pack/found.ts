@@ -53,10 +53,10 @@ export async function findLeaves(
   return [...leaves].sort((a, b) => a - b);
 }
 
-/** Pages of a search, one after the other. */
+/** Pages of a search, one after the other; what stands behind the head is none of the log that is packed. */
 export async function* everyFound(
   source: PackSource,
-  { tenantId }: LogState,
+  { tenantId, size }: LogState,
   term: { readonly field: SearchField; readonly value: string } | undefined,
   query: Partial<SearchQuery> = {},
 ): AsyncGenerator<FoundRecord> {
@@ -65,7 +65,7 @@ export async function* everyFound(
   do {
     const place = after === undefined ? {} : { after };
     const { found, next } = await source.search({ tenantId, terms, limit: maxSearchLimit, ...query, ...place });
-    yield* found;
+    yield* found.filter(({ leafIndex }) => leafIndex < size);
     after = next;
   } while (after !== undefined);
 }

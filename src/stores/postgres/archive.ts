@@ -4,10 +4,11 @@ import { Client } from "pg";
 import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
-import type { LogAnchor } from "../../ledger/anchor.ts";
+import { type LogAnchor, type SignableState, signableOf } from "../../ledger/anchor.ts";
 import type { AnchorFinding, StoreArchive } from "../../ledger/archive.ts";
 import type { AuditedLog, StoredEntry } from "../../ledger/audit.ts";
 import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
+import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/keeper.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
 import type { LogState } from "../../ledger/store.ts";
@@ -15,22 +16,24 @@ import type { TileName } from "../../ledger/tiles.ts";
 import { findAnchorProblems } from "./anchor-problems.ts";
 import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
 import { readCosignatures } from "./cosignatures.ts";
+import { previewErasure } from "./eraser.ts";
 import { toError } from "./errors.ts";
-import { openFileAnchor } from "./file-anchor.ts";
+import { readFileAnchor } from "./file-anchor.ts";
+import { allHolds } from "./legal-holds.ts";
 import { LogReader } from "./log-reader.ts";
 import { readTiles } from "./log-rows.ts";
-import { touch } from "./log-statements.ts";
+import { touch, visibleOpening } from "./log-statements.ts";
 import { requireSchema } from "./migrate.ts";
-import { reapplyErasures } from "./reapply-erasures.ts";
+import { findReturned } from "./returned-erasures.ts";
 import { searchRecords } from "./search.ts";
 import { type Queries, queriesOf, type Statement } from "./session.ts";
 import { beginSnapshot, Sessions } from "./sessions.ts";
 
 const entriesFrom: Statement = {
   name: "entries_from",
-  text: `SELECT leaf_index, record_id, leaf, sealed, opening
-           FROM entries LEFT JOIN openings USING (tenant_id, record_id)
-          WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index LIMIT $4`,
+  text: `SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
+          WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
+          ORDER BY entries.leaf_index LIMIT $4`,
 };
 const signingKeys: Statement = { name: "signing_keys", text: "SELECT public_key FROM signing_keys ORDER BY position" };
 
@@ -59,7 +62,7 @@ export class PostgresArchive implements StoreArchive {
   }
 
   /**
-   * Opens a snapshot of the store; what a backup brought back of erased records is erased again first. Rejects with `IncompatibleStoreError` where its schema is not this program's, with an
+   * Opens a snapshot of the store. Rejects with `IncompatibleStoreError` where its schema is not this program's, with an
    * error of the driver where it cannot be read.
    */
   static async open(options: PostgresArchiveOptions): Promise<PostgresArchive> {
@@ -72,7 +75,6 @@ export class PostgresArchive implements StoreArchive {
       await prepareConnection(client);
       const archive = new PostgresArchive(client, options);
       await requireSchema(archive.#queries);
-      await archive.#withNow(reapplyErasures);
       await client.query(beginSnapshot);
       // The snapshot is of the first statement, not of the BEGIN.
       await client.query("SELECT");
@@ -145,17 +147,32 @@ export class PostgresArchive implements StoreArchive {
     return translated(() => this.#withNow((sessions) => this.#problems(sessions)));
   }
 
-  async anchorForSigning(head: LogState): Promise<string | undefined> {
+  /** Commits an update of the head to what it is: behind that, a standby has what this snapshot saw. */
+  signable(head: LogState): Promise<SignableState> {
     return translated(() =>
       this.#withNow(async (sessions) => {
-        // What this snapshot saw may not have reached the standby yet: behind this commit it has.
         await sessions.transaction((session) => touch(session, head.tenantId));
         const problems = await this.#problems(sessions);
         const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
-        if (own === undefined) await this.#withAnchor((anchor) => anchor.advance([head]));
-        return own?.message;
+        if (own !== undefined) return { problem: own.message };
+        const anchored = await this.#withAnchor(async (anchor) =>
+          (await anchor.storeId()) === undefined ? "unanchored" : ((await anchor.find(head.tenantId)) ?? "unknown"),
+        );
+        return signableOf(head, anchored ?? "unanchored");
       }),
     );
+  }
+
+  returnedErasures(): Promise<readonly ReturnedErasure[]> {
+    return translated(() => this.#withNow(findReturned));
+  }
+
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+    return translated(() => allHolds(this.#queries, tenantId));
+  }
+
+  previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview> {
+    return translated(() => previewErasure(this.#queries, tenantId, recordIds));
   }
 
   async close(): Promise<void> {
@@ -171,7 +188,7 @@ export class PostgresArchive implements StoreArchive {
 
   async #withAnchor<Result>(use: (anchor: LogAnchor) => Promise<Result>): Promise<Result | undefined> {
     if (this.#options.anchorPath === undefined) return undefined;
-    const anchor = openFileAnchor(this.#options.anchorPath);
+    const anchor = readFileAnchor(this.#options.anchorPath);
     try {
       return await use(anchor);
     } finally {

@@ -1,8 +1,8 @@
 /** Erases records, in a transaction under the lock of the log's head that the caller holds. */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import { erasureRecord, unerasable } from "../../ledger/erasure.ts";
-import type { ErasedRecord, ErasureRefusal } from "../../ledger/keeper.ts";
+import { type ErasureStatement, erasureRecord, unerasable } from "../../ledger/erasure.ts";
+import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../ledger/keeper.ts";
 import type { RecordKind } from "../../ledger/ports.ts";
 import type { AppendedRecord } from "../../ledger/record.ts";
 import { blockOf } from "../../ledger/search-index.ts";
@@ -49,8 +49,7 @@ export interface FoundRecord {
   readonly earlier: ErasedRecord | undefined;
 }
 
-export interface ErasureMachine {
-  readonly reason: string | undefined;
+export interface ErasureMachine extends ErasureStatement {
   readonly clock: Clock;
   readonly random: RandomFill;
 }
@@ -95,12 +94,28 @@ export async function refusalsOf(
   });
 }
 
+/** What an erasure would do. */
+export async function previewErasure(
+  queries: Queries,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+): Promise<ErasurePreview> {
+  const found = await findErasable(queries, tenantId, recordIds);
+  const refused = await refusalsOf(queries, tenantId, recordIds, found);
+  if (refused.length > 0) return { refused };
+  const wanted = recordIds.flatMap((recordId) => found.get(recordId) ?? []);
+  return {
+    erasable: wanted.flatMap(({ earlier, ...record }) => (earlier === undefined ? [record] : [])),
+    erased: wanted.flatMap(({ earlier }) => earlier ?? []),
+  };
+}
+
 /** Removes what must go of the records, appends a leaf for each, and notes them. */
 export async function eraseRecords(
   queries: Queries,
   tenantId: TenantId,
   records: readonly FoundRecord[],
-  { reason, clock, random }: ErasureMachine,
+  { reason, operator, clock, random }: ErasureMachine,
   append: (records: readonly AppendedRecord[]) => Promise<BatchPlace>,
 ): Promise<void> {
   if (records.length === 0) return;
@@ -113,7 +128,7 @@ export async function eraseRecords(
   ]);
   const erasures = records.map(({ recordId, leafIndex, kind }) => {
     const keptAnswers = answers.rows.filter((row) => row.leaf_index === leafIndex).length;
-    return erasureRecord(tenantId, { recordId, leafIndex, kind, keptAnswers }, { reason, clock, random });
+    return erasureRecord(tenantId, { recordId, leafIndex, kind, keptAnswers }, { reason, operator, clock, random });
   });
   const { results } = await append(erasures);
   const places = results.map((result) => {

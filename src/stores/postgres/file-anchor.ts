@@ -12,7 +12,15 @@ const busyTimeoutMs = 500;
  */
 export function openFileAnchor(path: string): LogAnchor {
   createAnchor(path, busyTimeoutMs, openConnection);
-  const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path, busyTimeoutMs }));
+  return anchorOf(new SqliteAnchor(openConnection({ ...anchorConnection, path, busyTimeoutMs })));
+}
+
+/** Opens the file, which must exist, to read it. */
+export function readFileAnchor(path: string): LogAnchor {
+  return anchorOf(new SqliteAnchor(openConnection({ path, readOnly: true, busyTimeoutMs })));
+}
+
+function anchorOf(anchor: SqliteAnchor): LogAnchor {
   return {
     find: async (tenantId) => anchor.find(tenantId),
     all: async () => [...anchor.all()],

@@ -4,7 +4,14 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { LogAnchor } from "../../ledger/anchor.ts";
-import { type ErasureResult, type LegalHold, maxErasedAtOnce, type StoreKeeper } from "../../ledger/keeper.ts";
+import type { ErasureStatement } from "../../ledger/erasure.ts";
+import {
+  type ErasureResult,
+  type LegalHold,
+  maxErasedAtOnce,
+  type ReapplyResult,
+  type StoreKeeper,
+} from "../../ledger/keeper.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 import { findAnchorProblems } from "./anchor-problems.ts";
 import type { PostgresConnection } from "./client-options.ts";
@@ -16,6 +23,7 @@ import { allHolds, findHold, holdOf, insertHold, releasingHold } from "./legal-h
 import { headOfTenant } from "./log-rows.ts";
 import { LogWriter } from "./log-writer.ts";
 import { requireSchema } from "./migrate.ts";
+import { findReturned, removeReturned } from "./returned-erasures.ts";
 import { Sessions } from "./sessions.ts";
 
 const timeoutMs = 10_000;
@@ -64,13 +72,9 @@ export class PostgresKeeper implements StoreKeeper {
   }
 
   /** The server overwrites deleted bytes when it cleans up and reuses their place: whether it has, cannot be told. */
-  async erase(
-    tenantId: TenantId,
-    recordIds: readonly RecordId[],
-    { reason }: { readonly reason: string | undefined },
-  ): Promise<ErasureResult> {
+  async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
-    const machine = { reason, clock: this.#clock, random: this.#random };
+    const machine = { ...statement, clock: this.#clock, random: this.#random };
     return translated(() =>
       this.#logs.underHead(tenantId, async (session, append): Promise<ErasureResult> => {
         const found = await findErasable(session, tenantId, recordIds);
@@ -88,6 +92,23 @@ export class PostgresKeeper implements StoreKeeper {
         return { erased, overwritten: undefined };
       }),
     );
+  }
+
+  /** Beside PostgreSQL no anchor notes erasures, so each has its leaf already. */
+  reapplyErasures(tenantId: TenantId | undefined): Promise<ReapplyResult> {
+    return translated(async () => {
+      const find = async () =>
+        (await findReturned(this.#sessions)).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+      const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
+      const reapplied: ReapplyResult["reapplied"][number][] = [];
+      for (const [of, came] of Map.groupBy(wanted, (one) => one.tenantId)) {
+        const removed = await this.#logs.underHead(of, (session) => removeReturned(session, of));
+        const ids = new Set(removed.map(({ recordId }) => recordId));
+        for (const { erasureLeafIndex, ...one } of came)
+          if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
+      }
+      return { reapplied, left: await find(), overwritten: undefined };
+    });
   }
 
   placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {

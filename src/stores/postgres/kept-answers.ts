@@ -10,11 +10,12 @@ import type { Queries, Row, Statement } from "./session.ts";
 
 const find: Statement = {
   name: "find_kept",
-  text: `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
-                record_id, leaf, entries.sealed AS record, opening
+  text: `SELECT kept_answers.scope, entries.leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf,
+                entries.sealed AS record, CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
            FROM kept_answers
            JOIN entries USING (tenant_id, leaf_index)
            LEFT JOIN openings USING (tenant_id, record_id)
+           LEFT JOIN erasures USING (tenant_id, record_id)
           WHERE tenant_id = $1 AND kept_answers.scope = ANY ($2::bytea[])`,
 };
 const keep: Statement = {

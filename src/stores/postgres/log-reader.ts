@@ -8,6 +8,7 @@ import { type Hash, hashBytes } from "../../ledger/tree.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import { headByName, heads, readTiles, readTree } from "./log-rows.ts";
+import { visibleOpening } from "./log-statements.ts";
 import type { Queries, Statement } from "./session.ts";
 
 const leavesOf: Statement = {
@@ -17,8 +18,7 @@ const leavesOf: Statement = {
 /** One statement is one snapshot: an erasure in between cannot show half of itself. */
 const findRecord: Statement = {
   name: "find_record",
-  text: `SELECT leaf, sealed, opening
-           FROM entries LEFT JOIN openings USING (tenant_id, record_id)
+  text: `SELECT leaf, sealed, ${visibleOpening}
           WHERE tenant_id = $1 AND record_id = $2`,
 };
 const findRevision: Statement = {

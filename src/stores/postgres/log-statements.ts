@@ -21,6 +21,14 @@ const moveHead: Statement = {
   text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4
           WHERE tenant_id = $1 AND size = $5 AND root = $6`,
 };
+/**
+ * The end of a list of columns, and the tables of entries behind it: an opening that a backup brought back, of a record
+ * that was erased, is none.
+ */
+export const visibleOpening = `CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
+           FROM entries
+           LEFT JOIN openings USING (tenant_id, record_id)
+           LEFT JOIN erasures USING (tenant_id, record_id)`;
 const touchHead: Statement = {
   name: "touch_head",
   text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = $1",

@@ -8,12 +8,14 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appende
 import { StoredLedger } from "../../ledger/ledger.ts";
 import { requireOriginPrefix } from "../../ledger/log-name.ts";
 import type { CommitObserver } from "../../ledger/observed-writer.ts";
+import { describeReturned, returnedRemedy } from "../../ledger/returned.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { KeyRing } from "../key-ring.ts";
 import type { PostgresConnection } from "./client-options.ts";
 import { openFileAnchor } from "./file-anchor.ts";
 import { LogWriter } from "./log-writer.ts";
 import { handOverLogs, prepareStore } from "./prepare.ts";
+import { findReturned } from "./returned-erasures.ts";
 import { Sessions, type StoreLogger } from "./sessions.ts";
 import { SigningKeysOfStore } from "./signing-keys.ts";
 import { PostgresStore } from "./store.ts";
@@ -74,6 +76,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     await keys.follow(sessions);
     const writer = new LogWriter({ sessions, anchor, originPrefix, clock, random, keys });
     await handOverLogs(sessions, writer, keys.position);
+    for (const line of describeReturned(await findReturned(sessions))) logger?.warn({}, `${line}; ${returnedRemedy}`);
     const store = new PostgresStore({ sessions, writer, anchor, clock, keys });
     // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
     const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight: Math.max(1, poolSize - 2) };

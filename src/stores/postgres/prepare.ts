@@ -10,7 +10,6 @@ import { isDistributed, requireDurableNodes } from "./distribute.ts";
 import { heads } from "./log-rows.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { requireSchema } from "./migrate.ts";
-import { reapplyErasures } from "./reapply-erasures.ts";
 import type { Queries, Statement } from "./session.ts";
 import type { Sessions } from "./sessions.ts";
 
@@ -44,7 +43,6 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
   await requireSchema(options.sessions);
   await requireWholeStore(options.sessions);
   if (await isDistributed(options.sessions)) await requireDurableNodes(options.sessions);
-  await reapplyErasures(options.sessions);
   await checkAnchor(options);
   return admitKeys(options);
 }

@@ -11,6 +11,7 @@ import type { PostgresConnection } from "./client-options.ts";
 import { requireWholeStore } from "./copy-mark.ts";
 import { TransactionError, toError } from "./errors.ts";
 import { lockHead } from "./log-rows.ts";
+import { visibleOpening } from "./log-statements.ts";
 import { requireSchema } from "./migrate.ts";
 import { type IndexGeneration, SearchWriter } from "./search-index.ts";
 import type { Queries, Row, Statement } from "./session.ts";
@@ -47,9 +48,8 @@ const sweep: Statement = {
 };
 const entriesOf: Statement = {
   name: "entries_to_index",
-  text: `SELECT leaf_index, leaf, sealed, opening
-           FROM entries LEFT JOIN openings USING (tenant_id, record_id)
-          WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3 ORDER BY leaf_index`,
+  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
+          WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3 ORDER BY entries.leaf_index`,
 };
 
 export interface PostgresIndexerOptions extends PostgresConnection {

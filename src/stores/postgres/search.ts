@@ -12,6 +12,7 @@ import { hasTerms } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord, readLeaf } from "../stored-record.ts";
 import { headOfTenant } from "./log-rows.ts";
+import { visibleOpening } from "./log-statements.ts";
 import type { Queries, Row, Statement } from "./session.ts";
 
 /** After so many records, or blocks of the index, a page ends, found or not: about 100 ms. */
@@ -22,9 +23,8 @@ const recordsEach = 256;
 
 const entriesAt: Statement = {
   name: "entries_at",
-  text: `SELECT leaf_index, leaf, sealed, opening
-           FROM entries LEFT JOIN openings USING (tenant_id, record_id)
-          WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])`,
+  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
+          WHERE tenant_id = $1 AND entries.leaf_index = ANY ($2::bigint[])`,
 };
 const leafAt: Statement = {
   name: "leaf_at",

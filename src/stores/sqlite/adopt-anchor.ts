@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { adoptionRecord } from "../../ledger/adoption.ts";
+import type { ErasureStatement } from "../../ledger/erasure.ts";
 import { recordText } from "../../ledger/record-text.ts";
 import { seedBytes } from "../../ledger/sequence.ts";
 import type { LogState } from "../../ledger/store.ts";
@@ -13,7 +14,7 @@ import { openConnection, type SqliteConnection } from "./connection.ts";
 import { LogRows } from "./log-rows.ts";
 import { LogWriter } from "./log-writer.ts";
 import { requireNewestSchema } from "./migrate.ts";
-import { noteErasures } from "./reapply-erasures.ts";
+import { noteErasures } from "./noted-erasures.ts";
 import { requireUnsealed } from "./seal.ts";
 import { readStoreId } from "./store-identity.ts";
 import { inTransaction } from "./transaction.ts";
@@ -23,6 +24,8 @@ export interface AdoptionOptions {
   readonly anchorPath: string;
   readonly clock: Clock;
   readonly random: RandomFill;
+  /** Goes into every record. */
+  readonly statement: ErasureStatement;
 }
 
 const busyTimeoutMs = 10_000;
@@ -77,13 +80,13 @@ export function adoptAnchor(options: AdoptionOptions, audited: readonly LogState
 function recordAdoption(
   connection: SqliteConnection,
   anchor: SqliteAnchor,
-  { clock, random }: AdoptionOptions,
+  { clock, random, statement }: AdoptionOptions,
   audited: readonly LogState[],
 ): void {
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId, size, root } of audited) {
-    const records = [recordText(adoptionRecord({ tenantId, size, root, clock, random }))];
+    const records = [recordText(adoptionRecord({ tenantId, size, root, ...statement, clock, random }))];
     writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
   }
 }

@@ -1,9 +1,9 @@
 /** Compares a store with its anchor, for commands that look beside a running service. */
 import { existsSync } from "node:fs";
+import type { TenantId } from "../../base/ids.ts";
 import { type AnchoredLog, anchorProblem } from "../../ledger/anchor.ts";
 import type { AnchorFinding } from "../../ledger/archive.ts";
-import type { LogState } from "../../ledger/store.ts";
-import { anchorConnection, SqliteAnchor } from "./anchor.ts";
+import { SqliteAnchor } from "./anchor.ts";
 import type { SqliteArchive } from "./archive.ts";
 import { openConnection } from "./connection.ts";
 
@@ -27,11 +27,12 @@ export function readAnchorProblems(anchorPath: string, archive: SqliteArchive): 
   }
 }
 
-/** Advances the anchor to a committed state of a log that agrees with it. */
-export function advanceAnchor(anchorPath: string, head: LogState): void {
-  const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+/** What the anchor knows of a log; `unanchored` where nothing was ever anchored: the file is missing, or new. */
+export function readAnchored(anchorPath: string, tenantId: TenantId): AnchoredLog | "unknown" | "unanchored" {
+  if (!existsSync(anchorPath)) return "unanchored";
+  const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
   try {
-    anchor.advance([head]);
+    return anchor.storeId() === undefined ? "unanchored" : (anchor.find(tenantId) ?? "unknown");
   } finally {
     anchor.close();
   }

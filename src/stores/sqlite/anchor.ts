@@ -112,6 +112,14 @@ export class SqliteAnchor {
     for (const row of rows) yield { tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId };
   }
 
+  /** Whether the erasure of a record was noted. */
+  notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
+    const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
+    if (table === undefined) return false;
+    const noted = this.#connection.prepare("SELECT 1 FROM erased_records WHERE tenant_id = ? AND record_id = ?");
+    return noted.get(tenantId, recordId) !== undefined;
+  }
+
   /** Makes a small write. */
   probe(nowMs: number): void {
     this.#connection.exec(`PRAGMA user_version = ${Math.floor(nowMs / 1_000) % 2 ** 31}`);

@@ -1,19 +1,26 @@
 /** A whole store, row by row, for commands that look at it beside a running service. Cannot write to it. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import { type SignableState, signableOf } from "../../ledger/anchor.ts";
 import type { AnchorFinding, StoreArchive } from "../../ledger/archive.ts";
 import type { AuditedLog, StoredEntry } from "../../ledger/audit.ts";
 import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
+import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/keeper.ts";
 import { logNameOf } from "../../ledger/log-name.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
 import type { LogState } from "../../ledger/store.ts";
 import type { TileName } from "../../ledger/tiles.ts";
-import { advanceAnchor, readAnchorProblems } from "./anchor-problems.ts";
+import { readAnchored, readAnchorProblems } from "./anchor-problems.ts";
 import { openConnection, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { readCosignatures } from "./cosignatures.ts";
+import { ErasableRecords } from "./erasable.ts";
 import { describeFailure, toError } from "./errors.ts";
+import { hasErasures, hideErased } from "./hide-erased.ts";
+import { LegalHolds } from "./legal-holds.ts";
 import { LogRows } from "./log-rows.ts";
+import { readNotedErasures } from "./noted-erasures.ts";
 import { SqliteReader } from "./reader.ts";
+import { ReturnedErasures } from "./returned-erasures.ts";
 import { readStoreId } from "./store-identity.ts";
 
 const busyTimeoutMs = 10_000;
@@ -36,6 +43,7 @@ export class SqliteArchive implements StoreArchive {
     this.#place = place;
     this.#connection = openConnection({ path: place.path, readOnly: true, busyTimeoutMs });
     try {
+      hideErased(this.#connection, readNotedErasures(this.#connection, place.anchorPath));
       this.#connection.exec("BEGIN");
       this.#rows = new LogRows(this.#connection);
       this.#reader = new SqliteReader(this.#connection);
@@ -69,21 +77,27 @@ export class SqliteArchive implements StoreArchive {
   log(head: LogState): AuditedLog {
     return {
       head,
-      entries: () => this.entries(head, 0, Number.MAX_SAFE_INTEGER),
+      entries: () => this.#walk(head),
       tile: (level, index) => attempt(() => this.#rows.tile(head.tenantId, level, index)),
     };
   }
 
   async *entries({ tenantId }: LogState, first: number, end: number): AsyncGenerator<StoredEntry> {
-    for (const row of this.#entries.iterate(tenantId, first, end)) {
-      yield {
-        leafIndex: row.leaf_index as number,
-        recordId: row.record_id as RecordId,
-        leaf: row.leaf as Uint8Array,
-        sealed: row.sealed as Uint8Array,
-        opening: (row.opening as Uint8Array | null) ?? undefined,
-      };
-    }
+    for (const row of this.#entries.iterate(tenantId, first, end)) yield entryOf(row);
+  }
+
+  /** As the store has it: what only the anchor notes as erased is not missing from the log. */
+  async *#walk({ tenantId }: LogState): AsyncGenerator<StoredEntry> {
+    const isErased = hasErasures(this.#connection)
+      ? `EXISTS (SELECT 1 FROM erasures
+                  WHERE erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)`
+      : "FALSE";
+    const entries = this.#connection.prepare(
+      `SELECT leaf_index, record_id, leaf, sealed, CASE WHEN ${isErased} THEN NULL ELSE opening END AS opening
+         FROM entries LEFT JOIN main.openings USING (tenant_id, record_id)
+        WHERE tenant_id = ? ORDER BY leaf_index`,
+    );
+    for (const row of entries.iterate(tenantId)) yield entryOf(row);
   }
 
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
@@ -105,11 +119,29 @@ export class SqliteArchive implements StoreArchive {
     return attempt(() => readAnchorProblems(this.#place.anchorPath, this));
   }
 
-  async anchorForSigning(head: LogState): Promise<string | undefined> {
+  async signable(head: LogState): Promise<SignableState> {
     const problems = await this.anchorProblems();
     const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
-    if (own === undefined) await attempt(() => advanceAnchor(this.#place.anchorPath, head));
-    return own?.message;
+    if (own !== undefined) return { problem: own.message };
+    const { anchorPath } = this.#place;
+    return attempt(() => signableOf(head, readAnchored(anchorPath, head.tenantId)));
+  }
+
+  async returnedErasures(): Promise<readonly ReturnedErasure[]> {
+    // First what is noted: an erasure is in the store before its anchor notes it.
+    return attempt(() => {
+      if (!hasErasures(this.#connection)) return [];
+      const noted = readNotedErasures(this.#connection, this.#place.anchorPath);
+      return this.#withNewest((connection) => new ReturnedErasures(connection).all(noted));
+    });
+  }
+
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+    return attempt(() => new LegalHolds(this.#connection).all(tenantId));
+  }
+
+  previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview> {
+    return attempt(() => new ErasableRecords(this.#connection).preview(tenantId, recordIds));
   }
 
   storeId(): string {
@@ -123,9 +155,13 @@ export class SqliteArchive implements StoreArchive {
 
   /** Looks at the store as it is now, rather than as it was when it was opened. */
   withNewest<Result>(look: (rows: LogRows) => Result): Result {
+    return this.#withNewest((connection) => look(new LogRows(connection)));
+  }
+
+  #withNewest<Result>(look: (connection: SqliteConnection) => Result): Result {
     const connection = openConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs });
     try {
-      return look(new LogRows(connection));
+      return look(connection);
     } finally {
       connection.close();
     }
@@ -134,6 +170,16 @@ export class SqliteArchive implements StoreArchive {
   async close(): Promise<void> {
     this.#reader.close();
   }
+}
+
+function entryOf(row: Record<string, unknown>): StoredEntry {
+  return {
+    leafIndex: row.leaf_index as number,
+    recordId: row.record_id as RecordId,
+    leaf: row.leaf as Uint8Array,
+    sealed: row.sealed as Uint8Array,
+    opening: (row.opening as Uint8Array | null) ?? undefined,
+  };
 }
 
 async function attempt<Result>(read: () => Result): Promise<Result> {

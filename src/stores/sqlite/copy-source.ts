@@ -1,5 +1,6 @@
 /** A store that is to be copied to another one: sealed, and read row by row as it is from then on. */
 import { existsSync } from "node:fs";
+import { describeReturned } from "../../ledger/returned.ts";
 import type { LogState } from "../../ledger/store.ts";
 import type { CopiedTable } from "../copied-tables.ts";
 import { IncompatibleStoreError } from "../errors.ts";
@@ -8,8 +9,9 @@ import { SqliteArchive } from "./archive.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
 import { LogRows } from "./log-rows.ts";
 import { requireNewestSchema } from "./migrate.ts";
+import { readNotedErasures } from "./noted-erasures.ts";
 import type { StorePlace } from "./place.ts";
-import { reapplyErasures } from "./reapply-erasures.ts";
+import { ReturnedErasures } from "./returned-erasures.ts";
 import { finishSeal, readSeal, type SealOwner, sealStore, sealTables, unsealStore, unsealTables } from "./seal.ts";
 import { inTransaction } from "./transaction.ts";
 
@@ -25,8 +27,8 @@ export class SqliteCopySource {
   #snapshot: SqliteConnection | undefined;
 
   /**
-   * Opens a store of this program's schema. What a backup brought back of erased records is erased again first. Throws
-   * an error for the operator where it is missing or not what it must be.
+   * Opens a store of this program's schema. Throws an error for the operator where it is missing or not what it must be,
+   * and where what was erased is in it again: it would be copied too.
    *
    * @param nowMs milliseconds since the Unix epoch: what nobody needs any more by then stays behind
    */
@@ -34,8 +36,14 @@ export class SqliteCopySource {
     this.#place = place;
     this.#nowMs = nowMs;
     if (!existsSync(place.path)) throw new IncompatibleStoreError(`${place.path} is missing.`);
-    this.#write((connection) => requireNewestSchema(connection, place.path));
-    reapplyErasures(place);
+    this.#write((connection) => {
+      requireNewestSchema(connection, place.path);
+      const returned = new ReturnedErasures(connection).all(readNotedErasures(connection, place.anchorPath));
+      if (returned.length > 0)
+        throw new IncompatibleStoreError(
+          `${describeReturned(returned).join("\n")}\nNothing is copied: \`ledger reapply-erasures\` comes first.`,
+        );
+    });
   }
 
   /** The store as it is now, to be audited. */

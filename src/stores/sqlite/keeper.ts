@@ -2,16 +2,25 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import { type ErasureResult, type LegalHold, maxErasedAtOnce, type StoreKeeper } from "../../ledger/keeper.ts";
+import type { ErasureStatement } from "../../ledger/erasure.ts";
+import {
+  type ErasureResult,
+  type LegalHold,
+  maxErasedAtOnce,
+  type ReapplyResult,
+  type StoreKeeper,
+} from "../../ledger/keeper.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 import { anchorConnection, SqliteAnchor } from "./anchor.ts";
 import { openConnection as openReal, type SqliteConnection, type SqliteStatement } from "./connection.ts";
-import { Eraser } from "./eraser.ts";
+import { ErasableRecords } from "./erasable.ts";
+import { type ErasedBatch, Eraser } from "./eraser.ts";
 import { describeFailure, toError } from "./errors.ts";
 import { LegalHolds } from "./legal-holds.ts";
 import { LogWriter } from "./log-writer.ts";
 import { requireNewestSchema } from "./migrate.ts";
 import { overwriteDeleted } from "./overwrite.ts";
+import { reapplyErasures } from "./reapply-erasures.ts";
 import { requireUnsealed } from "./seal.ts";
 import { readStoreId } from "./store-identity.ts";
 import { inTransaction } from "./transaction.ts";
@@ -39,6 +48,7 @@ export class SqliteKeeper implements StoreKeeper {
   readonly #clock: Clock;
   readonly #pause: () => Promise<void>;
   readonly #eraser: Eraser;
+  readonly #records: ErasableRecords;
   readonly #holds: LegalHolds;
   readonly #record: SqliteStatement;
   readonly #log: SqliteStatement;
@@ -61,6 +71,7 @@ export class SqliteKeeper implements StoreKeeper {
       // Every log that something is erased from exists, so no origin is made here.
       const logs = new LogWriter(this.#connection, anchor, "");
       this.#eraser = new Eraser({ connection: this.#connection, logs, clock, random });
+      this.#records = new ErasableRecords(this.#connection);
       this.#holds = new LegalHolds(this.#connection);
       this.#log = this.#connection.prepare("SELECT 1 FROM log_heads WHERE tenant_id = ?");
       this.#record = this.#connection.prepare(
@@ -74,24 +85,36 @@ export class SqliteKeeper implements StoreKeeper {
     }
   }
 
-  async erase(
-    tenantId: TenantId,
-    recordIds: readonly RecordId[],
-    { reason }: { readonly reason: string | undefined },
-  ): Promise<ErasureResult> {
+  async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     return attempt(async () => {
       const result = inTransaction(this.#connection, () => {
-        const refused = this.#eraser.refusals(tenantId, recordIds);
-        return refused.length > 0 ? { refused } : this.#eraser.erase(tenantId, recordIds, reason);
+        const refused = this.#records.refusals(tenantId, recordIds);
+        return refused.length > 0 ? { refused } : this.#eraser.erase(tenantId, recordIds, statement);
       });
       if ("refused" in result) return result;
-      const { erased, appended } = result;
-      appended?.settle();
-      if (appended !== undefined) this.#anchor.advance([appended.log]);
-      this.#anchor.noteErasures(erased.map(({ recordId }) => ({ tenantId, recordId })));
-      return { erased, overwritten: await this.#overwrite() };
+      this.#settle(tenantId, result);
+      return { erased: result.erased, overwritten: await this.#overwrite() };
     });
+  }
+
+  reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
+    const options = {
+      connection: this.#connection,
+      anchor: this.#anchor,
+      eraser: this.#eraser,
+      settle: (of: TenantId, batch: ErasedBatch) => this.#settle(of, batch),
+    };
+    return attempt(async () => {
+      const result = reapplyErasures(options, tenantId, statement);
+      return { ...result, overwritten: await this.#overwrite() };
+    });
+  }
+
+  #settle(tenantId: TenantId, { erased, appended }: ErasedBatch): void {
+    appended?.settle();
+    if (appended !== undefined) this.#anchor.advance([appended.log]);
+    this.#anchor.noteErasures(erased.map(({ recordId }) => ({ tenantId, recordId })));
   }
 
   placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {

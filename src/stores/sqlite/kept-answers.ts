@@ -15,17 +15,26 @@ export interface KeptPlace {
 
 export class KeptAnswers {
   readonly #rows: LogRows;
+  readonly #isNoted: (tenantId: TenantId, recordId: RecordId) => boolean;
   readonly #find: SqliteStatement;
   readonly #keep: SqliteStatement;
   readonly #purge: SqliteStatement;
 
-  constructor(connection: SqliteConnection, rows: LogRows) {
+  /** @param isNoted whether the store's anchor notes that the record was erased */
+  constructor(
+    connection: SqliteConnection,
+    rows: LogRows,
+    isNoted: (tenantId: TenantId, recordId: RecordId) => boolean,
+  ) {
     this.#rows = rows;
+    this.#isNoted = isNoted;
     this.#find = connection.prepare(
-      `SELECT leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf, entries.sealed AS record, opening
+      `SELECT kept_answers.leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf,
+              entries.sealed AS record, opening, erasure_leaf_index
          FROM kept_answers
          JOIN entries USING (tenant_id, leaf_index)
          LEFT JOIN openings USING (tenant_id, record_id)
+         LEFT JOIN erasures USING (tenant_id, record_id)
         WHERE tenant_id = ? AND scope = ?`,
     );
     this.#keep = connection.prepare(
@@ -42,12 +51,15 @@ export class KeptAnswers {
   find(tenantId: TenantId, idempotency: Idempotency): PlacedRecord | Unplaced | undefined {
     const row = this.#find.get(tenantId, Buffer.from(idempotency.scope, "hex"));
     if (row === undefined) return undefined;
+    // What was erased stays so, also where a backup has brought it back.
+    const recordId = row.record_id as RecordId;
+    if (row.erasure_leaf_index !== null || this.#isNoted(tenantId, recordId)) return "erased";
     const kept = {
       leafIndex: row.leaf_index as number,
       treeSize: row.tree_size as number,
       answer: row.answer as Uint8Array | null,
       opening: row.opening as Uint8Array | null,
-      recordId: row.record_id as RecordId,
+      recordId,
       leaf: row.leaf as Uint8Array,
       record: row.record as Uint8Array,
     };

@@ -54,7 +54,7 @@ export class LogWriter {
     this.#rows = new LogRows(connection);
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
-    this.#kept = new KeptAnswers(connection, this.#rows);
+    this.#kept = new KeptAnswers(connection, this.#rows, anchor.notesErasure.bind(anchor));
     this.#tiles = new TileWriter(connection);
     this.#search = new SearchWriter(connection);
     this.#openLog = connection.prepare(

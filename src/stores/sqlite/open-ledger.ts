@@ -7,6 +7,7 @@ import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appende
 import { StoredLedger } from "../../ledger/ledger.ts";
 import { requireOriginPrefix } from "../../ledger/log-name.ts";
 import type { CommitObserver } from "../../ledger/observed-writer.ts";
+import { describeReturned, returnedRemedy } from "../../ledger/returned.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { KeyRing } from "../key-ring.ts";
 import type { StorePlace } from "./place.ts";
@@ -76,7 +77,8 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const keyPath = resolve(options.keyPath);
   const place = { path, anchorPath, keyPath };
   const prepared = prepareStore({ ...place, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
-  const keys = new KeyRing(prepared, { keyPath, logger });
+  for (const line of describeReturned(prepared.returned)) logger?.warn({}, `${line}; ${returnedRemedy}`);
+  const keys = new KeyRing(prepared.keys, { keyPath, logger });
   const store = await SqliteStore.start({
     data: {
       path,

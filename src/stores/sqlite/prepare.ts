@@ -2,6 +2,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { anchorProblem } from "../../ledger/anchor.ts";
+import type { ReturnedErasure } from "../../ledger/keeper.ts";
 import { originPrefixProblem } from "../../ledger/log-name.ts";
 import { sameHash } from "../../ledger/tree.ts";
 import { IncompatibleStoreError } from "../errors.ts";
@@ -11,9 +12,9 @@ import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
 import { LogRows } from "./log-rows.ts";
 import { migrateSqlite } from "./migrate.ts";
-import { overwriteDeleted } from "./overwrite.ts";
+import { noteErasures } from "./noted-erasures.ts";
 import type { StorePlace } from "./place.ts";
-import { eraseReturned, noteErasures } from "./reapply-erasures.ts";
+import { ReturnedErasures } from "./returned-erasures.ts";
 import { readStoreId } from "./store-identity.ts";
 import { inTransaction } from "./transaction.ts";
 
@@ -26,12 +27,18 @@ export interface PrepareOptions extends StorePlace {
   readonly busyTimeoutMs: number;
 }
 
+export interface PreparedStore {
+  readonly keys: SigningKeys;
+  /** Erasures that have to be carried out again: readers are told "erased" until then. */
+  readonly returned: readonly ReturnedErasure[];
+}
+
 /**
- * Brings the store to this program's schema, checks every log against the anchor, loads the keys, and erases again what
- * a backup brought back; a key is made only where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError`
- * naming all that does not hold: then nothing may be signed.
+ * Brings the store to this program's schema, checks every log against the anchor, and loads the keys; a key is made only
+ * where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError` naming
+ * all that does not hold: then nothing may be signed.
  */
-export function prepareStore(options: PrepareOptions): SigningKeys {
+export function prepareStore(options: PrepareOptions): PreparedStore {
   const { path, anchorPath, busyTimeoutMs } = options;
   migrateSqlite(options);
   createAnchor(anchorPath, busyTimeoutMs, openConnection);
@@ -39,17 +46,16 @@ export function prepareStore(options: PrepareOptions): SigningKeys {
   try {
     const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
     try {
-      const { keys, returned } = inTransaction(connection, () => {
+      const keys = inTransaction(connection, () => {
         checkAnchor(connection, anchor, anchorPath);
         checkOriginPrefix(connection, options.originPrefix);
-        const keys = admitKeys(connection, anchor, options);
-        return { keys, returned: eraseReturned(connection, anchor, options) };
+        return admitKeys(connection, anchor, options);
       });
-      // A rotation has moved the heads, and so have erasures.
+      // A rotation has moved the heads.
       anchor.advance([...new LogRows(connection).heads()]);
+      const returned = new ReturnedErasures(connection).all([...anchor.erasures()]);
       noteErasures(connection, anchor);
-      if (returned) overwriteDeleted(connection, busyTimeoutMs);
-      return keys;
+      return { keys, returned };
     } finally {
       anchor.close();
     }

@@ -1,134 +1,84 @@
-/** Erases again what a backup brought back of records that were erased. */
-import { existsSync } from "node:fs";
-import type { Clock } from "../../base/clock.ts";
-import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import { type ErasureNote, SqliteAnchor } from "./anchor.ts";
-import { openConnection, type SqliteConnection } from "./connection.ts";
-import { Eraser } from "./eraser.ts";
-import { LogWriter } from "./log-writer.ts";
-import { overwriteDeleted } from "./overwrite.ts";
+/** Carries out erasures again, in transactions of its own. */
+import type { TenantId } from "../../base/ids.ts";
+import type { ErasureStatement } from "../../ledger/erasure.ts";
+import { maxErasedAtOnce, type ReapplyResult, type ReturnedErasure } from "../../ledger/keeper.ts";
+import type { ErasureNote, SqliteAnchor } from "./anchor.ts";
+import type { SqliteConnection } from "./connection.ts";
+import type { ErasedBatch, Eraser } from "./eraser.ts";
 import { RecordRemains } from "./record-remains.ts";
+import { ReturnedErasures } from "./returned-erasures.ts";
 import { inTransaction } from "./transaction.ts";
 
-const busyTimeoutMs = 10_000;
-
-interface ReapplyMachine {
-  readonly clock: Clock;
-  readonly random: RandomFill;
+export interface ReapplyOptions {
+  readonly connection: SqliteConnection;
+  /** The store's own. */
+  readonly anchor: SqliteAnchor;
+  readonly eraser: Eraser;
+  /** Anchors what was committed. */
+  readonly settle: (tenantId: TenantId, batch: ErasedBatch) => void;
 }
 
-/** A record that was erased and is, or may be, there again. */
-interface ReturnedRecord extends ErasureNote {
-  readonly leafIndex: number;
-  /** False where only the anchor knows of the erasure: the store is an older copy, and its log has no leaf for it. */
-  readonly isRecorded: boolean;
-}
+type Reapplied = ReapplyResult["reapplied"];
 
-/**
- * Records that were erased and have come back. Where anything of a tenant has, all that were erased of it are given:
- * what they are found by may be back though they cannot be opened.
- *
- * @param noted erasures that the anchor knows of
- */
-function returnedRecords(connection: SqliteConnection, noted: Iterable<ErasureNote>): readonly ReturnedRecord[] {
-  const recorded = connection
-    .prepare(
-      `SELECT tenant_id, record_id, leaf_index FROM erasures WHERE tenant_id IN
-         (SELECT tenant_id FROM erasures AS e
-           WHERE EXISTS (SELECT 1 FROM openings WHERE tenant_id = e.tenant_id AND record_id = e.record_id)
-              OR EXISTS (SELECT 1 FROM kept_answers
-                          WHERE tenant_id = e.tenant_id AND leaf_index = e.leaf_index AND sealed IS NOT NULL))`,
-    )
-    .iterate();
-  const unrecorded = connection.prepare(
-    `SELECT tenant_id, record_id, entries.leaf_index
-       FROM entries LEFT JOIN erasures USING (tenant_id, record_id)
-      WHERE tenant_id = ? AND record_id = ? AND erasure_leaf_index IS NULL`,
+/** Holds and kinds are looked at again within each transaction. Throws like an erasure. */
+export function reapplyErasures(
+  options: ReapplyOptions,
+  tenantId: TenantId | undefined,
+  statement: ErasureStatement,
+): Omit<ReapplyResult, "overwritten"> {
+  const { connection, anchor } = options;
+  const returned = new ReturnedErasures(connection);
+  const find = () =>
+    returned.all([...anchor.erasures()]).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+  const wanted = find().filter(({ refusal }) => refusal === undefined);
+  const recorded = wanted.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
+  const noted = wanted.filter(({ erasureLeafIndex }) => erasureLeafIndex === undefined);
+  const removed = [...Map.groupBy(recorded, (one) => one.tenantId)].flatMap(([of, came]) =>
+    removeAgain(connection, returned, of, came),
   );
-  const returned = [...recorded].map((row) => returnedOf(row, true));
-  for (const { tenantId, recordId } of noted) {
-    const row = unrecorded.get(tenantId, recordId);
-    if (row !== undefined) returned.push(returnedOf(row, false));
-  }
-  return returned;
+  const erased = [...Map.groupBy(noted, (one) => one.tenantId)].flatMap(([of, notes]) =>
+    eraseNoted(options, returned, of, notes, statement),
+  );
+  return { reapplied: [...removed, ...erased], left: find() };
 }
 
-/** Removes them, inside a transaction that the caller holds. Says nothing in the log. */
-function removeReturned(connection: SqliteConnection, returned: readonly ReturnedRecord[]): void {
+/** What has its leaf, and with it all that other erased records of the tenant may be found by again. */
+function removeAgain(
+  connection: SqliteConnection,
+  returned: ReturnedErasures,
+  tenantId: TenantId,
+  came: readonly ReturnedErasure[],
+): Reapplied {
   const remains = new RecordRemains(connection);
-  for (const { tenantId, recordId, leafIndex } of returned) remains.remove(tenantId, recordId, leafIndex);
-}
-
-/**
- * Erases what came back, inside a transaction that the caller holds, on a store that agrees with its anchor. An erasure
- * that only the anchor knows of gets a new leaf. Holds are of no account: it has happened already. Returns whether
- * anything had come back.
- */
-export function eraseReturned(connection: SqliteConnection, anchor: SqliteAnchor, machine: ReapplyMachine): boolean {
-  const returned = returnedRecords(connection, anchor.erasures());
-  if (returned.length === 0) return false;
-  const { recorded = [], unrecorded = [] } = Object.groupBy(returned, ({ isRecorded }) =>
-    isRecorded ? "recorded" : "unrecorded",
+  const removed = inTransaction(connection, () => {
+    const erasures = returned.ofTenant(tenantId);
+    for (const { recordId, leafIndex } of erasures) remains.remove(tenantId, recordId, leafIndex);
+    return new Set(erasures.map(({ recordId }) => recordId));
+  });
+  return came.flatMap((one) =>
+    one.erasureLeafIndex !== undefined && removed.has(one.recordId)
+      ? [{ ...one, erasureLeafIndex: one.erasureLeafIndex }]
+      : [],
   );
-  removeReturned(connection, recorded);
-  const eraser = new Eraser({ connection, logs: new LogWriter(connection, anchor, ""), ...machine });
-  for (const [tenantId, records] of Map.groupBy(unrecorded, (record) => record.tenantId)) {
-    const recordIds = records.map(({ recordId }) => recordId);
-    eraser.erase(tenantId, recordIds, "erased before the store was put back to an older copy");
+}
+
+function eraseNoted(
+  { connection, eraser, settle }: ReapplyOptions,
+  returned: ReturnedErasures,
+  tenantId: TenantId,
+  notes: readonly ErasureNote[],
+  statement: ErasureStatement,
+): Reapplied {
+  const done: Reapplied[number][] = [];
+  for (let at = 0; at < notes.length; at += maxErasedAtOnce) {
+    const part = notes.slice(at, at + maxErasedAtOnce);
+    const batch = inTransaction(connection, () => {
+      const recordIds = returned.ofNotes(part).flatMap((one) => (one.refusal === undefined ? [one.recordId] : []));
+      return eraser.erase(tenantId, recordIds, statement);
+    });
+    settle(tenantId, batch);
+    for (const { recordId, leafIndex, erasureLeafIndex } of batch.erased)
+      done.push({ tenantId, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
   }
-  return true;
-}
-
-/** Brings the anchor up to the erasures of its store. */
-export function noteErasures(connection: SqliteConnection, anchor: SqliteAnchor): void {
-  anchor.noteErasures(recordedErasures(connection));
-}
-
-/**
- * Removes what came back from a store that is about to be read, beside a running service or without one. Writes only
- * where there is something to remove. Throws an SQLite error where that cannot be done: then nothing may be shown.
- */
-export function reapplyErasures({ path, anchorPath }: { readonly path: string; readonly anchorPath: string }): void {
-  const noted = readNoted(anchorPath);
-  const isClean = withConnection(path, true, (connection) => {
-    const table = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erasures'").get();
-    return table === undefined || returnedRecords(connection, noted).length === 0;
-  });
-  if (isClean) return;
-  withConnection(path, false, (connection) => {
-    inTransaction(connection, () => removeReturned(connection, returnedRecords(connection, noted)));
-    overwriteDeleted(connection, busyTimeoutMs);
-  });
-}
-
-function* recordedErasures(connection: SqliteConnection): Generator<ErasureNote> {
-  for (const row of connection.prepare("SELECT tenant_id, record_id FROM erasures").iterate())
-    yield { tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId };
-}
-
-function readNoted(anchorPath: string): readonly ErasureNote[] {
-  if (!existsSync(anchorPath)) return [];
-  return withConnection(anchorPath, true, (connection) => [...new SqliteAnchor(connection).erasures()]);
-}
-
-function withConnection<Result>(
-  path: string,
-  readOnly: boolean,
-  use: (connection: SqliteConnection) => Result,
-): Result {
-  const connection = openConnection({ path, readOnly, busyTimeoutMs });
-  try {
-    return use(connection);
-  } finally {
-    connection.close();
-  }
-}
-
-function returnedOf(row: Record<string, unknown>, isRecorded: boolean): ReturnedRecord {
-  return {
-    tenantId: row.tenant_id as TenantId,
-    recordId: row.record_id as RecordId,
-    leafIndex: row.leaf_index as number,
-    isRecorded,
-  };
+  return done;
 }

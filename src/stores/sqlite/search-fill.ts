@@ -6,6 +6,7 @@ import { type IndexedRecord, indexedTermsOf } from "../../ledger/search-terms.ts
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
+import { hasErasures } from "./hide-erased.ts";
 import { LogRows } from "./log-rows.ts";
 import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 
@@ -23,8 +24,13 @@ export class SearchFill {
 
   constructor(connection: SqliteConnection, writer: SearchWriter) {
     this.#writer = writer;
+    // A schema from before erasures is filled too. What was erased is not indexed, also where a backup brought it back.
+    const isErased = hasErasures(connection)
+      ? `EXISTS (SELECT 1 FROM erasures
+                  WHERE erasures.tenant_id = entries.tenant_id AND erasures.record_id = entries.record_id)`
+      : "FALSE";
     this.#entries = connection.prepare(
-      `SELECT leaf_index, leaf, sealed, opening
+      `SELECT leaf_index, leaf, sealed, CASE WHEN ${isErased} THEN NULL ELSE opening END AS opening
          FROM entries LEFT JOIN openings USING (tenant_id, record_id)
         WHERE tenant_id = ? AND leaf_index >= ? AND leaf_index < ? ORDER BY leaf_index`,
     );

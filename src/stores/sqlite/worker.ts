@@ -3,6 +3,8 @@ import { parentPort, workerData } from "node:worker_threads";
 import { anchorConnection, SqliteAnchor } from "./anchor.ts";
 import type { openConnection as OpenConnection, SqliteConnection } from "./connection.ts";
 import { describeFailure, isBusy } from "./errors.ts";
+import { hideErased } from "./hide-erased.ts";
+import { readNotedErasures } from "./noted-erasures.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
 import { SqliteWriter } from "./writer.ts";
@@ -22,11 +24,17 @@ let store: SqliteWriter | SqliteReader | undefined = openStore();
 function openStore(): SqliteWriter | SqliteReader {
   const connection = openConnection({ path, readOnly: role === "reader", busyTimeoutMs }, connectionData);
   try {
-    return role === "reader" ? new SqliteReader(connection) : openWriter(connection);
+    return role === "reader" ? openReader(connection) : openWriter(connection);
   } catch (error) {
     connection.close();
     throw error;
   }
+}
+
+function openReader(connection: SqliteConnection): SqliteReader {
+  const open = (options: Parameters<typeof OpenConnection>[0]) => openConnection(options, connectionData);
+  hideErased(connection, readNotedErasures(connection, anchorPath, open));
+  return new SqliteReader(connection);
 }
 
 function openWriter(connection: SqliteConnection): SqliteWriter {

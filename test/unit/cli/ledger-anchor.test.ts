@@ -43,7 +43,8 @@ function loseAnchor(): void {
 }
 
 const adopt = (...more: string[]) => run("ledger", "anchor", "adopt", ...more);
-const accept = "--accept-unproven-state";
+const statement = ["--reason", "disk lost", "--operator", "olga"];
+const accept = ["--accept-unproven-state", ...statement];
 
 describe("ledger anchor adopt", () => {
   test("makes a new anchor, says so in every log, and the service goes on", async () => {
@@ -54,7 +55,7 @@ describe("ledger anchor adopt", () => {
     expect(looked).toMatchObject({ code: 1, err: expect.stringContaining("contradicts them for ever") });
     expect(looked.out).toContain("(tenant alice): 3 leaves");
     await expect(serve()).rejects.toThrow("is new");
-    expect(await adopt(accept)).toMatchObject({ code: 0 });
+    expect(await adopt(...accept)).toMatchObject({ code: 0 });
     const kinds = query("SELECT tenant_id, leaf FROM entries ORDER BY tenant_id, leaf_index").map(
       ({ tenant_id, leaf }) => `${tenant_id} ${JSON.parse(Buffer.from(leaf as Uint8Array).toString()).kind}`,
     );
@@ -66,22 +67,36 @@ describe("ledger anchor adopt", () => {
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });
 
+  test("asks who vouches for it, and why, before it looks at anything", async () => {
+    await serve("alice");
+    loseAnchor();
+    expect(await adopt("--accept-unproven-state")).toEqual({
+      code: 1,
+      out: "",
+      err: "--reason: is required\n--operator: is required\n",
+    });
+    await expect(serve()).rejects.toThrow("is new");
+  });
+
   test("replaces no anchor that is there, this store's or another's", async () => {
     await serve("alice");
-    expect(await adopt(accept)).toMatchObject({ code: 1, err: expect.stringContaining("is the anchor of this store") });
+    expect(await adopt(...accept)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("is the anchor of this store"),
+    });
     const other = join(directory, "other");
     const ledger = await openSqliteLedger({ ...storeIn(other), originPrefix: "ledger.example", clock, random });
     await ledger.close();
     loseAnchor();
     copyFileSync(storeIn(other).anchorPath, storeIn(directory).anchorPath);
-    expect(await adopt(accept)).toMatchObject({ code: 1, err: expect.stringContaining("of another store") });
+    expect(await adopt(...accept)).toMatchObject({ code: 1, err: expect.stringContaining("of another store") });
   });
 
   test("adopts no log that is damaged", async () => {
     await serve("alice", "alice");
     loseAnchor();
     query("UPDATE entries SET leaf = CAST(replace(leaf, 'decision', 'evidence') AS BLOB) WHERE leaf_index = 1");
-    expect(await adopt(accept)).toMatchObject({ code: 1, err: expect.stringContaining("leaf 1") });
+    expect(await adopt(...accept)).toMatchObject({ code: 1, err: expect.stringContaining("leaf 1") });
     expect(existsSync(storeIn(directory).anchorPath)).toBe(false);
   });
 
@@ -103,18 +118,18 @@ describe("ledger anchor adopt", () => {
       expect(await adopt()).toMatchObject({ code: 1 }); // Only looks, and so tells the witness of 4 leaves.
       expect([...witness.seen.values()]).toMatchObject([{ size: 4 }]);
       copyFileSync(`${directory}/older`, storeIn(directory).path);
-      const refused = await adopt(accept);
+      const refused = await adopt(...accept);
       expect(refused.err).toContain("has 2 leaves, and witness witness.example/w1 has seen 4");
       expect(existsSync(storeIn(directory).anchorPath)).toBe(false);
       copyFileSync(`${directory}/newest`, storeIn(directory).path);
-      expect(await adopt(accept)).toMatchObject({ code: 0 });
+      expect(await adopt(...accept)).toMatchObject({ code: 0 });
     });
 
     test("one that does not answer is no witness", async () => {
       await serve("alice");
       loseAnchor();
       witness.answer = (response) => void response.writeHead(404).end();
-      const { code, err } = await adopt(accept);
+      const { code, err } = await adopt(...accept);
       expect([code, err]).toEqual([1, expect.stringContaining("it does not know the log")]);
     });
   });

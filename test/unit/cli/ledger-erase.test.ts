@@ -6,7 +6,7 @@ import { maxErasedAtOnce } from "../../../src/ledger/keeper.ts";
 import { SqliteArchive } from "../../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, leave } from "./surroundings.ts";
+import { enterWithStore, erasing, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const random = seededRandom();
@@ -43,7 +43,22 @@ async function run(...commandLine: readonly (string | undefined)[]) {
   return written;
 }
 
-const erase = (...options: readonly (string | undefined)[]) => run("ledger", "erase", "--tenant", "alice", ...options);
+const eraseAs = (...options: readonly (string | undefined)[]) =>
+  run("ledger", "erase", "--tenant", "alice", ...options);
+const erase = (...options: readonly (string | undefined)[]) => eraseAs(...erasing, ...options);
+/** The same, with a person at the terminal who gives this answer. */
+async function asked(answer: string, options: readonly (string | undefined)[]) {
+  const { terminal, written } = captureTerminal();
+  let question = "";
+  const ask = async (text: string) => {
+    question = text;
+    return answer;
+  };
+  const words = ["ledger", "erase", "--tenant", "alice", ...options].map((word) => word ?? "");
+  await runCommandLine(words, { ...terminal, ask });
+  return { ...written, question };
+}
+
 const hold = (...options: readonly (string | undefined)[]) => run("ledger", "hold", ...options);
 
 describe("ledger erase", () => {
@@ -100,6 +115,13 @@ describe("ledger erase", () => {
     ["a reason", ["--tenant", "alice", "--record", nobodys, "--reason", " "], "--reason: must be 1 to 1024 characters"],
     ["a reason that fits", ["--tenant", "alice", "--record", nobodys, "--reason", "x".repeat(1_025)], "--reason: must"],
     ["one record at least", ["--tenant", "alice"], "--record <id...>"],
+    ["a reason at all", ["--tenant", "alice", "--record", nobodys, "--operator", "olga"], "--reason: is required\n"],
+    ["an operator", ["--tenant", "alice", "--record", nobodys, "--reason", "x"], "--operator: is required\n"],
+    [
+      "an operator's name",
+      ["--tenant", "alice", "--record", nobodys, "--reason", "x", "--operator", "\u0000"],
+      "--operator: must be 1 to 256 characters of text\n",
+    ],
   ])("asks for %s", async (_, options, problem) => {
     await serve(1);
     expect(await run("ledger", "erase", ...options)).toMatchObject({ code: 1, err: expect.stringContaining(problem) });
@@ -109,6 +131,55 @@ describe("ledger erase", () => {
     const id = (i: number) => `018f0000-0000-7000-8000-${String(i).padStart(12, "0")}`;
     const ids = Array.from({ length: maxErasedAtOnce + 1 }, (_, i) => id(i));
     expect(await erase("--record", ...ids)).toMatchObject({ code: 1, err: "--record: 256 at most\n" });
+  });
+
+  test("--dry-run says what would be done, and needs no statement", async () => {
+    const [a, b] = await serve(2);
+    await erase("--record", b);
+    expect(await eraseAs("--record", a, b, "--dry-run")).toEqual({
+      code: 0,
+      err: "",
+      out: expect.stringMatching(
+        new RegExp(
+          `^${a}: leaf 1, decision, would be erased\n${b}: leaf 2 was erased already, by leaf 3 at ${time}\n$`,
+        ),
+      ),
+    });
+    expect(JSON.parse((await eraseAs("--record", a, "--dry-run", "--json")).out)).toEqual({
+      ok: true,
+      dry_run: true,
+      would_erase: [{ record_id: a, leaf_index: 1, kind: "decision" }],
+      erased: [],
+    });
+    expect((await run("ledger", "verify")).out).toContain("4 leaves, 1 erased,");
+  });
+
+  test("asks a person, and does nothing where there is none", async () => {
+    const [a] = await serve(1);
+    const options = ["--record", a, "--reason", "request 7", "--operator", "olga"];
+    expect(await eraseAs(...options)).toMatchObject({ code: 1, err: expect.stringContaining("--yes was not given") });
+    expect(await asked("no", options)).toMatchObject({ code: 1, err: "nothing was done\n" });
+    expect((await run("ledger", "verify")).out).toContain("2 leaves, 0 erased,");
+    const { question, ...written } = await asked("yes", options);
+    expect(written).toMatchObject({ code: 0, out: expect.stringContaining(`${a}: leaf 1 erased by leaf 2`) });
+    expect(question).toBe("Erase 1 record of tenant alice for good? Type yes to go on: ");
+    // What is erased already needs no word: nothing is destroyed.
+    expect(await eraseAs(...options)).toMatchObject({ code: 0, out: expect.stringContaining("was erased already") });
+  });
+
+  test("its record names the operator and the reason", async () => {
+    const [a] = await serve(1);
+    await erase("--record", a);
+    const { out } = await run("ledger", "search", "--tenant", "alice", "--records", "--after", "1", "--json");
+    expect(JSON.parse(out).found).toMatchObject([
+      {
+        kind: "erasure",
+        record: {
+          caller: { principal_id: "olga", subject: "olga", auth_source: "operator" },
+          request: { record_id: a, reason: "request 1" },
+        },
+      },
+    ]);
   });
 
   test("there is nothing to erase without a store", async () => {
@@ -142,9 +213,12 @@ describe("ledger hold", () => {
     expect(all).toMatchObject({ code: 0, out: expect.stringMatching(text("all of tenant alice")) });
     expect(await hold("list")).toMatchObject({ code: 0, out: all.out + placed.out });
     expect(await hold("list", "--tenant", "bob")).toMatchObject({ code: 0, out: "there are no holds\n" });
-    expect(await hold("release", "--tenant", "alice")).toMatchObject({ code: 0, out: `released: ${all.out}` });
-    expect(await hold("release", "--tenant", "alice")).toMatchObject({ code: 1, err: "there is no such hold\n" });
-    expect((await hold("release", "--tenant", "alice", "--record", a)).code).toBe(0);
+    expect(await hold("release", "--tenant", "alice", "--yes")).toMatchObject({ code: 0, out: `released: ${all.out}` });
+    expect(await hold("release", "--tenant", "alice", "--yes")).toMatchObject({
+      code: 1,
+      err: "there is no such hold\n",
+    });
+    expect((await hold("release", "--tenant", "alice", "--record", a, "--yes")).code).toBe(0);
     expect((await erase("--record", b, a)).code).toBe(0);
   });
 
@@ -156,8 +230,17 @@ describe("ledger hold", () => {
     const target = ["--tenant", "alice", "--record", a];
     expect(await json("place", ...target, "--reason", "case 13")).toEqual({ ok: true, hold: one });
     expect(await json("list")).toEqual({ ok: true, holds: [one] });
-    expect(await json("release", ...target)).toEqual({ ok: true, released: one });
+    expect(await json("release", ...target, "--yes")).toEqual({ ok: true, released: one });
     expect(await json("list")).toEqual({ ok: true, holds: [] });
+  });
+
+  test("is released only on somebody's word", async () => {
+    const [a] = await serve(1);
+    const { out } = await hold("place", "--tenant", "alice", "--record", a, "--reason", "case 12");
+    const target = ["release", "--tenant", "alice", "--record", a];
+    expect(await hold(...target)).toMatchObject({ code: 1, err: expect.stringContaining("--yes was not given") });
+    expect(await hold(...target, "--dry-run")).toEqual({ code: 0, err: "", out: `would be released: ${out}` });
+    expect((await hold("list")).out).toBe(out);
   });
 
   test("is not placed twice for two reasons, nor on nothing", async () => {

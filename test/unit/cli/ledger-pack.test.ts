@@ -10,7 +10,7 @@ import { bundleContent, type PolicyBundle, revisionOf } from "../../../src/polic
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { decision, evidence, registration } from "../ledger/pack/records.ts";
-import { enterWithStore, leave } from "./surroundings.ts";
+import { enterWithStore, erasing, leave } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const startMs = Date.UTC(2026, 0, 2);
@@ -220,7 +220,9 @@ describe("pack and pack verify", () => {
 
   test("after an erasure, the leaf and the erasure are left", async () => {
     const [, registered] = await serve(lineage);
-    expect(await run("ledger", "erase", "--tenant", "alice", "--record", registered as string)).toMatchObject({
+    expect(
+      await run("ledger", "erase", "--tenant", "alice", "--record", registered as string, ...erasing),
+    ).toMatchObject({
       code: 0,
     });
     await makePack("--from", "2026-01-02T00:00:01Z", "--to", "2026-01-02T00:00:02Z");

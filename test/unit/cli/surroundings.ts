@@ -27,6 +27,9 @@ export function leave(directory: string): void {
   rmSync(directory, { recursive: true });
 }
 
+/** What erases without a question: the options of a script. */
+export const erasing = ["--reason", "request 1", "--operator", "olga", "--yes"];
+
 /** Runs a command. Resolves with what it wrote, and its exit code. */
 export async function run(...commandLine: string[]): Promise<Written> {
   const { terminal, written } = captureTerminal();

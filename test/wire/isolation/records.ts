@@ -154,8 +154,8 @@ async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
     await keeper.placeHold({ tenantId: other, recordId: undefined, reason: "held" });
     expect(await keeper.holds(owner)).toEqual([]);
     const refused = [{ recordId: erased, why: "unknown" }];
-    expect(await keeper.erase(other, [erased], { reason: undefined })).toEqual({ refused });
-    const result = await keeper.erase(owner, [erased, decision], { reason: undefined });
+    expect(await keeper.erase(other, [erased], { reason: "request 7", operator: "olga" })).toEqual({ refused });
+    const result = await keeper.erase(owner, [erased, decision], { reason: "request 7", operator: "olga" });
     expect(result).toMatchObject({ erased: [{ recordId: erased }, { recordId: decision }] });
     expect(await keeper.releaseHold(owner, undefined)).toBeUndefined();
     expect(await keeper.holds(other)).toHaveLength(1);

@@ -1,0 +1,78 @@
+/** What commands ask for that destroy something, or do what cannot be undone. */
+import type { Command } from "commander";
+import { isCleanText } from "../base/ids.ts";
+import type { ErasureStatement } from "../ledger/erasure.ts";
+import type { Output } from "./output.ts";
+import type { Terminal } from "./terminal.ts";
+import { visibleLine } from "./visible.ts";
+
+export interface ConfirmationOptions {
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+export interface StatementOptions {
+  readonly reason?: string;
+  readonly operator?: string;
+}
+
+/** A reason is a sentence, not a document. Characters. */
+const maxReasonLength = 1_024;
+const maxOperatorLength = 256;
+
+/** Adds `--dry-run` and `--yes`. */
+export function withConfirmation(command: Command): Command {
+  return command
+    .option("--dry-run", "say what would be done, and do nothing")
+    .option("--yes", "do it without asking; needed where nobody sits at a terminal");
+}
+
+/** Adds `--reason` and `--operator`, which go into the record. */
+export function withStatement(command: Command): Command {
+  return command
+    .option("--reason <text>", "why; is recorded in the log, and can never be erased: name nobody")
+    .option("--operator <name>", "who does it: you; is recorded in the log, and can never be erased");
+}
+
+/** What is wrong with a reason, as a problem of `--reason`. */
+export function reasonProblems(reason: string | undefined): readonly string[] {
+  return reason === undefined || isText(reason, maxReasonLength)
+    ? []
+    : [`--reason: must be 1 to ${maxReasonLength} characters of text`];
+}
+
+/** The statement of the options, or what is wrong with them. */
+export function readStatement({ reason, operator }: StatementOptions): ErasureStatement | readonly string[] {
+  const problems = [
+    ...(reason === undefined ? ["--reason: is required"] : reasonProblems(reason)),
+    ...(operator === undefined
+      ? ["--operator: is required"]
+      : isText(operator, maxOperatorLength)
+        ? []
+        : [`--operator: must be 1 to ${maxOperatorLength} characters of text`]),
+  ];
+  if (problems.length > 0 || reason === undefined || operator === undefined) return problems;
+  return { reason, operator };
+}
+
+/** Whether to go on: asks where somebody can be asked. Where not to, reports it. */
+export async function confirmOrReport(
+  question: string,
+  { yes }: ConfirmationOptions,
+  terminal: Terminal,
+  output: Output,
+): Promise<boolean> {
+  if (yes === true) return true;
+  if (terminal.ask === undefined) {
+    output.fail(["nothing was done: nobody sits at a terminal to confirm it, and --yes was not given"]);
+    return false;
+  }
+  const answer = await terminal.ask(`${visibleLine(question)} Type yes to go on: `);
+  if (answer.trim() === "yes") return true;
+  output.fail(["nothing was done"]);
+  return false;
+}
+
+function isText(text: string, maxLength: number): boolean {
+  return text.trim() !== "" && text.length <= maxLength && isCleanText(text);
+}

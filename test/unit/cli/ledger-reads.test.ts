@@ -1,0 +1,202 @@
+/** Commands that read change nothing, in whatever state they find the store; what came back is erased by a step of its own. */
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import type { Appended } from "../../../src/ledger/ports.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+
+const random = seededRandom();
+const makeRecord = recordMaker(systemClock, random);
+let directory: string;
+
+beforeEach(() => {
+  directory = enterWithStore();
+});
+afterEach(() => leave(directory));
+
+/** What a service does between two starts. */
+async function serve(count: number): Promise<readonly Appended[]> {
+  const options = { ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random };
+  const ledger = await openSqliteLedger(options);
+  const appended: Appended[] = [];
+  for (let i = 0; i < count; i++) appended.push(await ledger.append(makeRecord(tenant("alice"))));
+  await ledger.close();
+  return appended;
+}
+
+/** A change to a file by somebody who is not this program. */
+function change(path: string, sql: string): void {
+  const database = new DatabaseSync(path);
+  database.exec(sql);
+  database.close();
+}
+
+const noted = (recordId: string) =>
+  change(storeIn(directory).anchorPath, `INSERT INTO erased_records VALUES ('alice', '${recordId}')`);
+
+/** Hashes of everything that a store consists of; an empty log of writes is as good as none. */
+function hashes(): Readonly<Record<string, string>> {
+  const { path, anchorPath, keyPath } = storeIn(directory);
+  const files = [path, anchorPath].flatMap((file) => [file, `${file}-wal`, `${file}-journal`]);
+  const present = [...files, keyPath].flatMap((file) => {
+    const bytes = existsSync(file) ? readFileSync(file) : Buffer.of();
+    return bytes.length === 0 ? [] : [[file, createHash("sha256").update(bytes).digest("hex")] as const];
+  });
+  return Object.fromEntries(present);
+}
+
+/** Every command that only reads, with a record's id. Those that write files write them into a new directory. */
+const reads = (id: string): readonly (readonly string[])[] => {
+  const out = mkdtempSync(join(directory, "out-"));
+  const tenant = ["--tenant", "alice"];
+  return [
+    ["ledger", "verify"],
+    ["ledger", "export", ...tenant, "--out", join(out, "log")],
+    ["ledger", "search", ...tenant, "--records"],
+    ["ledger", "search", ...tenant, "--record", id],
+    ["ledger", "pack", ...tenant, "--principal", "principal-1", "--out", join(out, "pack")],
+    ["ledger", "pack", ...tenant, "--from", "2020-01-01T00:00:00Z", "--out", join(out, "range")],
+    ["ledger", "hold", "list"],
+    ["ledger", "erase", ...tenant, "--record", id, "--dry-run"],
+    ["ledger", "reapply-erasures", "--dry-run"],
+    ["ledger", "anchor", "adopt"],
+    ["keys", "show", "--retired"],
+    ["policy", "replay", "policies/sample", ...tenant, "--decision", id],
+  ];
+};
+
+/** States of a store in which something might tempt a reader. Each gives the id of a record to ask for. */
+const states: Readonly<Record<string, () => Promise<string>>> = {
+  "as it should be": async () => (await serve(3))[1]?.recordId ?? "",
+  "with an opening that a backup brought back": async () => {
+    const [, one] = await serve(3);
+    const path = storeIn(directory).path;
+    change(path, "CREATE TABLE kept AS SELECT * FROM openings");
+    await run("ledger", "erase", "--tenant", "alice", "--record", one?.recordId ?? "", ...erasing);
+    change(path, "INSERT OR REPLACE INTO openings SELECT * FROM kept; DROP TABLE kept");
+    return one?.recordId ?? "";
+  },
+  "whose anchor notes what its log does not": async () => {
+    const [, one] = await serve(3);
+    noted(one?.recordId ?? "");
+    return one?.recordId ?? "";
+  },
+  "whose anchor is behind it": async () => {
+    const [one] = await serve(1);
+    const { anchorPath } = storeIn(directory);
+    const copy = new DatabaseSync(anchorPath);
+    const { size, root } = copy.prepare("SELECT size, root FROM anchored_logs").get() as { size: number; root: Buffer };
+    copy.close();
+    await serve(3);
+    change(anchorPath, `UPDATE anchored_logs SET size = ${size}, root = x'${Buffer.from(root).toString("hex")}'`);
+    return one?.recordId ?? "";
+  },
+  "whose anchor is another's": async () => {
+    const [, one] = await serve(3);
+    noted(one?.recordId ?? "");
+    change(storeIn(directory).anchorPath, "UPDATE anchored_store SET store_id = 'another'");
+    return one?.recordId ?? "";
+  },
+  "without an anchor": async () => {
+    const [, one] = await serve(3);
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(storeIn(directory).anchorPath + suffix, { force: true });
+    return one?.recordId ?? "";
+  },
+};
+
+describe.each(Object.entries(states))("on a store %s", (_, prepare) => {
+  test("no command that reads changes a byte", async () => {
+    const id = await prepare();
+    const before = hashes();
+    for (const command of reads(id)) {
+      await run(...command);
+      expect(hashes(), command.join(" ")).toEqual(before);
+    }
+  });
+});
+
+test("an export and a pack are signed as of what the anchor knows", async () => {
+  await states["whose anchor is behind it"]?.();
+  for (const [command, ...options] of [
+    ["export", "--out", join(directory, "log")],
+    ["pack", "--principal", "principal-1", "--out", join(directory, "pack")],
+    ["pack", "--from", "2020-01-01T00:00:00Z", "--out", join(directory, "range")],
+  ] as const) {
+    const { out } = await run("ledger", command, "--tenant", "alice", ...options, "--json");
+    expect(JSON.parse(out)).toMatchObject({ ok: true, tree_size: 2 });
+  }
+  const vkey = readFileSync(join(directory, "log", "vkey"), "utf8").trim();
+  for (const file of ["pack", "range"])
+    expect(await run("ledger", "pack", "verify", join(directory, file), "--key", vkey)).toMatchObject({ code: 0 });
+});
+
+describe("ledger reapply-erasures", () => {
+  const reapply = (...options: string[]) => run("ledger", "reapply-erasures", ...options);
+  const statement = erasing.slice(0, -1);
+
+  test("removes again what a backup brought back, on somebody's word, and until then it reads as erased", async () => {
+    const id = (await states["with an opening that a backup brought back"]?.()) ?? "";
+    const search = () => run("ledger", "search", "--tenant", "alice", "--record", id, "--records");
+    expect((await search()).out).toMatch(/\terased\n$/);
+    const came = /^tenant alice: openings or kept answers of 1 erased record are in the store again/;
+    expect(await run("ledger", "verify")).toMatchObject({
+      code: 1,
+      out: expect.stringContaining("5 leaves, 1 erased"),
+      err: expect.stringMatching(came),
+    });
+    expect(await reapply("--dry-run")).toMatchObject({ code: 0, out: expect.stringMatching(came) });
+    expect(await reapply()).toMatchObject({ code: 1, err: "--reason: is required\n--operator: is required\n" });
+    expect(await reapply(...statement)).toMatchObject({ code: 1, err: expect.stringContaining("--yes was not given") });
+    expect(await reapply(...erasing)).toEqual({
+      code: 0,
+      err: "",
+      out: `${id} of tenant alice: leaf 2 erased again; leaf 4 says so\n`,
+    });
+    expect(await reapply(...erasing)).toMatchObject({ code: 0, out: "nothing that was erased is there again\n" });
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+  });
+
+  test("gives what only the anchor notes a leaf with who did it, and why", async () => {
+    const id = (await states["whose anchor notes what its log does not"]?.()) ?? "";
+    const { out } = await reapply(...erasing, "--json");
+    expect(JSON.parse(out)).toEqual({
+      ok: true,
+      reapplied: [{ tenant_id: "alice", record_id: id, leaf_index: 2, erasure_leaf_index: 4 }],
+      left: [],
+      overwritten: true,
+    });
+    const found = await run("ledger", "search", "--tenant", "alice", "--after", "3", "--records", "--json");
+    expect(JSON.parse(found.out).found).toMatchObject([
+      {
+        kind: "erasure",
+        record: { caller: { principal_id: "olga" }, request: { record_id: id, reason: "request 1" } },
+      },
+    ]);
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+  });
+
+  test("leaves what is held, and says so", async () => {
+    const id = (await states["whose anchor notes what its log does not"]?.()) ?? "";
+    await run("ledger", "hold", "place", "--tenant", "alice", "--reason", "case 12");
+    const { code, err } = await reapply(...erasing);
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(new RegExp(`^${id} of tenant alice: leaf 2 is left as it is: legal hold on all of`)),
+    });
+    expect((await run("ledger", "verify")).out).toContain("4 leaves, 0 erased");
+  });
+
+  test("does nothing beside the anchor of another store", async () => {
+    const id = (await states["whose anchor is another's"]?.()) ?? "";
+    const before = hashes();
+    expect(await reapply(...erasing)).toMatchObject({ code: 0, out: "nothing that was erased is there again\n" });
+    expect(hashes()).toEqual(before);
+    const { out } = await run("ledger", "search", "--tenant", "alice", "--record", id);
+    expect(out).not.toContain("erased");
+  });
+});

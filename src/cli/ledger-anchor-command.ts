@@ -86,9 +86,9 @@ async function audit(archive: SqliteArchive, heads: readonly LogState[], termina
   const progress = createProgress(terminal);
   const problems: string[] = [];
   for (const head of heads) {
-    const { problem } = await auditLog(archive.log(head), (leaves) =>
-      progress.show(`${head.origin}: ${leaves} leaves`),
-    );
+    const { problem } = await auditLog(archive.log(head), {
+      onProgress: (leaves) => progress.show(`${head.origin}: ${leaves} leaves`),
+    });
     if (problem !== undefined) problems.push(`${head.origin}: ${problem.message}`);
   }
   progress.done();

@@ -1,6 +1,7 @@
 /** What the options of `ledger pack` select. */
 import { parseTimestamp } from "../base/timestamps.ts";
-import { isMoment, type PackField, type PackSelection } from "../ledger/pack/selection.ts";
+import type { PackField, PackSelection } from "../ledger/pack/selection.ts";
+import { isMoment } from "../ledger/text-forms.ts";
 
 export interface PackFlags {
   readonly from?: string;

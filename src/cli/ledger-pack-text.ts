@@ -17,6 +17,7 @@ export function reportText(report: PackReport): string {
       ["log", `${count(report.tree_size, "leaf")}, the newest recorded at ${report.newest_recorded_at}`],
       ["root", report.root],
       ["signed by", `key ${report.key_id}`],
+      ...report.witnesses.map(({ name, cosigned_at }) => ["cosigned by", `${name}, ${cosigned_at}`] as const),
       ["pack made", `${report.made_at}, by the word of whoever made it`],
     ]),
     ...(lineages === undefined ? tooMany : lineages.flatMap((lineage) => ["", ...lineageLines(lineage)])),
@@ -67,7 +68,7 @@ function selectionText(selection: PackReport["selection"]): string {
 }
 
 function table(rows: readonly (readonly [name: string, value: string])[]): readonly string[] {
-  return rows.map(([name, value]) => `  ${name.padEnd(11)}${value}`);
+  return rows.map(([name, value]) => `  ${name.padEnd(13)}${value}`);
 }
 
 function count(number: number, noun: "record" | "leaf"): string {

@@ -1,19 +1,20 @@
 import { createReadStream } from "node:fs";
 import type { Command } from "commander";
-import type { LogVerifier } from "../ledger/checkpoint.ts";
+import { systemClock } from "../base/clock.ts";
+import { requireQuorum } from "../ledger/cosignature.ts";
+import { NoteError } from "../ledger/note.ts";
 import { LineageCollector } from "../ledger/pack/lineage.ts";
 import { PackError } from "../ledger/pack/problem.ts";
 import { packReport } from "../ledger/pack/report.ts";
 import { verifyPack } from "../ledger/pack/verify.ts";
-import { parseTrustedKey } from "../ledger/trusted-key.ts";
 import { reportText } from "./ledger-pack-text.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress, type Progress } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
+import { readTrust, type Trust, type TrustOptions, withTrustOptions } from "./trust-options.ts";
 
-interface VerifyOptions {
+interface VerifyOptions extends TrustOptions {
   readonly json?: boolean;
-  readonly key: readonly string[];
 }
 
 /** How often progress is shown, in entries. */
@@ -21,26 +22,22 @@ const progressEvery = 1_024;
 
 /** `ledger pack verify`: needs the pack and the trusted keys, and nothing else. */
 export function addLedgerPackVerifyCommand(pack: Command, terminal: Terminal): void {
-  pack
-    .command("verify")
-    .argument("<file>", "a pack")
-    .requiredOption(
-      "--key <vkey>",
-      "a verifier key of the log, from whoever you trust: never from the pack; several times where keys were rotated",
-      (key: string, keys: readonly string[] = []) => [...keys, key],
-    )
+  withTrustOptions(
+    pack.command("verify").argument("<file>", "a pack"),
+    "a verifier key of the log, from whoever you trust: never from the pack; several times where keys were rotated",
+  )
     .option("--json", "answer with one JSON object")
     .description("check offline that a log holds exactly what a pack says, and report what that is")
-    .action(async (file: string, { json, key }: VerifyOptions) => {
-      const output = createOutput(json === true, terminal);
-      const verifiers = key.map(parseTrustedKey);
-      if (verifiers.includes(undefined))
-        return output.fail(["--key: is no verifier key (name+id+key, C2SP signed-note; @size behind a retired one)"]);
-      await verify(file, verifiers as readonly LogVerifier[], output, createProgress(terminal));
+    .action(async (file: string, options: VerifyOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const trust = readTrust(options);
+      if ("problem" in trust) return output.fail([trust.problem]);
+      if (trust.keys.length === 0) return output.fail(["--key: is required"]);
+      await verify(file, trust, output, createProgress(terminal));
     });
 }
 
-async function verify(file: string, keys: readonly LogVerifier[], output: Output, progress: Progress): Promise<void> {
+async function verify(file: string, { keys, witnesses }: Trust, output: Output, progress: Progress): Promise<void> {
   const lineage = new LineageCollector();
   const shares = { records: 0, erased: 0, leavesOnly: 0 };
   let entries = 0;
@@ -52,11 +49,12 @@ async function verify(file: string, keys: readonly LogVerifier[], output: Output
       if (entries % progressEvery === 0) progress.show(`${entries} entries, up to leaf ${entry.leafIndex}`);
     });
     progress.done();
-    const report = packReport(pack, shares, lineage.report(pack.range));
+    const cosigned = witnesses === undefined ? [] : requireQuorum(pack.note, witnesses, systemClock.now());
+    const report = packReport(pack, shares, lineage.report(pack.range), cosigned);
     output.succeed(report, reportText(report));
   } catch (error) {
     progress.done();
-    if (error instanceof PackError) return output.fail([`${file}: ${error.message}`]);
+    if (error instanceof PackError || error instanceof NoteError) return output.fail([`${file}: ${error.message}`]);
     if (!(error instanceof Error && "code" in error)) throw error;
     output.fail([`${file}: cannot be read (${String(error.code)})`]);
   }

@@ -1,47 +1,107 @@
 import type { Command } from "commander";
+import { systemClock } from "../base/clock.ts";
 import type { StoreArchive } from "../ledger/archive.ts";
 import { type Audit, auditLog } from "../ledger/audit.ts";
+import { requireQuorum } from "../ledger/cosignature.ts";
+import { NoteError } from "../ledger/note.ts";
+import { formatVerifierKey } from "../ledger/note-keys.ts";
 import { describeReturned, returnedRemedy } from "../ledger/returned.ts";
 import { rotationProblem } from "../ledger/rotation-audit.ts";
 import type { LogState } from "../ledger/store.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
+import { parseTrustedKey } from "../ledger/trusted-key.ts";
+import { type EarlierState, readEarlierState } from "./earlier-trees.ts";
 import { logsOrReport, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
+import { readTrust, type Trust, type TrustOptions, withTrustOptions } from "./trust-options.ts";
 
-interface VerifyOptions extends CommonOptions {
+interface VerifyOptions extends CommonOptions, TrustOptions {
   readonly tenant?: string;
+  readonly against?: readonly string[];
 }
 
 /** `ledger verify`: whether every log of the store is sound, and goes on from its anchor. */
 export function addLedgerVerifyCommand(ledger: Command, terminal: Terminal): void {
-  withCommonOptions(ledger.command("verify"))
-    .description("walk whole logs: every leaf, record, tile and root, rotations of the key, and the anchor")
+  const command = withCommonOptions(ledger.command("verify"))
+    .description(
+      "walk whole logs: every leaf, record, tile and root, rotations of the key, the anchor, and what stands beside",
+    )
     .option("--tenant <tenant>", "this tenant's log only")
-    .action((options: VerifyOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      return withStoreOrReport(options, output, async ({ archive }) => {
-        const logs = await logsOrReport(archive, options.tenant, output);
-        if (logs !== undefined) await verify(archive, logs, options.tenant, output, terminal);
-      });
+    .option(
+      "--against <file>",
+      "an older checkpoint or receipt of a log, which must only have grown since; several times for several",
+      (file: string, files: readonly string[] = []) => [...files, file],
+    );
+  withTrustOptions(
+    command,
+    "with --against, a verifier key that must have signed it; the keys of the store otherwise",
+  ).action((options: VerifyOptions) => {
+    const output = createOutput(options.json === true, terminal);
+    const trust = readTrust(options);
+    if ("problem" in trust) return output.fail([trust.problem]);
+    if (options.against === undefined && (trust.keys.length > 0 || trust.witnesses !== undefined))
+      return output.fail(["--key, --witness: are about what --against names"]);
+    return withStoreOrReport(options, output, async ({ archive }) => {
+      const logs = await logsOrReport(archive, options.tenant, output);
+      if (logs === undefined) return;
+      const signingKeys = await archive.signingKeys();
+      const earlier = readEarlierOrReport(options.against ?? [], logs, signingKeys, trust, output);
+      if (earlier !== undefined)
+        await verify({ archive, logs, signingKeys, earlier }, options.tenant, output, terminal);
     });
+  });
+}
+
+/** The older states, each of one of the logs; where one is none, or is not to be believed, reports it. */
+function readEarlierOrReport(
+  files: readonly string[],
+  logs: readonly LogState[],
+  signingKeys: readonly Uint8Array[],
+  { keys, witnesses }: Trust,
+  output: Output,
+): readonly EarlierState[] | undefined {
+  const ownKeys = (origin: string) =>
+    signingKeys.flatMap((key) => parseTrustedKey(formatVerifierKey(origin, key)) ?? []);
+  try {
+    return files.map((file) => {
+      const state = readEarlierState(file, (origin) => (keys.length > 0 ? keys : ownKeys(origin)));
+      if (!logs.some(({ origin }) => origin === state.origin))
+        throw new NoteError(`${file}: is of ${state.origin}, which is none of these logs`);
+      if (witnesses !== undefined) requireQuorum(state.note, witnesses, systemClock.now());
+      return state;
+    });
+  } catch (error) {
+    if (!(error instanceof NoteError)) throw error;
+    output.fail([`--against: ${error.message}`]);
+    return undefined;
+  }
+}
+
+/** What is verified. */
+interface Verified {
+  readonly archive: StoreArchive;
+  readonly logs: readonly LogState[];
+  readonly signingKeys: readonly Uint8Array[];
+  readonly earlier: readonly EarlierState[];
 }
 
 async function verify(
-  archive: StoreArchive,
-  logs: readonly LogState[],
+  { archive, logs, signingKeys, earlier }: Verified,
   tenant: string | undefined,
   output: Output,
   terminal: Terminal,
 ) {
   const progress = createProgress(terminal);
-  const signingKeys = await archive.signingKeys();
   const audits: AuditedHead[] = [];
   for (const [position, head] of logs.entries()) {
-    const show = (leaves: number) => progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
-    audits.push({ head, audit: withKeys(await auditLog(archive.log(head), show), signingKeys) });
+    const onProgress = (leaves: number) =>
+      progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
+    const own = earlier.filter(({ origin }) => origin === head.origin);
+    const audit = withKeys(await auditLog(archive.log(head), { onProgress, earlier: own }), signingKeys);
+    audits.push({ head, audit, earlier: own });
   }
   progress.done();
   const problems = (await archive.anchorProblems())
@@ -54,7 +114,7 @@ async function verify(
   const wrong = audits.flatMap(({ head, audit }) =>
     audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`],
   );
-  const text = audits.map(({ head, audit }) => line(head, audit)).join("\n");
+  const text = audits.map(line).join("\n");
   const came = describeReturned(returned).map((line) => `${line}; ${returnedRemedy}`);
   if (problems.length + wrong.length + came.length === 0)
     output.succeed(value, text === "" ? "there are no logs" : text);
@@ -70,23 +130,26 @@ function withKeys(audit: Audit, signingKeys: readonly Uint8Array[]): Audit {
 interface AuditedHead {
   readonly head: LogState;
   readonly audit: Audit;
+  /** States that the log was compared with. */
+  readonly earlier: readonly EarlierState[];
 }
 
-function describe({ head, audit }: AuditedHead) {
+function describe({ head, audit, earlier }: AuditedHead) {
   return {
     tenant_id: head.tenantId,
     origin: head.origin,
     leaves: audit.leaves,
     erased: audit.erased,
     root: formatBase64(audit.root),
-    ...(audit.problem !== undefined && {
-      problem: audit.problem.message,
-      first_bad_index: audit.problem.leafIndex,
-    }),
+    ...(audit.problem === undefined
+      ? { grown_since: earlier.map(({ source, size }) => ({ file: source, tree_size: size })) }
+      : { problem: audit.problem.message, first_bad_index: audit.problem.leafIndex }),
   };
 }
 
-function line(head: LogState, { leaves, erased, root, problem }: Audit): string {
+function line({ head, audit: { leaves, erased, root, problem }, earlier }: AuditedHead): string {
   const found = problem === undefined ? "ok" : "WRONG";
-  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}`;
+  const grown =
+    problem === undefined ? earlier.map(({ size, source }) => `, only added to since ${size} leaves (${source})`) : [];
+  return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}${grown.join("")}`;
 }

@@ -1,39 +1,37 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { systemClock } from "../base/clock.ts";
 import { answerDifferences } from "../ledger/answer-check.ts";
-import type { LogVerifier } from "../ledger/checkpoint.ts";
+import { type Cosigned, requireQuorum } from "../ledger/cosignature.ts";
 import { NoteError } from "../ledger/note.ts";
+import { cosignedMembers } from "../ledger/pack/report.ts";
 import { findReceipt, type GivenReceipt, type VerifiedReceipt, verifyReceipt } from "../ledger/receipt.ts";
 import { formatBase64 } from "../ledger/text-forms.ts";
 import { parseTlogProof } from "../ledger/tlog-proof.ts";
-import { openWithAny, parseTrustedKey } from "../ledger/trusted-key.ts";
+import { openWithAny } from "../ledger/trusted-key.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
+import { readTrust, type Trust, type TrustOptions, withTrustOptions } from "./trust-options.ts";
 
-interface ReceiptOptions {
+interface ReceiptOptions extends TrustOptions {
   readonly json?: boolean;
-  readonly key: readonly string[];
 }
 
 /** `ledger receipt verify`: needs the receipt and the trusted key, and nothing else. */
 export function addReceiptVerifyCommand(receipt: Command, terminal: Terminal): void {
-  receipt
-    .command("verify")
-    .argument("<file>", "a receipt as JSON, or an answer of the service that carries one")
-    .requiredOption(
-      "--key <vkey>",
-      "a verifier key of the log, from whoever you trust: never from the receipt; several times where keys were rotated, a retired one with @ and the size that it counts up to",
-      (key: string, keys: readonly string[] = []) => [...keys, key],
-    )
+  withTrustOptions(
+    receipt.command("verify").argument("<file>", "a receipt as JSON, or an answer of the service that carries one"),
+    "a verifier key of the log, from whoever you trust: never from the receipt; several times where keys were rotated, a retired one with @ and the size that it counts up to",
+  )
     .option("--json", "answer with one JSON object")
     .description("check offline that a log holds exactly the record of a receipt, and that the answer says the same")
     .action((file: string, options: ReceiptOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const keys = options.key.map(parseTrustedKey);
-      if (keys.includes(undefined))
-        return output.fail(["--key: is no verifier key (name+id+key, C2SP signed-note; @size behind a retired one)"]);
+      const trust = readTrust(options);
+      if ("problem" in trust) return output.fail([trust.problem]);
+      if (trust.keys.length === 0) return output.fail(["--key: is required"]);
       const given = readReceiptOrReport(file, output);
-      if (given !== undefined) verify(given, keys as readonly LogVerifier[], output);
+      if (given !== undefined) verify(given, trust, output);
     });
 }
 
@@ -60,10 +58,13 @@ function readReceiptOrReport(file: string, output: Output): Given | undefined {
   return receipt === value ? { receipt } : { receipt, answer: value };
 }
 
-function verify({ receipt, answer }: Given, keys: readonly LogVerifier[], output: Output) {
+function verify({ receipt, answer }: Given, { keys, witnesses }: Trust, output: Output) {
   let verified: VerifiedReceipt;
+  let cosigned: readonly Cosigned[];
   try {
-    verified = verifyReceipt(receipt, openWithAny(parseTlogProof(receipt.proof).checkpoint, keys).verifier);
+    const { checkpoint } = parseTlogProof(receipt.proof);
+    verified = verifyReceipt(receipt, openWithAny(checkpoint, keys).verifier);
+    cosigned = witnesses === undefined ? [] : requireQuorum(checkpoint, witnesses, systemClock.now());
   } catch (error) {
     if (!(error instanceof NoteError)) throw error;
     return output.fail([error.message]);
@@ -83,6 +84,7 @@ function verify({ receipt, answer }: Given, keys: readonly LogVerifier[], output
       leaf_index: leafIndex,
       tree_size: treeSize,
       root: formatBase64(root),
+      witnesses: cosignedMembers(cosigned),
       record,
     },
     record === undefined

@@ -50,6 +50,29 @@ export interface AuditProblem {
   readonly message: string;
 }
 
+/** A tree that somebody was shown earlier, with what vouches for it. */
+export interface EarlierTree {
+  readonly size: number;
+  readonly root: Hash;
+  /** What it was read from, for messages. */
+  readonly source: string;
+}
+
+/** Compares what stands beside a log with its records, while they are walked. Its methods resolve with what is wrong. */
+export interface RecordCheck {
+  /** @param record undefined where it was erased */
+  next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<AuditProblem | undefined>;
+  /** When the last leaf was seen. */
+  end(): Promise<AuditProblem | undefined>;
+}
+
+export interface AuditOptions {
+  readonly onProgress?: (leaves: number) => void;
+  /** The log must go on from each of them: it has only grown since. */
+  readonly earlier?: readonly EarlierTree[];
+  readonly checks?: readonly RecordCheck[];
+}
+
 /** How often `onProgress` is told, in leaves. */
 const progressEvery = 4 * tileWidth;
 
@@ -66,11 +89,16 @@ class Finding extends Error {
  * leaf commits to and says the same unless a later leaf erased it, and no record that was erased does, that each key
  * hands over to the next, that every tile is the one that the leaves give, and that the head's size and root are theirs.
  */
-export async function auditLog(log: AuditedLog, onProgress: (leaves: number) => void = () => {}): Promise<Audit> {
+export async function auditLog(
+  log: AuditedLog,
+  { onProgress = () => {}, earlier = [], checks = [] }: AuditOptions = {},
+): Promise<Audit> {
+  const earlierBySize = Map.groupBy(earlier, ({ size }) => size);
   const edge = new RightEdge();
   const erasures = new ErasureAudit();
   const keys = new RotationAudit();
   try {
+    checkEarlier(edge, earlierBySize.get(0));
     let previous: Leaf | undefined;
     for await (const entry of log.entries()) {
       if (entry.leafIndex !== edge.size) throw new Finding(`leaf ${edge.size} is missing`, edge.size);
@@ -78,13 +106,21 @@ export async function auditLog(log: AuditedLog, onProgress: (leaves: number) => 
       previous = leaf;
       orThrow(erasures.next(entry, leaf, record));
       orThrow(keys.next(entry.leafIndex, record));
+      for (const check of checks) orThrow(await check.next(entry, leaf, record));
       edge.append(leafHash(entry.leaf));
+      checkEarlier(edge, earlierBySize.get(edge.size));
       if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
       if (edge.size % progressEvery === 0) onProgress(edge.size);
     }
     await checkTiles(log, edge.takeTouched());
     checkHead(log.head, edge);
     orThrow(erasures.end());
+    for (const check of checks) orThrow(await check.end());
+    const beyond = earlier.find(({ size }) => size > edge.size);
+    if (beyond !== undefined)
+      throw new Finding(
+        `the log has ${edge.size} leaves, and had ${beyond.size} in ${beyond.source}: it is an older copy`,
+      );
     return { leaves: edge.size, erased: erasures.erased, root: edge.tree().root(), rotations: keys.rotations };
   } catch (error) {
     if (!(error instanceof Finding)) throw error;
@@ -124,6 +160,12 @@ function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefin
   expect(record.recorded_at === leaf.recorded_at, "and its record differ in time");
   expect(record.log === head.origin && record.tenant_id === head.tenantId, "has the record of another log");
   return { leaf, record };
+}
+
+function checkEarlier(edge: RightEdge, trees: readonly EarlierTree[] = []): void {
+  for (const { size, root, source } of trees)
+    if (!sameHash(edge.tree().root(), root))
+      throw new Finding(`the first ${size} leaves are not those of ${source}: the log was changed, not only added to`);
 }
 
 async function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {

@@ -3,7 +3,7 @@
  * that it had seen of a log, and that all it had seen before is consistent with it.
  */
 import { verify } from "node:crypto";
-import { formatSignature, NoteError, type NoteSignature, parseSignatures } from "./note.ts";
+import { formatSignature, NoteError, type NoteSignature, parseNote, parseSignatures } from "./note.ts";
 import { cosignatureType, parseNamedKey } from "./note-keys.ts";
 
 const timestampBytes = 8;
@@ -52,12 +52,65 @@ export function cosignedText(text: string, seconds: number): string {
  * malformed, there is none of this key, it does not verify, or its time is over five minutes ahead.
  */
 export function findCosignature(lines: string, text: string, verifier: CosignatureVerifier, nowMs: number): string {
-  const own = parseSignatures(lines).filter(({ name, keyId }) => name === verifier.name && keyId === verifier.keyId);
-  const [signature] = own;
-  if (signature === undefined) throw new NoteError("there is no cosignature of the witness's key");
-  const times = own.map((each: NoteSignature) => verifier.verify(text, each.signature));
-  if (times.some((seconds) => seconds === undefined)) throw new NoteError("the cosignature does not verify");
-  if (times.some((seconds = 0) => seconds > nowMs / 1_000 + maxClockSkewSeconds))
-    throw new NoteError("the cosignature is of a time to come");
-  return formatSignature(signature);
+  const [own] = cosignaturesOf(parseSignatures(lines), text, verifier, nowMs);
+  if (own === undefined) throw new NoteError("there is no cosignature of the witness's key");
+  return formatSignature(own.signature);
+}
+
+/** The cosignatures of one witness, each with its time in seconds. Throws like `findCosignature`, but for none. */
+function cosignaturesOf(
+  signatures: readonly NoteSignature[],
+  text: string,
+  { name, keyId, verify: timeOf }: CosignatureVerifier,
+  nowMs: number,
+): readonly { readonly signature: NoteSignature; readonly seconds: number }[] {
+  return signatures
+    .filter((signature) => signature.name === name && signature.keyId === keyId)
+    .map((signature) => {
+      const seconds = timeOf(text, signature.signature);
+      if (seconds === undefined) throw new NoteError("the cosignature does not verify");
+      if (seconds > nowMs / 1_000 + maxClockSkewSeconds) throw new NoteError("the cosignature is of a time to come");
+      return { signature, seconds };
+    });
+}
+
+/** Witnesses that somebody trusts, and how many of them must have cosigned. */
+export interface WitnessQuorum {
+  readonly witnesses: readonly CosignatureVerifier[];
+  readonly quorum: number;
+}
+
+/** A witness that has cosigned. */
+export interface Cosigned {
+  readonly name: string;
+  readonly keyId: string;
+  /** By the witness's clock. RFC 3339. */
+  readonly cosignedAt: string;
+}
+
+/**
+ * Those of the witnesses that cosigned a checkpoint. Throws a NoteError where they are fewer than the quorum, and where
+ * a line under the name and id of any of them does not verify or is of a time to come.
+ */
+export function requireQuorum(note: string, { witnesses, quorum }: WitnessQuorum, nowMs: number): readonly Cosigned[] {
+  const { text, signatures } = parseNote(note);
+  const cosigned = witnesses.flatMap((witness) => {
+    const { name, keyId } = witness;
+    const [own] = orNamed(name, () => cosignaturesOf(signatures, text, witness, nowMs));
+    return own === undefined ? [] : [{ name, keyId, cosignedAt: new Date(own.seconds * 1_000).toISOString() }];
+  });
+  if (cosigned.length < quorum)
+    throw new NoteError(
+      `The checkpoint is cosigned by ${cosigned.length} of the ${witnesses.length} witnesses that are trusted, not by ${quorum}.`,
+    );
+  return cosigned;
+}
+
+function orNamed<Value>(witness: string, check: () => Value): Value {
+  try {
+    return check();
+  } catch (error) {
+    if (error instanceof NoteError) throw new NoteError(`Witness ${witness}: ${error.message}.`);
+    throw error;
+  }
 }

@@ -1,8 +1,8 @@
 /** Receipts: what a caller keeps of a record, and how anyone checks it without asking the service. */
-import { parseLeaf } from "./leaf.ts";
 import { NoteError } from "./note.ts";
 import type { NoteVerifier } from "./note-keys.ts";
 import type { StoredRecord } from "./ports.ts";
+import { readExactLeaf, readExactRecord, recordDisagreement } from "./record-check.ts";
 import { openingBytes, verifyCommitment } from "./sealing.ts";
 import { parseBase64 } from "./text-forms.ts";
 import { verifyTlogProof } from "./tlog-proof.ts";
@@ -22,6 +22,7 @@ export interface GivenReceipt {
   readonly record?: string;
 }
 
+const positionMembers = ["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"] as const;
 const materialMembers = ["leaf", "opening", "record"] as const;
 
 /**
@@ -65,6 +66,9 @@ export interface VerifiedReceipt {
  * show that the record tells the truth, nor that it was not erased since.
  */
 export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): VerifiedReceipt {
+  // Nothing rides along that nothing vouches for.
+  const known: readonly string[] = [...positionMembers, ...materialMembers];
+  if (!Object.keys(receipt).every((member) => known.includes(member))) fail("members are not those of a receipt");
   const hash = bytes(receipt.leaf_hash, "leaf_hash");
   const { index, checkpoint } = verifyTlogProof(receipt.proof, hash, verifier);
   const told = { log_origin: checkpoint.origin, leaf_index: index, tree_size: checkpoint.size };
@@ -84,19 +88,16 @@ export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): Ve
 function verifyMaterial(receipt: GivenReceipt, hash: Uint8Array): StoredRecord {
   const leafBytes = bytes(receipt.leaf, "leaf");
   if (!sameHash(leafHash(leafBytes), hash)) throw new NoteError("The receipt's leaf_hash is not its leaf's.");
-  const leaf = readJson(() => parseLeaf(leafBytes), "leaf");
+  const leaf = readExactLeaf(leafBytes) ?? fail("leaf cannot be read");
   const recordBytes = bytes(receipt.record, "record");
   const opening = bytes(receipt.opening, "opening");
   if (opening.length !== openingBytes || !verifyCommitment(recordBytes, opening, leaf.commitment))
-    throw new NoteError("The receipt's record is not the one that its leaf commits to.");
-  const record = readJson(() => JSON.parse(Buffer.from(recordBytes).toString("utf8")) as StoredRecord, "record");
-  const agrees =
-    record.record_id === leaf.record_id &&
-    record.record_id === receipt.record_id &&
-    record.kind === leaf.kind &&
-    record.recorded_at === leaf.recorded_at &&
-    record.log === receipt.log_origin;
-  if (!agrees) throw new NoteError("The receipt's record, leaf and members do not name the same record.");
+    fail("record is not the one that its leaf commits to");
+  const record = readExactRecord(recordBytes) ?? fail("record cannot be read");
+  const problem = recordDisagreement(record, leaf);
+  if (problem !== undefined) fail(`record ${problem}`);
+  if (record.record_id !== receipt.record_id || record.log !== receipt.log_origin)
+    fail("record, leaf and members do not name the same record");
   return record;
 }
 
@@ -106,10 +107,6 @@ function bytes(text: string | undefined, member: string): Uint8Array {
   return parsed;
 }
 
-function readJson<Value>(read: () => Value, member: string): Value {
-  try {
-    return read();
-  } catch (cause) {
-    throw new NoteError(`The receipt's ${member} cannot be read.`, { cause });
-  }
+function fail(problem: string): never {
+  throw new NoteError(`The receipt's ${problem}.`);
 }

@@ -1,4 +1,4 @@
-/** Standard base64 (RFC 4648 §4), read strictly: one text for every sequence of bytes. */
+/** Base64 (RFC 4648 §4), numbers and times, read strictly: one text for every value. */
 
 /** Bytes of a padded base64 text without line breaks; undefined for any other text. */
 export function parseBase64(text: string): Uint8Array | undefined {
@@ -17,4 +17,11 @@ export function parseDecimal(text: string): number | undefined {
   if (!/^(0|[1-9][0-9]{0,15})$/.test(text)) return undefined;
   const number = Number(text);
   return Number.isSafeInteger(number) ? number : undefined;
+}
+
+/** Whether the text is a time as records have it: only then do texts compare as times do. */
+export function isMoment(text: unknown): text is string {
+  if (typeof text !== "string" || !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/.test(text)) return false;
+  const ms = Date.parse(text);
+  return !Number.isNaN(ms) && new Date(ms).toISOString() === text;
 }

@@ -109,7 +109,9 @@ async function anchorProblems(source: SqliteCopySource): Promise<string[]> {
 }
 
 async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (text: string) => void) {
-  const audit = await auditLog(archive.log(head), (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`));
+  const audit = await auditLog(archive.log(head), {
+    onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
+  });
   const problem = audit.problem ?? rotationProblem(audit.rotations, await archive.signingKeys());
   return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
 }

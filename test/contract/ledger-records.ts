@@ -10,7 +10,8 @@ import {
   type RandomFill,
   type TenantId,
 } from "../../src/base/ids.ts";
-import type { NewRecord } from "../../src/ledger/ports.ts";
+import type { NewRecord, Receipt } from "../../src/ledger/ports.ts";
+import type { GivenReceipt } from "../../src/ledger/receipt.ts";
 import type { StorePlace } from "../../src/stores/sqlite/place.ts";
 
 /** A clock that stands where the test puts it. */
@@ -75,4 +76,10 @@ export function storeIn(directory: string): StorePlace {
     anchorPath: join(directory, "platform.db.anchor"),
     keyPath: join(directory, "ledger.key"),
   };
+}
+
+/** A receipt as an answer carries it. */
+export function givenOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, ...others }: Receipt): GivenReceipt {
+  const position = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
+  return { ...position, leaf_hash: leafHash, ...others };
 }

@@ -5,11 +5,12 @@ import type { TenantId } from "../../src/base/ids.ts";
 import type { StoreArchive } from "../../src/ledger/archive.ts";
 import { auditLog } from "../../src/ledger/audit.ts";
 import type { NoteVerifier } from "../../src/ledger/note-keys.ts";
-import type { Appended, Ledger, NewRecord, Receipt } from "../../src/ledger/ports.ts";
-import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
+import type { Appended, Ledger, NewRecord } from "../../src/ledger/ports.ts";
+import { verifyReceipt } from "../../src/ledger/receipt.ts";
 import { RightEdge } from "../../src/ledger/right-edge.ts";
 import type { LogState } from "../../src/ledger/store.ts";
 import { leafHash } from "../../src/ledger/tree.ts";
+import { givenOf } from "./ledger-records.ts";
 
 export interface Writer {
   readonly acknowledged: readonly Appended[];
@@ -119,9 +120,4 @@ async function historyOf(archive: StoreArchive, head: LogState): Promise<History
     roots.push(rootNow());
   }
   return { recordIds, roots };
-}
-
-function givenOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, ...others }: Receipt): GivenReceipt {
-  const position = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
-  return { ...position, leaf_hash: leafHash, ...others };
 }

@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { runCommandLine } from "../../src/cli/run.ts";
 import { auditLog } from "../../src/ledger/audit.ts";
 import { signingKeyOf } from "../../src/ledger/note-keys.ts";
-import type { Appended, Idempotency, Ledger, NewRecord, Receipt } from "../../src/ledger/ports.ts";
-import { type GivenReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
+import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
+import { verifyReceipt } from "../../src/ledger/receipt.ts";
 import { requestDigest } from "../../src/ledger/record.ts";
 import { type CopiedTable, sharedTables } from "../../src/stores/copied-tables.ts";
 import { copyStore } from "../../src/stores/copy-store.ts";
@@ -19,7 +19,7 @@ import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
-import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
 
 const clock = manualClock();
@@ -418,11 +418,6 @@ describe("the command", () => {
     expect(err).not.toContain("secret");
   });
 });
-
-function givenOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, ...others }: Receipt): GivenReceipt {
-  const position = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
-  return { ...position, leaf_hash: leafHash, ...others };
-}
 
 function pick({ recordId, request, idempotency }: NewRecord) {
   return { recordId, request, ...(idempotency !== undefined && { idempotency }) };

@@ -1,4 +1,5 @@
 /** What a verified pack tells: for machines as it is, for people in `ledger pack verify`. */
+import type { Cosigned } from "../cosignature.ts";
 import { formatBase64 } from "../text-forms.ts";
 import type { LineageReport } from "./lineage.ts";
 import { isTimeRange, selectionMembers } from "./selection.ts";
@@ -12,14 +13,23 @@ export interface Shares {
   readonly leavesOnly: number;
 }
 
-/** The report, its members in snake_case as they are printed. Without a lineage it has no `lineages` and `others`. */
-export function packReport(pack: VerifiedPack, shares: Shares, lineage: LineageReport | undefined) {
+/**
+ * The report, its members in snake_case as they are printed. Without a lineage it has no `lineages` and `others`.
+ * @param cosigned trusted witnesses that have cosigned the pack's checkpoint
+ */
+export function packReport(
+  pack: VerifiedPack,
+  shares: Shares,
+  lineage: LineageReport | undefined,
+  cosigned: readonly Cosigned[] = [],
+) {
   const { checkpoint, verifier, range } = pack;
   return {
     log: checkpoint.origin,
     key_id: verifier.keyId,
     tree_size: checkpoint.size,
     root: formatBase64(checkpoint.root),
+    witnesses: cosignedMembers(cosigned),
     tenant_id: pack.tenantId,
     newest_recorded_at: pack.newestRecordedAt,
     made_at: pack.madeAt,
@@ -33,16 +43,30 @@ export function packReport(pack: VerifiedPack, shares: Shares, lineage: LineageR
     }),
     policies: [...pack.policies].map(([revision, isShown]) => ({ revision, shown: isShown })),
     ...(lineage !== undefined && { lineages: lineage.lineages, others: lineage.others }),
-    proven: proven(pack, shares),
-    not_proven: notProven(pack),
+    proven: proven(pack, shares, cosigned),
+    not_proven: notProven(pack, cosigned),
   };
+}
+
+/** Witnesses as commands print them. */
+export function cosignedMembers(cosigned: readonly Cosigned[]) {
+  return cosigned.map(({ name, keyId, cosignedAt }) => ({ name, key_id: keyId, cosigned_at: cosignedAt }));
 }
 
 export type PackReport = ReturnType<typeof packReport>;
 
-function proven({ range, checkpoint, selection, policies }: VerifiedPack, { erased }: Shares): readonly string[] {
+function proven(
+  { range, checkpoint, selection, policies }: VerifiedPack,
+  { erased }: Shares,
+  cosigned: readonly Cosigned[],
+): readonly string[] {
   return [
     `the trusted key signed this log of ${checkpoint.size} leaves`,
+    ...(cosigned.length > 0
+      ? [
+          `trusted witnesses cosigned it, each after a proof that it goes on from all that it had seen: ${cosigned.map(({ name }) => name).join(", ")}`,
+        ]
+      : []),
     "every leaf stands in it at the index that is given, in this order",
     "every record is exactly the one that its leaf commits to, of this tenant and log",
     ...([...policies.values()].includes(true)
@@ -60,14 +84,16 @@ function completeness({ closed }: NonNullable<VerifiedPack["range"]>, size: numb
     : `nothing that the log held of the time range when it had ${size} leaves is left out: the range reaches beyond the newest leaf, so records of it may have come since`;
 }
 
-function notProven({ range, policies }: VerifiedPack): readonly string[] {
+function notProven({ range, policies }: VerifiedPack, cosigned: readonly Cosigned[]): readonly string[] {
   return [
     ...(range === undefined
       ? ["that nothing of the selection is left out: only a time range, or the whole log, shows that"]
       : []),
     "that the records tell the truth, or that everything that happened was recorded",
     "when anything happened: times are the service's clock, and the time of the pack is its maker's word",
-    "that everybody is shown the same log, unless witnesses have signed it too",
+    cosigned.length > 0
+      ? "that everybody is shown the same log, but for those who ask one of these witnesses"
+      : "that everybody is shown the same log: no trusted witness was asked for (--witness)",
     ...([...policies.values()].includes(false) ? ["what the policy revisions say that are not shown"] : []),
   ];
 }

@@ -1,6 +1,7 @@
 /** What a pack is about. */
 import type { JsonObject } from "../../base/json.ts";
 import type { SearchField } from "../search.ts";
+import { isMoment } from "../text-forms.ts";
 
 /** What records can be selected by, besides their time. */
 export const packFields = ["artifact_digest", "cid", "decision_id", "principal"] as const satisfies SearchField[];
@@ -49,11 +50,4 @@ export function parseSelection(members: unknown): PackSelection | undefined {
   }
   const isRange = names.length > 0 && names.every((end) => (end === "from" || end === "to") && isMoment(values[end]));
   return isRange ? (values as TimeRange) : undefined;
-}
-
-/** Whether the text is a time as records have it: only then do texts compare as times do. */
-export function isMoment(text: unknown): text is string {
-  if (typeof text !== "string" || !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/.test(text)) return false;
-  const ms = Date.parse(text);
-  return !Number.isNaN(ms) && new Date(ms).toISOString() === text;
 }

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import type { Checkpoint, LogVerifier } from "../checkpoint.ts";
 import { NoteError } from "../note.ts";
-import { parseBase64 } from "../text-forms.ts";
+import { isMoment, parseBase64 } from "../text-forms.ts";
 import { hashBytes, leafHash, sameHash } from "../tree.ts";
 import { openWithAny } from "../trusted-key.ts";
 import { type CheckedEntry, checkEntry } from "./entry-check.ts";
@@ -22,12 +22,14 @@ import { linesOf, type NumberedLine } from "./lines.ts";
 import { PackError, refuse } from "./problem.ts";
 import { type CompleteRange, RangeCheck } from "./range-check.ts";
 import { checkRotation } from "./rotation-check.ts";
-import { isMoment, isTimeRange, type PackSelection, parseSelection } from "./selection.ts";
+import { isTimeRange, type PackSelection, parseSelection } from "./selection.ts";
 import { GrowingTree, subtreesBetween } from "./subtrees.ts";
 
 /** What a verified pack proves, besides its entries. */
 export interface VerifiedPack {
   readonly checkpoint: Checkpoint;
+  /** The checkpoint as it is signed; nothing is said here of signatures besides the trusted key's. */
+  readonly note: string;
   /** The trusted key that signed it. */
   readonly verifier: LogVerifier;
   readonly tenantId: TenantId;
@@ -163,6 +165,7 @@ class PackBody {
     this.#items?.end();
     return {
       checkpoint: this.#checkpoint,
+      note: this.#header.checkpoint,
       verifier: this.#verifier,
       tenantId: this.#owner.tenantId,
       selection: this.#selection,

@@ -1,0 +1,120 @@
+/** `ledger verify` against what somebody was shown before, and of what stands beside the leaves. */
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { parseCheckpoint } from "../../../src/ledger/checkpoint.ts";
+import { formatVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
+import { LogSigner } from "../../../src/ledger/signer.ts";
+import { readKeyFile } from "../../../src/stores/key-file.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave, run } from "./surroundings.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+let directory: string;
+
+beforeEach(() => {
+  directory = enterWithStore();
+});
+afterEach(() => leave(directory));
+
+/** What a service does between two starts. Resolves with the receipts. */
+async function serve(...tenants: readonly string[]) {
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  const appended = [];
+  for (const name of tenants) appended.push(givenOf((await ledger.append(makeRecord(tenant(name)))).receipt));
+  await ledger.close();
+  return appended;
+}
+
+function fileOf(name: string, content: unknown): string {
+  const file = join(directory, name);
+  writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content));
+  return file;
+}
+
+async function checkpoint(name = "alice"): Promise<string> {
+  const out = join(directory, "out");
+  await run("ledger", "export", "--tenant", name, "--out", out);
+  const text = readFileSync(join(out, "checkpoint"), "utf8");
+  rmSync(out, { recursive: true });
+  return text;
+}
+
+const verify = (file: string, ...options: string[]) => run("ledger", "verify", "--against", file, ...options);
+
+describe("verify --against", () => {
+  test("a checkpoint, a receipt or an answer shows that the log only grew", async () => {
+    const [receipt] = await serve("alice", "alice");
+    const files = [
+      fileOf("checkpoint", await checkpoint()),
+      fileOf("receipt", receipt),
+      fileOf("answer", { decision: { receipt } }),
+    ];
+    await serve("alice", "bob", "alice");
+    for (const file of files) {
+      const size = file.endsWith("checkpoint") ? 3 : 2;
+      const { code, out } = await verify(file);
+      expect([code, out]).toEqual([0, expect.stringContaining(`5 leaves, 0 erased`)]);
+      expect(out).toContain(`, only added to since ${size} leaves (${file})\n`);
+    }
+    const { out } = await verify(files[0] as string, "--against", files[1] as string, "--json");
+    expect(JSON.parse(out).logs).toMatchObject([
+      { grown_since: [{ tree_size: 3 }, { tree_size: 2 }] },
+      { grown_since: [] },
+    ]);
+  });
+
+  test("finds an older copy, and a log that was changed", async () => {
+    await serve("alice", "alice");
+    const old = join(directory, "old");
+    const { path, anchorPath, keyPath } = storeIn(directory);
+    for (const file of [path, anchorPath]) cpSync(file, `${old}-${file === path}`);
+    await serve("alice");
+    const newest = await checkpoint();
+    const file = fileOf("newest", newest);
+    for (const each of [path, anchorPath]) {
+      for (const suffix of ["", "-wal", "-shm"]) rmSync(each + suffix, { force: true });
+      cpSync(`${old}-${each === path}`, each);
+    }
+    expect(await verify(file)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`the log has 3 leaves, and had 4 in ${file}: it is an older copy`),
+    });
+    await serve("alice");
+    // Both of four leaves, and signed by the same key.
+    expect(await verify(file)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining(`the first 4 leaves are not those of ${file}`),
+    });
+    const keys = readKeyFile(keyPath);
+    if (keys === undefined) throw new Error("no key");
+    const { origin, root } = parseCheckpoint(newest);
+    const forged = fileOf("forged", new LogSigner(keys).sign({ origin, size: 2, root }));
+    expect((await verify(forged)).err).toContain(`the first 2 leaves are not those of ${forged}`);
+  });
+
+  test("takes what the trusted keys signed, of one of the logs, and nothing else", async () => {
+    const [receipt] = await serve("alice", "bob");
+    const good = await checkpoint();
+    const { origin, size, root } = parseCheckpoint(good);
+    const other = signingKeyOf(new Uint8Array(32).fill(9));
+    const foreign = new LogSigner([other]).sign({ origin, size, root });
+    const vkey = (await run("keys", "show", "--tenant", "alice")).out.trim();
+    expect(await verify(fileOf("good", good), "--key", vkey)).toMatchObject({ code: 0 });
+    for (const [file, problem, ...options] of [
+      [join(directory, "none"), /cannot be read \(ENOENT\)/],
+      [fileOf("text", "text"), /The note has no signatures/],
+      [fileOf("json", "{}"), /The note has no signatures/],
+      [fileOf("foreign", foreign), /not signed by the trusted key/],
+      [fileOf("good", good), /not signed by the trusted key/, "--key", formatVerifierKey(origin, other.publicKey)],
+      [fileOf("good", good), /is none of these logs/, "--tenant", "bob"],
+      [fileOf("receipt", { ...receipt, leaf_index: 0 }), /leaf_index is not what its proof shows/],
+      [fileOf("good", good), /--witness: is no verifier key/, "--witness", vkey],
+    ] as const)
+      expect(await verify(file, ...options)).toMatchObject({ code: 1, err: expect.stringMatching(problem) });
+    expect((await run("ledger", "verify", "--key", vkey)).err).toContain("are about what --against names");
+  });
+});

@@ -1,0 +1,123 @@
+/** Witnesses that whoever verifies a receipt or a pack demands. */
+
+import { sign } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cosignedText } from "../../../src/ledger/cosignature.ts";
+import { formatSignature, parseNote } from "../../../src/ledger/note.ts";
+import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/note-keys.ts";
+import { parseTlogProof } from "../../../src/ledger/tlog-proof.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { linesIn, sealLines } from "../ledger/pack/packs.ts";
+import { enterWithStore, leave, run } from "./surroundings.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+let directory: string;
+let key: string;
+
+const nowSeconds = Math.floor(Date.now() / 1_000);
+
+/** Appends its cosignature to a note. */
+type Cosign = (note: string) => string;
+
+function witness(number: number, name = `witness.example/w${number}`) {
+  const { publicKey, privateKey } = signingKeyOf(new Uint8Array(32).fill(number));
+  const keyId = keyIdOf(name, publicKey, cosignatureType);
+  const cosign =
+    ({ seconds = nowSeconds, flip = 0 } = {}): Cosign =>
+    (note) => {
+      const time = Buffer.alloc(8);
+      time.writeBigUInt64BE(BigInt(seconds));
+      const signature = sign(null, Buffer.from(cosignedText(parseNote(note).text, seconds)), privateKey);
+      signature[0] = (signature[0] ?? 0) ^ flip;
+      return note + formatSignature({ name, keyId, signature: Buffer.concat([time, signature]) });
+    };
+  return { vkey: formatVerifierKey(name, publicKey, cosignatureType), cosign };
+}
+
+const [first, second] = [witness(1), witness(2)];
+const both = ["--witness", first.vkey, "--witness", second.vkey];
+
+beforeAll(async () => {
+  directory = enterWithStore();
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  const { receipt } = await ledger.append(recordMaker(clock, random)(tenant("alice")));
+  await ledger.close();
+  writeFileSync(join(directory, "receipt"), JSON.stringify(givenOf(receipt)));
+  await run("ledger", "pack", "--tenant", "alice", "--to", "2100-01-01T00:00:00Z", "--out", join(directory, "pack"));
+  key = (await run("keys", "show")).out.trim();
+});
+afterAll(() => leave(directory));
+
+const commands = {
+  async receipt(cosign: Cosign, ...options: string[]) {
+    const receipt = JSON.parse(readFileSync(join(directory, "receipt"), "utf8"));
+    const file = join(directory, "cosigned");
+    const { checkpoint } = parseTlogProof(receipt.proof);
+    writeFileSync(file, JSON.stringify({ ...receipt, proof: receipt.proof.replace(checkpoint, cosign) }));
+    return run("ledger", "receipt", "verify", file, "--key", key, "--json", ...options);
+  },
+  async pack(cosign: Cosign, ...options: string[]) {
+    const lines = linesIn(readFileSync(join(directory, "pack"), "utf8"));
+    const changed = lines.map((line) =>
+      line.type === "header" ? { ...line, checkpoint: cosign(line.checkpoint) } : line,
+    );
+    const file = join(directory, "cosigned");
+    writeFileSync(file, sealLines(changed));
+    return run("ledger", "pack", "verify", file, "--key", key, "--json", ...options);
+  },
+};
+
+describe.each(Object.entries(commands))("%s verify", (_, verify) => {
+  test.each<[string, Cosign, string[], number[]]>([
+    ["none demanded", first.cosign(), [], []],
+    ["the one that is demanded", first.cosign(), ["--witness", first.vkey], [1]],
+    ["both", (note) => second.cosign()(first.cosign()(note)), both, [1, 2]],
+    ["one of two, where one is enough", second.cosign(), [...both, "--quorum", "1"], [2]],
+  ])("accepts cosignatures of %s, and names them", async (__, cosign, options, expected) => {
+    const { code, out } = await verify(cosign, ...options);
+    expect(code).toBe(0);
+    const cosigned_at = new Date(nowSeconds * 1_000).toISOString();
+    const name = (number: number) => expect.objectContaining({ name: `witness.example/w${number}`, cosigned_at });
+    expect(JSON.parse(out).witnesses).toEqual(expected.map(name));
+  });
+
+  test.each<[string, Cosign, string[], RegExp]>([
+    [
+      "that are missing",
+      (note) => note,
+      ["--witness", first.vkey],
+      /cosigned by 0 of the 1 witnesses that are trusted/,
+    ],
+    ["of another witness", second.cosign(), ["--witness", first.vkey], /cosigned by 0 of the 1/],
+    ["of another key of this name", witness(3, "witness.example/w1").cosign(), ["--witness", first.vkey], /by 0 of/],
+    ["that are too few", first.cosign(), both, /by 1 of the 2 witnesses that are trusted, not by 2/],
+    ["that do not verify", first.cosign({ flip: 1 }), ["--witness", first.vkey], /w1: the cosignature does not verify/],
+    [
+      "of which one does not verify, though the others are enough",
+      (note) => second.cosign({ flip: 1 })(first.cosign()(note)),
+      [...both, "--quorum", "1"],
+      /w2: the cosignature does not verify/,
+    ],
+    ["of a time to come", first.cosign({ seconds: nowSeconds + 999 }), ["--witness", first.vkey], /a time to come/],
+  ])("refuses cosignatures %s", async (__, cosign, options, problem) => {
+    expect(await verify(cosign, ...options)).toMatchObject({ code: 1, out: expect.stringMatching(problem) });
+  });
+
+  test.each<[string[], RegExp]>([
+    [["--witness", "x"], /--witness: is no verifier key/],
+    [["--witness", "a+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"], /--witness: is no verifier key/],
+    [["--witness", first.vkey, "--witness", first.vkey], /--witness: names a key twice/],
+    [["--witness", first.vkey, "--witness", witness(1, "other").vkey, "--quorum", "2"], /--witness: names a key twice/],
+    [["--quorum", "1"], /--quorum: needs --witness/],
+    [[...both, "--quorum", "3"], /--quorum: must be 1 to 2/],
+    [[...both, "--quorum", "0"], /--quorum: must be 1 to 2/],
+    [[...both, "--quorum", "1.0"], /--quorum: must be 1 to 2/],
+    [["--key", "x"], /--key: is no verifier key/],
+  ])("%j is refused", async (options, problem) => {
+    expect(await verify(first.cosign(), ...options)).toMatchObject({ code: 1, out: expect.stringMatching(problem) });
+  });
+});

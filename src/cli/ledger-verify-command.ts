@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { systemClock } from "../base/clock.ts";
 import type { StoreArchive } from "../ledger/archive.ts";
-import { type Audit, auditLog } from "../ledger/audit.ts";
+import { type Audit, type AuditProblem, auditLog } from "../ledger/audit.ts";
+import { KeptAnswerCheck, PolicyCheck, SearchCheck, TimeCheck } from "../ledger/companions.ts";
 import { requireQuorum } from "../ledger/cosignature.ts";
 import { NoteError } from "../ledger/note.ts";
 import { formatVerifierKey } from "../ledger/note-keys.ts";
@@ -95,35 +96,57 @@ async function verify(
   terminal: Terminal,
 ) {
   const progress = createProgress(terminal);
+  const policies = new PolicyCheck((revision) => archive.policyRevision(revision));
   const audits: AuditedHead[] = [];
   for (const [position, head] of logs.entries()) {
     const onProgress = (leaves: number) =>
       progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
     const own = earlier.filter(({ origin }) => origin === head.origin);
-    const audit = withKeys(await auditLog(archive.log(head), { onProgress, earlier: own }), signingKeys);
-    audits.push({ head, audit, earlier: own });
+    const checks = await companionChecks(archive, head);
+    const options = { onProgress, earlier: own, checks: [...checks, policies] };
+    const audit = withKeys(await auditLog(archive.log(head), options), signingKeys);
+    audits.push({ head, audit, earlier: own, beside: checks.flatMap((check) => check.problems) });
   }
+  if (tenant === undefined) for (const revision of await archive.policyRevisions()) await policies.look(revision);
   progress.done();
   const problems = (await archive.anchorProblems())
     .filter(({ tenantId }) => tenant === undefined || tenantId === undefined || tenantId === tenant)
     .map(({ message }) => message);
+  const policyProblems = policies.problems.map(({ message }) => message);
   const returned = (await archive.returnedErasures()).filter(
     ({ tenantId }) => tenant === undefined || tenantId === tenant,
   );
-  const value = { logs: audits.map(describe), anchor_problems: problems, returned_erasures: returned.length };
-  const wrong = audits.flatMap(({ head, audit }) =>
-    audit.problem === undefined ? [] : [`${head.origin}: ${audit.problem.message}`],
+  const value = {
+    logs: audits.map(describe),
+    policy_problems: policyProblems,
+    anchor_problems: problems,
+    returned_erasures: returned.length,
+  };
+  const wrong = audits.flatMap(({ head, audit, beside }) =>
+    [...(audit.problem === undefined ? [] : [audit.problem]), ...beside].map(
+      ({ message }) => `${head.origin}: ${message}`,
+    ),
   );
   const text = audits.map(line).join("\n");
   const came = describeReturned(returned).map((line) => `${line}; ${returnedRemedy}`);
-  if (problems.length + wrong.length + came.length === 0)
-    output.succeed(value, text === "" ? "there are no logs" : text);
-  else output.fail([...wrong, ...problems, ...came], value, text);
+  const all = [...wrong, ...policyProblems, ...problems, ...came];
+  if (all.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
+  else output.fail(all, value, text);
+}
+
+async function companionChecks(archive: StoreArchive, head: LogState) {
+  const companions = await archive.companions(head);
+  const { searchIndex, lastRecordedAtMs } = companions;
+  return [
+    new TimeCheck(lastRecordedAtMs, systemClock.now()),
+    new KeptAnswerCheck(companions, head),
+    ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
+  ];
 }
 
 /** Adds what the log's rotations say against the keys that have signed. */
 function withKeys(audit: Audit, signingKeys: readonly Uint8Array[]): Audit {
-  const problem = audit.problem ?? rotationProblem(audit.rotations, signingKeys);
+  const problem = audit.problem ?? rotationProblem(audit, signingKeys);
   return problem === undefined ? audit : { ...audit, problem };
 }
 
@@ -132,23 +155,26 @@ interface AuditedHead {
   readonly audit: Audit;
   /** States that the log was compared with. */
   readonly earlier: readonly EarlierState[];
+  /** What is wrong with rows that stand beside the log. */
+  readonly beside: readonly AuditProblem[];
 }
 
-function describe({ head, audit, earlier }: AuditedHead) {
+function describe({ head, audit, earlier, beside }: AuditedHead) {
   return {
     tenant_id: head.tenantId,
     origin: head.origin,
     leaves: audit.leaves,
     erased: audit.erased,
     root: formatBase64(audit.root),
+    beside_problems: beside.map(({ message }) => message),
     ...(audit.problem === undefined
       ? { grown_since: earlier.map(({ source, size }) => ({ file: source, tree_size: size })) }
       : { problem: audit.problem.message, first_bad_index: audit.problem.leafIndex }),
   };
 }
 
-function line({ head, audit: { leaves, erased, root, problem }, earlier }: AuditedHead): string {
-  const found = problem === undefined ? "ok" : "WRONG";
+function line({ head, audit: { leaves, erased, root, problem }, earlier, beside }: AuditedHead): string {
+  const found = problem === undefined && beside.length === 0 ? "ok" : "WRONG";
   const grown =
     problem === undefined ? earlier.map(({ size, source }) => `, only added to since ${size} leaves (${source})`) : [];
   return `${found} ${head.origin} (tenant ${head.tenantId}): ${leaves} leaves, ${erased} erased, root ${formatBase64(root)}${grown.join("")}`;

@@ -2,6 +2,7 @@
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { SignableState } from "./anchor.ts";
 import type { AuditedLog, StoredEntry } from "./audit.ts";
+import type { Companions } from "./companions.ts";
 import type { KeptCosignature } from "./cosignature-store.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "./keeper.ts";
 import type { RecordArchive } from "./ports.ts";
@@ -32,6 +33,10 @@ export interface StoreArchive extends RecordArchive {
   entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
   /** A tile or bundle of a log; undefined where it has not come so far. */
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
+  /** What stands beside a log of `logs`. */
+  companions(head: LogState): Promise<Companions>;
+  /** Every policy revision of which a text is kept. */
+  policyRevisions(): Promise<readonly string[]>;
   /** Cosignatures that are kept, of every log. */
   cosignatures(): Promise<readonly KeptCosignature[]>;
   /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */

@@ -40,6 +40,8 @@ export interface Audit {
   readonly root: Hash;
   /** Keys that were retired, in their order. */
   readonly rotations: readonly LogRotation[];
+  /** The key that the genesis record names. 32 bytes; undefined in logs from before it did. */
+  readonly firstKey: Uint8Array | undefined;
   /** The first thing that is wrong. */
   readonly problem?: AuditProblem;
 }
@@ -58,12 +60,12 @@ export interface EarlierTree {
   readonly source: string;
 }
 
-/** Compares what stands beside a log with its records, while they are walked. Its methods resolve with what is wrong. */
+/** Compares what stands beside a log with its records, while they are walked. */
 export interface RecordCheck {
   /** @param record undefined where it was erased */
-  next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<AuditProblem | undefined>;
+  next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
   /** When the last leaf was seen. */
-  end(): Promise<AuditProblem | undefined>;
+  end(): Promise<void>;
 }
 
 export interface AuditOptions {
@@ -97,6 +99,13 @@ export async function auditLog(
   const edge = new RightEdge();
   const erasures = new ErasureAudit();
   const keys = new RotationAudit();
+  const found = () => ({
+    leaves: edge.size,
+    erased: erasures.erased,
+    root: edge.tree().root(),
+    rotations: keys.rotations,
+    firstKey: keys.firstKey,
+  });
   try {
     checkEarlier(edge, earlierBySize.get(0));
     let previous: Leaf | undefined;
@@ -106,26 +115,25 @@ export async function auditLog(
       previous = leaf;
       orThrow(erasures.next(entry, leaf, record));
       orThrow(keys.next(entry.leafIndex, record));
-      for (const check of checks) orThrow(await check.next(entry, leaf, record));
+      for (const check of checks) await check.next(entry, leaf, record);
       edge.append(leafHash(entry.leaf));
       checkEarlier(edge, earlierBySize.get(edge.size));
       if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
       if (edge.size % progressEvery === 0) onProgress(edge.size);
     }
+    for (const check of checks) await check.end();
     await checkTiles(log, edge.takeTouched());
     checkHead(log.head, edge);
     orThrow(erasures.end());
-    for (const check of checks) orThrow(await check.end());
     const beyond = earlier.find(({ size }) => size > edge.size);
     if (beyond !== undefined)
       throw new Finding(
         `the log has ${edge.size} leaves, and had ${beyond.size} in ${beyond.source}: it is an older copy`,
       );
-    return { leaves: edge.size, erased: erasures.erased, root: edge.tree().root(), rotations: keys.rotations };
+    return found();
   } catch (error) {
     if (!(error instanceof Finding)) throw error;
-    const found = { leaves: edge.size, erased: erasures.erased, root: edge.tree().root(), rotations: keys.rotations };
-    return { ...found, problem: error.problem };
+    return { ...found(), problem: error.problem };
   }
 }
 

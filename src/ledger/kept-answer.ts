@@ -52,6 +52,26 @@ export function keptResult(
   }
 }
 
+/** What is wrong with a row that was kept beside a log of this size; undefined where nothing is. */
+export function keptProblem(
+  { leafIndex, treeSize, answer, opening, leaf, record }: KeptRow,
+  size: number,
+): string | undefined {
+  if (treeSize <= leafIndex || treeSize > size) return `speaks of a tree of ${treeSize} leaves`;
+  if (answer === null || opening === null)
+    return answer === opening
+      ? undefined
+      : `was ${answer === null ? "emptied, and the record was not erased" : "left behind, and the record was erased"}`;
+  try {
+    const [payloadDigest = "", ...lines] = Buffer.from(openAnswer(answer, opening)).toString("utf8").split("\n");
+    JSON.parse(lines.join("\n"));
+    open(record, opening, parseLeaf(leaf).commitment);
+    return /^sha256:[0-9a-f]{64}$/.test(payloadDigest) ? undefined : "names no payload";
+  } catch {
+    return "does not open, or is none";
+  }
+}
+
 function placeKept(row: KeptRow, opening: Uint8Array, tree: Tree): PlacedRecord {
   const { recordId, leafIndex, leaf } = row;
   const { commitment, recorded_at: recordedAt } = parseLeaf(leaf);

@@ -5,6 +5,7 @@ import type { JsonObject } from "../base/json.ts";
 import { canonicalText } from "./canonical.ts";
 import type { NewRecord, RecordCaller, RecordKind } from "./ports.ts";
 import type { WrittenRecord } from "./record-text.ts";
+import { formatBase64 } from "./text-forms.ts";
 
 /** What the ledger adds under the lock of the log's head. */
 export interface Place {
@@ -40,11 +41,19 @@ export function recordBytes(record: RecordSource, { log, recordedAt }: Place): U
 }
 
 /**
- * The first record of every log. It ties the opaque origin to the tenant, and names the call that opened the log; it
- * asks nothing and decides nothing, so its request and outcome are empty.
+ * The first record of every log. It ties the opaque origin to the tenant, names the call that opened the log, and the
+ * key that signs it from the beginning; it asks nothing, so its request is empty.
+ *
+ * @param publicKey 32 bytes; undefined where nothing is signed yet, as in logs from before the key was named
  */
-export function genesisRecordBytes(recordId: RecordId, first: WrittenRecord, place: Place): Uint8Array {
-  return recordBytes({ ...first, kind: "genesis", recordId, request: "{}", outcome: "{}" }, place);
+export function genesisRecordBytes(
+  recordId: RecordId,
+  first: WrittenRecord,
+  place: Place,
+  publicKey: Uint8Array | undefined,
+): Uint8Array {
+  const outcome = canonicalText(publicKey === undefined ? {} : { public_key: formatBase64(publicKey) });
+  return recordBytes({ ...first, kind: "genesis", recordId, request: "{}", outcome }, place);
 }
 
 /** `sha256:` and the hexadecimal SHA-256 of the canonical bytes of a normalized request: the same from any language. */

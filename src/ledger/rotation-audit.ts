@@ -2,7 +2,7 @@
 import type { AuditProblem, StoredEntry } from "./audit.ts";
 import { parseLeaf } from "./leaf.ts";
 import type { StoredRecord } from "./ports.ts";
-import { readRotation } from "./rotation.ts";
+import { readFirstKey, readRotation } from "./rotation.ts";
 import { open } from "./sealing.ts";
 import { sameHash } from "./tree.ts";
 
@@ -17,6 +17,12 @@ export interface LogRotation {
 
 export class RotationAudit {
   readonly #rotations: LogRotation[] = [];
+  #firstKey: Uint8Array | undefined;
+
+  /** Key that the genesis record names; undefined in logs from before it did. */
+  get firstKey(): Uint8Array | undefined {
+    return this.#firstKey;
+  }
 
   get rotations(): readonly LogRotation[] {
     return this.#rotations;
@@ -24,10 +30,17 @@ export class RotationAudit {
 
   /** Takes the record of the next leaf. Returns what is wrong. */
   next(leafIndex: number, record: StoredRecord | undefined): AuditProblem | undefined {
+    if (record?.kind === "genesis") {
+      const firstKey = readFirstKey(record);
+      if (firstKey === "malformed") return { leafIndex, message: "the genesis record names no key that is one" };
+      this.#firstKey = firstKey;
+    }
     if (record?.kind !== "key_rotation") return undefined;
     const keys = readRotation(record);
     if (keys === undefined) return { leafIndex, message: `leaf ${leafIndex} does not say which keys it is of` };
     const last = this.#rotations.at(-1);
+    if (last === undefined && this.#firstKey !== undefined && !sameHash(this.#firstKey, keys.previous))
+      return { leafIndex, message: `leaf ${leafIndex} retires another key than the one that the genesis record names` };
     if (last !== undefined && !sameHash(last.current, keys.previous))
       return {
         leafIndex,
@@ -57,9 +70,13 @@ export async function findRotations(entries: AsyncIterable<StoredEntry>): Promis
  * was opened after some of them begins with a later key. Returns what does not hold.
  */
 export function rotationProblem(
-  rotations: readonly LogRotation[],
+  { rotations, firstKey }: { readonly rotations: readonly LogRotation[]; readonly firstKey?: Uint8Array | undefined },
   signingKeys: readonly Uint8Array[],
 ): AuditProblem | undefined {
+  const [rotation] = rotations;
+  const current = rotation?.previous ?? signingKeys.at(-1);
+  if (firstKey !== undefined && (current === undefined || !sameHash(firstKey, current)))
+    return { leafIndex: 0, message: "the genesis record names another key than the one that the log began with" };
   const first = signingKeys.length - 1 - rotations.length;
   const wrong = rotations.find(({ current, previous }, position) => {
     const [from, to] = [signingKeys[first + position], signingKeys[first + position + 1]];

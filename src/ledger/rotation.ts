@@ -1,6 +1,7 @@
 /** The record that tells a log of a new signing key. */
 import type { Clock } from "../base/clock.ts";
 import { newRecordId, type PrincipalId, type RandomFill, type RequestId, type TenantId } from "../base/ids.ts";
+import type { JsonValue } from "../base/json.ts";
 import type { StoredRecord } from "./ports.ts";
 import type { AppendedRecord } from "./record.ts";
 import { formatBase64, parseBase64 } from "./text-forms.ts";
@@ -32,9 +33,16 @@ const publicKeyBytes = 32;
 
 /** The keys that a record of kind `key_rotation` names; undefined where it names none. */
 export function readRotation({ outcome }: StoredRecord): Pick<Rotation, "current" | "previous"> | undefined {
-  const [current, previous] = [outcome.public_key, outcome.previous_public_key].map((value) =>
-    typeof value === "string" ? parseBase64(value) : undefined,
-  );
-  if (current?.length !== publicKeyBytes || previous?.length !== publicKeyBytes) return undefined;
-  return { current, previous };
+  const [current, previous] = [readKey(outcome.public_key), readKey(outcome.previous_public_key)];
+  return current === undefined || previous === undefined ? undefined : { current, previous };
+}
+
+/** The key that a genesis record says to have signed from the beginning; undefined in logs from before it was named. */
+export function readFirstKey({ outcome }: StoredRecord): Uint8Array | undefined | "malformed" {
+  return outcome.public_key === undefined ? undefined : (readKey(outcome.public_key) ?? "malformed");
+}
+
+function readKey(value: JsonValue | undefined): Uint8Array | undefined {
+  const bytes = typeof value === "string" ? parseBase64(value) : undefined;
+  return bytes?.length === publicKeyBytes ? bytes : undefined;
 }

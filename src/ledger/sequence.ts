@@ -58,6 +58,7 @@ export function seedBytes(recordCount: number): number {
  * @param nowMs the clock; time within a log never goes back, so the later of it and the head's is recorded
  * @param seed `seedBytes(records.length)` fresh random bytes
  * @param originPrefix what stands before the random part of a new log's origin
+ * @param publicKey the key that signs a new log, 32 bytes; undefined where the store has none yet
  * @throws RangeError or TypeError for a record that cannot be stored
  */
 export function sequence(
@@ -66,6 +67,7 @@ export function sequence(
   nowMs: number,
   seed: Uint8Array,
   originPrefix: string,
+  publicKey?: Uint8Array,
 ): Sequenced {
   if (seed.length !== seedBytes(records.length)) throw new RangeError("The seed has the wrong size.");
   const genesisSeed = seed.subarray(records.length * openingBytes);
@@ -76,7 +78,7 @@ export function sequence(
   const entries: SealedEntry[] = [];
   if (head === undefined) {
     const recordId = genesisRecordId(genesisSeed, recordedAtMs);
-    const bytes = genesisRecordBytes(recordId, records[0], place);
+    const bytes = genesisRecordBytes(recordId, records[0], place, publicKey);
     entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, genesisSeed.subarray(0, openingBytes)));
   }
   const firstLeafIndex = (head?.size ?? 0) + entries.length;

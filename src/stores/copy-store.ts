@@ -112,7 +112,7 @@ async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (t
   const audit = await auditLog(archive.log(head), {
     onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
   });
-  const problem = audit.problem ?? rotationProblem(audit.rotations, await archive.signingKeys());
+  const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys());
   return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
 }
 

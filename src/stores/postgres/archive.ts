@@ -7,6 +7,7 @@ import { systemTimers } from "../../base/timers.ts";
 import { type LogAnchor, type SignableState, signableOf } from "../../ledger/anchor.ts";
 import type { AnchorFinding, StoreArchive } from "../../ledger/archive.ts";
 import type { AuditedLog, StoredEntry } from "../../ledger/audit.ts";
+import type { Companions } from "../../ledger/companions.ts";
 import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/keeper.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
@@ -15,6 +16,7 @@ import type { LogState } from "../../ledger/store.ts";
 import type { TileName } from "../../ledger/tiles.ts";
 import { findAnchorProblems } from "./anchor-problems.ts";
 import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
+import { companionsOf } from "./companions.ts";
 import { readCosignatures } from "./cosignatures.ts";
 import { previewErasure } from "./eraser.ts";
 import { toError } from "./errors.ts";
@@ -34,6 +36,10 @@ const entriesFrom: Statement = {
   text: `SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
           WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
           ORDER BY entries.leaf_index LIMIT $4`,
+};
+const policyRevisions: Statement = {
+  name: "policy_revisions",
+  text: "SELECT revision FROM policy_revisions ORDER BY revision",
 };
 const signingKeys: Statement = { name: "signing_keys", text: "SELECT public_key FROM signing_keys ORDER BY position" };
 
@@ -131,6 +137,16 @@ export class PostgresArchive implements StoreArchive {
 
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
     return translated(() => this.#reader.tile(head, tile));
+  }
+
+  companions({ tenantId }: LogState): Promise<Companions> {
+    return translated(() => companionsOf(this.#queries, tenantId));
+  }
+
+  policyRevisions(): Promise<readonly string[]> {
+    return translated(async () =>
+      (await this.#queries.query(policyRevisions, [])).rows.map(({ revision }) => revision as string),
+    );
   }
 
   cosignatures(): Promise<readonly KeptCosignature[]> {

@@ -74,7 +74,8 @@ export async function keepAnswers(
   ]);
 }
 
-function keptRow(row: Row): KeptRow {
+/** A row of `kept_answers` with that of its record. */
+export function keptRow(row: Row): KeptRow {
   return {
     leafIndex: row.leaf_index as number,
     treeSize: row.tree_size as number,

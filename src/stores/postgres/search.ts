@@ -41,7 +41,7 @@ const indexedLeaf: Statement = {
            (SELECT 1 FROM search_terms WHERE search_terms.tenant_id = entries.tenant_id AND generation = $3
                AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
 };
-const servingIndex: Statement = {
+export const servingIndex: Statement = {
   name: "serving_index",
   text: `SELECT generation, key FROM search_keys
           WHERE tenant_id = $1 AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,

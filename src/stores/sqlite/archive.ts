@@ -3,6 +3,7 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import { type SignableState, signableOf } from "../../ledger/anchor.ts";
 import type { AnchorFinding, StoreArchive } from "../../ledger/archive.ts";
 import type { AuditedLog, StoredEntry } from "../../ledger/audit.ts";
+import type { Companions } from "../../ledger/companions.ts";
 import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/keeper.ts";
 import { logNameOf } from "../../ledger/log-name.ts";
@@ -11,6 +12,7 @@ import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
 import type { LogState } from "../../ledger/store.ts";
 import type { TileName } from "../../ledger/tiles.ts";
 import { readAnchored, readAnchorProblems } from "./anchor-problems.ts";
+import { companionsOf } from "./companions.ts";
 import { openConnection, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { readCosignatures } from "./cosignatures.ts";
 import { ErasableRecords } from "./erasable.ts";
@@ -102,6 +104,17 @@ export class SqliteArchive implements StoreArchive {
 
   tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined> {
     return attempt(() => this.#reader.logs.tile(logNameOf(head.origin), tile));
+  }
+
+  companions({ tenantId }: LogState): Promise<Companions> {
+    return attempt(() => companionsOf(this.#connection, tenantId));
+  }
+
+  policyRevisions(): Promise<readonly string[]> {
+    return attempt(() => {
+      const rows = this.#connection.prepare("SELECT revision FROM policy_revisions ORDER BY revision").iterate();
+      return [...rows].map(({ revision }) => revision as string);
+    });
   }
 
   cosignatures(): Promise<readonly KeptCosignature[]> {

@@ -47,6 +47,7 @@ export class LogWriter {
   readonly #search: SearchWriter;
   readonly #openLog: SqliteStatement;
   readonly #advanceHead: SqliteStatement;
+  readonly #signingKey: SqliteStatement;
   readonly #entry: SqliteStatement;
   readonly #opening: SqliteStatement;
 
@@ -64,6 +65,7 @@ export class LogWriter {
       `UPDATE log_heads SET size = ?, root = ?, last_recorded_at_ms = ?
         WHERE tenant_id = ? AND size = ? AND root = ?`,
     );
+    this.#signingKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
     this.#entry = connection.prepare(
       "INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed) VALUES (?, ?, ?, ?, ?)",
     );
@@ -122,7 +124,8 @@ export class LogWriter {
     if (first === undefined) throw new UnstorableError("The batch is empty.");
     try {
       const ownSeed = seed.subarray(0, seedBytes(records.length));
-      return sequence(head, [first, ...rest], nowMs, ownSeed, this.#originPrefix);
+      const key = head === undefined ? this.#signingKey.get()?.public_key : undefined;
+      return sequence(head, [first, ...rest], nowMs, ownSeed, this.#originPrefix, key as Uint8Array | undefined);
     } catch (cause) {
       throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
     }

@@ -1,6 +1,8 @@
 /** `ledger verify` against what somebody was shown before, and of what stands beside the leaves. */
+import { createHash } from "node:crypto";
 import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseCheckpoint } from "../../../src/ledger/checkpoint.ts";
 import { formatVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
@@ -116,5 +118,91 @@ describe("verify --against", () => {
     ] as const)
       expect(await verify(file, ...options)).toMatchObject({ code: 1, err: expect.stringMatching(problem) });
     expect((await run("ledger", "verify", "--key", vkey)).err).toContain("are about what --against names");
+  });
+});
+
+describe("verify, of what stands beside a log", () => {
+  const content = "permit(principal, action, resource);";
+  const revision = `sha256:${createHash("sha256").update(content).digest("hex")}`;
+  const idempotency = { scope: "ab".repeat(32), payloadDigest: `sha256:${"cd".repeat(32)}`, answer: { ok: true } };
+
+  /** Leaf 0 the genesis, 1 a decision, 2 an event that may come again. */
+  beforeEach(async () => {
+    const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+    await ledger.keepPolicyRevision(revision, content);
+    const outcome = { allow: true, policy_revision: revision };
+    await ledger.append(makeRecord(tenant("alice"), { policyRevision: revision, outcome }));
+    await ledger.append(
+      makeRecord(tenant("alice"), { kind: "evidence", policyRevision: undefined as never, idempotency }),
+    );
+    await ledger.close();
+  });
+
+  function damage(...statements: readonly string[]): void {
+    const database = new DatabaseSync(storeIn(directory).path);
+    for (const statement of statements) database.exec(statement);
+    database.close();
+  }
+
+  test("nothing is wrong with what a service wrote", async () => {
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0, out: expect.stringMatching(/^ok .*3 leaves/) });
+  });
+
+  const aTerm = "(SELECT term FROM search_terms WHERE leaf_index = 1 LIMIT 1)";
+  test.each([
+    ["UPDATE policy_revisions SET content = 'permit(principal, action);'", /revision sha256:[0-9a-f]{64} was changed/],
+    ["DELETE FROM policy_revisions", /the text of the policy revision sha256:[0-9a-f]{64} is missing/],
+    [`INSERT INTO policy_revisions VALUES ('sha256:${"0".repeat(64)}', 'x')`, /revision sha256:0{64} was changed/],
+    [`DELETE FROM search_terms WHERE leaf_index = 1 AND term = ${aTerm}`, /leaf 1 is not found by all that it says/],
+    [
+      "INSERT INTO search_terms SELECT tenant_id, block, generation, zeroblob(16), 2 FROM search_terms LIMIT 1",
+      /leaf 2 is found by what/,
+    ],
+    [
+      "INSERT INTO search_terms SELECT tenant_id, block, generation, term, 77 FROM search_terms LIMIT 1",
+      /leaf 77 is found by what/,
+    ],
+    ["UPDATE kept_answers SET sealed = zeroblob(99)", /what is kept for retries of leaf 2 does not open/],
+    ["UPDATE kept_answers SET sealed = NULL", /leaf 2 was emptied, and the record was not erased/],
+    ["UPDATE kept_answers SET leaf_index = 1", /leaf 1 does not open/],
+    ["UPDATE kept_answers SET tree_size = 9", /leaf 2 speaks of a tree of 9 leaves/],
+    ["UPDATE kept_answers SET leaf_index = 9, tree_size = 10", /leaf 9 speaks of a tree of 10 leaves/],
+    ["UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms + 1", /the head says \S+, and the last leaf \S+/],
+    [`UPDATE log_heads SET last_recorded_at_ms = ${Date.UTC(2999, 0, 1)}`, /the log is ahead of the clock: .* 2999-/],
+  ])("%s", async (statement, problem) => {
+    damage(statement);
+    expect(await run("ledger", "verify")).toMatchObject({ code: 1, err: expect.stringMatching(problem) });
+  });
+
+  test("all of it is named, and so is a leaf that is wrong", async () => {
+    damage("UPDATE kept_answers SET sealed = NULL", "DELETE FROM policy_revisions", "DELETE FROM search_terms");
+    const { err, code } = await run("ledger", "verify");
+    expect([code, err.trim().split("\n").length]).toEqual([1, 5]);
+    damage("UPDATE entries SET sealed = zeroblob(99) WHERE leaf_index = 2");
+    expect((await run("ledger", "verify")).err).toContain("leaf 2 does not open its record");
+  });
+});
+
+describe("verify, of keys", () => {
+  test("the genesis record names the key that the log began with, before and after a rotation", async () => {
+    await serve("alice");
+    const found = await run("ledger", "search", "--tenant", "alice", "--records", "--json");
+    const [key] = readKeyFile(storeIn(directory).keyPath) ?? [];
+    const { outcome } = JSON.parse(found.out).found[0].record;
+    expect(outcome).toEqual({ public_key: Buffer.from(key?.publicKey ?? []).toString("base64") });
+    await run("keys", "rotate");
+    await serve("alice", "bob");
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+  });
+
+  test("a store whose key is another than the one that the genesis record names is found", async () => {
+    await serve("alice");
+    const database = new DatabaseSync(storeIn(directory).path);
+    database.prepare("UPDATE signing_keys SET public_key = ?").run(new Uint8Array(32).fill(7));
+    database.close();
+    expect(await run("ledger", "verify")).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("the genesis record names another key than the one that the log began with"),
+    });
   });
 });

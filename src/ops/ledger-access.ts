@@ -1,11 +1,12 @@
 /** Who may read the logs: whom a request shows to be asking, and which logs that is enough for. */
 import type { IncomingMessage } from "node:http";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import type { Turns } from "./turns.ts";
 
 /** Somebody who may read. */
 export interface Viewer {
@@ -32,18 +33,24 @@ const decorator = "viewer";
  * Lets nobody through to the routes of the scope but those who may see what the path names. The log of somebody else is
  * as little there as one that never was.
  */
-export function admitViewers(scope: FastifyInstance, { logs, viewerOf }: ServedLogs, noteRefusal: () => void): void {
+export function admitViewers(
+  scope: FastifyInstance,
+  { logs, viewerOf }: ServedLogs,
+  turns: Turns,
+  noteRefusal: () => void,
+): void {
   scope.decorateRequest(decorator);
   scope.addHook("onRequest", async (request, reply) => {
     const viewer = await viewerOf(request.raw).catch((error: unknown) => {
       if (!(error instanceof ServiceError)) throw error;
       if (error.code === "unauthenticated") noteRefusal();
-      throw withHeaders(reply, error);
+      throw error;
     });
     request.setDecorator(decorator, viewer);
     const { log } = request.params as { readonly log?: string };
     if (viewer.tenantId === undefined || log === undefined) return;
-    if ((await logs.tenantOf(log)) !== viewer.tenantId) throw new ServiceError("no_route", "there is no such log");
+    const tenantId = await turns.read(viewer, reply, () => logs.tenantOf(log));
+    if (tenantId !== viewer.tenantId) throw new ServiceError("no_route", "there is no such log");
   });
 }
 
@@ -52,25 +59,21 @@ export function viewerOfRequest(request: FastifyRequest): Viewer {
   return request.getDecorator<Viewer>(decorator);
 }
 
-function withHeaders(reply: FastifyReply, error: ServiceError): ServiceError {
-  const { challenge, dpopNonce, retryAfterSeconds } = error.details;
-  if (challenge !== undefined) reply.header("www-authenticate", challenge);
-  if (dpopNonce !== undefined) reply.header("dpop-nonce", dpopNonce);
-  if (retryAfterSeconds !== undefined) reply.header("retry-after", retryAfterSeconds);
-  return error;
-}
-
 const refusalWindowMs = 60_000;
 
 /**
- * Returns what is to be called at every refusal of credentials. The first is logged at once; those that follow within a
- * minute, as one line at its end that counts them: somebody who tries secrets is seen, and cannot fill the log.
+ * Returns what is to be called at every refusal of a kind, such as of credentials. The first is logged at once; those
+ * that follow within a minute, as one line at its end that counts them: somebody who tries secrets, or asks for too much,
+ * is seen, and cannot fill the log.
  */
-export function refusalLog(logger: Pick<Logger, "warn">, timers: Timers): () => void {
+export function refusalLog(
+  logger: Pick<Logger, "warn">,
+  timers: Timers,
+  what = "credentials refused on the operator listener",
+): () => void {
   let counted: number | undefined;
   const endWindow = () => {
-    if (counted !== undefined && counted > 0)
-      logger.warn({ refused: counted, window_ms: refusalWindowMs }, "credentials refused on the operator listener");
+    if (counted !== undefined && counted > 0) logger.warn({ refused: counted, window_ms: refusalWindowMs }, what);
     counted = undefined;
   };
   return () => {
@@ -79,7 +82,7 @@ export function refusalLog(logger: Pick<Logger, "warn">, timers: Timers): () => 
       return;
     }
     counted = 0;
-    logger.warn({ refused: 1 }, "credentials refused on the operator listener");
+    logger.warn({ refused: 1 }, what);
     timers.after(refusalWindowMs, endWindow);
   };
 }

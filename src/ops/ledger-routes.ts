@@ -5,6 +5,7 @@ import type { PublishedLogs } from "../ledger/ports.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
 import { type Query, refuseOthers } from "./parameters.ts";
 import { addSearchRoute } from "./search-route.ts";
+import { createTurns, type Turns } from "./turns.ts";
 
 /** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */
 const immutable = "max-age=31536000, immutable";
@@ -24,18 +25,21 @@ export function addLedgerRoutes(
   served: ServedLogs,
   noteRefusal: () => void,
 ): void {
+  const turns = createTurns();
   server.register(async (scope) => {
-    admitViewers(scope, served, noteRefusal);
-    addListRoute(scope, serviceName, served.logs);
-    addLogRoutes(scope, served.logs);
-    addSearchRoute(scope, serviceName, served.logs);
+    admitViewers(scope, served, turns, noteRefusal);
+    addListRoute(scope, serviceName, served.logs, turns);
+    addLogRoutes(scope, served.logs, turns);
+    addSearchRoute(scope, serviceName, served.logs, turns);
   });
 }
 
-function addListRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs): void {
-  scope.get("/ledger", async (request) => {
+function addListRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs, turns: Turns): void {
+  scope.get("/ledger", async (request, reply) => {
     const viewer = viewerOfRequest(request);
-    const published = (await logs.published()).filter(({ tenantId }) => maySee(viewer, tenantId));
+    const published = (await turns.read(viewer, reply, () => logs.published())).filter(({ tenantId }) =>
+      maySee(viewer, tenantId),
+    );
     return {
       service: serviceName,
       logs: published.map(({ name, tenantId, origin, size, verifierKeys }) => ({
@@ -53,23 +57,28 @@ function maySee(viewer: Viewer, tenantId: string): boolean {
   return viewer.tenantId === undefined || viewer.tenantId === tenantId;
 }
 
-function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs): void {
-  scope.get<OfLog>("/ledger/:log/checkpoint", async ({ params }, reply) =>
-    answer(reply, "text/plain; charset=utf-8", await logs.checkpoint(params.log)),
-  );
+function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, turns: Turns): void {
+  scope.get<OfLog>("/ledger/:log/checkpoint", async (request, reply) => {
+    const { log } = request.params;
+    const checkpoint = await turns.read(viewerOfRequest(request), reply, () => logs.checkpoint(log));
+    return answer(reply, "text/plain; charset=utf-8", checkpoint);
+  });
   scope.get<{ Params: { log: string; "*": string } }>("/ledger/:log/tile/*", async (request, reply) => {
     const { params } = request;
-    const tile = await logs.tile(params.log, params["*"]);
-    const audience = viewerOfRequest(request).presented ? "private" : "public";
+    const viewer = viewerOfRequest(request);
+    const tile = await turns.read(viewer, reply, () => logs.tile(params.log, params["*"]));
+    const audience = viewer.presented ? "private" : "public";
     if (tile !== undefined) reply.header("cache-control", `${audience}, ${immutable}`);
     return answer(reply, "application/octet-stream", tile && Buffer.from(tile));
   });
-  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/consistency", async ({ params, query }, reply) => {
+  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/consistency", async (request, reply) => {
+    const { params, query } = request;
     refuseOthers(query, ["from", "to"]);
     const [from, to] = [sizeOf(query.from), sizeOf(query.to)];
     if (from === undefined || to === undefined)
       throw new ServiceError("invalid_request", "from and to must be sizes of the log");
-    const proof = await logs.consistencyProof(params.log, from, to);
+    const viewer = viewerOfRequest(request);
+    const proof = await turns.read(viewer, reply, () => logs.consistencyProof(params.log, from, to));
     const lines = proof?.map((hash) => `${Buffer.from(hash).toString("base64")}\n`).join("");
     return answer(reply, "text/plain; charset=utf-8", lines);
   });

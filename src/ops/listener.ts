@@ -120,7 +120,8 @@ function refuseTheRest(
   options: OpsListenerOptions,
   isServed: (path: string) => boolean,
 ): void {
-  const { logger } = options;
+  const { logger, timers } = options;
+  const noteOverload = refusalLog(logger, timers, "too much at once on the operator listener");
 
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] as string;
@@ -131,7 +132,8 @@ function refuseTheRest(
   server.setErrorHandler((error: Error & { readonly statusCode?: number }, request, reply) => {
     if (error instanceof ServiceError) {
       const requestId = reply.getHeader("x-request-id");
-      if (error.httpStatus >= 500) logger.warn({ err: error, request_id: requestId }, "operator request refused");
+      if (error.reason === "overloaded" || error.reason === "rate_limited") noteOverload();
+      else if (error.httpStatus >= 500) logger.warn({ err: error, request_id: requestId }, "operator request refused");
       return refuse(options, request, reply, error);
     }
     // What fastify itself refuses is the request's fault: a body too large, or of a type that nobody reads here.

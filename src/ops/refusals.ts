@@ -39,6 +39,10 @@ export function refuse(
 ): FastifyReply {
   const given = reply.getHeader("x-request-id") as RequestId | undefined;
   const requestId = given ?? nameExchange(options, request, reply);
+  const { challenge, dpopNonce, retryAfterSeconds } = refusal.details;
+  if (challenge !== undefined) reply.header("www-authenticate", challenge);
+  if (dpopNonce !== undefined) reply.header("dpop-nonce", dpopNonce);
+  if (retryAfterSeconds !== undefined) reply.header("retry-after", retryAfterSeconds);
   return reply.code(status).send(envelopeOf(options, requestId, refusal));
 }
 

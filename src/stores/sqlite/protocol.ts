@@ -11,7 +11,7 @@ import type { SeededBatch } from "./log-writer.ts";
 
 /** What a thread is started with. */
 export interface WorkerData {
-  readonly role: "writer" | "reader";
+  readonly role: "writer" | "reader" | "searcher";
   readonly path: string;
   readonly anchorPath: string;
   readonly originPrefix: string;

@@ -1,4 +1,7 @@
-/** The embedded store: one SQLite file, one thread that writes, one that reads. The event loop does neither. */
+/**
+ * The embedded store: one SQLite file, one thread that writes, one that reads, and one that searches from the first search
+ * on. The event loop does none of it.
+ */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
@@ -31,6 +34,8 @@ export class SqliteStore implements LedgerStore {
   readonly #random: RandomFill;
   readonly #writer: StoreThread;
   readonly #reader: StoreThread;
+  readonly #startSearcher: () => StoreThread;
+  #searcher: StoreThread | undefined;
   readonly #proofs: ProofBatches;
   readonly #keys: KeyRing;
 
@@ -40,6 +45,7 @@ export class SqliteStore implements LedgerStore {
     this.#random = random;
     this.#writer = new StoreThread({ ...data, role: "writer" }, limits, logger);
     this.#reader = new StoreThread({ ...data, role: "reader" }, limits, logger);
+    this.#startSearcher = () => new StoreThread({ ...data, role: "searcher" }, limits, logger);
     this.#proofs = new ProofBatches(
       async (rows) => (await this.#writer.call({ call: "noteProofs", rows, nowMs: clock.now() })) as readonly boolean[],
     );
@@ -77,7 +83,10 @@ export class SqliteStore implements LedgerStore {
   }
 
   async search(query: SearchQuery): Promise<SearchPage> {
-    return (await this.#reader.call({ call: "search", query })) as SearchPage;
+    this.#searcher ??= this.#startSearcher();
+    // Where it never was ready, the call says so.
+    await this.#searcher.ready.catch(() => {});
+    return (await this.#searcher.call({ call: "search", query })) as SearchPage;
   }
 
   async log(name: LogName): Promise<LogState | undefined> {
@@ -145,6 +154,7 @@ export class SqliteStore implements LedgerStore {
 
   /** The writer goes last: the last connection to close folds the write-ahead log into the file. */
   async close(): Promise<void> {
+    await this.#searcher?.close();
     await this.#reader.close();
     await this.#writer.close();
   }

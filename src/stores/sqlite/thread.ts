@@ -12,7 +12,10 @@ export interface StoreLogger {
 
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {
-  /** A call that is not answered in this time is refused and the thread replaced. */
+  /**
+   * A call that the thread has worked on for this time is refused, with all that wait behind it, and the thread
+   * replaced. The time that a call waits for others does not count.
+   */
   readonly responseTimeoutMs: number;
   /** First pause before a dead thread is replaced; it doubles with each failure in a row. */
   readonly minRestartDelayMs: number;
@@ -20,7 +23,6 @@ export interface ThreadLimits {
 }
 
 interface Pending {
-  readonly timer: NodeJS.Timeout;
   resolve(result: unknown): void;
   reject(error: Error): void;
 }
@@ -29,7 +31,9 @@ export class StoreThread {
   readonly #data: WorkerData;
   readonly #limits: ThreadLimits;
   readonly #logger: StoreLogger | undefined;
+  /** In the order of their calls, in which the thread answers: it works on the first of them. */
   readonly #pending = new Map<number, Pending>();
+  #watch: NodeJS.Timeout | undefined;
   #worker: Worker | undefined;
   #ready = Promise.withResolvers<void>();
   #isReady = false;
@@ -57,11 +61,8 @@ export class StoreThread {
       return Promise.reject(unavailable("The store's thread is starting again."));
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const id = this.#nextId++;
-    const timer = setTimeout(
-      () => this.#fail(worker, "The store did not answer in time."),
-      this.#limits.responseTimeoutMs,
-    );
-    this.#pending.set(id, { timer, resolve, reject });
+    this.#pending.set(id, { resolve, reject });
+    if (this.#pending.size === 1) this.#watchFirst(worker);
     worker.postMessage({ id, request } satisfies NumberedRequest);
     return promise;
   }
@@ -88,14 +89,27 @@ export class StoreThread {
     });
     this.#worker = worker;
     let cause = "The store's thread ended.";
-    worker.on("message", (message: WorkerMessage) => this.#receive(message));
+    worker.on("message", (message: WorkerMessage) => this.#receive(worker, message));
     worker.on("error", (error: unknown) => {
       cause = error instanceof Error ? error.message : String(error);
     });
     worker.on("exit", () => this.#fail(worker, cause));
   }
 
-  #receive(message: WorkerMessage): void {
+  /** Gives the call that the thread works on its time. */
+  #watchFirst(worker: Worker): void {
+    clearTimeout(this.#watch);
+    const [first] = this.#pending.keys();
+    if (first === undefined) return;
+    this.#watch = setTimeout(() => {
+      // An answer may have come while this thread was busy itself: it is read first.
+      setImmediate(() => {
+        if (this.#pending.has(first)) this.#fail(worker, "The store did not answer in time.");
+      });
+    }, this.#limits.responseTimeoutMs);
+  }
+
+  #receive(worker: Worker, message: WorkerMessage): void {
     if (message.type === "ready") {
       this.#isReady = true;
       this.#ready.resolve();
@@ -104,7 +118,7 @@ export class StoreThread {
     const pending = this.#pending.get(message.id);
     if (pending === undefined) return;
     this.#pending.delete(message.id);
-    clearTimeout(pending.timer);
+    this.#watchFirst(worker);
     this.#failuresInARow = 0;
     if (message.type === "result") pending.resolve(message.result);
     else pending.reject(toError(message.failure));
@@ -116,10 +130,8 @@ export class StoreThread {
     this.#worker = undefined;
     this.#isReady = false;
     void worker.terminate();
-    for (const { timer, reject } of this.#pending.values()) {
-      clearTimeout(timer);
-      reject(unavailable(cause));
-    }
+    clearTimeout(this.#watch);
+    for (const { reject } of this.#pending.values()) reject(unavailable(cause));
     this.#pending.clear();
     if (this.#closing) return;
     this.#ready.reject(unavailable(cause));

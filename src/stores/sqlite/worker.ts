@@ -22,9 +22,9 @@ const { openConnection } = (await import(connectionModule)) as {
 let store: SqliteWriter | SqliteReader | undefined = openStore();
 
 function openStore(): SqliteWriter | SqliteReader {
-  const connection = openConnection({ path, readOnly: role === "reader", busyTimeoutMs }, connectionData);
+  const connection = openConnection({ path, readOnly: role !== "writer", busyTimeoutMs }, connectionData);
   try {
-    return role === "reader" ? openReader(connection) : openWriter(connection);
+    return role !== "writer" ? openReader(connection) : openWriter(connection);
   } catch (error) {
     connection.close();
     throw error;

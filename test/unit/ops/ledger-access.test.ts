@@ -2,15 +2,17 @@ import { readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import type { TLSSocket } from "node:tls";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
+import { parseTenantId, type TenantId } from "../../../src/base/ids.ts";
 import { systemTimers } from "../../../src/base/timers.ts";
 import type { PublishedLogs } from "../../../src/ledger/ports.ts";
 import { refusalLog, type ServedLogs } from "../../../src/ops/ledger-access.ts";
 import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";
 
+const tenant = (name: string) => parseTenantId(name) as TenantId;
 const fixture = (name: string) => readFileSync(new URL(`../auth/fixtures/${name}`, import.meta.url), "utf8");
 const server = { cert: fixture("server.crt.pem"), key: fixture("server.key.pem") };
 const client = { cert: fixture("client.crt.pem"), key: fixture("client.key.pem") };
@@ -19,13 +21,17 @@ const logs = { published: async () => [] } as unknown as PublishedLogs;
 let listener: OpsListener | undefined;
 afterEach(() => listener?.close());
 
-async function start(viewerOf: ServedLogs["viewerOf"], tls?: typeof server & { clientCa: string }) {
+async function start(
+  viewerOf: ServedLogs["viewerOf"],
+  tls?: typeof server & { clientCa: string },
+  served: PublishedLogs = logs,
+) {
   const lines: string[] = [];
   listener = createOpsListener({
     serviceName: "svc",
     checks: [],
     metrics: { expose: async () => ({ contentType: "text/plain", body: "" }) },
-    logs: { logs, viewerOf },
+    logs: { logs: served, viewerOf },
     loopback: true,
     ...(tls !== undefined && { tls }),
     logger: createLogger({
@@ -81,6 +87,60 @@ test("a refusal keeps its headers; whatever else goes wrong is not told", async 
   expect(failed.status).toBe(500);
   expect(await failed.text()).not.toContain("inner detail");
   expect(lines.filter((line) => line.includes("credentials refused"))).toHaveLength(1);
+});
+
+describe("much that one viewer asks for", () => {
+  const tenantOf = ({ headers }: IncomingMessage) => tenant(String(headers["x-tenant"]));
+  const viewerOf = async (request: IncomingMessage) => ({ tenantId: tenantOf(request), presented: true });
+
+  /** Logs whose searches wait until they are let go; a log has the name of its tenant. */
+  async function startSlow() {
+    const begun: string[] = [];
+    const waiting: (() => void)[] = [];
+    const slow = {
+      tenantOf: async (name: string) => tenant(name),
+      search: async (name: string) => {
+        begun.push(name);
+        await new Promise<void>((resolve) => waiting.push(resolve));
+        return { found: [] };
+      },
+      published: async () => [],
+    } as unknown as PublishedLogs;
+    const { port, lines } = await start(viewerOf, undefined, slow);
+    const search = (name: string) =>
+      fetch(`http://127.0.0.1:${port}/ledger/${name}/search`, { headers: { "x-tenant": name } });
+    const list = (name: string) => fetch(`http://127.0.0.1:${port}/ledger`, { headers: { "x-tenant": name } });
+    return { begun, lines, search, list, release: () => waiting.shift()?.() };
+  }
+
+  test("is refused from some point on, and keeps nobody else waiting", async () => {
+    const { begun, lines, search, list, release } = await startSlow();
+    const flood = Array.from({ length: 300 }, () => search("flood"));
+    const early: Response[] = [];
+    for (const each of flood) void each.then((response) => early.push(response));
+    // Two are under way, sixteen wait.
+    await vi.waitFor(() => expect(early).toHaveLength(300 - 18), { timeout: 20_000 });
+    for (const response of early) {
+      expect([response.status, response.headers.get("retry-after")]).toEqual([429, "1"]);
+      expect(await response.json()).toMatchObject({ error: { reason: "rate_limited" } });
+    }
+    expect((await list("flood")).status).toBe(200);
+    const other = search("other");
+    await vi.waitFor(() => expect(lines.length).toBe(1));
+    const settled = other.then((response) => response.status);
+    while (!begun.includes("other")) {
+      release();
+      await vi.waitFor(() => expect(begun.length).toBeGreaterThan(2));
+    }
+    // Its turn came next or next but one, whoever came before.
+    expect(begun.indexOf("other")).toBeLessThan(6);
+    const done = Promise.all(flood);
+    const releasing = setInterval(release, 1);
+    expect(await settled).toBe(200);
+    expect((await done).filter(({ status }) => status === 200)).toHaveLength(18);
+    clearInterval(releasing);
+    expect(lines.filter((line) => line.includes("too much at once"))).toHaveLength(1);
+  });
 });
 
 test("refusals are logged at once, then counted for a minute", () => {

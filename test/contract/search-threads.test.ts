@@ -1,0 +1,77 @@
+/** Searches of an embedded store keep nobody else waiting, and are not given up because others are before them. */
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { StoredLedger } from "../../src/ledger/ledger.ts";
+import { logNameOf } from "../../src/ledger/log-name.ts";
+import type { Appended } from "../../src/ledger/ports.ts";
+import { SearchGate } from "./ledger-blocking-connection.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const responseTimeoutMs = 60_000;
+const warnings: unknown[] = [];
+let place: SqlitePlace;
+let ledger: StoredLedger;
+let gate: SearchGate;
+let one: Appended;
+
+beforeEach(async () => {
+  warnings.length = 0;
+  place = sqlitePlace();
+  gate = new SearchGate();
+  ledger = await place.open({
+    clock,
+    random,
+    threads: { responseTimeoutMs },
+    connection: { module: new URL("./ledger-blocking-connection.ts", import.meta.url), data: gate.cells },
+    logger: { warn: (fields) => void warnings.push(fields) },
+  });
+  one = await ledger.append(makeRecord(alice));
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  gate.release(1_000);
+  await ledger.close();
+  await place.remove();
+});
+
+const search = () =>
+  ledger.search(logNameOf(one.log), { terms: [{ field: "record_id", value: one.recordId }], limit: 10 });
+const begun = (count: number) => vi.waitFor(() => expect(gate.begun).toBe(count), { timeout: 20_000 });
+
+test("a record is found, and the log read, while searches are under way", async () => {
+  const searches = Array.from({ length: 300 }, search);
+  await begun(1);
+  expect(await ledger.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
+  expect(await ledger.checkpoint(logNameOf(one.log))).toContain(one.log);
+  await ledger.check();
+  gate.release(300);
+  for (const page of await Promise.all(searches)) expect(page?.found).toHaveLength(1);
+  expect(warnings).toEqual([]);
+});
+
+test("the time that a search waits for others does not count", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const searches = [search(), search(), search()];
+  for (const [position, each] of searches.entries()) {
+    await vi.waitUntil(() => gate.begun === position + 1, { timeout: 20_000 });
+    vi.advanceTimersByTime(responseTimeoutMs * 0.9);
+    gate.release(1);
+    expect((await each)?.found).toHaveLength(1);
+  }
+  expect(warnings).toEqual([]);
+});
+
+test("a search that takes too long itself is given up, with its thread and no other", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const stuck = search();
+  const refused = expect(stuck).rejects.toMatchObject({ reason: "store_unavailable" });
+  await vi.waitUntil(() => gate.begun === 1, { timeout: 20_000 });
+  vi.advanceTimersByTime(responseTimeoutMs);
+  await refused;
+  expect(warnings).toMatchObject([{ role: "searcher" }]);
+  expect(await ledger.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
+});

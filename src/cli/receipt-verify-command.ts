@@ -44,9 +44,10 @@ interface Given {
 function readReceiptOrReport(file: string, output: Output): Given | undefined {
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(file, "utf8"));
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(readFileSync(file)));
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : ": it is not JSON";
+    const isOfFile = error instanceof Error && "code" in error && error.code !== "ERR_ENCODING_INVALID_ENCODED_DATA";
+    const code = isOfFile ? ` (${String(error.code)})` : ": it is not JSON";
     output.fail([`${file}: cannot be read${code}`]);
     return undefined;
   }

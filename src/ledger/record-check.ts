@@ -11,6 +11,7 @@ const commitmentPattern = /^hmac-sha256:[0-9a-f]{64}$/;
 export function readExactLeaf(bytes: Uint8Array): Leaf | undefined {
   return orUndefined(() => {
     const leaf = parseLeaf(bytes);
+    assertCanonical(leaf);
     const { kind, record_id, recorded_at, policy_revision = "", commitment } = leaf;
     if (![kind, record_id, policy_revision].every(isText) || !isMoment(recorded_at)) return undefined;
     if (!isText(commitment) || !commitmentPattern.test(commitment)) return undefined;

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
-import { canonicalText } from "../canonical.ts";
+import { assertedCanonicalText, canonicalText } from "../canonical.ts";
 import { PackError } from "./problem.ts";
 import { parseSelection } from "./selection.ts";
 
@@ -116,9 +116,17 @@ export function parseLine(text: string): PackLine {
     if (name !== "type" && !Object.hasOwn(checks, name)) throw new PackError(`the ${type} has an unknown member`);
   for (const [name, check] of Object.entries(checks))
     if (!check(value[name])) throw new PackError(`the ${type}'s ${name} is missing or malformed`);
-  // One text for every value: nothing can hide in doubled members, escapes or spaces.
-  if (canonicalText(value as JsonObject) !== text) throw new PackError(`the ${type} is not canonical JSON`);
+  // One text for every value: nothing can hide in doubled members, escapes, spaces, or text that UTF-8 does not have.
+  if (!isCanonical(value as JsonObject, text)) throw new PackError(`the ${type} is not canonical JSON`);
   return value as PackLine;
+}
+
+function isCanonical(value: JsonObject, text: string): boolean {
+  try {
+    return assertedCanonicalText(value, 0) === text;
+  } catch {
+    return false;
+  }
 }
 
 function parseJson(text: string): Readonly<Record<string, unknown>> {

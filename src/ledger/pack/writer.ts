@@ -1,5 +1,6 @@
 /** Writes the lines of a pack. */
 import { createHash, type Hash as Digest } from "node:crypto";
+import { isCleanText } from "../../base/ids.ts";
 import type { StoredEntry } from "../audit.ts";
 import { parseLeaf } from "../leaf.ts";
 import type { LogState } from "../store.ts";
@@ -120,6 +121,7 @@ export class PackWriter {
 
 function textProblem(content: string, revision: string): string | undefined {
   if (contentAddress(content) !== revision) return "the text in the store is not that of the revision: verify the log";
+  if (!isCleanText(content)) return "the text cannot be written in canonical JSON";
   // As a member of a line it has escapes besides.
   const lineBytes = Buffer.byteLength(JSON.stringify({ content, revision, type: "policy" })) + 1;
   return lineBytes > maxLineBytes ? "the text is too long for a pack" : undefined;

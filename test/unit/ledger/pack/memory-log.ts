@@ -7,6 +7,7 @@ import { packLines } from "../../../../src/ledger/pack/build.ts";
 import type { PackSource } from "../../../../src/ledger/pack/found.ts";
 import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";
 import type { NewRecord, StoredRecord } from "../../../../src/ledger/ports.ts";
+import type { GivenReceipt } from "../../../../src/ledger/receipt.ts";
 import type { AppendedRecord } from "../../../../src/ledger/record.ts";
 import { writeRecord } from "../../../../src/ledger/record-text.ts";
 import { RightEdge } from "../../../../src/ledger/right-edge.ts";
@@ -16,7 +17,9 @@ import { hasTerms } from "../../../../src/ledger/search-terms.ts";
 import { type LogHead, type SealedEntry, seedBytes, sequence } from "../../../../src/ledger/sequence.ts";
 import { LogSigner } from "../../../../src/ledger/signer.ts";
 import type { LogState } from "../../../../src/ledger/store.ts";
-import { leafHash } from "../../../../src/ledger/tree.ts";
+import { formatBase64 } from "../../../../src/ledger/text-forms.ts";
+import { formatPath, formatTlogProof } from "../../../../src/ledger/tlog-proof.ts";
+import { type Hash, leafHash, nodeHash, Tree } from "../../../../src/ledger/tree.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../../contract/ledger-records.ts";
 
 type Stored = Omit<SealedEntry, "opening"> & { opening: Uint8Array | undefined; recordedAtMs: number };
@@ -72,6 +75,11 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     size: edge.size,
     root: edge.tree().root(),
   });
+
+  const nodeAt = (height: number, index: number): Hash =>
+    height === 0
+      ? leafHash((entries[index] as Stored).leaf)
+      : nodeHash(nodeAt(height - 1, 2 * index), nodeAt(height - 1, 2 * index + 1));
 
   const sign = () => new LogSigner([key]).sign(head());
 
@@ -167,9 +175,28 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
         both: () => new LogSigner([next, key]).sign(head()),
         alone: () => new LogSigner([next]).sign(head()),
         verifier: () => verifierOf(head().origin, next.publicKey),
+        vkey: () => formatVerifierKey(head().origin, next.publicKey),
       };
     },
     verifier: () => verifierOf(head().origin, key.publicKey),
+    vkey: () => formatVerifierKey(head().origin, key.publicKey),
+    /** The receipt of a leaf in the newest tree. */
+    receipt(leafIndex: number): GivenReceipt {
+      const { origin, size } = head();
+      const { recordId, leaf, opening, record } = entries[leafIndex] as Stored;
+      const path = new Tree(size, nodeAt).inclusionProof(leafIndex);
+      return {
+        record_id: recordId,
+        log_origin: origin,
+        leaf_index: leafIndex,
+        tree_size: size,
+        leaf_hash: formatBase64(leafHash(leaf)),
+        proof: formatTlogProof(leafIndex, formatPath(path), sign()),
+        leaf: formatBase64(leaf),
+        opening: formatBase64(opening ?? new Uint8Array(0)),
+        record: formatBase64(record),
+      };
+    },
     async pack(selection: PackSelection, checkpoint = sign()): Promise<string> {
       const request = { head: head(), checkpoint, selection, nowMs: clock.now() };
       let text = "";

@@ -1,0 +1,291 @@
+/** The verifier that needs nothing but Python agrees with ours: on what services write, and on what was changed in it. */
+import { execFile } from "node:child_process";
+import { createHash, sign } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { canonicalText } from "../../src/ledger/canonical.ts";
+import type { LogVerifier } from "../../src/ledger/checkpoint.ts";
+import { cosignedText, parseCosignerKey, requireQuorum } from "../../src/ledger/cosignature.ts";
+import { formatSignature, parseNote } from "../../src/ledger/note.ts";
+import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../src/ledger/note-keys.ts";
+import type { PackLine } from "../../src/ledger/pack/format.ts";
+import { findReceipt, verifyReceipt } from "../../src/ledger/receipt.ts";
+import { parseTlogProof } from "../../src/ledger/tlog-proof.ts";
+import { openWithAny, parseTrustedKey } from "../../src/ledger/trusted-key.ts";
+import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
+import { changedLines, numbersFrom, otherValue } from "../unit/ledger/pack/mutations.ts";
+import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
+import { decision, evidence, registration } from "../unit/ledger/pack/records.ts";
+
+const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
+/** Files of one run of Python. */
+const filesEach = 250;
+let directory: string;
+
+beforeAll(() => {
+  directory = mkdtempSync(join(tmpdir(), "python-verifier-"));
+});
+afterAll(() => rmSync(directory, { recursive: true }));
+
+interface Verdict {
+  readonly ok: boolean;
+  readonly problem?: string;
+  readonly [member: string]: unknown;
+}
+
+/** What Python says of each text. */
+async function pythonOn(
+  kind: "receipt" | "pack",
+  texts: readonly (string | Uint8Array)[],
+  ...options: readonly string[]
+): Promise<readonly Verdict[]> {
+  const files = texts.map((text, index) => {
+    const file = join(directory, `${index}`);
+    writeFileSync(file, text);
+    return file;
+  });
+  const verdicts: Verdict[] = [];
+  for (let first = 0; first < files.length; first += filesEach) {
+    const args = [program, kind, ...options, ...files.slice(first, first + filesEach)];
+    const out = await new Promise<string>((resolve, reject) => {
+      const done = (error: Error | null, stdout: string, stderr: string) =>
+        stderr === "" ? resolve(stdout) : reject(new Error(stderr, { cause: error }));
+      execFile("python3", args, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 }, done);
+    });
+    verdicts.push(
+      ...out
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as Verdict),
+    );
+  }
+  return verdicts;
+}
+
+const keysOf = (...vkeys: readonly string[]) => vkeys.map((vkey) => parseTrustedKey(vkey) as LogVerifier);
+
+async function ours(text: string | Uint8Array, keys: readonly LogVerifier[]): Promise<boolean> {
+  return verifyText(text, keys).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A log with everything that a pack can show. */
+function richLog(): MemoryLog {
+  const log = memoryLog();
+  const allowed = log.append(decision(true));
+  log.append(registration({ digest: "sha256:a", cid: "cid-a", decision: allowed }));
+  log.append(evidence("protect", { cid: "cid-a", decision: allowed }));
+  const gone = log.append(evidence("access", { digest: "sha256:a" }));
+  log.append(decision(false, "access"));
+  log.erase(gone);
+  for (let count = 0; count < 9; count++)
+    log.append(evidence("access", { digest: `sha256:${count} é\u{1f600}\u0001` }));
+  return log;
+}
+
+describe("packs", () => {
+  test.each([
+    ["everything", { to: moment(100) }],
+    ["a range with a leaf on either side", { from: moment(3), to: moment(6) }],
+    ["an open range", { from: moment(4) }],
+    ["an artifact", { field: "artifact_digest", value: "sha256:a" }],
+    ["a CID", { field: "cid", value: "cid-a" }],
+    ["a principal", { field: "principal", value: "principal-1" }],
+  ] as const)("of %s are accepted, and no change of them that we refuse", async (name, selection) => {
+    const log = richLog();
+    const text = await log.pack(selection);
+    const keys = keysOf(log.vkey());
+    const lines = linesIn(text);
+    const next = numbersFrom(Number.parseInt(createHash("sha256").update(name).digest("hex").slice(0, 8), 16));
+    const texts: (string | Uint8Array)[] = [text];
+    for (let count = 0; count < 100; count++) {
+      texts.push(seal(changedLines(lines, next)));
+      const bytes = Buffer.from(text);
+      const place = next(bytes.length);
+      bytes[place] = (bytes[place] ?? 0) ^ (1 << next(8));
+      texts.push(bytes);
+    }
+    const verdicts = await pythonOn("pack", texts, "--key", log.vkey());
+    const expected = await Promise.all(texts.map((each) => ours(each, keys)));
+    const differing = texts.filter((_, index) => verdicts[index]?.ok !== expected[index]);
+    expect(differing.map((each) => String(each).slice(0, 2_000))).toEqual([]);
+    expect(expected[0]).toBe(true);
+    // Changes that nobody can see are few: of the maker's word on the time, of the selection's ends.
+    expect(expected.filter((ok) => ok).length).toBeLessThan(30);
+  });
+
+  test("of logs whose operator wrote what does not belong together", async () => {
+    type Members = Record<string, unknown>;
+    const forgeries: readonly ((leaf: Members, record: Members) => unknown)[] = [
+      () => {},
+      (leaf, record) => Object.assign(leaf, { kind: Object.assign(record, { kind: "evidence" }).kind }),
+      (leaf, record) => Object.assign(leaf, { kind: Object.assign(record, { kind: "erasure" }).kind }),
+      (leaf, record) => Object.assign(leaf, { kind: Object.assign(record, { kind: "key_rotation" }).kind }),
+      (leaf) => Object.assign(leaf, { note: 1 }),
+      (leaf) => Object.assign(leaf, { policy_revision: null }),
+      (leaf) => Object.assign(leaf, { v: 2 }),
+      (_, record) => Object.assign(record, { tenant_id: "bob" }),
+      (_, record) => Object.assign(record, { note: 1 }),
+      (_, record) => Object.assign(record, { caller: { subject: "x" } }),
+      (_, record) => Object.assign(record, { request: {} }),
+      (_, record) => Object.assign(record, { outcome: { policy_revision: null } }),
+      (_, record) => Object.assign(record, { outcome: { numbers: [1e21, 1e-7, 0.1, -5, 2 ** 53, 5e-324, 1.5e300] } }),
+      ...[
+        "1.0",
+        "1e2",
+        "-0",
+        "1E3",
+        "0.10",
+        "9007199254740993",
+        "1e999",
+        "NaN",
+        '"\\ud800"',
+        '"\\u0000"',
+        '"\\/"',
+        '"\\u001F"',
+        '"\\u001f"',
+      ].map((spelling) => (_: Members, record: Members) => {
+        const { outcome: __, ...others } = record;
+        const text = JSON.stringify(Object.fromEntries(Object.entries({ ...others, outcome: { x: 0 } }).sort()));
+        return Object.assign(record, { text: text.replace('{"x":0}', `{"x":${spelling}}`) });
+      }),
+    ];
+    for (const forgery of forgeries) {
+      const log = memoryLog();
+      log.append();
+      log.forge(forgery);
+      const pack = await log.pack({ to: moment(100) }).catch(() => undefined);
+      if (pack === undefined) continue;
+      const [verdict] = await pythonOn("pack", [pack], "--key", log.vkey());
+      expect([String(forgery), verdict?.ok]).toEqual([String(forgery), await ours(pack, [log.verifier()])]);
+    }
+  });
+
+  test("under several keys, retired ones and rotations", async () => {
+    const log = memoryLog();
+    log.append();
+    const { both, alone, vkey } = log.rotate();
+    const [old, current] = [log.vkey(), vkey()];
+    const packs = [await log.pack({ to: moment(9) }, both()), await log.pack({ to: moment(9) }, alone())];
+    packs.push(await log.pack({ to: moment(9) }));
+    for (const trusted of [
+      [old],
+      [current],
+      [old, current],
+      [`${old}@2`],
+      [`${old}@9`],
+      [`${old}@2`, current],
+      [`${current}@1`],
+    ]) {
+      const verdicts = await pythonOn("pack", packs, ...trusted.flatMap((key) => ["--key", key]));
+      const expected = await Promise.all(packs.map((pack) => ours(pack, keysOf(...trusted))));
+      expect([trusted, ...verdicts.map(({ ok }) => ok)]).toEqual([trusted, ...expected]);
+    }
+  });
+});
+
+/** With an end that fits, and without a check of what the lines are. */
+function seal(lines: readonly PackLine[]): string {
+  const body = lines.filter((line) => line.type !== "end");
+  const text = body.map((line) => `${textOf(line)}\n`).join("");
+  const sha256 = createHash("sha256").update(text).digest("hex");
+  const entries = body.filter(({ type }) => type === "entry").length;
+  return `${text}${textOf({ type: "end", entries, sha256 })}\n`;
+}
+
+function textOf(line: PackLine): string {
+  try {
+    return canonicalText(line);
+  } catch {
+    return JSON.stringify(line);
+  }
+}
+
+describe("receipts", () => {
+  const keyOf = () => log.vkey();
+  const log = richLog();
+  const receipt = log.receipt(2);
+
+  function accepts(text: string): boolean {
+    try {
+      const found = findReceipt(JSON.parse(text));
+      if (found === undefined) return false;
+      const { checkpoint } = parseTlogProof(found.proof);
+      verifyReceipt(found, openWithAny(checkpoint, keysOf(keyOf())).verifier);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  test("whole, brief, and in an answer; and every change of any byte or member", async () => {
+    const { leaf: _, opening: __, record: ___, ...brief } = receipt;
+    const answers = [receipt, brief, { receipt }, { decision: { receipt } }, { ingestion: { receipt: brief } }];
+    const next = numbersFrom(1);
+    const texts = answers.map((answer) => JSON.stringify(answer));
+    for (const [name, value] of Object.entries(receipt))
+      for (let count = 0; count < 30; count++)
+        texts.push(JSON.stringify({ ...receipt, [name]: otherValue(value, next) }));
+    for (const name of Object.keys(receipt)) texts.push(JSON.stringify({ ...receipt, [name]: undefined }));
+    texts.push(
+      JSON.stringify({ ...receipt, note: "" }),
+      "{}",
+      "[]",
+      "x",
+      JSON.stringify({ ...brief, leaf: receipt.leaf }),
+    );
+    const text = JSON.stringify(receipt);
+    for (let count = 0; count < 300; count++) {
+      const place = next(text.length);
+      const character = String.fromCharCode(text.charCodeAt(place) ^ (1 << next(7)));
+      texts.push(text.slice(0, place) + character + text.slice(place + 1));
+    }
+    const verdicts = await pythonOn("receipt", texts, "--key", keyOf());
+    const differing = texts.filter((each, index) => verdicts[index]?.ok !== accepts(each));
+    expect(differing).toEqual([]);
+    expect(verdicts.slice(0, answers.length).map(({ ok }) => ok)).toEqual(answers.map(() => true));
+    expect(verdicts[0]).toMatchObject({ proves: "record", record: JSON.parse(atob(receipt.record ?? "")) });
+    expect(verdicts[1]).toMatchObject({ proves: "position" });
+  });
+
+  test("with witnesses", async () => {
+    const name = "witness.example/w1";
+    const { publicKey, privateKey } = signingKeyOf(new Uint8Array(32).fill(3));
+    const vkey = formatVerifierKey(name, publicKey, cosignatureType);
+    const { checkpoint } = parseTlogProof(receipt.proof);
+    const cosign = (seconds: number, flip = 0) => {
+      const time = Buffer.alloc(8);
+      time.writeBigUInt64BE(BigInt(seconds));
+      const signature = sign(null, Buffer.from(cosignedText(parseNote(checkpoint).text, seconds)), privateKey);
+      signature[0] = (signature[0] ?? 0) ^ flip;
+      const bytes = Buffer.concat([time, signature]);
+      return formatSignature({ name, keyId: keyIdOf(name, publicKey, cosignatureType), signature: bytes });
+    };
+    const now = Math.floor(Date.now() / 1_000);
+    const lines = ["", cosign(now), cosign(now, 1), cosign(now + 900), cosign(0), cosign(now) + cosign(now, 1)];
+    const texts = lines.map((line) => JSON.stringify({ ...receipt, proof: receipt.proof + line }));
+    const verdicts = await pythonOn("receipt", texts, "--key", keyOf(), "--witness", vkey);
+    const witness = parseCosignerKey(vkey);
+    if (witness === undefined) throw new Error("no key");
+    const expected = lines.map((line) => {
+      try {
+        return requireQuorum(checkpoint + line, { witnesses: [witness], quorum: 1 }, Date.now()).length === 1;
+      } catch {
+        return false;
+      }
+    });
+    expect(verdicts.map(({ ok }) => ok)).toEqual(expected);
+    expect(expected).toEqual([false, true, false, false, false, false]);
+  });
+});
+
+test("the program is one file that imports nothing but the standard library", () => {
+  const imports = readFileSync(program, "utf8").match(/^(?:import|from) \w+/gm) ?? [];
+  const standard = "argparse base64 binascii datetime decimal hashlib hmac json re sys time unicodedata".split(" ");
+  expect(imports.map((line) => line.split(" ")[1])).toEqual(standard);
+  expect(sealLines([])).toContain('"type":"end"');
+});

@@ -59,14 +59,15 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
   authenticator.start();
   try {
     const uncached = await perSecond(async () => {
-      const { binding } = await verifyToken(
+      const verdict = await verifyToken(
         token,
         { ...options, issuer: issuer.url, requireAtJwt: false, authSource: "bearer_token" },
         keys.find,
         systemClock,
-        patient,
+        { signal: patient, mayFetch() {} },
       );
-      confirmPossession(binding, edge, { mode: "none" }, () => {});
+      if ("refusal" in verdict) throw verdict.refusal;
+      confirmPossession(verdict.binding, edge, { mode: "none" }, () => {});
     });
     const warm = await perSecond(() => authenticator.authenticate(edge, patient));
     return { warm, uncached };

@@ -11,11 +11,12 @@ import {
   type NoPossessionRule,
   type OnCertificateIgnored,
 } from "./confirmation.ts";
+import { boundThumbprint, type TokenBinding } from "./confirmation-method.ts";
 import { confirmDpopPossession, type DpopRule } from "./dpop.ts";
 import type { EdgeRequest } from "./edge.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
 import { type SessionKeySource, sessionClaimNames, sessionKeyFinder } from "./session-tokens.ts";
-import { cacheVerified } from "./token-cache.ts";
+import { cacheVerdicts } from "./token-cache.ts";
 import { revisionOf, type TokenSource, verifyBySource } from "./token-sources.ts";
 import { verifyToken } from "./token-verifier.ts";
 
@@ -79,7 +80,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   const rule = options.proofOfPossession;
   const keys = options.issuer === undefined ? undefined : openIssuerKeys(options.issuer, options, dependencies);
   const sources = sourcesOf(options, clockToleranceSeconds, keys, clock);
-  const verify = cacheVerified(verifyBySource(sources), {
+  const verify = cacheVerdicts(verifyBySource(sources), {
     clock,
     keyRevision: () => revisionOf(sources),
     clockToleranceSeconds,
@@ -87,7 +88,12 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
 
   async function authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller> {
     const token = readAccessToken(edge, rule.mode === "dpop" ? "DPoP" : "Bearer", maximumTokenBytes);
-    const verified = await verify(token, signal);
+    // Nothing is fetched for a caller who does not hold what its token says that it is bound to.
+    const mayFetch = (binding: TokenBinding) => {
+      if (rule.mode === "dpop") boundThumbprint(binding, "jkt");
+      else confirmPossession(binding, edge, rule, () => {});
+    };
+    const verified = await verify(token, { signal, mayFetch });
     if (rule.mode === "dpop") {
       await confirmDpopPossession(token, verified, edge, rule, { clock, clockToleranceSeconds });
     } else {
@@ -131,7 +137,7 @@ function sourcesOf(
     const rules = { ...common, authSource: "bearer_token" } as const;
     sources.push({
       issuer,
-      verify: (token, signal) => verifyToken(token, rules, keys.find, clock, signal),
+      verify: (token, context) => verifyToken(token, rules, keys.find, clock, context),
       revision: keys.revision,
     });
   }
@@ -139,10 +145,10 @@ function sourcesOf(
     if (session.issuer === issuer) throw new Error("session tokens have the name of the token issuer");
     const common = { issuer: session.issuer, audience, clockToleranceSeconds, requireAtJwt: true };
     const rules = { ...common, claims: sessionClaimNames, authSource: "session_token" } as const;
-    const findKey = sessionKeyFinder(session.keys);
+    const findKeys = sessionKeyFinder(session.keys);
     sources.push({
       issuer: session.issuer,
-      verify: (token, signal) => verifyToken(token, rules, findKey, clock, signal),
+      verify: (token, context) => verifyToken(token, rules, findKeys, clock, context),
       revision: () => session.keys.revision,
     });
   }

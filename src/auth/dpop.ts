@@ -8,7 +8,7 @@ import { proofLifetimeSeconds, verifyProof } from "./dpop-proof.ts";
 import { targetOf } from "./dpop-target.ts";
 import type { EdgeRequest } from "./edge.ts";
 import type { ReplayStore } from "./replay-store.ts";
-import type { VerifiedToken } from "./token-verifier.ts";
+import type { VerifiedToken } from "./token-cache.ts";
 
 export interface DpopRule {
   /** Tokens must be bound to a key of the caller, and every call carries a proof of it. */

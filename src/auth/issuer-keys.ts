@@ -1,6 +1,8 @@
 /** The keys of the token issuer: found by discovery, kept fresh in the background, never fetched per call. */
-import { createLocalJWKSet, errors, type FlattenedJWSInput, type JWSHeaderParameters } from "jose";
+import { createLocalJWKSet } from "jose";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../base/clock.ts";
+import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { issuerUnavailable, refusedToken } from "./challenge.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
 import { createRefetchBudget } from "./refetch-budget.ts";
@@ -22,9 +24,10 @@ const refetchBudgetSize = 2;
 const refetchBudgetRefillMs = 30_000;
 /** Told to callers that are refused while there are no keys. */
 const retryAfterSeconds = 1;
-
-type KeySet = ReturnType<typeof createLocalJWKSet>;
-type PublicKey = Awaited<ReturnType<KeySet>>;
+/** Ids of published keys that are remembered, those that were used last. */
+const maximumKnownIds = 256;
+/** Calls that wait for a fetch at the same time, at most. None of them was let in yet. */
+const maximumWaiting = 1_000;
 
 export interface IssuerStatus {
   /** The verifier holds keys of the issuer that are not too old. */
@@ -37,13 +40,16 @@ export interface IssuerKeys {
   /** Begins discovery in the background; the first fetch is under way when this returns. Call once. */
   start(): void;
   /**
-   * Finds the key that a token names by `kid` and `alg`. Waits for a fetch that is under way. A `kid` that is not in
-   * the set makes one fetch at once, shared by all who wait, out of a budget of two in 30 seconds.
-   * @throws ServiceError `issuer_unavailable` while there are no keys, when the signal aborts the wait, or for an
-   *   unknown `kid` while the issuer does not answer; `invalid_token` for a `kid` that the issuer does not publish;
-   *   jose's JWKSMultipleMatchingKeys for a token without `kid` that several keys fit
+   * Finds the keys that a token may be signed with. Waits for a fetch that is under way. A `kid` that is not in the
+   * set, or an algorithm that no key is for, makes one fetch at once, shared by all who wait, out of a budget of two
+   * in 30 seconds: whoever can reach the service can invent such a token, and one that the issuer signed a moment ago
+   * with a new key looks no different. So where nothing is left of the budget the answer is not that the token is bad.
+   * @throws ServiceError `issuer_unavailable` while there are no keys, when the signal aborts the wait, when too many
+   *   wait, and for an unknown `kid` while the issuer does not answer or the budget is used up; `invalid_token` for a
+   *   `kid` that the issuer did not publish when it was asked after the call came in, or when the budget was used up
+   *   and it had published it before, or has for other algorithms only
    */
-  find(header: JWSHeaderParameters, jws: FlattenedJWSInput, signal: AbortSignal): Promise<PublicKey>;
+  readonly find: FindKeys;
   /** Truthful at the moment of the call. */
   status(): IssuerStatus;
   /** Another number for every key set with other keys; undefined while there are no usable ones. */
@@ -62,6 +68,7 @@ export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
 
 interface HeldKeys {
   readonly keys: KeySet;
+  readonly ids: ReadonlySet<unknown>;
   /** The set as JSON, to tell whether another one came. */
   readonly published: string;
   readonly count: number;
@@ -74,9 +81,12 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   const { clock, timers, random } = dependencies;
   const closing = new AbortController();
   const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock);
+  const everPublished = new LRUCache<string, true>({ max: maximumKnownIds });
   let held: HeldKeys | undefined;
   let revision = 0;
   let fetching: Promise<void> | undefined;
+  let fetchesBegun = 0;
+  let waiting = 0;
   let failure: string | undefined;
   let failuresInARow = 0;
   let cancelNext = () => {};
@@ -93,7 +103,14 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     }
     const published = JSON.stringify(keySet);
     if (published !== held?.published) revision += 1;
-    held = { keys: createLocalJWKSet(keySet), published, count: keySet.keys.length, fetchedAtMs: clock.now() };
+    for (const { kid } of keySet.keys) if (kid !== undefined) everPublished.set(kid, true);
+    held = {
+      keys: createLocalJWKSet(keySet),
+      ids: new Set(keySet.keys.map(({ kid }) => kid)),
+      published,
+      count: keySet.keys.length,
+      fetchedAtMs: clock.now(),
+    };
   }
 
   /** Joins the fetch that is under way or begins one. Never rejects. */
@@ -105,6 +122,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   }
 
   async function attempt(): Promise<void> {
+    fetchesBegun += 1;
     cancelNext();
     try {
       await load();
@@ -125,10 +143,31 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     return Math.min(limitMs, firstRetryMs * 2 ** (failuresInARow - 1)) * (0.5 + random() * 0.5);
   }
 
+  /** @throws ServiceError where the budget is used up: the key is withdrawn as far as is known, or it may be new */
+  function beginFetch(kid: string | undefined): void {
+    if (!budget.take()) {
+      if (kid !== undefined && everPublished.has(kid)) throw unknownKey();
+      throw issuerUnavailable(Math.ceil(budget.refillInMs() / 1000), "an unknown key id, and no fetch left for it");
+    }
+    void refresh();
+  }
+
+  /** Waits until the fetch that is under way, if any, has ended either way; no longer than the call's deadline. */
+  async function settle(signal: AbortSignal): Promise<void> {
+    if (fetching === undefined) return;
+    if (waiting >= maximumWaiting) throw issuerUnavailable(retryAfterSeconds, "too many calls wait for the keys");
+    waiting += 1;
+    try {
+      await untilAborted(fetching, signal);
+    } finally {
+      waiting -= 1;
+    }
+  }
+
   async function current(signal: AbortSignal): Promise<KeySet> {
     // Keys too old without a failure: the machine slept through its refresh.
     if (held !== undefined && !usable() && failure === undefined) void refresh();
-    if (!usable() && fetching !== undefined) await settled(fetching, signal);
+    if (!usable()) await settle(signal);
     if (held === undefined || !usable()) throw issuerUnavailable(retryAfterSeconds, failure ?? "not started");
     return held.keys;
   }
@@ -146,21 +185,25 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     start() {
       void refresh();
     },
-    async find(header, jws, signal) {
-      const lookUp = async () => matching(await current(signal), header, jws);
-      let key = await lookUp();
-      if (key === undefined && fetching !== undefined) {
-        await settled(fetching, signal);
-        key = await lookUp();
+    async find(header, signal, mayFetch) {
+      const begunBefore = fetchesBegun;
+      const lookUp = async () => candidateKeys(await current(signal), header);
+      let keys = await lookUp();
+      if (keys.length > 0) return keys;
+      if (header.kid !== undefined && held?.ids.has(header.kid)) throw unknownKey();
+      mayFetch();
+      // A fetch that began before the call came in may have read the set before the key was in it.
+      if (fetching !== undefined && fetchesBegun === begunBefore) {
+        await settle(signal);
+        keys = await lookUp();
       }
-      // The fetch just waited for may have read the set before the key was in it, so it does not count as ours.
-      if (key === undefined && (fetching !== undefined || budget.take())) {
-        await settled(refresh(), signal);
-        key = await lookUp();
+      if (keys.length === 0) {
+        if (fetchesBegun === begunBefore) beginFetch(header.kid);
+        await settle(signal);
+        keys = await lookUp();
       }
-      if (key !== undefined) return key;
-      if (failure !== undefined) throw issuerUnavailable(retryAfterSeconds, failure);
-      throw refusedToken("invalid_token", "the access token is signed by an unknown key");
+      if (keys.length > 0) return keys;
+      throw failure === undefined ? unknownKey() : issuerUnavailable(retryAfterSeconds, failure);
     },
     close() {
       closing.abort();
@@ -169,21 +212,12 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   };
 }
 
-async function matching(
-  keys: KeySet,
-  header: JWSHeaderParameters,
-  jws: FlattenedJWSInput,
-): Promise<PublicKey | undefined> {
-  try {
-    return await keys(header, jws);
-  } catch (error) {
-    if (error instanceof errors.JWKSNoMatchingKey) return undefined;
-    throw error;
-  }
+function unknownKey(): Error {
+  return refusedToken("invalid_token", "the access token is signed by an unknown key");
 }
 
-/** Resolves when the fetch has ended either way; rejects when the caller's deadline comes first. */
-function settled(fetching: Promise<void>, signal: AbortSignal): Promise<void> {
+/** Resolves with the promise, which never rejects; rejects when the caller's deadline comes first. */
+function untilAborted(fetching: Promise<void>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(issuerUnavailable(retryAfterSeconds, "the caller's deadline came first"));
     if (signal.aborted) return onAbort();

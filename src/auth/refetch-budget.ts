@@ -7,6 +7,8 @@ import type { Clock } from "../base/clock.ts";
 export interface RefetchBudget {
   /** Takes a permit; false where none is left. */
   take(): boolean;
+  /** Milliseconds until it is filled up again; at least 1. */
+  refillInMs(): number;
 }
 
 export function createRefetchBudget(size: number, refillMs: number, clock: Clock): RefetchBudget {
@@ -22,5 +24,6 @@ export function createRefetchBudget(size: number, refillMs: number, clock: Clock
       left -= 1;
       return true;
     },
+    refillInMs: () => Math.min(refillMs, Math.max(1, firstTakenAtMs + refillMs - clock.now())),
   };
 }

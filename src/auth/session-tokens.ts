@@ -1,10 +1,10 @@
 /** Access tokens of the service's own: made for clients of the session route, and taken beside the issuer's. */
-import { createLocalJWKSet, errors, SignJWT } from "jose";
+import { createLocalJWKSet, SignJWT } from "jose";
 import type { Clock } from "../base/clock.ts";
 import { newRecordId, type RandomFill, type TenantId } from "../base/ids.ts";
+import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { refusedToken } from "./challenge.ts";
 import type { SessionKeys } from "./session-keys.ts";
-import type { FindKey } from "./token-verifier.ts";
 
 /** Seconds that a token lives. */
 const lifetimeSeconds = 300;
@@ -67,16 +67,13 @@ export function createSessionTokens({ issuer, audience, keys, clock, random }: S
 }
 
 /** Finds the key of a token among the service's own, and nowhere else. */
-export function sessionKeyFinder(source: SessionKeySource): FindKey {
-  let keySet: { readonly revision: number; readonly find: ReturnType<typeof createLocalJWKSet> } | undefined;
-  return async (header, jws) => {
+export function sessionKeyFinder(source: SessionKeySource): FindKeys {
+  let held: { readonly revision: number; readonly keys: KeySet } | undefined;
+  return async (header) => {
     const { revision } = source;
-    if (keySet?.revision !== revision) keySet = { revision, find: createLocalJWKSet(source.current.published) };
-    try {
-      return await keySet.find(header, jws);
-    } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
-      throw refusedToken("invalid_token", "the access token is signed by an unknown key");
-    }
+    if (held?.revision !== revision) held = { revision, keys: createLocalJWKSet(source.current.published) };
+    const keys = await candidateKeys(held.keys, header);
+    if (keys.length > 0) return keys;
+    throw refusedToken("invalid_token", "the access token is signed by an unknown key");
   };
 }

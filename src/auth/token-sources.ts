@@ -18,9 +18,9 @@ export interface TokenSource {
 export function verifyBySource(sources: readonly [TokenSource, ...TokenSource[]]): Verify {
   const [first, ...others] = sources;
   if (others.length === 0) return first.verify;
-  return (token, signal) => {
+  return (token, context) => {
     const issuer = claimedIssuer(token);
-    return (others.find((source) => source.issuer === issuer) ?? first).verify(token, signal);
+    return (others.find((source) => source.issuer === issuer) ?? first).verify(token, context);
   };
 }
 

@@ -2,7 +2,7 @@
  * Telling access tokens from the other JWTs that an issuer signs with the same keys, for the same audience where a
  * client is called as its API is: confusing them lets anybody in who has one of the others (RFC 8725 §3.11, §3.12).
  */
-import type { JWTHeaderParameters, JWTPayload } from "jose";
+import type { JWTPayload } from "jose";
 import { refusedToken } from "./challenge.ts";
 
 /** Media types that say so, lowercase (RFC 9068 §2.1). */
@@ -27,7 +27,7 @@ const kindClaims = [
 ] as const;
 
 /** The `typ` of the header. @throws ServiceError `invalid_token` */
-export function checkHeaderType({ typ }: JWTHeaderParameters, requireAtJwt: boolean): void {
+export function checkHeaderType(typ: unknown, requireAtJwt: boolean): void {
   const type = typeof typ === "string" ? typ.toLowerCase() : typ;
   if ((requireAtJwt ? accessTokenTypes : lenientTypes).has(type)) return;
   throw refusedToken("invalid_token", "the access token is of another type");

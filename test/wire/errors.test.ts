@@ -257,7 +257,7 @@ describe.each([
     gateway = await startGateway({ env: { SVC_OIDC_ISSUER: absent.url } });
     try {
       session = await h2Connect(gateway.url);
-      expect(await call({})).toMatchObject({
+      expect(await call({ token: mint({ iss: absent.url }) })).toMatchObject({
         status: status(503),
         code: "unavailable",
         reason: "issuer_unavailable",

@@ -1,7 +1,15 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { thumbprintOf } from "../../../src/base/thumbprint.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
-import { claimsOf, mintHmacToken, mintToken, mintUnsignedToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, manualTime, patient, refusalOf, type World } from "./world.ts";
+import {
+  claimsOf,
+  type Members,
+  mintHmacToken,
+  mintToken,
+  mintUnsignedToken,
+  newTestKey,
+} from "../../harness/tokens.ts";
+import { authenticatorOf, bearer, edgeOf, manualTime, patient, refusalOf, type World } from "./world.ts";
 
 const first = newTestKey("ES256", "first");
 const second = newTestKey("ES256", "second");
@@ -119,9 +127,16 @@ describe("rotation", () => {
     time.advance(20_000);
     issuer.keys = [third.publicJwk];
     expect(await call(third)).toBeDefined();
-    issuer.keys = [first.publicJwk];
+    const fourth = newTestKey("ES256", "fourth");
+    issuer.keys = [first.publicJwk, fourth.publicJwk];
+    expect(await refusalOf(call(fourth))).toMatchObject({
+      reason: "issuer_unavailable",
+      httpStatus: 503,
+      details: { retryAfterSeconds: 10 },
+    });
     expect(await reasonOf(call(first))).toBe("invalid_token");
     time.advance(10_000);
+    expect(await call(fourth)).toBeDefined();
     expect(await call(first)).toBeDefined();
   });
 
@@ -130,11 +145,97 @@ describe("rotation", () => {
     const flood = Array.from({ length: 200 }, (_, index) => reasonOf(call({ ...second, kid: `invented-${index}` })));
     expect(await call()).toHaveProperty("tenantId");
     expect(new Set(await Promise.all(flood))).toEqual(new Set(["invalid_token"]));
-    for (let round = 0; round < 20; round += 1) await reasonOf(call({ ...second, kid: `later-${round}` }));
+    // Those who came before the fetch began share it.
+    expect(issuer.fetches.keys).toBe(1 + 1);
+    expect(await reasonOf(call({ ...second, kid: "later" }))).toBe("invalid_token");
+    for (let round = 0; round < 20; round += 1) {
+      expect(await reasonOf(call({ ...second, kid: `later-${round}` }))).toBe("issuer_unavailable");
+    }
     expect(issuer.fetches.keys).toBe(1 + 2);
     time.advance(29_999);
-    await reasonOf(call(second));
+    expect(await refusalOf(call(second))).toHaveProperty("details.retryAfterSeconds", 1);
     expect(issuer.fetches.keys).toBe(1 + 2);
+    expect(await call()).toHaveProperty("tenantId");
+  });
+
+  test("a token of a key that was just published is not called bad because of others' inventions", async () => {
+    await ready();
+    for (const kid of ["one", "two", "three"]) await refusalOf(call({ ...third, kid }));
+    issuer.keys = [first.publicJwk, second.publicJwk];
+    expect(await refusalOf(call(second))).toMatchObject({
+      reason: "issuer_unavailable",
+      details: { retryAfterSeconds: 30 },
+    });
+    time.advance(30_000);
+    expect(await call(second)).toHaveProperty("tenantId");
+  });
+
+  test("a token of a withdrawn key is refused as such, though no fetch is left", async () => {
+    await ready();
+    issuer.keys = [second.publicJwk];
+    for (const kid of ["one", "two"]) await refusalOf(call({ ...third, kid }));
+    expect(await reasonOf(call(first))).toBe("invalid_token");
+    expect(await reasonOf(call(third))).toBe("issuer_unavailable");
+  });
+
+  test("nothing is fetched for a token that would be refused anyway", async () => {
+    await ready();
+    const nowSeconds = time.now() / 1000;
+    const wrong: [Members, Members?][] = [
+      ...[{ iss: "https://other.example" }, { aud: "api://other" }, { exp: nowSeconds - 31 }, { exp: undefined }].map(
+        (claims): [Members] => [claims],
+      ),
+      ...[{ nbf: nowSeconds + 60 }, { iat: nowSeconds + 60 }, { nonce: "n" }, { typ: "ID" }, { sub: undefined }].map(
+        (claims): [Members] => [claims],
+      ),
+      ...[{ tenant_id: undefined }, { principal_id: "" }, { scope: undefined }].map((claims): [Members] => [claims]),
+      ...[{ typ: "id+jwt" }, { alg: "HS256" }, { kid: 7 }, { crit: ["x"], x: 1 }].map((header): [Members, Members] => [
+        {},
+        header,
+      ]),
+      // The key is published, for another algorithm.
+      [{}, { kid: first.kid, alg: "ES384" }],
+      [{}, { kid: first.kid, alg: "RS256" }],
+      [{ cnf: { jkt: "A".repeat(43) } }],
+    ];
+    for (const [claims, header] of wrong) {
+      const token = mintToken({ ...second, kid: "invented" }, claimsOf(issuer.url, time.now(), claims), header);
+      const reason = await reasonOf(world.authenticate(bearer(token), patient));
+      expect(reason, JSON.stringify([claims, header])).toMatch(/^(invalid|expired)_token$|^proof_of/);
+    }
+    expect(issuer.fetches.keys).toBe(1);
+  });
+
+  test("nor for a caller without the certificate that its token is bound to", async () => {
+    const ingress = { networks: [], certificates: [] };
+    const rule = { mode: "mtls", headerName: "x-cert", format: "thumbprint", ingress } as const;
+    world = authenticatorOf(issuer.url, time, { proofOfPossession: rule });
+    await ready();
+    const own = Buffer.from("own certificate");
+    const cnf = { "x5t#S256": thumbprintOf(own).toString("base64url") };
+    const token = mintToken(second, claimsOf(issuer.url, time.now(), { cnf }));
+    const over = (certificate: Buffer | undefined) =>
+      world.authenticate(
+        edgeOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
+        patient,
+      );
+    for (const other of [undefined, Buffer.from("another certificate")]) {
+      expect(await reasonOf(over(other))).toBe("proof_of_possession_failed");
+    }
+    expect(issuer.fetches.keys).toBe(1);
+    issuer.keys = [first.publicJwk, second.publicJwk];
+    expect(await over(own)).toHaveProperty("tenantId");
+  });
+
+  test("no more than a thousand calls wait for one fetch", async () => {
+    await ready();
+    const release = issuer.hold();
+    const calls = Array.from({ length: 1_010 }, (_, index) => reasonOf(call({ ...second, kid: `invented-${index}` })));
+    await expect.poll(() => issuer.fetches.discovery).toBe(2);
+    release();
+    const reasons = await Promise.all(calls);
+    expect(reasons.filter((reason) => reason === "issuer_unavailable")).toHaveLength(10);
+    expect(reasons.filter((reason) => reason === "invalid_token")).toHaveLength(1_000);
   });
 
   test("a fetch that began before the key was published does not decide", async () => {

@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { TokenOptions } from "../../../src/auth/access-tokens.ts";
-import { cacheVerified } from "../../../src/auth/token-cache.ts";
-import type { VerifiedToken } from "../../../src/auth/token-verifier.ts";
+import { cacheVerdicts, type RefusedToken, type Verdict } from "../../../src/auth/token-cache.ts";
 import type { Caller } from "../../../src/base/caller.ts";
+import { ServiceError } from "../../../src/base/errors.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
 import { authenticatorOf, bearer, edgeOf, type ManualTime, manualTime, patient, refusalOf } from "./world.ts";
@@ -14,17 +14,23 @@ const minute = 60_000;
 function cached(livesMs: number) {
   const time = manualTime();
   const expiresAtMs = time.now() + livesMs;
-  const world = { time, revision: 1 as number | undefined, verified: [] as string[], during: () => {}, fails: false };
-  const verify = cacheVerified(
-    async (token): Promise<VerifiedToken> => {
+  const world = {
+    ...{ time, revision: 1 as number | undefined, verified: [] as string[], during: () => {}, fails: false },
+    refusedBy: undefined as RefusedToken["by"] | undefined,
+  };
+  const verify = cacheVerdicts(
+    async (token): Promise<Verdict> => {
       world.verified.push(token);
       world.during();
-      if (world.fails) throw new Error("refused");
+      if (world.fails) throw new Error("not known");
+      if (world.refusedBy !== undefined) {
+        return { refusal: new ServiceError("invalid_token", "refused"), by: world.refusedBy };
+      }
       return { caller: { subject: token } as Caller, binding: "unbound", expiresAtMs };
     },
     { clock: time, keyRevision: () => world.revision, clockToleranceSeconds: 30 },
   );
-  return { world, verify: (token: string) => verify(token, patient) };
+  return { world, verify: (token: string) => verify(token, { signal: patient, mayFetch() {} }) };
 }
 
 describe("a token is verified again", () => {
@@ -73,10 +79,10 @@ describe("a token is verified again", () => {
     expect(world.verified).toEqual(["a", "b", "a"]);
   });
 
-  test("where it was refused", async () => {
+  test("where it could not be told whether it is good", async () => {
     const { world, verify } = cached(60 * minute);
     world.fails = true;
-    await expect(verify("a")).rejects.toThrow("refused");
+    await expect(verify("a")).rejects.toThrow("not known");
     world.fails = false;
     await verify("a");
     expect(world.verified).toHaveLength(2);
@@ -91,6 +97,64 @@ describe("a token is verified again", () => {
     await verify("one more");
     await verify("token 0");
     expect(world.verified).toHaveLength(10_002);
+  });
+});
+
+describe.each(["claims", "signature"] as const)("a token that is refused for its %s", (by) => {
+  function refusing() {
+    const { world, verify } = cached(60 * minute);
+    world.refusedBy = by;
+    return { world, refused: (token: string) => expect(verify(token)).rejects.toThrow("refused") };
+  }
+
+  test("is refused again without another look, each token for itself", async () => {
+    const { world, refused } = refusing();
+    for (const token of ["a", "b", "a", "b", "a"]) await refused(token);
+    expect(world.verified).toEqual(["a", "b"]);
+  });
+
+  test.each([
+    ["five minutes later", 5 * minute],
+    ["once the clock went back", -1],
+  ])("is looked at again %s", async (_name, laterMs) => {
+    const { world, refused } = refusing();
+    await refused("a");
+    world.time.advance(laterMs);
+    await refused("a");
+    expect(world.verified).toHaveLength(2);
+  });
+
+  test("is looked at again once the keys changed, or while there are none", async () => {
+    const { world, refused } = refusing();
+    for (const revision of [1, 2, undefined, undefined, 3]) {
+      world.revision = revision;
+      await refused("a");
+    }
+    expect(world.verified).toHaveLength(5);
+  });
+
+  test("is looked at again where the keys changed while it was judged", async () => {
+    const { world, refused } = refusing();
+    world.during = () => {
+      world.during = () => {};
+      world.revision = 2;
+    };
+    await refused("a");
+    await refused("a");
+    expect(world.verified).toHaveLength(2);
+  });
+
+  test("is forgotten where 4,096 of its kind were refused since, and not for any number of another kind", async () => {
+    const { world, refused } = refusing();
+    await refused("first");
+    world.refusedBy = by === "claims" ? "signature" : "claims";
+    for (let i = 0; i < 5_000; i++) await refused(`of the other kind ${i}`);
+    world.refusedBy = by;
+    await refused("first");
+    expect(world.verified).toHaveLength(5_001);
+    for (let i = 0; i < 4_096; i++) await refused(`of the same kind ${i}`);
+    await refused("first");
+    expect(world.verified).toHaveLength(5_001 + 4_097);
   });
 });
 
@@ -162,5 +226,42 @@ describe("behind the authenticator", () => {
       expect(await refusalOf(over(stolen))).toHaveProperty("reason", "proof_of_possession_failed");
     }
     expect(await over(own)).toBe(caller);
+  });
+
+  const reasonOf = async (call: Promise<unknown>) => (await refusalOf(call)).reason;
+
+  test("what is refused for a moment is good afterwards", async () => {
+    const time = manualTime();
+    const world = await started(time);
+    const call = (token: string) => world.authenticate(bearer(token), patient);
+    const early = mintToken(first, claimsOf(issuer.url, time.now(), { nbf: time.now() / 1000 + 31 }));
+    const future = mintToken(first, claimsOf(issuer.url, time.now(), { iat: time.now() / 1000 + 31 }));
+    const unknown = mintToken(second, claimsOf(issuer.url, time.now()));
+    for (const token of [early, future, unknown]) expect(await reasonOf(call(token))).toBe("invalid_token");
+    time.advance(1_000);
+    for (const token of [early, future]) expect(await call(token)).toHaveProperty("tenantId");
+    issuer.answer = (_path, response) => void response.writeHead(500).end();
+    expect(await reasonOf(call(unknown))).toBe("issuer_unavailable");
+    issuer.answer = undefined;
+    issuer.keys = [first.publicJwk, second.publicJwk];
+    time.advance(30_000);
+    expect(await call(unknown)).toHaveProperty("tenantId");
+    issuer.keys = [first.publicJwk];
+  });
+
+  test("a forged token does not stand in the way of a key that makes it good", async () => {
+    const time = manualTime();
+    const world = await started(time);
+    const successor = { ...second, kid: first.kid, publicJwk: { ...second.publicJwk, kid: first.kid } };
+    const token = mintToken(successor, claimsOf(issuer.url, time.now(), { exp: time.now() / 1000 + 3600 }));
+    for (let i = 0; i < 3; i++) {
+      expect(await reasonOf(world.authenticate(bearer(token), patient))).toBe("invalid_token");
+    }
+    issuer.keys = [successor.publicJwk];
+    const fetched = world.fetched();
+    time.advance(5 * minute);
+    await fetched;
+    expect(await world.authenticate(bearer(token), patient)).toHaveProperty("tenantId");
+    issuer.keys = [first.publicJwk];
   });
 });

@@ -289,5 +289,5 @@ test("nothing of a token is in its refusal, the cause for the log included", asy
   const token = mintToken(key, claims({ aud: secretish, sub: secretish }), { [secretish]: secretish });
   const { message, details } = await refusalOf(authenticate(token));
   expect(JSON.stringify([message, details])).not.toContain(secretish);
-  expect(details.cause).toBe("ERR_JWT_CLAIM_VALIDATION_FAILED aud");
+  expect(details.cause).toBe("token aud");
 });

@@ -1,0 +1,204 @@
+/** Tokens of a real Keycloak: bound to a DPoP key, bound to a certificate, and what else it signs for the same audience. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { decodeJwt } from "jose";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { mintProof } from "../harness/proofs.ts";
+import { whoamiByGrpc, whoamiByRest } from "../harness/tls-calls.ts";
+import { newTestKey, type TestKey } from "../harness/tokens.ts";
+import { type Keycloak, startKeycloak } from "./keycloak.ts";
+
+const clientSecret = "a secret of the test";
+const audience = "api://svc-platform-api";
+const owner = newTestKey("ES256", "owner");
+const thief = newTestKey("ES256", "thief");
+let folder: string;
+let keycloak: Keycloak;
+let serverCa: string;
+let payroll: IssuedCertificate;
+let stranger: IssuedCertificate;
+const gateways: Gateway[] = [];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-keycloak-"));
+  const authority = await createAuthority(folder, "authority");
+  payroll = await authority.issue("payroll", "/CN=payroll-service");
+  stranger = await authority.issue("stranger", "/CN=stranger");
+  serverCa = authority.cert;
+  keycloak = await startKeycloak(folder, realm(), authority);
+}, 600_000);
+afterAll(async () => {
+  for (const gateway of gateways) await gateway.stop();
+  await keycloak?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function gatewayWith(env: Record<string, string>): Promise<Gateway> {
+  const gateway = await startGateway({ env: { SVC_OIDC_ISSUER: keycloak.issuer, ...env } });
+  gateways.push(gateway);
+  return gateway;
+}
+
+describe("tokens bound to a DPoP key", () => {
+  let url: string;
+  let token: string;
+  beforeAll(async () => {
+    url = (await gatewayWith({ SVC_PROOF_OF_POSSESSION: "dpop" })).url;
+    ({ access_token: token } = await tokensOf({ client_id: "dpop-client" }, owner));
+  });
+  const call = (key: TestKey | undefined, scheme = "DPoP") =>
+    rest(`${url}/v1/sdk/whoami`, {
+      headers: {
+        authorization: `${scheme} ${token}`,
+        ...(key !== undefined && { dpop: proofFor("GET", `${url}/v1/sdk/whoami`, key, token) }),
+      },
+    });
+
+  test("are let in with a proof by their key", async () => {
+    expect(decodeJwt(token)).toMatchObject({ typ: "DPoP", cnf: { jkt: expect.any(String) } });
+    const { status, body } = await call(owner);
+    expect([status, body.caller]).toEqual([200, expect.objectContaining({ tenant_id: "tenant-a" })]);
+  });
+
+  test("are refused without, with another key's, and as bearer tokens", async () => {
+    for (const answer of [await call(undefined), await call(thief), await call(owner, "Bearer")]) {
+      expect(answer.status).toBe(401);
+      expect(answer.body.error.reason).toBe("proof_of_possession_failed");
+      expect(answer.headers.get("www-authenticate")).toMatch(/^DPoP /);
+    }
+  });
+
+  test("are refused where bindings are not looked at", async () => {
+    const other = await gatewayWith({ SVC_PROOF_OF_POSSESSION: "none" });
+    const { status, body } = await rest(`${other.url}/v1/sdk/whoami`, { token });
+    expect([status, body.error.reason]).toEqual([401, "proof_of_possession_failed"]);
+  });
+});
+
+describe("tokens bound to a certificate", () => {
+  let url: string;
+  let token: string;
+  beforeAll(async () => {
+    const { url: tlsUrl } = await gatewayWith({
+      SVC_PROOF_OF_POSSESSION: "mtls",
+      SVC_TLS_CERT: join(folder, "keycloak.crt.pem"),
+      SVC_TLS_KEY: join(folder, "keycloak.key.pem"),
+      SVC_TLS_CLIENT_CA: join(folder, "authority.crt.pem"),
+    });
+    url = tlsUrl;
+    ({ access_token: token } = await tokensOf({ client_id: "mtls-client" }, undefined, payroll));
+  });
+
+  test.each([
+    ["REST", whoamiByRest],
+    ["gRPC", whoamiByGrpc],
+  ] as const)("are let in with it, and not with another or none, over %s", async (_name, whoami) => {
+    const call = (own: IssuedCertificate | undefined) =>
+      whoami(url, { ca: serverCa, cert: own?.cert, key: own?.key }, { authorization: `Bearer ${token}` });
+    expect(decodeJwt(token)).toHaveProperty("cnf", { "x5t#S256": payroll.thumbprint });
+    expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
+    for (const other of [stranger, undefined]) {
+      expect(await call(other)).toEqual({ reason: "proof_of_possession_failed" });
+    }
+  });
+});
+
+describe("of the tokens of one login, for an audience that is the client itself,", () => {
+  test("the access token is let in, and neither the ID token nor the refresh token", async () => {
+    const { url } = await gatewayWith({ SVC_PROOF_OF_POSSESSION: "none", SVC_OIDC_AUDIENCE: "login-client" });
+    const login = { grant_type: "password", username: "person", password: "a password of the test" };
+    const { access_token, id_token, refresh_token } = await tokensOf({
+      ...{ client_id: "login-client", scope: "openid" },
+      ...login,
+    });
+    expect(decodeJwt(id_token)).toMatchObject({ aud: "login-client", tenant_id: "tenant-a", typ: "ID" });
+    expect((await rest(`${url}/v1/sdk/whoami`, { token: access_token })).status).toBe(200);
+    for (const token of [id_token, refresh_token]) {
+      const { status, body } = await rest(`${url}/v1/sdk/whoami`, { token });
+      expect([status, body.error.reason]).toEqual([401, "invalid_token"]);
+    }
+  });
+});
+
+type Tokens = Readonly<Record<"access_token" | "id_token" | "refresh_token", string>>;
+
+/** Asks Keycloak, with a DPoP proof or over TLS with a certificate where one is given. */
+async function tokensOf(form: Record<string, string>, key?: TestKey, certificate?: IssuedCertificate): Promise<Tokens> {
+  const body = new URLSearchParams({ grant_type: "client_credentials", client_secret: clientSecret, ...form });
+  const endpoint = certificate === undefined ? keycloak.tokenEndpoint : keycloak.tlsTokenEndpoint;
+  const headers = {
+    "content-type": "application/x-www-form-urlencoded",
+    ...(key !== undefined && { dpop: proofFor("POST", endpoint, key) }),
+  };
+  const text =
+    certificate === undefined
+      ? await (await fetch(endpoint, { method: "POST", headers, body })).text()
+      : await postOverTls(endpoint, headers, body.toString(), certificate);
+  const tokens = JSON.parse(text);
+  if (tokens.access_token === undefined) throw new Error(`Keycloak refused: ${text}`);
+  return tokens;
+}
+
+function postOverTls(url: string, headers: object, body: string, { cert, key }: IssuedCertificate): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(url, { method: "POST", headers: { ...headers }, ca: serverCa, cert, key, agent: false });
+    outgoing.once("error", reject).once("response", (response) => {
+      response.toArray().then((chunks) => resolve(Buffer.concat(chunks).toString()), reject);
+    });
+    outgoing.end(body);
+  });
+}
+
+function proofFor(method: string, url: string, key: TestKey, accessToken = ""): string {
+  return mintProof(key, { method, url, accessToken, nowMs: Date.now() }, accessToken === "" ? { ath: undefined } : {});
+}
+
+/** What docs/authentication.md asks of a realm, as Keycloak imports it. */
+function realm() {
+  const mapper = (name: string, protocolMapper: string, config: Record<string, string>) => ({
+    ...{ name, protocolMapper, protocol: "openid-connect" },
+    config: { "access.token.claim": "true", "id.token.claim": "true", ...config },
+  });
+  const fixed = (claim: string, value: string) =>
+    mapper(claim, "oidc-hardcoded-claim-mapper", {
+      ...{ "claim.name": claim, "claim.value": value, "jsonType.label": "String" },
+    });
+  const audienceOf = (value: string) =>
+    mapper("audience", "oidc-audience-mapper", { "included.custom.audience": value, "id.token.claim": "false" });
+  const client = (clientId: string, attributes: Record<string, string>, aud = audience) => ({
+    ...{ clientId, secret: clientSecret, publicClient: false, standardFlowEnabled: false, attributes },
+    serviceAccountsEnabled: true,
+    defaultClientScopes: ["platform-api.access", "policy.read"],
+    protocolMappers: [
+      audienceOf(aud),
+      fixed("tenant_id", "tenant-a"),
+      fixed("principal_id", clientId),
+      // In scopes of Keycloak's own, which a realm that names its scopes does not get.
+      mapper("sub", "oidc-sub-mapper", {}),
+    ],
+  });
+  const scope = (name: string) => ({
+    ...{ name, protocol: "openid-connect", attributes: { "include.in.token.scope": "true" } },
+  });
+  const login = client("login-client", {}, "login-client");
+  return {
+    ...{ realm: "platform", enabled: true, sslRequired: "none" },
+    clientScopes: [scope("platform-api.access"), scope("policy.read")],
+    clients: [
+      client("dpop-client", { "dpop.bound.access.tokens": "true" }),
+      client("mtls-client", { "tls.client.certificate.bound.access.tokens": "true" }),
+      { ...login, serviceAccountsEnabled: false, directAccessGrantsEnabled: true },
+    ],
+    users: [
+      {
+        ...{ username: "person", enabled: true, email: "person@example.com", emailVerified: true },
+        ...{ firstName: "A", lastName: "Person" },
+        credentials: [{ type: "password", value: "a password of the test", temporary: false }],
+      },
+    ],
+  };
+}

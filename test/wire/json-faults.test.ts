@@ -102,7 +102,7 @@ describe("the JSON routes name every fault, in the order of the body", () => {
 
   test("so many items that reading them would keep others waiting are refused for their number", async () => {
     const body = `{"labels":[${"1,".repeat(1_000_000)}1]}`;
-    expect(await onRest(body, "artifact-register")).toEqual([["", "json.max_items"]]);
+    expect(await onRest(body, "artifact-register")).toEqual([["labels", "repeated.max_items"]]);
     expect(await onRest("[".repeat(1_000_000), "artifact-register")).toEqual([["", "json.max_items"]]);
   });
 });

@@ -4,39 +4,32 @@
  */
 import type { DescMessage } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
-import { ConnectError } from "@connectrpc/connect";
-import { compressedFlag, type UniversalServerRequest } from "@connectrpc/connect/protocol";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
-import type { AdapterOptions } from "../exchange.ts";
+import type { Rules } from "../interceptors/validate.ts";
 import { jsonFaults } from "../json/faults.ts";
 import { parseJson } from "../json/parse.ts";
+import { type BodyForm, prefixBytes } from "./unary-body.ts";
 
-/** Flag and length before a message of gRPC and gRPC-Web. */
-const prefixBytes = 5;
-
-/** A message as it came: its type, its encoding, and the body so far. */
+/** A message as the plugin got it. */
 export interface Unread {
   readonly universal: UniversalServerRequest;
-  readonly body: readonly Uint8Array[];
+  readonly form: BodyForm;
+  /** Undefined where it was not complete. */
+  readonly body: Uint8Array | undefined;
 }
 
 /**
  * Returns the refusal that names every fault; undefined where the message is neither JSON nor in base64, or nothing is
  * wrong with it.
  */
-export async function explainUnread(
-  unread: Unread,
-  desc: DescMessage,
-  maxBytes: number,
-  { rules }: Pick<AdapterOptions, "rules">,
-): Promise<ServiceError | undefined> {
+export function explainUnread(unread: Unread, desc: DescMessage, rules: Rules): ServiceError | undefined {
   if (!isQueryDecodable(unread.universal))
     return invalidRequests([{ field: "", rule: "base64", message: "message is not base64" }]);
-  const message = await jsonOf(unread, maxBytes);
+  const message = jsonOf(unread);
   if (message === undefined) return undefined;
   try {
-    const faults = jsonFaults(desc, parseJson(message), "canonical", (read) => rules(desc, read));
+    const faults = jsonFaults(desc, parseJson(desc, message), "canonical", (read) => rules(desc, read));
     return faults.length === 0 ? undefined : invalidRequests(faults);
   } catch (error) {
     if (error instanceof ServiceError) return error;
@@ -56,35 +49,15 @@ function isQueryDecodable({ method, url }: UniversalServerRequest): boolean {
   }
 }
 
-async function jsonOf({ universal, body }: Unread, maxBytes: number): Promise<Uint8Array | undefined> {
-  const { header, method, url } = universal;
-  const type = (header.get("content-type") ?? "").toLowerCase();
-  if (method === "GET") return jsonOfQuery(new URL(url).searchParams);
-  const bytes = Buffer.concat(body);
-  if (/^application\/json\s*(;|$)/.test(type)) return decompress(bytes, header.get("content-encoding"), maxBytes);
-  if (!/^application\/grpc(-web)?\+json\s*(;|$)/.test(type) || bytes.byteLength < prefixBytes) return undefined;
-  const message = bytes.subarray(prefixBytes, prefixBytes + bytes.readUInt32BE(1));
-  const isCompressed = ((bytes[0] as number) & compressedFlag) !== 0;
-  return decompress(message, isCompressed ? header.get("grpc-encoding") : null, maxBytes);
+function jsonOf({ universal, form, body }: Unread): Uint8Array | undefined {
+  if (universal.method === "GET") return jsonOfQuery(new URL(universal.url).searchParams);
+  if (!form.isJson || body === undefined || !form.isEnveloped) return form.isJson ? body : undefined;
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (bytes.byteLength < prefixBytes) return undefined;
+  return bytes.subarray(prefixBytes, prefixBytes + bytes.readUInt32BE(1));
 }
 
 function jsonOfQuery(query: URLSearchParams): Uint8Array | undefined {
   if (query.get("encoding") !== "json" || query.get("compression") !== null) return undefined;
   return Buffer.from(query.get("message") ?? "", query.get("base64") === "1" ? "base64url" : "utf8");
-}
-
-async function decompress(
-  bytes: Uint8Array,
-  encoding: string | null,
-  maxBytes: number,
-): Promise<Uint8Array | undefined> {
-  if (encoding === null || encoding === "identity") return bytes;
-  const compression = [compressionGzip, compressionBrotli].find(({ name }) => name === encoding);
-  try {
-    return await compression?.decompress(bytes, maxBytes);
-  } catch (error) {
-    // The plugin has refused it for the same reason.
-    if (error instanceof ConnectError) return undefined;
-    throw error;
-  }
 }

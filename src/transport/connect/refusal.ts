@@ -18,7 +18,7 @@ export interface Restating {
   readonly service: string;
   readonly call: Call;
   /** Asked where the plugin could not read the message; undefined where nothing more can be said of it. */
-  readonly explain: () => Promise<ServiceError | undefined>;
+  readonly explain: () => ServiceError | undefined;
 }
 
 /** The response as it is, or, where it is a refusal, the same refusal in our words and with our details. */
@@ -37,12 +37,12 @@ export async function answerRefusal(
 }
 
 /** Notes the refusal on the call, where none is noted yet, and returns it as Connect carries it. */
-async function restate(error: ConnectError, { service, call, explain }: Restating): Promise<ConnectError> {
+function restate(error: ConnectError, { service, call, explain }: Restating): ConnectError {
   if (call.refusal === undefined) {
     const refusal = fromProtocolError(error);
     // What is not base64 the plugin takes for a defect of its own.
     const mayBeExplained = isUnreadable(refusal) || refusal.reason === "internal";
-    call.refusal = (mayBeExplained ? await explain() : undefined) ?? refusal;
+    call.refusal = (mayBeExplained ? explain() : undefined) ?? refusal;
   }
   const restated = toConnectError(service, call.requestId, call.refusal);
   // A message encoding that is refused names the supported ones in a header of its own.
@@ -56,7 +56,7 @@ async function grpcRefusal(response: UniversalServerResponse, restating: Restati
   const trailer = response.trailer ?? new Headers();
   const error = findTrailerError(trailer);
   if (error === undefined) return response;
-  const restated = setTrailerStatus(new Headers(), await restate(withMetadata(error, trailer), restating));
+  const restated = setTrailerStatus(new Headers(), restate(withMetadata(error, trailer), restating));
   return { ...response, trailer: restated };
 }
 
@@ -70,7 +70,7 @@ async function grpcWebRefusal(
   const trailer = (first & trailerFlag) === 0 ? undefined : trailerParse(bytes.subarray(5));
   const error = trailer && findTrailerError(trailer);
   if (trailer === undefined || error === undefined) return { ...response, body: createAsyncIterable([bytes]) };
-  const restated = setTrailerStatus(new Headers(), await restate(withMetadata(error, trailer), restating));
+  const restated = setTrailerStatus(new Headers(), restate(withMetadata(error, trailer), restating));
   const body = encodeEnvelope(trailerFlag, trailerSerialize(restated));
   return { ...response, body: createAsyncIterable([body]) };
 }
@@ -83,7 +83,7 @@ async function connectRefusal(
   const bytes = await readAllBytes(response.body, Number.MAX_SAFE_INTEGER);
   const error = errorFromJsonBytes(bytes, undefined, new ConnectError("unreadable error", Code.Internal));
   const header = new Headers(response.header);
-  const restated = await restate(withMetadata(error, header), restating);
+  const restated = restate(withMetadata(error, header), restating);
   for (const [name, value] of restated.metadata) header.set(name, value);
   const body = errorToJsonBytes(restated, undefined);
   header.set("content-length", String(body.byteLength));

@@ -7,12 +7,13 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ConnectRouter, createContextValues, type MethodImpl } from "@connectrpc/connect";
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
-import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
+import { binaryOptions } from "../binary-records.ts";
 import { callOf, kCall } from "../call.ts";
 import { toConnectError, toServiceError } from "../errors.ts";
 import { type AdapterOptions, kRequest } from "../exchange.ts";
 import type { ServedMethod } from "../methods.ts";
+import { compressions } from "./unary-body.ts";
 import { wrap } from "./wrap.ts";
 
 /** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
@@ -56,8 +57,9 @@ function addMethod(router: ConnectRouter, { rpc, spec }: ServedMethod, options: 
   router.rpc(spec.method as DescMethod, spec.impl as MethodImpl<DescMethod>, {
     interceptors,
     readMaxBytes: limits.maxBodyBytes(rpc),
-    acceptCompression: [compressionGzip, compressionBrotli],
+    acceptCompression: [...compressions],
     jsonOptions: strictJson,
+    binaryOptions,
     requestGate: async (context) => {
       const call = callOf(context);
       const { edge } = context.values.get(kRequest) ?? {};

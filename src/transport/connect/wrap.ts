@@ -10,7 +10,7 @@ import { type AdapterOptions, kRequest, route } from "../exchange.ts";
 import { explainUnread } from "./explain.ts";
 import { answerRefusal } from "./refusal.ts";
 import { protocolOf, type RefusedWith, rpcRefusal } from "./rpc-refusal.ts";
-import { timedBody } from "./timed-body.ts";
+import { takeForm, unaryBody } from "./unary-body.ts";
 
 const acceptEncodingHeaders = ["accept-encoding", "connect-accept-encoding", "grpc-accept-encoding"];
 
@@ -21,12 +21,26 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
   return carry(handler, service, async (universal, request) => {
     const { call } = request;
     const deadline = startDeadline(takeTimeout(universal.header, call.protocol), limits.maxDeadlineMs);
-    const body: Uint8Array[] = [];
+    const form = takeForm(universal, call.protocol);
+    let body: Uint8Array | undefined;
     try {
-      const response = await handler(limited(universal, request, deadline.signal, body, options));
+      const response = await handler({
+        ...uncompressedAnswer(universal),
+        signal: AbortSignal.any([universal.signal, deadline.signal]),
+        body: unaryBody({
+          request,
+          form,
+          desc: handler.method.input,
+          limits: { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs },
+          signal: deadline.signal,
+          onRead: (read) => {
+            body = read;
+          },
+        }),
+      });
       // Credentials come before the type in the order of refusal, and the plugin's own 415 comes before the gate.
       if (response.body === undefined) await options.gate({ call, edge: request.edge, rpc, signal: deadline.signal });
-      const explain = () => explainUnread({ universal, body }, handler.method.input, limits.maxBodyBytes(rpc), options);
+      const explain = () => explainUnread({ universal, form, body }, handler.method.input, options.rules);
       return await answerRefusal(response, { service, call, explain });
     } finally {
       deadline.end();
@@ -84,19 +98,11 @@ export function takeTimeout(header: Headers, protocol: Protocol | undefined): nu
   return timeoutMs;
 }
 
-function limited(
-  universal: UniversalServerRequest,
-  request: FastifyRequest,
-  deadline: AbortSignal,
-  read: Uint8Array[],
-  { limits }: AdapterOptions,
-): UniversalServerRequest {
-  // Answers are small, and mix what callers send with what is secret of others': they are never compressed.
-  // A caller that names no encoding would get the one of its request.
+/**
+ * Answers are small, and mix what callers send with what is secret of others': they are never compressed. A caller that
+ * names no encoding would get the one of its request.
+ */
+function uncompressedAnswer(universal: UniversalServerRequest): UniversalServerRequest {
   for (const name of acceptEncodingHeaders) universal.header.set(name, "identity");
-  return {
-    ...universal,
-    signal: AbortSignal.any([universal.signal, deadline]),
-    body: timedBody(universal.body as AsyncIterable<Uint8Array>, request, limits.bodyTimeoutMs, deadline, read),
-  };
+  return universal;
 }

@@ -8,6 +8,7 @@ import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { invalidRequest } from "../../base/errors.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall } from "../beginning.ts";
+import { binaryOptions, notProtobuf, requireFewRecords } from "../binary-records.ts";
 import { readBody } from "../body.ts";
 import type { Call } from "../call.ts";
 import { createCallContext } from "../context.ts";
@@ -117,11 +118,13 @@ async function handle(
   stream.end(answer);
 }
 
-function decode(method: ServedMethod, message: Uint8Array): Message {
+function decode({ spec }: ServedMethod, message: Uint8Array): Message {
+  const { input } = spec.method;
+  requireFewRecords(input, message);
   try {
-    return fromBinary(method.spec.method.input, message);
+    return fromBinary(input, message, binaryOptions);
   } catch {
-    throw invalidRequest("", "protobuf", "message is not valid protobuf");
+    throw notProtobuf();
   }
 }
 

@@ -4,16 +4,20 @@
  * is refused. The walk is compiled once for each message type.
  */
 import { clearField, type DescField, type DescMessage, type Message } from "@bufbuild/protobuf";
-import type { Violation } from "../../base/errors.ts";
+import type { FieldRules } from "../../../gen/buf/validate/validate_pb.ts";
+import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
-import { itemLimit } from "../item-limits.ts";
+import { itemLimit, textLimit, textRulesOf } from "../size-limits.ts";
 
 type Values = Record<string, unknown>;
 type Step = (message: Message & Values, path: string, violations: Violation[]) => void;
 
 const steps = new WeakMap<DescMessage, readonly Step[]>();
 
-/** Clears empty optional members in place and returns the violations of text that cannot be stored. */
+/**
+ * Clears empty optional members in place and returns the violations of text that cannot be stored, and of what is so
+ * large that its size alone decides.
+ */
 export function normalize(desc: DescMessage, message: Message): Violation[] {
   const violations: Violation[] = [];
   walk(desc, message, "", violations);
@@ -43,30 +47,37 @@ function compile(field: DescField): Step | undefined {
       return (message) => {
         if (message[localName] === 0) clearField(message, field);
       };
-    case "scalar":
-      return optional(field)
-        ? (message, path, violations) => {
-            const value = message[localName];
-            if (value === "") clearField(message, field);
-            else checkText(value, () => path + name, violations);
-          }
-        : (message, path, violations) => checkText(message[localName], () => path + name, violations);
-    case "list":
+    case "scalar": {
+      const check = textCheck(textRulesOf(field).own);
+      return (message, path, violations) => {
+        const value = message[localName];
+        if (value === "" && optional(field)) clearField(message, field);
+        else check(value, () => path + name, violations);
+      };
+    }
+    case "list": {
       if (field.listKind !== "scalar") return undefined;
+      const check = textCheck(textRulesOf(field).items);
       return (message, path, violations) => {
         const items = message[localName] as readonly unknown[];
         if (isHopeless(items.length, field, path, violations)) return;
-        for (let i = 0; i < items.length; i++) checkText(items[i], () => `${path}${name}[${i}]`, violations);
+        for (let i = 0; i < items.length && violations.length < maxViolations; i++)
+          check(items[i], () => `${path}${name}[${i}]`, violations);
       };
-    case "map":
+    }
+    case "map": {
+      const { keys, values } = textRulesOf(field);
+      const [checkKey, checkValue] = [textCheck(keys), textCheck(values)];
       return (message, path, violations) => {
         const entries = Object.entries(message[localName] as Values);
         if (isHopeless(entries.length, field, path, violations)) return;
         entries.forEach(([key, value], i) => {
-          checkText(key, () => `${path}${name}[${i}].key`, violations);
-          checkText(value, () => `${path}${name}[${i}].value`, violations);
+          if (violations.length >= maxViolations) return;
+          checkKey(key, () => `${path}${name}[${i}].key`, violations);
+          checkValue(value, () => `${path}${name}[${i}].value`, violations);
         });
       };
+    }
   }
 }
 
@@ -86,7 +97,16 @@ function optional(field: DescField): boolean {
   return field.proto.proto3Optional;
 }
 
-function checkText(value: unknown, path: () => string, violations: Violation[]): void {
-  if (typeof value !== "string" || isCleanText(value)) return;
-  violations.push({ field: path(), rule: "string.clean", message: "must not contain U+0000 or a lone surrogate" });
+/** The check of a text: of its length first, which is enough to refuse a long one. */
+function textCheck(
+  rules: FieldRules | undefined,
+): (value: unknown, path: () => string, violations: Violation[]) => void {
+  const limit = textLimit(rules);
+  return (value, path, violations) => {
+    if (typeof value !== "string") return;
+    const tooLong = limit(value, path);
+    if (tooLong !== undefined) violations.push(tooLong);
+    else if (!isCleanText(value))
+      violations.push({ field: path(), rule: "string.clean", message: "must not contain U+0000 or a lone surrogate" });
+  };
 }

@@ -3,6 +3,7 @@ import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
+import { isOfSize, shortUnits } from "../size-limits.ts";
 import { formViolations } from "./forms.ts";
 import { goodAsIs } from "./good-as-is.ts";
 import { normalize } from "./normalize.ts";
@@ -38,19 +39,43 @@ export function createRules(warmUp: readonly { readonly desc: DescMessage; reado
   const validator = createValidator({ regexMatch });
   for (const { desc, sample } of warmUp) validator.validate(desc, sample);
   const goodTypes = new Map(warmUp.map(({ desc }) => [desc, goodAsIs(desc, regexMatch)]));
-  return (desc, message) => (goodTypes.get(desc)?.(message) ? noViolations : check(validator, desc, message));
+  return (desc, message) => {
+    const isGood = goodTypes.get(desc);
+    if (isGood?.(message)) return noViolations;
+    const unclean = normalize(desc, message);
+    if (unclean.some(isOfSize)) return unclean;
+    // What was cleared may have been all.
+    return isGood?.(message) ? noViolations : check(validator, desc, message, unclean);
+  };
 }
 
-function check(validator: Validator, desc: DescMessage, message: Message): readonly Violation[] {
-  const unclean = normalize(desc, message);
-  if (unclean.some(({ rule }) => rule === "repeated.max_items" || rule === "map.max_pairs")) return unclean;
-  const result = validator.validate(desc, message);
+function check(
+  validator: Validator,
+  desc: DescMessage,
+  message: Message,
+  unclean: readonly Violation[],
+): readonly Violation[] {
+  const result = validator.validate(desc, withoutLongTexts(desc, message));
   if (result.kind === "error") throw result.error;
   const broken = result.kind === "invalid" ? result.violations.slice(0, maxViolations) : [];
-  const found = unclean.concat(broken.map((violation) => toViolation(violation, message)));
+  const found = [...unclean].concat(broken.map((violation) => toViolation(violation, message)));
   if (found.length === 0) return found;
   const named = new Set(found.map(({ field }) => field));
   return found.concat(formViolations(desc, message).filter(({ field }) => !named.has(field)));
+}
+
+/**
+ * The message without its long texts, which have been found to be as long as they may be: to tell the length of a text
+ * the validator makes a list of its characters. Only optional members are that long, and they have no other rule.
+ */
+function withoutLongTexts(desc: DescMessage, message: Message): Message {
+  const values = message as unknown as Readonly<Record<string, unknown>>;
+  const long = desc.fields.filter(({ localName, proto }) => {
+    const value = values[localName];
+    return proto.proto3Optional && typeof value === "string" && value.length > shortUnits;
+  });
+  if (long.length === 0) return message;
+  return { ...message, ...Object.fromEntries(long.map(({ localName }) => [localName, undefined])) };
 }
 
 function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, message: Message): Violation {

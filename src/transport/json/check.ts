@@ -8,7 +8,7 @@
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
-import { itemLimit } from "../item-limits.ts";
+import { itemLimit } from "../size-limits.ts";
 
 /** `rest`: as the JSON routes write it, for descriptors of their registry; `canonical`: protobuf's own. */
 export type Spelling = "rest" | "canonical";
@@ -49,7 +49,7 @@ function checkOf(desc: DescMessage, spelling: Spelling): Check {
       const name = known?.field.name ?? printable(member);
       const memberPath = path === "" ? name : `${path}.${name}`;
       if (known === undefined) {
-        violations.push({ field: memberPath, rule: "json.unknown_field", message: "unknown member" });
+        violations.push(unknownMember(memberPath));
         continue;
       }
       if (member !== name && Object.hasOwn(value, name)) violations.push(givenTwice(memberPath));
@@ -168,7 +168,12 @@ export function givenTwice(field: string): Violation {
   return { field, rule: "json.duplicate_member", message: "member is given more than once" };
 }
 
+/** The violation of a member that no request has. */
+export function unknownMember(field: string): Violation {
+  return { field, rule: "json.unknown_field", message: "unknown member" };
+}
+
 /** Member names are the caller's: only what looks like a name is repeated. */
-function printable(member: string): string {
+export function printable(member: string): string {
   return /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(member) ? member : "?";
 }

@@ -3,8 +3,8 @@ import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbu
 import { protoCamelCase } from "@bufbuild/protobuf/reflect";
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { checkJson, givenTwice, isObject, type Spelling } from "./check.ts";
-import { duplicateMembers } from "./duplicates.ts";
 import type { ParsedJson } from "./parse.ts";
+import { scanJson } from "./structure.ts";
 
 /** The violations of the rules in the protobuf definitions. */
 export type MessageRules = (message: Message) => readonly Violation[];
@@ -23,9 +23,11 @@ export function jsonFaults(
   const faults = checkJson(desc, value, spelling);
   if (faults.length >= maxViolations || faults.some(({ field }) => field === "")) return faults;
   const named = new Set(faults.map(({ field }) => field));
-  for (const field of duplicateMembers(desc, text)) if (!named.has(field)) faults.push(givenTwice(field));
+  const { duplicates, excess } = scanJson(desc, text);
+  if (excess !== undefined) return excess;
+  for (const field of duplicates) if (!named.has(field)) faults.push(givenTwice(field));
   if (faults.length === 0) return faults;
-  const message = readWithout(desc, text, faults);
+  const message = readWithout(desc, value, faults);
   if (message === undefined) return faults;
   for (const { field } of faults) named.add(field);
   const broken = rules(message).filter(({ field }) => !named.has(field));
@@ -33,19 +35,27 @@ export function jsonFaults(
 }
 
 /** The message without its faulty members. */
-function readWithout(desc: DescMessage, text: string, faults: readonly Violation[]): Message | undefined {
-  const rest = JSON.parse(text) as JsonValue;
+function readWithout(desc: DescMessage, value: unknown, faults: readonly Violation[]): Message | undefined {
+  const rest = copyOf(value);
   for (const { field, rule } of faults) {
     // Of a member that is given twice the last one counts, but protobuf-es takes no field under both of its names.
     if (rule === "json.duplicate_member") dropTwin(rest, segmentsOf(field));
     else remove(rest, segmentsOf(field));
   }
   try {
-    return fromJson(desc, rest, { ignoreUnknownFields: true });
+    return fromJson(desc, rest as JsonValue, { ignoreUnknownFields: true });
   } catch {
     // Nothing more can be said than what is known.
     return undefined;
   }
+}
+
+/** Copies objects and arrays, which are few, and no text, of which there may be much. */
+function copyOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(copyOf);
+  if (!isObject(value)) return value;
+  // Own members, whatever their names: an assignment would lose `__proto__`.
+  return Object.fromEntries(Object.entries(value).map(([name, content]) => [name, copyOf(content)]));
 }
 
 /** Items and entries keep their positions: an empty text takes their place. */

@@ -1,12 +1,12 @@
 /** Bytes of a JSON request to its text and value. */
-import { invalidRequest, invalidRequests, type ServiceError } from "../../base/errors.ts";
+import type { DescMessage } from "@bufbuild/protobuf";
+import { invalidRequests, type ServiceError } from "../../base/errors.ts";
+import { scanJson } from "./structure.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Commas and opening brackets that a body may have. One of full size whose texts are nothing else has fewer. */
-const maxItems = 200_000;
-/** Bodies up to this size hold too few items to count. */
-const uncountedBytes = 262_144;
+/** Bodies up to this size hold too little to be looked at before they are parsed. */
+const smallBytes = 4096;
 
 export interface ParsedJson {
   readonly text: string;
@@ -14,18 +14,11 @@ export interface ParsedJson {
 }
 
 /**
- * Throws `invalid_request` for what is no JSON in UTF-8, and for so many items that reading them would keep other
- * callers waiting: they are counted in the bytes, which costs a tenth of it.
+ * Throws `invalid_request` for what is no JSON in UTF-8, and, before it is parsed, for a body with more in it than any
+ * request of the type may hold.
  */
-export function parseJson(body: Uint8Array): ParsedJson {
-  if (body.byteLength > uncountedBytes && countItems(body) > maxItems)
-    throw invalidRequest("", "json.max_items", "body has too many members and items");
-  let text: string;
-  try {
-    text = utf8.decode(body);
-  } catch (cause) {
-    throw refusal("json.utf8", "body is not UTF-8", cause);
-  }
+export function parseJson(desc: DescMessage, body: Uint8Array): ParsedJson {
+  const text = readableText(desc, body);
   try {
     return { text, value: JSON.parse(text) };
   } catch (cause) {
@@ -34,14 +27,17 @@ export function parseJson(body: Uint8Array): ParsedJson {
   }
 }
 
-/** Counts at most a little over `maxItems`. */
-function countItems(body: Uint8Array): number {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  let items = 0;
-  for (const byte of [0x2c, 0x5b, 0x7b]) {
-    for (let at = bytes.indexOf(byte); at !== -1 && items <= maxItems; at = bytes.indexOf(byte, at + 1)) items++;
+/** The text of a body that may be parsed at little cost, though it need not be JSON. Throws `invalid_request`. */
+export function readableText(desc: DescMessage, body: Uint8Array): string {
+  let text: string;
+  try {
+    text = utf8.decode(body);
+  } catch (cause) {
+    throw refusal("json.utf8", "body is not UTF-8", cause);
   }
-  return items;
+  const { excess } = body.byteLength > smallBytes ? scanJson(desc, text) : { excess: undefined };
+  if (excess !== undefined) throw invalidRequests(excess);
+  return text;
 }
 
 function refusal(rule: string, message: string, cause: unknown): ServiceError {

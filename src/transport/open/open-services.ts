@@ -69,8 +69,9 @@ function implementation(method: DescMethod, impl: Record<string, unknown>): Meth
   return found.bind(impl) as MethodImpl<DescMethod>;
 }
 
-function wrapUnary(handler: UniversalHandler, { service, limits }: OpenServicesOptions): UniversalHandler {
-  return wrap(handler, { service, limits, interceptors: [], rules: () => [], gate: async () => {} });
+function wrapUnary(handler: UniversalHandler, options: OpenServicesOptions): UniversalHandler {
+  const limits = { ...options.limits, maxBodyBytes: () => maxMessageBytes };
+  return wrap(handler, { service: options.service, limits, interceptors: [], rules: () => [], gate: async () => {} });
 }
 
 /**

@@ -1,7 +1,6 @@
 /** Bytes of the JSON routes to protobuf messages. */
-import { type DescMessage, fromJsonString, type Message } from "@bufbuild/protobuf";
+import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { invalidRequests } from "../../base/errors.ts";
-import { checkJson } from "../json/check.ts";
 import { jsonFaults, type MessageRules } from "../json/faults.ts";
 import { type ParsedJson, parseJson } from "../json/parse.ts";
 import { messageReader, type Reader } from "./reader.ts";
@@ -18,7 +17,7 @@ const readers = new WeakMap<DescMessage, Reader>();
  * @param rules none where the JSON alone is of interest
  */
 export function decodeRequest(desc: DescMessage, body: Uint8Array, rules: MessageRules = noRules): Message {
-  const parsed = parseJson(body);
+  const parsed = parseJson(desc, body);
   const message = readerOf(desc)(parsed.value);
   return message !== undefined && isPlain(parsed) ? message : decodeChecked(desc, parsed, rules);
 }
@@ -41,13 +40,8 @@ function isPlain({ text, value }: ParsedJson): boolean {
 }
 
 function decodeChecked(desc: DescMessage, parsed: ParsedJson, rules: MessageRules): Message {
-  if (checkJson(desc, parsed.value, "rest").length > 0) throw invalidRequests(jsonFaults(desc, parsed, "rest", rules));
-  try {
-    return fromJsonString(desc, parsed.text);
-  } catch (cause) {
-    // Syntax, names, types and text are good at this point: what protobuf-es still refuses is a member given twice.
-    const faults = jsonFaults(desc, parsed, "rest", rules);
-    const somewhere = { field: "", rule: "json.duplicate_member", message: "a member is given more than once" };
-    throw invalidRequests(faults.length > 0 ? faults : [somewhere], cause);
-  }
+  const faults = jsonFaults(desc, parsed, "rest", rules);
+  if (faults.length > 0) throw invalidRequests(faults);
+  // Syntax, names, types and text are good at this point, and nothing is there twice.
+  return fromJson(desc, parsed.value as JsonValue);
 }

@@ -81,7 +81,7 @@ const givenTwice = { field: "", rule: "json.duplicate_member", message: "a membe
 
 /** The general way: the whole value is checked, then the text is read by protobuf-es. */
 function decodeGenerally(desc: DescMessage, text: string): Message | readonly Violation[] {
-  const parsed = parseJson(Buffer.from(text));
+  const parsed = parseJson(desc, Buffer.from(text));
   if (checkJson(desc, parsed.value, "rest").length > 0) return jsonFaults(desc, parsed, "rest", () => []);
   try {
     return fromJsonString(desc, text);

@@ -1,0 +1,133 @@
+/**
+ * Request bodies on their way to the stock plugin: read by us, whole and in time, without their compression, and with
+ * no more in them than a request may hold. The plugin reads and parses what it is given whatever that costs.
+ */
+import type { DescMessage } from "@bufbuild/protobuf";
+import { ConnectError } from "@connectrpc/connect";
+import {
+  type Compression,
+  compressedFlag,
+  encodeEnvelope,
+  type UniversalServerRequest,
+} from "@connectrpc/connect/protocol";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import type { FastifyRequest } from "fastify";
+import { requireFewRecords } from "../binary-records.ts";
+import { type BodyLimits, readBody } from "../body.ts";
+import type { Protocol } from "../call.ts";
+import { fromProtocolError, toServiceError } from "../errors.ts";
+import { continueIfExpected, declaredBytes } from "../exchange.ts";
+import { readableText } from "../json/parse.ts";
+
+/** Encodings of request messages. */
+export const compressions: readonly Compression[] = [compressionGzip, compressionBrotli];
+
+/** Flag and length before a message of gRPC and gRPC-Web. */
+export const prefixBytes = 5;
+
+/** How the messages of a body are written. */
+export interface BodyForm {
+  readonly isJson: boolean;
+  readonly isEnveloped: boolean;
+  /** Undefined where there is none, or one that the plugin refuses. */
+  readonly compression: Compression | undefined;
+}
+
+/**
+ * Returns the form of a request's body, and takes what speaks of its compression and length out of the headers: the
+ * plugin gets another body than was sent. Headers of an encoding that is not supported stay, for the plugin to refuse.
+ */
+export function takeForm({ header, method }: UniversalServerRequest, protocol: Protocol | undefined): BodyForm {
+  const isEnveloped = protocol !== "connect";
+  const type = (header.get("content-type") ?? "").toLowerCase();
+  const encodingHeader = isEnveloped ? "grpc-encoding" : "content-encoding";
+  const compression = compressions.find(({ name }) => name === header.get(encodingHeader));
+  if (method !== "GET" && compression !== undefined) header.delete(encodingHeader);
+  header.delete("content-length");
+  const isJson = isEnveloped
+    ? /^application\/grpc(-web)?\+json\s*(;|$)/.test(type)
+    : /^application\/json\s*(;|$)/.test(type);
+  return { isJson, isEnveloped, compression };
+}
+
+export interface UnaryBodyOptions {
+  readonly request: FastifyRequest;
+  readonly form: BodyForm;
+  /** Type of the message. */
+  readonly desc: DescMessage;
+  /** `maxBytes` is of the message, as sent and without its compression. */
+  readonly limits: BodyLimits;
+  readonly signal: AbortSignal;
+  /** Gets the body as the plugin reads it. */
+  readonly onRead: (body: Uint8Array) => void;
+}
+
+/** The body, read when it is asked for. A refusal is noted on the call: Connect reports any error of a body as internal. */
+export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint8Array> {
+  const { request, form, desc, limits, signal, onRead } = options;
+  const { raw, response, call } = request;
+  const { maxBytes, timeoutMs } = limits;
+  const limit = { timeoutMs, maxBytes: maxBytes + (form.isEnveloped ? prefixBytes : 0) };
+  try {
+    continueIfExpected(raw, response);
+    const sent = await readBody(raw, declaredBytes(raw), limit, signal);
+    const body = form.isEnveloped ? await plainFrames(sent, form, maxBytes) : await plain(sent, form, maxBytes);
+    onRead(body);
+    for (const message of form.isEnveloped ? messagesIn(body) : [body]) {
+      if (form.isJson) readableText(desc, message);
+      else requireFewRecords(desc, message);
+    }
+    yield body;
+  } catch (thrown) {
+    call.refusal = toServiceError(thrown);
+    throw thrown;
+  }
+}
+
+async function plain(bytes: Buffer, { compression }: BodyForm, maxBytes: number): Promise<Uint8Array> {
+  if (compression === undefined) return bytes;
+  try {
+    return await compression.decompress(bytes, maxBytes);
+  } catch (error) {
+    throw error instanceof ConnectError ? fromProtocolError(error) : error;
+  }
+}
+
+/** Two messages are as many as it takes to refuse a call for having several. */
+const maxFrames = 2;
+
+/** The frames without their compression. What is no frame stays as it is, for the plugin to refuse. */
+async function plainFrames(body: Buffer, form: BodyForm, maxBytes: number): Promise<Uint8Array> {
+  if (form.compression === undefined) return body;
+  const parts: Uint8Array[] = [];
+  let at = 0;
+  while (parts.length < maxFrames && at < body.length) {
+    const end = frameEnd(body, at);
+    if (end === undefined) break;
+    const flags = body[at] as number;
+    const message = body.subarray(at + prefixBytes, end);
+    const isCompressed = (flags & compressedFlag) !== 0;
+    parts.push(
+      isCompressed
+        ? encodeEnvelope(flags & ~compressedFlag, await plain(message, form, maxBytes))
+        : body.subarray(at, end),
+    );
+    at = end;
+  }
+  return Buffer.concat([...parts, body.subarray(at)]);
+}
+
+function* messagesIn(body: Uint8Array): Generator<Uint8Array> {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  for (let at = 0, end = frameEnd(bytes, at); end !== undefined; at = end, end = frameEnd(bytes, at)) {
+    // Compressed by nothing that is known: the plugin refuses it unread.
+    if (((bytes[at] as number) & compressedFlag) === 0) yield bytes.subarray(at + prefixBytes, end);
+  }
+}
+
+/** End of the frame that begins here; undefined where it is incomplete. */
+function frameEnd(body: Buffer, at: number): number | undefined {
+  if (body.length < at + prefixBytes) return undefined;
+  const end = at + prefixBytes + body.readUInt32BE(at + 1);
+  return end <= body.length ? end : undefined;
+}

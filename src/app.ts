@@ -32,6 +32,7 @@ import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
 import { createOpsListener } from "./ops/listener.ts";
 import { type ReadinessCheck, runChecks } from "./ops/readiness.ts";
 import { openOpsViewers, servesLogs } from "./ops-viewers.ts";
+import { keyReferenceAliases } from "./policy/key-references.ts";
 import { KeyFileError } from "./stores/key-file.ts";
 import { openStores as openStoresOf } from "./stores/open-stores.ts";
 import { createLogger, type RootLogger } from "./telemetry/logger.ts";
@@ -97,6 +98,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     scopes,
     showReasons: config.reasons,
     decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
+    isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
   };
   const deciding = { engine: policy.engine, observe: observeDecisions(metrics, policy) };
   const methods = methodsOf(config.serviceName, { deployment, live, ledger, clock, random, hasher, ...deciding });

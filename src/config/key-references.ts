@@ -1,5 +1,6 @@
 /** `SVC_KEY_REFERENCES`: which key references the deployment manages, and how their keys reach the caller. */
 import { parseTenantId, type TenantId } from "../base/ids.ts";
+import { isCanonicalKeyReference } from "../base/key-reference-form.ts";
 import { type KeyTransportMode, keyTransportModes } from "../base/vocabulary.ts";
 import { wordOf } from "./parsers.ts";
 import { map, type RawMap, requireMap, ValueProblem } from "./raw.ts";
@@ -23,6 +24,12 @@ const members = ["mode", "origin", "tenants", "public_key_distribution", "exchan
 export const keyReferences = map((patterns): readonly KeyReferenceRule[] =>
   Object.entries(patterns).map(([pattern, value]) => {
     if (!/^[\x21-\x7e]{1,256}$/.test(pattern)) throw new ValueProblem("has a pattern that is not visible ASCII text");
+    // References that the deployment manages are canonical, so no other pattern restricts what it seems to.
+    if (!isCanonicalKeyReference(pattern.replaceAll("*", "x")))
+      throw new ValueProblem(
+        `has a pattern that no canonical key reference matches, ${pattern}: scheme and authority are lowercase, ` +
+          "without user, port, query, fragment, percent sign, empty or dot segment",
+      );
     return parseRule(pattern, requireMap(value, `the entry of pattern ${pattern}`));
   }),
 );

@@ -15,6 +15,8 @@ export interface Deployment {
   readonly showReasons: boolean;
   /** Age up to which a decision may be cited, in seconds. */
   readonly decisionMaxAgeSeconds: number;
+  /** Whether a key reference is another spelling of one that may be managed. */
+  readonly isKeyReferenceAlias: (reference: string) => boolean;
 }
 
 /** What every recorded answer needs. */

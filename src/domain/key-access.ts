@@ -6,7 +6,13 @@ import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
 import type { KeyAccessRequest } from "./requests.ts";
 import { type RequestSummary, summarize } from "./summary.ts";
-import { operationViolations, profileViolations, refuseViolations, servedOperation } from "./support.ts";
+import {
+  keyReferenceViolations,
+  operationViolations,
+  profileViolations,
+  refuseViolations,
+  servedOperation,
+} from "./support.ts";
 import { contentWarnings, warnings } from "./warnings.ts";
 
 export interface KeyAccessPlan extends AnswerTail {
@@ -53,6 +59,7 @@ async function plan(
   refuseViolations([
     ...operationViolations(deployment, servedOperation[operation]),
     ...profileViolations(deployment, "artifact_profile", artifact_profile),
+    ...keyReferenceViolations(deployment, key_reference),
   ]);
   const decided = await decide(dependencies, call, { route: "key-access-plan", request });
   const { guidance } = decided;

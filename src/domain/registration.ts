@@ -13,7 +13,7 @@ import type { ArtifactHasher } from "./ports.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
 import type { RegistrationRequest } from "./requests.ts";
 import { type RequestSummary, summarize } from "./summary.ts";
-import { operationViolations, profileViolations, refuseViolations } from "./support.ts";
+import { keyReferenceViolations, operationViolations, profileViolations, refuseViolations } from "./support.ts";
 import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
 
 export interface RegistrationAnswer extends AnswerTail {
@@ -78,6 +78,7 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
       refuseViolations([
         ...operationViolations(deployment, sent.operation),
         ...profileViolations(deployment, "artifact_profile", sent.artifact_profile),
+        ...keyReferenceViolations(deployment, sent.key_reference),
       ]);
       const { tenantId } = call.caller;
       const derived =

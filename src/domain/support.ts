@@ -31,6 +31,15 @@ export function profileViolations(
   return profile === undefined || deployment.supportedProfiles.includes(profile) ? [] : [unsupported(field)];
 }
 
+/** The violation of a managed key reference that is not in its canonical form. */
+export function keyReferenceViolations(deployment: Deployment, reference: string | undefined): readonly Violation[] {
+  if (reference === undefined || !deployment.isKeyReferenceAlias(reference)) return [];
+  const message =
+    "must be canonical: scheme and authority in lowercase, and no user, port, trailing dot, query, fragment, " +
+    "percent sign, empty or dot segment";
+  return [{ field: "key_reference", rule: "key_reference.canonical", message }];
+}
+
 function unsupported(field: string): Violation {
   return { field, rule: "deployment.supported", message: "is not supported by this deployment" };
 }

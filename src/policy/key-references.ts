@@ -5,6 +5,7 @@
  * one tenant what `kms://*` leaves to all.
  */
 import type { TenantId } from "../base/ids.ts";
+import { isCanonicalKeyReference, looseForm, resolvedForm, schemeOf } from "../base/key-reference-form.ts";
 import type { ManagedKeyTransport } from "./key-transport.ts";
 
 /** What holds for the key references that match one pattern. */
@@ -33,6 +34,29 @@ export function keyReferenceLookup(
     const rule = bySpecificity.find(({ literals }) => matches(literals, reference))?.rule;
     if (rule === undefined) return "unmanaged";
     return rule.tenants === undefined || rule.tenants.includes(tenant) ? rule : "another_tenant";
+  };
+}
+
+/**
+ * Makes the function that says whether a reference may be taken for one that the deployment manages, in whatever
+ * spelling, and is not canonical: such a one is to be refused, since what is looked up is its text and what it names
+ * may be another tenant's. A reference that names a scheme of the patterns always may; without one, where a pattern
+ * matches how others may read it.
+ */
+export function keyReferenceAliases(rules: readonly KeyReferenceRule[]): (reference: string) => boolean {
+  const patterns = rules.map(({ pattern }) => pattern.toLowerCase());
+  const schemes = new Set(patterns.flatMap((pattern) => schemeOf(pattern) ?? []));
+  const withAuthority = new Set(
+    [...schemes].filter((scheme) => patterns.some((text) => text.startsWith(`${scheme}://`))),
+  );
+  const loosePatterns = patterns.map((pattern) => pattern.split("*"));
+  return (reference) => {
+    const loose = looseForm(reference);
+    const scheme = schemeOf(loose) ?? "";
+    const readings = [loose, resolvedForm(loose)];
+    const isManaged =
+      schemes.has(scheme) || loosePatterns.some((literals) => readings.some((text) => matches(literals, text)));
+    return isManaged && !isCanonicalKeyReference(reference, withAuthority.has(scheme));
   };
 }
 

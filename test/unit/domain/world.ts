@@ -16,6 +16,7 @@ import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
 import type { Ledger, NewRecord, Receipt, StoredRecord } from "../../../src/ledger/ports.ts";
 import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/decision.ts";
+import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/key-references.ts";
 
 export const startMs = Date.UTC(2026, 2, 1, 12);
 
@@ -155,6 +156,7 @@ export function deployment(changes: Partial<Deployment> = {}): Deployment {
     scopes: createScopeTable(["platform-api.access"], routeScopes),
     showReasons: true,
     decisionMaxAgeSeconds: 86_400,
+    isKeyReferenceAlias: keyReferenceAliases(defaultKeyReferences),
     ...changes,
   };
 }

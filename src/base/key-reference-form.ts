@@ -1,0 +1,65 @@
+/**
+ * Spellings of key references. One key must have one name, or a rule about a name says nothing about the key: URIs have
+ * many spellings that those who resolve them take for the same (RFC 3986 §6.2, and what clients do besides).
+ */
+
+/** Characters of a path segment (RFC 3986 §3.3), without percent-encoding; no segment is empty, `.` or `..`. */
+const segment = String.raw`(?!\.{1,2}(?:/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+`;
+const scheme = "[a-z][a-z0-9+.-]*";
+const label = "[a-z0-9_~-]+";
+const withAuthority = new RegExp(String.raw`^${scheme}://${label}(?:\.${label})*(?:/${segment})*$`);
+const opaque = new RegExp(`^${scheme}:${segment}(?:/${segment})*$`);
+const plain = new RegExp(`^/?${segment}(?:/${segment})*$`);
+const beginsWithScheme = /^[A-Za-z][A-Za-z0-9+.-]*:/;
+
+/**
+ * Whether the text is the only good spelling of what it names: ASCII; scheme and authority lowercase; no user, port,
+ * trailing dot, query, fragment, percent sign, empty or dot segment.
+ *
+ * @param needsAuthority whether it must have the form `scheme://authority`
+ */
+export function isCanonicalKeyReference(text: string, needsAuthority = false): boolean {
+  if (withAuthority.test(text)) return true;
+  if (needsAuthority) return false;
+  return beginsWithScheme.test(text) ? opaque.test(text) : plain.test(text);
+}
+
+/** Scheme of a text that names one, as it is spelled; undefined where there is none. */
+export function schemeOf(text: string): string | undefined {
+  return beginsWithScheme.exec(text)?.[0].slice(0, -1);
+}
+
+/** Layers of encoding that are taken off. What has more of them is not canonical in any case. */
+const maxLayers = 8;
+
+/**
+ * What others may read where the text stands: lowercase, without invisible characters and percent-encoding, with one
+ * character for each of the compatible ones (Unicode NFKC).
+ */
+export function looseForm(text: string): string {
+  let loose = text;
+  for (let layer = 0; layer < maxLayers; layer++) {
+    const outer = loose;
+    loose = outer
+      .normalize("NFKC")
+      .replace(/[\s\p{C}]/gu, "")
+      .replace(/(?:%[0-9a-f]{2})+/gi, (encoded) => Buffer.from(encoded.replaceAll("%", ""), "hex").toString());
+    if (loose === outer) break;
+  }
+  return loose.replaceAll("\\", "/").toLowerCase();
+}
+
+/** A loose form without user, port, trailing dot, query, fragment, empty and dot segments. */
+export function resolvedForm(loose: string): string {
+  const [, start = "", rest = ""] = /^([a-z][a-z0-9+.-]*:)?(.*)$/s.exec(loose.replace(/[?#].*$/s, "")) ?? [];
+  const hasAuthority = rest.startsWith("//");
+  const root = start === "" && rest.startsWith("/") ? "/" : "";
+  const segments: string[] = [];
+  for (const part of rest.split("/")) {
+    if (part === "..") segments.pop();
+    else if (part !== "" && part !== ".") segments.push(part);
+  }
+  const [first = "", ...others] = segments;
+  const authority = first.replace(/^.*@/s, "").replace(/:\d*$/, "").replace(/\.+$/, "");
+  return hasAuthority ? `${start}//${[authority, ...others].join("/")}` : start + root + segments.join("/");
+}

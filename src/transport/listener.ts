@@ -11,6 +11,7 @@ import tls, { type TLSSocket } from "node:tls";
 import { guardExchanges, type Http1Handler } from "../base/bare-answer.ts";
 import { confineConnections, type OnDefect } from "../base/connection.ts";
 import type { ServiceError } from "../base/errors.ts";
+import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
@@ -121,8 +122,11 @@ function createHttp1({
     // A request without one gets an answer in our own words.
     requireHostHeader: false,
     joinDuplicateHeaders: false,
+    ServerResponse: TruthfulResponse,
   });
-  const guarded = guardExchanges(handler, onVersion);
+  const guarded = guardExchanges((request, response) => {
+    if (!isLingering(request)) handler(request, response);
+  }, onVersion);
   server.on("request", guarded);
   // Without `100 Continue` until the gate has passed: a refusal costs no body.
   server.on("checkContinue", guarded);

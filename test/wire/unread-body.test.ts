@@ -1,8 +1,13 @@
 /** A refusal comes before the body is read: its caller gets to read the answer, and cannot hold the stream for ever. */
 import { once } from "node:events";
+import http from "node:http";
 import http2 from "node:http2";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import net from "node:net";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { frame } from "../harness/grpc.ts";
+import { h1Connect, h1Request } from "../harness/h1.ts";
+import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 
 let gateway: Gateway;
 let session: http2.ClientHttp2Session;
@@ -26,4 +31,162 @@ test("over HTTP/2 the stream outlives the answer, for a body that is on its way,
   await once(stream, "close");
   expect(performance.now() - answeredAt).toBeGreaterThan(1_000);
   expect(stream.rstCode).toBe(http2.constants.NGHTTP2_NO_ERROR);
+});
+
+describe("gRPC", () => {
+  /** Frame types (RFC 9113 §6). */
+  const headers = 1;
+  const resetStream = 3;
+  const settings = 4;
+  const goAway = 7;
+
+  /** Streams of a client that opens another as soon as one has its trailers, and never ends its own half. */
+  async function openStreams(count: number, fields: Readonly<Record<string, string>>, body: Uint8Array) {
+    const { hostname, port } = new URL(gateway.url);
+    const socket = net.connect(Number(port), hostname);
+    onTestFinished(() => void socket.destroy());
+    const block = Buffer.concat(Object.entries(fields).map(([name, value]) => h2Field(name, value)));
+    const resets: number[] = [];
+    let isEnded = false;
+    let streamId = 1;
+    const open = () => {
+      socket.write(Buffer.concat([h2Frame(headers, 0x4, streamId, block), h2Frame(0, 0, streamId, body)]));
+    };
+    const over = Promise.withResolvers<void>();
+    const onFrame = (type: number, flags: number, id: number) => {
+      if (type === settings && (flags & 1) === 0) socket.write(h2Frame(settings, 1, 0));
+      // For this client the stream is over, and its next one is open before the reset is read.
+      if (type === headers && (flags & 1) !== 0) {
+        streamId += 2;
+        if (streamId < 2 * count) open();
+      }
+      if (type === resetStream) resets.push(id);
+      if (type === goAway) isEnded = true;
+      if (isEnded || resets.length === count) over.resolve();
+    };
+    let received: Buffer = Buffer.alloc(0);
+    socket.on("data", (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      while (received.length >= 9 && received.length >= 9 + received.readUIntBE(0, 3)) {
+        onFrame(received[3] as number, received[4] as number, received.readUInt32BE(5));
+        received = received.subarray(9 + received.readUIntBE(0, 3));
+      }
+    });
+    socket.on("close", over.resolve);
+    socket.write(Buffer.concat([h2Preface, h2Frame(settings, 0, 0)]));
+    open();
+    await over.promise;
+    return { resets, isEnded };
+  }
+
+  test.each([
+    ["by the adapter, for want of a token", "application/grpc", false],
+    ["by the stock plugin, for want of a token", "Application/grpc", false],
+    ["by the adapter, for its size", "application/grpc", true],
+    ["by the stock plugin, for its size", "Application/grpc", true],
+  ])("a stream that is refused %s is reset with its trailers, so that others may be opened", async (...given) => {
+    const [, contentType, isAuthorized] = given;
+    // More than may be open at once.
+    const count = 300;
+    const { resets, isEnded } = await openStreams(
+      count,
+      {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/platform.sdk.v1.ProtectionService/PlanProtection",
+        ":authority": "localhost",
+        "content-type": contentType,
+        ...(isAuthorized && { authorization: `Bearer ${await gateway.token()}`, "content-length": "1000000" }),
+      },
+      frame(Buffer.alloc(0), 0, 999_995),
+    );
+    expect(isEnded).toBe(false);
+    expect(resets).toEqual(Array.from({ length: count }, (_, i) => 2 * i + 1));
+    const reason = isAuthorized ? "body_too_large" : "missing_token";
+    const line = JSON.parse(gateway.logged.filter((text) => text.includes('"protocol":"grpc"')).at(-1) ?? "");
+    expect(line).toMatchObject({ status: 200, reason });
+  });
+});
+
+describe("HTTP/1.1", () => {
+  const paths = {
+    rest: ["/v1/sdk/protection-plan", "application/json"],
+    connect: ["/platform.sdk.v1.ProtectionService/PlanProtection", "application/json"],
+    "gRPC-Web": ["/platform.sdk.v1.ProtectionService/PlanProtection", "application/grpc-web+proto"],
+  } as const;
+  const next = h1Request("GET /v1/sdk/nothing", []);
+  /** Of gRPC-Web, a message that says to be larger than any. */
+  const filler = Buffer.alloc(300 * 1024);
+
+  test.each(Object.entries(paths))(
+    "%s: a chunked body that is refused before its end ends the connection",
+    async (...given) => {
+      const [, [path, type]] = given;
+      const authorization = `Authorization: Bearer ${await gateway.token()}`;
+      const connection = await h1Connect(gateway.url);
+      const chunked = [authorization, `Content-Type: ${type}`, "Transfer-Encoding: chunked"];
+      connection.write(h1Request(`POST ${path}`, chunked));
+      connection.write(`${filler.length.toString(16)}\r\n`);
+      connection.write(filler);
+      const answer = await connection.next();
+      expect(answer?.headers.get("connection")).toBe("close");
+      // The rest is swallowed, and nothing behind it is served.
+      connection.write(`\r\n5\r\nhello\r\n0\r\n\r\n${next}`);
+      expect(await connection.next()).toBeUndefined();
+      await connection.closed;
+    },
+  );
+
+  test.each(Object.entries(paths))(
+    "%s: a chunked body that is refused unread ends the connection",
+    async (...given) => {
+      const [, [path, type]] = given;
+      const connection = await h1Connect(gateway.url);
+      connection.write(h1Request(`POST ${path}`, [`Content-Type: ${type}`, "Transfer-Encoding: chunked"]));
+      connection.write("5\r\nhello\r\n");
+      const answer = await connection.next();
+      expect(answer?.headers.get("connection")).toBe("close");
+      connection.write(`0\r\n\r\n${next}`);
+      expect(await connection.next()).toBeUndefined();
+      await connection.closed;
+    },
+  );
+
+  test.each(Object.entries(paths))(
+    "%s: a short body that is on its way is read, and the next call served",
+    async (...given) => {
+      const [, [path, type]] = given;
+      const connection = await h1Connect(gateway.url);
+      connection.write(h1Request(`POST ${path}`, [`Content-Type: ${type}`, "Content-Length: 10"], "hello"));
+      expect((await connection.next())?.headers.get("connection")).not.toBe("close");
+      connection.write(`world${next}`);
+      expect(await connection.next()).toMatchObject({ status: 404 });
+      connection.destroy();
+    },
+  );
+
+  test.each([
+    ["long", ["Content-Length: 1000000"]],
+    ["waiting for 100 Continue", ["Content-Length: 10", "Expect: 100-continue"]],
+  ])("a body that is %s may never come", async (_what, headers) => {
+    const connection = await h1Connect(gateway.url);
+    connection.write(h1Request("POST /v1/sdk/protection-plan", ["Content-Type: application/json", ...headers]));
+    expect((await connection.next())?.headers.get("connection")).toBe("close");
+    connection.destroy();
+  });
+
+  test("the caller reads the answer after all that it had to send", async () => {
+    const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+      const request = http.request(`${gateway.url}/v1/sdk/protection-plan`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+      });
+      request.on("response", resolve).on("error", reject);
+      for (let i = 0; i < 100; i++) request.write(filler);
+      request.end();
+    });
+    expect(response.statusCode).toBe(401);
+    response.resume();
+    await once(response, "end");
+  });
 });

@@ -20,7 +20,7 @@ import { authorityProblem } from "../host.ts";
 import type { StreamHandler } from "../listener.ts";
 import type { ServedMethod } from "../methods.ts";
 import { type UnaryInvoker, unaryInvoker } from "../seam.ts";
-import { boundUnreadStream } from "../unread-body.ts";
+import { resetWithAnswer } from "../unread-body.ts";
 import { frameEncoder } from "./encode.ts";
 import { decodeOnly, frameHeaderBytes } from "./frame.ts";
 
@@ -78,7 +78,6 @@ async function handle(
   const timeout = parseTimeout(headers["grpc-timeout"]?.toString() ?? null, Number.MAX_SAFE_INTEGER);
   const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs);
   let isEnded = false;
-  boundUnreadStream(stream);
   stream.on("close", () => {
     const isAnswered = isEnded && stream.writableFinished;
     endCall(call, edge, "2.0", isAnswered ? 200 : undefined, options);
@@ -114,6 +113,7 @@ async function handle(
   const answerHead = { "content-type": "application/grpc+proto", ...answerHeaders(call) };
   stream.respond({ ...answerHead, ...Object.fromEntries(context.responseHeader) }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers(trailers));
+  resetWithAnswer(stream);
   isEnded = true;
   stream.end(answer);
 }

@@ -2,7 +2,7 @@
  * Services that need no credentials, because those who call them have none: health probes, and tools that ask what
  * there is. They stream, so Connect's own plugin carries them, outside the gate and without JSON routes.
  */
-import { constants, type Http2ServerResponse } from "node:http2";
+import type { Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { createContextValues, type MethodImpl } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
@@ -15,6 +15,7 @@ import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
 import { startDeadline } from "../deadline.ts";
 import { type AdapterOptions, kRequest } from "../exchange.ts";
 import type { ServiceBinding } from "../methods.ts";
+import { resetWithAnswer } from "../unread-body.ts";
 import { bodyUntil } from "./body-until.ts";
 import { limitStreams, reportStreamErrors } from "./stream-interceptors.ts";
 
@@ -74,19 +75,13 @@ function wrapUnary(handler: UniversalHandler, options: OpenServicesOptions): Uni
   return wrap(handler, { service: options.service, limits, interceptors: [], rules: () => [], gate: async () => {} });
 }
 
-/**
- * Ends an HTTP/2 stream with its answer, where the caller goes on asking: nobody listens any more (RFC 9113 §8.1).
- * Node tells of the end of an answer only when the stream is closed, but always asks for trailers before.
- */
-function endWithAnswer({ stream }: Http2ServerResponse): void {
-  stream?.once("wantTrailers", () => setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR)));
-}
-
 /** What `wrap` does, as far as it goes for a stream: its answer is not complete when it begins. */
 function wrapStream(handler: UniversalHandler, { service, limits, stopping }: OpenServicesOptions): UniversalHandler {
   const bodyTimeoutMs = handler.method.methodKind === "server_streaming" ? limits.bodyTimeoutMs : maxConversationMs;
   return carry(handler, service, (universal, request) => {
-    endWithAnswer(request.response as unknown as Http2ServerResponse);
+    // A watch ends with its answer over HTTP/1.1, where there is no stream.
+    const { stream } = request.response as unknown as Partial<Http2ServerResponse>;
+    if (stream !== undefined) resetWithAnswer(stream);
     const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
     whenAborted(universal.signal, deadline.end);
     const enough = AbortSignal.any([stopping, AbortSignal.timeout(bodyTimeoutMs), deadline.signal]);

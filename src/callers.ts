@@ -147,7 +147,8 @@ function certificateRule(config: Config): Exclude<ProofOfPossessionRule, { reado
   };
 }
 
-function ingressOf({ trustedProxies, trustedProxyCertificates }: Config): TrustedIngress {
+/** Whom the deployment trusts to speak for others. */
+export function ingressOf({ trustedProxies, trustedProxyCertificates }: Config): TrustedIngress {
   return { networks: trustedProxies, certificates: trustedProxyCertificates };
 }
 

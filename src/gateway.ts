@@ -9,8 +9,10 @@ import { EvidenceService } from "../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../package.json" with { type: "json" };
+import { callerAddress } from "./auth/caller-address.ts";
 import type { Clock } from "./base/clock.ts";
 import type { RandomFill } from "./base/ids.ts";
+import { ingressOf } from "./callers.ts";
 import type { ConfigFor } from "./config/uses.ts";
 import type { DecisionDependencies } from "./domain/decision.ts";
 import { createDiscovery } from "./domain/discovery.ts";
@@ -98,6 +100,7 @@ export function serverOptions(
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials">,
   { clock, random, logger, metrics }: Machine,
 ): ServerOptions {
+  const ingress = ingressOf(config);
   const chain = createChain({
     service: config.serviceName,
     headerPrefix: config.headerPrefix,
@@ -108,6 +111,7 @@ export function serverOptions(
     service: config.serviceName,
     methods,
     ...chain,
+    addressOf: (edge) => callerAddress(edge, ingress),
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
       bodyTimeoutMs: config.bodyTimeoutMs,

@@ -51,6 +51,19 @@ export function addressGroup(peerAddress: string): string {
   return `${new ipaddr.IPv6([...address.toByteArray().slice(0, 8), 0, 0, 0, 0, 0, 0, 0, 0])}/64`;
 }
 
+/**
+ * The block around what `addressGroup` gives, that one party is likely to hold: /24 of IPv4, /48 of IPv6, as sites are
+ * given (RFC 6177).
+ */
+export function neighbourhood(group: string): string {
+  const [address = ""] = group.split("/");
+  if (!ipaddr.isValid(address)) return "";
+  const parsed = ipaddr.parse(address);
+  const [kept, bits] = parsed instanceof ipaddr.IPv4 ? [3, 24] : [6, 48];
+  const bytes = parsed.toByteArray().map((byte, i) => (i < kept ? byte : 0));
+  return `${ipaddr.fromByteArray(bytes)}/${bits}`;
+}
+
 /** Whether a URL's host names this machine: `localhost`, `127.0.0.0/8`, `[::1]`. Takes `URL.hostname` as it is. */
 export function isLoopbackHost(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);

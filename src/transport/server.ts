@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { EdgeRequest } from "../auth/edge.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../base/bare-answer.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId } from "../base/ids.ts";
@@ -27,6 +28,8 @@ export interface ServerOptions extends AdapterOptions, Beginnings {
   readonly pages?: readonly Page[];
   /** Services that need no credentials, and have no JSON routes. */
   readonly openServices?: readonly ServiceBinding[];
+  /** The address that a call comes from, as `callerAddress` returns it. */
+  readonly addressOf: (edge: EdgeRequest) => string;
   readonly listener: Omit<ListenerOptions, "handler" | "onStream" | "onClientError" | "onVersion" | "onTunnel">;
 }
 
@@ -61,7 +64,7 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
   await app.register(async (scope) => registerStock(scope, methods, options));
-  const openOptions = { service: options.service, limits: options.limits, stopping: stopping.signal };
+  const openOptions = { ...options, stopping: stopping.signal };
   await app.register(async (scope) => registerOpen(scope, openServices, openOptions));
   await app.ready();
   const listener = createListener({

@@ -9,6 +9,7 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
+import type { EdgeRequest } from "../../auth/edge.ts";
 import { kCall } from "../call.ts";
 import { takeAnyType } from "../connect/stock.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
@@ -17,12 +18,11 @@ import { type AdapterOptions, kRequest } from "../exchange.ts";
 import type { ServiceBinding } from "../methods.ts";
 import { resetWithAnswer } from "../unread-body.ts";
 import { bodyUntil } from "./body-until.ts";
-import { limitStreams, reportStreamErrors } from "./stream-interceptors.ts";
+import { reportStreamErrors } from "./stream-interceptors.ts";
+import { conversationLimits, limitStreams, watchLimits } from "./stream-limits.ts";
 
 /** Largest message that these services read, in bytes: they take names. */
 const maxMessageBytes = 4096;
-/** Streams that may be open at once in one process. */
-const maxStreams = 128;
 /** Longest time that a caller may go on asking on one stream, in milliseconds. */
 const maxConversationMs = 60_000;
 /** Longest time that a stream stays open, in milliseconds: a day. Those who watch begin again. */
@@ -31,6 +31,8 @@ const maxStreamMs = 86_400_000;
 export interface OpenServicesOptions extends Pick<AdapterOptions, "service" | "limits"> {
   /** Aborted when the server begins to stop: nothing more is read from open streams. */
   readonly stopping: AbortSignal;
+  /** The address that a call comes from, as `callerAddress` returns it. */
+  readonly addressOf: (edge: EdgeRequest) => string;
 }
 
 /** Paths of the methods of these services. */
@@ -45,15 +47,21 @@ export function registerOpen(
   options: OpenServicesOptions,
 ): void {
   takeAnyType(app);
-  const shared = {
-    interceptors: [reportStreamErrors(options.service), limitStreams(maxStreams)],
-    readMaxBytes: maxMessageBytes,
-    acceptCompression: [compressionGzip, compressionBrotli],
+  const report = reportStreamErrors(options.service);
+  // Those who watch and those who ask do not keep each other out.
+  const interceptors = {
+    unary: [report],
+    server_streaming: [report, limitStreams(watchLimits, options.addressOf)],
+    bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf)],
   };
+  const shared = { readMaxBytes: maxMessageBytes, acceptCompression: [compressionGzip, compressionBrotli] };
   app.register(fastifyConnectPlugin, {
     routes: (router) => {
       for (const { desc, impl } of services) {
-        for (const method of desc.methods) router.rpc(method, implementation(method, impl), shared);
+        for (const method of desc.methods) {
+          const kind = method.methodKind === "client_streaming" ? "bidi_streaming" : method.methodKind;
+          router.rpc(method, implementation(method, impl), { ...shared, interceptors: interceptors[kind] });
+        }
       }
       router.handlers.forEach((handler, i) => {
         router.handlers[i] =

@@ -50,21 +50,3 @@ async function* endInTime<T>(
 function isPast(signal: AbortSignal): boolean {
   return signal.aborted && abortRefusal(signal) === deadlinePassed;
 }
-
-/** Keeps at most so many streams open at once: they need no credentials, and each holds memory for as long. */
-export function limitStreams(maxStreams: number): Interceptor {
-  let open = 0;
-  return (next) => async (request) => {
-    if (!request.stream) return next(request);
-    if (open >= maxStreams) {
-      throw new ServiceError("rate_limited", "too many streams are open", { retryAfterSeconds: 1 });
-    }
-    open += 1;
-    // The context of a call is aborted when the call is over, however it ends.
-    const close = () => {
-      open -= 1;
-    };
-    request.signal.addEventListener("abort", close, { once: true });
-    return next(request);
-  };
-}

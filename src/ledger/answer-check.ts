@@ -52,11 +52,13 @@ function outcomeRows(record: Json, holder: string): readonly Row[] {
     // On the routes that know retries these two are the retry's.
     ["caller.subject", isDecision ? caller.subject : undefined],
     ["caller.auth_source", isDecision ? caller.auth_source : undefined],
+    ["caller.scopes", isDecision ? outcome.caller_scopes : undefined],
     ["decision.decision_id", isDecision ? record.record_id : undefined],
     ["decision.allow", outcome.allow],
     ["decision.policy_revision", outcome.policy_revision],
     // A deployment may keep the reasons to itself.
     ["decision.reasons", outcome.reasons, ...(outcome.reasons === undefined ? [] : [[]])],
+    ["decision.key_reference_present", isDecision ? request.key_reference !== undefined : undefined],
     ["decision.operation", isDecision ? request.operation : undefined],
     ["decision.handling_mode", guidance.handling_mode],
     ["decision.enforcement_mode", guidance.enforcement_mode],
@@ -74,8 +76,44 @@ function outcomeRows(record: Json, holder: string): readonly Row[] {
     ["handling.bind_policy_to", guidance.bind_policy_to],
     ["handling.evidence_expected", guidance.evidence_expected],
     [`${holder}.accepted`, outcome.accepted],
+    ...acceptanceRows(holder, request, outcome),
+    ...fixedRows,
   ];
   return rows.filter(([, value]) => value !== undefined);
+}
+
+/** What no answer of the service ever says otherwise, whatever was asked: content does not come here. */
+const fixedRows: readonly Row[] = [
+  ["status", "ready"],
+  ["decision.plaintext_transport", "forbidden_by_default"],
+  ["execution.send_plaintext_to_platform", false],
+  ["execution.platform_role", "authorize_only"],
+  ["handling.plaintext_transport", "forbidden_by_default"],
+  ["registration.artifact_transport", "metadata_only"],
+  ["registration.send_plaintext_to_platform", false],
+  ["ingestion.plaintext_transport", "forbidden_by_default"],
+];
+
+/** What follows from what was registered or evidenced, and from what became of its citation. */
+function acceptanceRows(holder: string, request: Json, outcome: Json): readonly Row[] {
+  const isMatched = outcome.citation === "matched";
+  const named = ["artifact_digest", "artifact_cid", "artifact_merkle_root_cid"].filter(
+    (name) => request[name] !== undefined,
+  );
+  const resource = objectOf(request.resource).id === undefined ? [] : ["resource.id"];
+  const actions = [
+    "record_artifact_metadata",
+    ...(outcome.artifact_size_bytes === undefined ? [] : ["derive_artifact_cid"]),
+    ...(isMatched ? ["link_decision"] : []),
+  ];
+  // What a matched decision expects stands in its own record.
+  const expected = outcome.accepted === true ? [request.operation] : ["deny"];
+  return holder === "registration"
+    ? [
+        ["registration.catalog_actions", outcome.accepted === true ? actions : []],
+        ["registration.evidence_expected", isMatched ? undefined : expected],
+      ]
+    : [["ingestion.correlate_by", [...(isMatched ? ["decision_id"] : []), ...named, ...resource]]];
 }
 
 /** What the summary says of the request. What the request did not have, its summary does not have. */

@@ -59,6 +59,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
       clock.now(),
       seedOf,
       "ledger.example",
+      key.publicKey,
     );
     for (const entry of sequenced.entries) {
       edge.append(leafHash(entry.leaf));

@@ -1,0 +1,167 @@
+/** api/ledger.schema.json describes what the service writes: records of every kind, receipts, and lines of packs. */
+import { readFileSync } from "node:fs";
+import { Ajv2020, type AnySchemaObject } from "ajv/dist/2020.js";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { adoptionRecord } from "../../src/ledger/adoption.ts";
+import { findReceipt } from "../../src/ledger/receipt.ts";
+import { readExactLeaf, readExactRecord } from "../../src/ledger/record-check.ts";
+import { seededRandom } from "../contract/ledger-records.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-log.ts";
+import { changedLines, numbersFrom } from "../unit/ledger/pack/mutations.ts";
+import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
+import { decision, evidence } from "../unit/ledger/pack/records.ts";
+
+const document = JSON.parse(readFileSync(new URL("../../api/ledger.schema.json", import.meta.url), "utf8"));
+
+/** The same, with no member in a request or an outcome that it does not name: so that no new one goes unwritten. */
+function closed(schema: AnySchemaObject): AnySchemaObject {
+  const close = (value: unknown, name = ""): unknown => {
+    if (Array.isArray(value)) return value.map((item) => close(item));
+    if (typeof value !== "object" || value === null) return value;
+    const copy = Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, close(inner, key)]));
+    const isOpen =
+      (name === "request" || name === "outcome") && "properties" in copy && !("additionalProperties" in copy);
+    return isOpen ? { ...copy, unevaluatedProperties: false } : copy;
+  };
+  return close(schema) as AnySchemaObject;
+}
+
+const ajv = new Ajv2020({ strict: true, strictRequired: false, strictTypes: false, allErrors: true });
+ajv.addSchema(closed(document));
+
+function problemsOf(name: string, value: unknown): readonly string[] {
+  const validate = ajv.getSchema(`${document.$id}#/$defs/${name}`);
+  if (validate === undefined) throw new Error(`no schema ${name}`);
+  validate(value);
+  return (validate.errors ?? []).map(
+    ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
+  );
+}
+
+/** Which kind a record is of, once it, its leaf and its receipt fit. */
+function kindOfFitting(receipt: unknown): string {
+  const { leaf = "", record = "" } = findReceipt(receipt) ?? {};
+  const parsed = readExactRecord(Buffer.from(record, "base64"));
+  expect(problemsOf("receipt", findReceipt(receipt))).toEqual([]);
+  expect(problemsOf("leaf", readExactLeaf(Buffer.from(leaf, "base64")))).toEqual([]);
+  expect(problemsOf("record", parsed)).toEqual([]);
+  return parsed?.kind ?? "none";
+}
+
+describe("what a gateway answers", () => {
+  let gateway: Gateway;
+  beforeAll(async () => {
+    gateway = await startGateway();
+  });
+  afterAll(() => gateway.stop());
+
+  const described = { workload: { application: "a" }, resource: { kind: "k" } };
+  const minimal: Readonly<Record<string, object>> = {
+    "protection-plan": { ...described, operation: "rewrap" },
+    "policy-resolve": { ...described, operation: "access" },
+    "key-access-plan": { ...described, operation: "unwrap" },
+    "artifact-register": {
+      ...described,
+      operation: "protect",
+      artifact_profile: "tdf",
+      artifact_digest: `sha256:${"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"}`,
+      artifact_object_b64: "YWJj",
+      decision_id: "019a0000-0000-7000-8000-000000000000",
+    },
+    evidence: { ...described, event_type: "deny", occurred_at: "2026-01-02T00:00:00Z" },
+  };
+
+  test("is as the schema says, whole and brief, with all options and with none", async () => {
+    const token = await gateway.token();
+    const kinds = new Set<string>();
+    let decisionId: string | undefined;
+    for (const route of Object.keys(minimal)) {
+      const full = sampleCalls(decisionId).find((call) => call.route.endsWith(route))?.body;
+      for (const body of [full, minimal[route]]) {
+        const answer = await rest(`${gateway.url}/v1/sdk/${route}`, { token, body });
+        expect([answer.status, route]).toEqual([200, route]);
+        decisionId ??= answer.body.decision?.decision_id;
+        kinds.add(kindOfFitting(answer.body));
+      }
+      const brief = await rest(`${gateway.url}/v1/sdk/${route}`, {
+        token,
+        body: full,
+        headers: { "x-svc-receipt": "brief" },
+      });
+      expect(problemsOf("receipt", findReceipt(brief.body))).toEqual([]);
+    }
+    expect([...kinds]).toEqual(["decision", "registration", "evidence"]);
+  });
+});
+
+/** A log with what an operator does to it: 0 genesis, 1 and 2 records, 3 an erasure, 4 a rotation, 5 an adoption. */
+function operatedLog({ rotates = true } = {}): MemoryLog {
+  const log = memoryLog();
+  const { tenantId, ...tree } = log.head();
+  log.append({ ...decision(true), request: { ...decision(true).request, ...described() } });
+  const gone = log.append({
+    ...evidence("access", {}),
+    request: { ...evidence("access", {}).request, ...described() },
+  });
+  log.erase(gone);
+  if (rotates) log.rotate();
+  const statement = { reason: "the anchor's disk is gone", operator: "olga" };
+  const random = seededRandom("adoption");
+  log.appendRecords([adoptionRecord({ tenantId, ...tree, ...statement, clock: log.clock, random })]);
+  return log;
+}
+
+function described() {
+  return { workload: { application: "a" }, labels: [], attributes: {} };
+}
+
+test("what an operator's commands record is as the schema says", () => {
+  const log = operatedLog();
+  const kinds = [0, 1, 3, 4, 5].map((leaf) => kindOfFitting(log.receipt(leaf)));
+  expect(kinds).toEqual(["genesis", "decision", "erasure", "key_rotation", "anchor_adoption"]);
+});
+
+test("lines of packs are as the schema says, and so is every pack that is accepted", async () => {
+  // A rotation that is shown would ask for the new key too.
+  const log = operatedLog({ rotates: false });
+  for (let count = 0; count < 9; count++) log.append(decision(count % 2 === 0));
+  const next = numbersFrom(7);
+  const types = new Set<string>();
+  for (const selection of [
+    { to: moment(99) },
+    { from: moment(2), to: moment(4) },
+    { field: "principal", value: "principal-1" },
+  ] as const) {
+    const lines = linesIn(await log.pack(selection));
+    for (const { type } of lines) types.add(type);
+    for (let count = 0; count < 200; count++) {
+      const changed = count === 0 ? lines : changedLines(lines, next);
+      const isAccepted = await Promise.resolve()
+        .then(() => verifyText(sealLines(changed), [log.verifier()]))
+        .then(
+          () => true,
+          () => false,
+        );
+      expect(isAccepted || count > 0).toBe(true);
+      if (!isAccepted) continue;
+      for (const line of changed) expect(problemsOf("packLine", line), JSON.stringify(line)).toEqual([]);
+    }
+  }
+  expect([...types].sort()).toEqual(["end", "entry", "header", "policy"]);
+});
+
+test.each([
+  ["packLine", { type: "end", entries: 1, sha256: `sha256:${"0".repeat(64)}` }],
+  ["packLine", { type: "entry", leaf_index: 1, leaf: "{}", gap: [] }],
+  ["packLine", { type: "entry", leaf_index: 1, leaf: "{}", erased: false }],
+  ["packLine", { type: "entry", leaf_index: 1, leaf: "{}", record: "{}" }],
+  ["packLine", { type: "policy", revision: "x", content: null }],
+  ["selection", { cid: "x", from: moment(0) }],
+  ["selection", {}],
+  ["leaf", { v: 2 }],
+  ["receipt", { record_id: "x" }],
+])("%s: %j is none", (name, value) => {
+  expect(problemsOf(name, value)).not.toEqual([]);
+});

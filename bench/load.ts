@@ -18,8 +18,13 @@ export interface Load {
   /** Tokens that requests carry in turn, in place of an authorization header of their own. Over HTTP/1.1 only. */
   readonly tokens?: readonly string[];
   readonly seconds: number;
-  /** Requests in flight at any moment, over HTTP/1.1; `concurrency` where absent. */
+  /**
+   * Connections, each with one request in flight at any moment. Where absent `concurrency` of them over HTTP/1.1; over
+   * HTTP/2 fewer, each with several streams.
+   */
   readonly connections?: number;
+  /** Refusals are measured as any answer. */
+  readonly mayRefuse?: boolean;
   /** Core of the load generator. */
   readonly core: number;
   /** Folder for the files that the generators read and write. */
@@ -45,6 +50,7 @@ export async function loadHttp1({
   tokens,
   seconds,
   connections,
+  mayRefuse = false,
   core,
   directory,
 }: Load): Promise<Measured> {
@@ -60,7 +66,7 @@ export async function loadHttp1({
     `${seconds}s`,
   ];
   const { stdout } = await pinned(core, [...wrk, "--latency", "--script", script, url]);
-  if (/Non-2xx|Socket errors/.test(stdout)) throw new Error(`wrk on ${url}:\n${stdout}`);
+  if (!mayRefuse && /Non-2xx|Socket errors/.test(stdout)) throw new Error(`wrk on ${url}:\n${stdout}`);
   return {
     perSecond: Number(match(stdout, /Requests\/sec:\s+([\d.]+)/)[1]),
     p50Ms: milliseconds(match(stdout, /^\s+50%\s+([\d.]+)(us|ms|s)\s*$/m)),
@@ -122,20 +128,29 @@ function milliseconds([, value, unit]: RegExpExecArray): number {
 }
 
 /** Loads over HTTP/2 with `h2load`. Rejects where an answer is not 2xx; what gRPC says in trailers it does not see. */
-export async function loadHttp2({ url, headers, body, seconds, core, directory }: Load): Promise<Measured> {
+export async function loadHttp2({
+  url,
+  headers,
+  body,
+  seconds,
+  connections,
+  mayRefuse = false,
+  core,
+  directory,
+}: Load): Promise<Measured> {
   const log = join(directory, "h2load.log");
   const bodyFile = join(directory, "h2load.body");
   writeFileSync(log, "");
   if (body !== undefined) writeFileSync(bodyFile, body);
   const { stdout } = await pinned(core, [
-    ...["h2load", "--clients", String(http2Connections)],
-    ...["--max-concurrent-streams", String(concurrency / http2Connections), "--duration", String(seconds)],
+    ...["h2load", "--clients", String(connections ?? http2Connections), "--duration", String(seconds)],
+    ...["--max-concurrent-streams", connections === undefined ? String(concurrency / http2Connections) : "1"],
     ...["--log-file", log, ...(body === undefined ? [] : ["--data", bodyFile])],
     ...Object.entries(headers).flatMap(([name, value]) => ["--header", `${name}: ${value}`]),
     url,
   ]);
   const [, succeeded, failed] = match(stdout, /(\d+) succeeded, (\d+) failed/);
-  if (Number(failed) > 0 || Number(succeeded) === 0) throw new Error(`h2load on ${url}:\n${stdout}`);
+  if (!mayRefuse && (Number(failed) > 0 || Number(succeeded) === 0)) throw new Error(`h2load on ${url}:\n${stdout}`);
   const latenciesMs = readFileSync(log, "utf8")
     .trim()
     .split("\n")

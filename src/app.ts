@@ -37,6 +37,7 @@ import { KeyFileError } from "./stores/key-file.ts";
 import { openStores as openStoresOf } from "./stores/open-stores.ts";
 import { createLogger, type RootLogger } from "./telemetry/logger.ts";
 import { createMetrics, type Metrics } from "./telemetry/metrics.ts";
+import type { AdmissionLimits } from "./transport/admission/admission.ts";
 import { createHealthMonitor } from "./transport/health/monitor.ts";
 import { publishedPages } from "./transport/pages/published.ts";
 import { createServer } from "./transport/server.ts";
@@ -49,6 +50,7 @@ export interface Overrides {
   readonly random?: RandomFill;
   readonly fetch?: typeof globalThis.fetch;
   readonly logger?: RootLogger;
+  readonly admission?: AdmissionLimits;
 }
 
 /** A service, before and after it listens. */
@@ -124,6 +126,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   };
   const server = await createServer({
     ...serverOptions(config, [...methods, ...session.methods], chainOptions, { clock, random, logger, metrics }),
+    ...(overrides.admission !== undefined && { admissionLimits: overrides.admission }),
     pages: [...publishedPages(publishedOptions(config, methods, scopes, live)), ...session.pages],
     openServices: openServices(health, config),
   });

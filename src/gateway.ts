@@ -31,7 +31,7 @@ import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "./t
 import type { PublishedOptions } from "./transport/pages/published.ts";
 import { createCatalog } from "./transport/reflection/catalog.ts";
 import { createReflectionService } from "./transport/reflection/service.ts";
-import { reportAnswered } from "./transport/report.ts";
+import { createReport } from "./transport/report.ts";
 import { createDiscoveryService } from "./transport/rpc/discovery.ts";
 import { createEvidenceService } from "./transport/rpc/evidence.ts";
 import { createProtectionService } from "./transport/rpc/protection.ts";
@@ -117,6 +117,8 @@ export function serverOptions(
       bodyTimeoutMs: config.bodyTimeoutMs,
       maxDeadlineMs: config.maxDeadlineMs,
     },
+    watchWaiting: metrics.watchWaiting,
+    tenantHeader: `${config.headerPrefix}tenant-id`,
     listener: {
       ...tlsOf(config),
       headersTimeoutMs,
@@ -127,7 +129,7 @@ export function serverOptions(
     },
     clock,
     random,
-    onAnswered: (answered) => reportAnswered(answered, logger, metrics),
+    onAnswered: createReport(logger, metrics, clock),
   };
 }
 

@@ -75,8 +75,12 @@ export class ServiceError extends Error {
   readonly reason: Reason;
   readonly details: RefusalDetails;
 
+  /** Without a stack, unless it is `internal`: where a refusal was made says nothing, and costs more than the refusal. */
   constructor(reason: Reason, message: string, details: RefusalDetails = {}) {
+    const { stackTraceLimit } = Error;
+    if (reason !== "internal") Error.stackTraceLimit = 0;
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    Error.stackTraceLimit = stackTraceLimit;
     this.reason = reason;
     this.details = details;
   }
@@ -87,6 +91,17 @@ export class ServiceError extends Error {
 
   get httpStatus(): number {
     return reasons[this.reason].httpStatus;
+  }
+}
+
+/** Makes errors whose stack nobody reads. */
+export function withoutStack<T>(make: () => T): T {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    return make();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
@@ -114,4 +129,9 @@ function otherProblems(count: number): string {
 /** A 400 for the one named member. */
 export function invalidRequest(field: string, rule: string, message: string): ServiceError {
   return new ServiceError("invalid_request", message, { violations: [{ field, rule, message }] });
+}
+
+/** A 503 for what is too much at once: nothing was done for it. */
+export function overloaded(message = "too much at once: try again later"): ServiceError {
+  return new ServiceError("overloaded", message, { retryAfterSeconds: 1 });
 }

@@ -3,7 +3,7 @@
  * commit; each is answered only when that commit is confirmed.
  */
 import { outsideConnections } from "../base/connection.ts";
-import { ServiceError } from "../base/errors.ts";
+import { overloaded, ServiceError } from "../base/errors.ts";
 import type { AnchoredLog } from "./anchor.ts";
 import { answerBatch } from "./answering.ts";
 import type { Appended, NewRecord } from "./ports.ts";
@@ -80,8 +80,8 @@ export class Appender {
 
   /**
    * Resolves when the record is durable. Rejects with `ServiceError`: `invalid_request` for a record that is too large
-   * or cannot be written as canonical JSON, `store_unavailable` when the tenant's queue is full, its log unsound or the
-   * store failed, `idempotency_conflict` when the record's idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose id is taken.
+   * or cannot be written as canonical JSON, `overloaded` when the tenant's share of the queue is full, `store_unavailable`
+   * when its log is unsound or the store failed, `idempotency_conflict` when the record's idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose id is taken.
    */
   append(record: NewRecord): Promise<Appended> {
     return new Promise((resolve, reject) => {
@@ -97,7 +97,7 @@ export class Appender {
         reject,
       };
       if (waiting.sizeBytes > this.#limits.maxRecordBytes) throw tooLarge(this.#limits.maxRecordBytes);
-      if (!this.#queues.push(record.tenantId, waiting)) throw unavailable("Too many records are waiting to be stored.");
+      if (!this.#queues.push(record.tenantId, waiting)) throw overloaded("too many records are waiting to be stored");
       this.#queued += 1;
       this.#schedule();
     });

@@ -32,6 +32,7 @@ export interface QueueLimits {
 interface TenantQueue {
   readonly tenantId: TenantId;
   waiting: Waiting[];
+  queuedBytes: number;
 }
 
 /** Queues per tenant. A tenant whose share was taken is not served again until it is released. */
@@ -57,12 +58,18 @@ export class TenantQueues {
     return this.#queues.size === 0 && this.#busy.size === 0;
   }
 
-  /** Returns false, and queues nothing, when the tenant's queue or all of them together are full. */
+  /**
+   * Returns false, and queues nothing, when the tenant's queue or all of them together are full. A tenant may hold as
+   * many bytes as are left for everybody else, and no more: one alone gets a half, two a third each, and somebody new
+   * always finds room (dynamic thresholds, Choudhury and Hahne 1998).
+   */
   push(tenantId: TenantId, waiting: Waiting): boolean {
-    const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [] };
+    const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
     if (queue.waiting.length >= this.#limits.maxQueuedPerTenant) return false;
-    if (this.#queuedBytes + waiting.sizeBytes > this.#limits.maxQueuedBytes) return false;
+    const leftBytes = this.#limits.maxQueuedBytes - this.#queuedBytes - waiting.sizeBytes;
+    if (leftBytes < queue.queuedBytes) return false;
     queue.waiting.push(waiting);
+    queue.queuedBytes += waiting.sizeBytes;
     this.#queuedBytes += waiting.sizeBytes;
     this.#queues.set(tenantId, queue);
     if (!this.#busy.has(tenantId)) this.#ready.add(queue);
@@ -78,7 +85,10 @@ export class TenantQueues {
     const shares: Share[] = [];
     for (const [queue, count] of counts) {
       const waiting = queue.waiting.splice(0, count);
-      for (const { sizeBytes } of waiting) this.#queuedBytes -= sizeBytes;
+      for (const { sizeBytes } of waiting) {
+        queue.queuedBytes -= sizeBytes;
+        this.#queuedBytes -= sizeBytes;
+      }
       if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
       this.#ready.delete(queue);
       this.#busy.add(queue.tenantId);

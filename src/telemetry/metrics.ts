@@ -17,6 +17,8 @@ export interface FinishedCall {
 /** What the rooms report. Every method is cheap and never throws. */
 export interface Metrics {
   callFinished(call: FinishedCall): void;
+  /** Gets what tells how many calls wait for their turn. Call once. */
+  watchWaiting(count: () => number): void;
   /** A decision was recorded, so that it may be answered; the same for every tenant. */
   decided(action: string, allow: boolean): void;
   /** Records became durable in one write. */
@@ -139,6 +141,16 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     callFinished({ rpc, protocol, code, reason, durationMs }) {
       calls.inc({ rpc, protocol, code, reason });
       callDurations.observe({ rpc, protocol }, durationMs / 1000);
+    },
+    watchWaiting(count) {
+      new Gauge({
+        name: "svc_calls_waiting",
+        help: "Calls that wait for their turn, before anything is done for them",
+        registers,
+        collect() {
+          this.set(count());
+        },
+      });
     },
     decided: (action, allow) => decisions.inc({ action, allow: String(allow) }),
     batchAppended(records, durationMs) {

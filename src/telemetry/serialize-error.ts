@@ -33,7 +33,8 @@ function serialize(thrown: unknown, depth: number): LoggedError {
   return {
     type: thrown.name,
     message: thrown.message,
-    ...(thrown.stack !== undefined && { stack: thrown.stack }),
+    // Some are made without one, and then it is the message once more.
+    ...(thrown.stack?.includes("\n    at ") === true && { stack: thrown.stack }),
     ...(code !== undefined && { code }),
     ...(thrown instanceof ServiceError && { reason: thrown.reason }),
     ...(below && thrown.cause !== undefined && { cause: serialize(thrown.cause, depth + 1) }),

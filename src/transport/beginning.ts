@@ -2,6 +2,7 @@
 import type { EdgeRequest } from "../auth/edge.ts";
 import type { Clock } from "../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
+import type { Place } from "./admission/admission.ts";
 import type { Call } from "./call.ts";
 import { callerGone } from "./deadline.ts";
 import { headerValues } from "./edge.ts";
@@ -27,9 +28,15 @@ export interface Beginnings {
   readonly onAnswered: (exchange: Answered) => void;
 }
 
-/** A call whose headers are in. Its request id is the caller's own, if it sent exactly one good one. */
-export function beginCall(rawHeaders: readonly string[], { clock, random }: Beginnings): Call {
-  return { requestId: requestIdOf(rawHeaders) ?? newRequestId(clock, random), receivedAtMs: clock.now() };
+/**
+ * A call whose headers are in. Its request id is the caller's own, if it sent exactly one good one.
+ *
+ * @param place where it waited for its turn, if it did
+ */
+export function beginCall(rawHeaders: readonly string[], { clock, random }: Beginnings, place?: Place): Call {
+  const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
+  const receivedAtMs = clock.now() - Math.round(place?.waitedMs ?? 0);
+  return place === undefined ? { requestId, receivedAtMs } : { requestId, receivedAtMs, place };
 }
 
 function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {

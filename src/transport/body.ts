@@ -1,6 +1,7 @@
 /** Reading a request body: bounded in size and in time, and never past the caller's going away. */
 import type { Readable } from "node:stream";
-import { ServiceError } from "../base/errors.ts";
+import { overloaded, ServiceError } from "../base/errors.ts";
+import type { Place } from "./admission/admission.ts";
 import { abortRefusal } from "./deadline.ts";
 
 export interface BodyLimits {
@@ -25,12 +26,14 @@ export function bodyTooSlow(): ServiceError {
  * the stream ends early, or the refusal behind `signal`. On rejection the stream is left paused.
  *
  * @param declaredBytes value of `Content-Length`, if there is one
+ * @param place of the call, which is given up for as long as the caller has not sent everything
  */
 export function readBody(
   stream: Readable,
   declaredBytes: number | undefined,
   limits: BodyLimits,
   signal: AbortSignal,
+  place?: Place,
 ): Promise<Buffer> {
   if (declaredBytes !== undefined && declaredBytes > limits.maxBytes) {
     return Promise.reject(bodyTooLarge());
@@ -38,6 +41,19 @@ export function readBody(
   if (signal.aborted) return Promise.reject(abortRefusal(signal));
   const whole = readArrived(stream, declaredBytes);
   if (whole !== undefined) return Promise.resolve(whole);
+  const reading = readArriving(stream, limits, signal);
+  return place === undefined ? reading : awayFrom(place, reading, signal);
+}
+
+/** The call is not worked on while its caller sends, and takes its turn again with the whole body. */
+async function awayFrom(place: Place, reading: Promise<Buffer>, signal: AbortSignal): Promise<Buffer> {
+  place.park();
+  const body = await reading;
+  if (await place.resume()) return body;
+  throw signal.aborted ? abortRefusal(signal) : overloaded();
+}
+
+function readArriving(stream: Readable, limits: BodyLimits, signal: AbortSignal): Promise<Buffer> {
   return new Promise<Buffer>((resolve, reject) => {
     const chunks: Buffer[] = [];
     let sizeBytes = 0;

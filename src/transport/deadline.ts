@@ -21,11 +21,14 @@ export interface Deadline {
   end(): void;
 }
 
-/** Starts the clock of a call. `requestedMs` is the caller's own limit, if it sent one. */
-export function startDeadline(requestedMs: number | undefined, maximumMs: number): Deadline {
+/**
+ * Starts the clock of a call. `requestedMs` is the caller's own limit, if it sent one; `waitedMs` is what has passed
+ * already since the headers were in.
+ */
+export function startDeadline(requestedMs: number | undefined, maximumMs: number, waitedMs = 0): Deadline {
   const controller = new AbortController();
-  const limitMs = Math.min(requestedMs ?? maximumMs, maximumMs);
-  const expiresAt = requestedMs === undefined ? undefined : performance.now() + requestedMs;
+  const limitMs = Math.min(requestedMs ?? maximumMs, maximumMs) - waitedMs;
+  const expiresAt = requestedMs === undefined ? undefined : performance.now() + requestedMs - waitedMs;
   const timer = setTimeout(() => controller.abort(deadlinePassed), limitMs);
   // A timer never fires at once: without this, a call without any time left might be answered.
   if (limitMs <= 0) controller.abort(deadlinePassed);

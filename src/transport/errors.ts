@@ -5,7 +5,7 @@
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
-import { type ErrorCode, type RefusalDetails, ServiceError } from "../base/errors.ts";
+import { type ErrorCode, type RefusalDetails, ServiceError, withoutStack } from "../base/errors.ts";
 import type { RequestId } from "../base/ids.ts";
 import { bodyTooLarge } from "./body.ts";
 import { callerGone, deadlinePassed } from "./deadline.ts";
@@ -76,7 +76,10 @@ export function refusalHeaders(error: ServiceError): Record<string, string> {
  */
 export function toConnectError(service: string, requestId: RequestId, error: ServiceError): ConnectError {
   const { violations = [], requiredScopes, missingScopes, retryAfterSeconds } = error.details;
-  const wire = new ConnectError(error.message, connectCodes[error.code], refusalHeaders(error), undefined, error);
+  const { message, code } = error;
+  const wire = withoutStack(
+    () => new ConnectError(message, connectCodes[code], refusalHeaders(error), undefined, error),
+  );
   wire.details.push({
     desc: ErrorInfoSchema,
     value: create(ErrorInfoSchema, {

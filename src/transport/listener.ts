@@ -11,6 +11,7 @@ import tls, { type TLSSocket } from "node:tls";
 import { guardExchanges, type Http1Handler } from "../base/bare-answer.ts";
 import { confineConnections, type OnDefect } from "../base/connection.ts";
 import type { ServiceError } from "../base/errors.ts";
+import type { Admit } from "./admission/admit.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
@@ -30,6 +31,8 @@ export interface ListenerOptions {
   readonly handler: Http1Handler;
   /** Asked first, where a stream is what came; none are taken where it is absent. */
   readonly onStream?: StreamHandler;
+  /** Holds back what comes in until its turn; where absent everything starts as it comes. */
+  readonly admit?: Admit;
   /** TLS settings; plaintext where absent. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string };
   /** Longest time until the request headers are complete, in milliseconds. */
@@ -49,6 +52,11 @@ export interface ListenerOptions {
   /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`), which is handed over as it is. */
   readonly onTunnel: (socket: Duplex) => void;
 }
+
+const admitAll: Admit = {
+  request: (_request, _response, start) => start(),
+  stream: (_stream, _headers, _rawHeaders, start) => start(),
+};
 
 /** A listening socket and everything that came in through it. */
 export interface Listener {
@@ -105,6 +113,7 @@ function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
 
 function createHttp1({
   handler,
+  admit = admitAll,
   headersTimeoutMs,
   requestTimeoutMs,
   idleTimeoutMs,
@@ -125,7 +134,7 @@ function createHttp1({
     ServerResponse: TruthfulResponse,
   });
   const guarded = guardExchanges((request, response) => {
-    if (!isLingering(request)) handler(request, response);
+    if (!isLingering(request)) admit.request(request, response, () => handler(request, response));
   }, onVersion);
   server.on("request", guarded);
   // Without `100 Continue` until the gate has passed: a refusal costs no body.
@@ -139,14 +148,14 @@ function createHttp1({
   return server;
 }
 
-function createHttp2({ handler, onStream, maxHeaderBytes, idleTimeoutMs }: ListenerOptions) {
+function createHttp2({ handler, onStream, admit = admitAll, maxHeaderBytes, idleTimeoutMs }: ListenerOptions) {
   const server = http2.createServer({
     settings: { maxConcurrentStreams: 256, maxHeaderListSize: maxHeaderBytes },
     maxSessionInvalidFrames: 100,
     maxSessionRejectedStreams: 100,
   });
   server.on("request", handler as never);
-  if (onStream !== undefined) askFirst(server, onStream);
+  askFirst(server, admit, onStream);
   // A stream that was reset says so here, and closes.
   server.prependListener("stream", (stream) => stream.on("error", () => {}));
   server.on("checkContinue", handler as never);
@@ -162,12 +171,14 @@ function createHttp2({ handler, onStream, maxHeaderBytes, idleTimeoutMs }: Liste
   return server;
 }
 
-/** Puts the handler before the listener that Node adds with the one for requests, and that makes these of streams. */
-function askFirst(server: http2.Http2Server, onStream: StreamHandler): void {
+/** Puts admission and handler before the listener that Node adds with the one for requests, and that makes these of streams. */
+function askFirst(server: http2.Http2Server, admit: Admit, onStream: StreamHandler = () => false): void {
   const makeRequest = server.listeners("stream")[0] as (...stream: unknown[]) => void;
   server.removeAllListeners("stream");
   server.on("stream", (stream: http2.ServerHttp2Stream, headers, flags, rawHeaders) => {
-    if (!onStream(stream, headers, rawHeaders)) makeRequest(stream, headers, flags, rawHeaders);
+    admit.stream(stream, headers, rawHeaders, () => {
+      if (!onStream(stream, headers, rawHeaders)) makeRequest(stream, headers, flags, rawHeaders);
+    });
   });
 }
 

@@ -6,6 +6,10 @@ import type { EdgeRequest } from "../auth/edge.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../base/bare-answer.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId } from "../base/ids.ts";
+import { Accounts } from "./admission/accounts.ts";
+import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "./admission/admission.ts";
+import { countCaller, createAdmit, placeOf } from "./admission/admit.ts";
+import { admissionMachine } from "./admission/machine.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "./beginning.ts";
 import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "./connect/rpc-refusal.ts";
 import { registerStock } from "./connect/stock.ts";
@@ -30,11 +34,21 @@ export interface ServerOptions extends AdapterOptions, Beginnings {
   readonly openServices?: readonly ServiceBinding[];
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (edge: EdgeRequest) => string;
-  readonly listener: Omit<ListenerOptions, "handler" | "onStream" | "onClientError" | "onVersion" | "onTunnel">;
+  /** Lowercase name of the header in which an ingress names the tenant. */
+  readonly tenantHeader: string;
+  readonly admissionLimits?: AdmissionLimits;
+  /** Gets what tells how many calls wait for their turn. */
+  readonly watchWaiting: (count: () => number) => void;
+  readonly listener: Omit<
+    ListenerOptions,
+    "handler" | "onStream" | "admit" | "onClientError" | "onVersion" | "onTunnel"
+  >;
 }
 
 /** Makes the server. Nothing is bound until `listen`. */
-export async function createServer(options: ServerOptions): Promise<Listener> {
+export async function createServer(given: ServerOptions): Promise<Listener> {
+  const accounts = new Accounts(given);
+  const options = { ...given, gate: countCaller(given.gate, accounts) };
   const app = Fastify({
     exposeHeadRoutes: false,
     return503OnClosing: false,
@@ -67,8 +81,11 @@ export async function createServer(options: ServerOptions): Promise<Listener> {
   const openOptions = { ...options, stopping: stopping.signal };
   await app.register(async (scope) => registerOpen(scope, openServices, openOptions));
   await app.ready();
+  const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
+  options.watchWaiting(() => admission.waiting);
   const listener = createListener({
     ...options.listener,
+    admit: createAdmit({ ...options, admission, accounts, openPaths: openPaths(openServices) }),
     handler: (request, response) => app.routing(request, response),
     onStream: serveGrpc(methods, options),
     onClientError: (error, socket) => answerClientError(options, error, socket),
@@ -104,7 +121,7 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
 
 function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
   const { raw } = request;
-  const call = beginCall(raw.rawHeaders, options);
+  const call = beginCall(raw.rawHeaders, options, placeOf(raw));
   const edge = edgeOf(raw);
   request.call = call;
   request.edge = edge;

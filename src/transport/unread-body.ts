@@ -7,7 +7,7 @@ import { protocolOf } from "./connect/rpc-refusal.ts";
 import { declaredBytes, hasBody } from "./exchange.ts";
 
 /** How long a body that nobody reads may go on after its answer is out, in milliseconds. */
-const unreadBodyGraceMs = 2_000;
+export const unreadBodyGraceMs = 2_000;
 /** Longest declared body, in bytes, that is read to its end for the sake of the connection. */
 const maxReadToEndBytes = 256 * 1024;
 

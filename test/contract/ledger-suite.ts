@@ -232,7 +232,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
       const results = await Promise.allSettled(Array.from({ length: 5 }, () => ledger.append(makeRecord(alice))));
       expect(indices(results)).toEqual([1, 2, 3, undefined, undefined]);
       expect(results[4]).toMatchObject({
-        reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } },
+        reason: { reason: "overloaded", details: { retryAfterSeconds: 1 } },
       });
       expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 4 });
     });

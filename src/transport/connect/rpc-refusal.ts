@@ -38,7 +38,7 @@ export function isRpcRequest(url: string, contentType: string | undefined): bool
 }
 
 /** A refusal as it goes over the wire. */
-interface Written {
+export interface Written {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
@@ -60,7 +60,7 @@ export function rpcRefusal(
   contentType: string | null,
   refusedWith: RefusedWith = {},
 ): UniversalServerResponse {
-  const { status, headers, body, trailers } = write(service, call, refusal, contentType ?? "", refusedWith);
+  const { status, headers, body, trailers } = writeRpcRefusal(service, call, refusal, contentType ?? "", refusedWith);
   return {
     status,
     header: new Headers(headers),
@@ -79,7 +79,7 @@ export function sendRpcRefusal(
 ): void {
   const { raw } = reply;
   const contentType = sent["content-type"] ?? "";
-  const { status, headers, body, trailers } = write(service, call, refusal, contentType, refusedWith);
+  const { status, headers, body, trailers } = writeRpcRefusal(service, call, refusal, contentType, refusedWith);
   if (!reply.sent) reply.hijack();
   if (raw.destroyed || raw.headersSent) return;
   raw.writeHead(status, { ...(reply.getHeaders() as Record<string, string>), ...headers });
@@ -88,12 +88,13 @@ export function sendRpcRefusal(
   else raw.end();
 }
 
-function write(
+/** Writes a refusal for a caller of whom the content type says which protocol it speaks, and notes both on the call. */
+export function writeRpcRefusal(
   service: string,
   call: Call,
   refusal: ServiceError,
   contentType: string,
-  { headers = {}, status }: RefusedWith,
+  { headers = {}, status }: RefusedWith = {},
 ): Written {
   const protocol = protocolOf(contentType);
   call.protocol = protocol;

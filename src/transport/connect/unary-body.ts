@@ -70,7 +70,7 @@ export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint
   const limit = { timeoutMs, maxBytes: maxBytes + (form.isEnveloped ? prefixBytes : 0) };
   try {
     continueIfExpected(raw, response);
-    const sent = await readBody(raw, declaredBytes(raw), limit, signal);
+    const sent = await readBody(raw, declaredBytes(raw), limit, signal, call.place);
     const body = form.isEnveloped ? await plainFrames(sent, form, maxBytes) : await plain(sent, form, maxBytes);
     onRead(body);
     for (const message of form.isEnveloped ? messagesIn(body) : [body]) {

@@ -20,7 +20,8 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
   const rpc = `${handler.service.name}/${handler.method.name}`;
   return carry(handler, service, async (universal, request) => {
     const { call } = request;
-    const deadline = startDeadline(takeTimeout(universal.header, call.protocol), limits.maxDeadlineMs);
+    const timeoutMs = takeTimeout(universal.header, call.protocol);
+    const deadline = startDeadline(timeoutMs, limits.maxDeadlineMs, call.place?.waitedMs);
     const form = takeForm(universal, call.protocol);
     let body: Uint8Array | undefined;
     try {

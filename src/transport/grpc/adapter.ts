@@ -7,6 +7,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { invalidRequest } from "../../base/errors.ts";
+import { placeOf } from "../admission/admit.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall } from "../beginning.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../binary-records.ts";
 import { readBody } from "../body.ts";
@@ -70,13 +71,13 @@ async function handle(
 ): Promise<void> {
   const { limits } = options;
   const { spec, rpc } = method;
-  const call = beginCall(rawHeaders, options);
+  const call = beginCall(rawHeaders, options, placeOf(stream));
   call.protocol = "grpc";
   call.rpc = rpc;
   const url = method.rpcPath;
   const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method: "POST", url });
   const timeout = parseTimeout(headers["grpc-timeout"]?.toString() ?? null, Number.MAX_SAFE_INTEGER);
-  const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs);
+  const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs, call.place?.waitedMs);
   let isEnded = false;
   stream.on("close", () => {
     const isAnswered = isEnded && stream.writableFinished;
@@ -98,7 +99,7 @@ async function handle(
     if (timeout.error !== undefined) throw invalidRequest("", "timeout", "the timeout header is malformed");
     const maxBytes = limits.maxBodyBytes(rpc);
     const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: limits.bodyTimeoutMs };
-    const body = await readBody(stream, declaredBytes({ headers }), bodyLimits, deadline.signal);
+    const body = await readBody(stream, declaredBytes({ headers }), bodyLimits, deadline.signal, call.place);
     const message = decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
     answer = encode(await invoke(context, message));
   } catch (thrown) {

@@ -69,7 +69,7 @@ async function handle(
 ): Promise<void> {
   const { raw, edge } = request;
   const call = route(request, "rest", method.rpc);
-  const deadline = startDeadline(undefined, limits.maxDeadlineMs);
+  const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.place?.waitedMs);
   whenCallerGone(reply.raw, deadline.cancel);
   try {
     const context = createCallContext({
@@ -101,7 +101,7 @@ function noBody({ raw }: FastifyRequest): Uint8Array {
 function jsonBody(
   method: ServedMethod,
   { maxBodyBytes, bodyTimeoutMs }: AdapterOptions["limits"],
-  { raw }: FastifyRequest,
+  { raw, call }: FastifyRequest,
   reply: FastifyReply,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
@@ -109,7 +109,7 @@ function jsonBody(
   const maxBytes = maxBodyBytes(method.rpc);
   const declared = declaredBytes(raw);
   if (declared === undefined || declared <= maxBytes) continueIfExpected(raw, reply.raw);
-  return readBody(raw, declared, { maxBytes, timeoutMs: bodyTimeoutMs }, signal);
+  return readBody(raw, declared, { maxBytes, timeoutMs: bodyTimeoutMs }, signal, call.place);
 }
 
 /** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */

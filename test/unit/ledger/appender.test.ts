@@ -198,11 +198,27 @@ test("a write is bounded in bytes, and carries one record whatever its size", as
   expect(writer.writes.map(({ batches }) => counts(batches))).toEqual([[["alice", 1]], [["alice", 2]], [["alice", 1]]]);
 });
 
+test("a tenant that fills the queues is refused, while others are not", async () => {
+  const { appender } = setup({ maxQueuedBytes: 100_000 });
+  const large: Partial<NewRecord> = { request: { purpose: "x".repeat(4_000) } };
+  const results = [alice, bob].map((id) =>
+    Array.from({ length: 25 }, async () => {
+      const outcome = appender.append(makeRecord(id, large)).catch(({ reason }) => reason);
+      return Promise.race([outcome, new Promise(setImmediate).then(() => "queued")]);
+    }),
+  );
+  const [ofAlice = [], ofBob = []] = await Promise.all(results.map((outcomes) => Promise.all(outcomes)));
+  const queued = (outcomes: readonly unknown[]) => outcomes.filter((outcome) => outcome === "queued").length;
+  // A half of the bytes, and then a half of the rest: a record is a little larger than its purpose.
+  expect([queued(ofAlice), queued(ofBob)]).toEqual([12, 6]);
+  expect(new Set(ofAlice)).toEqual(new Set(["queued", "overloaded"]));
+});
+
 test("all queues together are bounded in bytes", async () => {
   const { writer, appender } = setup({ maxQueuedBytes: 1_000 });
   const large: Partial<NewRecord> = { request: { purpose: "x".repeat(400) } };
   const fits = appender.append(makeRecord(alice, large));
-  await expect(appender.append(makeRecord(bob, large))).rejects.toMatchObject({ reason: "store_unavailable" });
+  await expect(appender.append(makeRecord(bob, large))).rejects.toMatchObject({ reason: "overloaded" });
   await writer.finish(0);
   await fits;
   const again = appender.append(makeRecord(bob, large));

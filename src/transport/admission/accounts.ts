@@ -1,0 +1,52 @@
+/** Whom a call counts for, as far as its headers tell before anything is verified. */
+import { LRUCache } from "lru-cache";
+import type { EdgeRequest } from "../../auth/edge.ts";
+import type { Account } from "./waiting-room.ts";
+
+/** Credentials that are recognized, some 100 bytes each. The one that was not used for longest goes first. */
+const maxRecognized = 20_000;
+/** Of an authorization header, its end: enough of a signature to know it again, too little to be a token. */
+const tailLength = 32;
+
+/** Groups of those who belong to no tenant that is known. No tenant's id begins with a space. */
+export const unknownGroup = " unknown";
+export const openGroup = " open";
+
+export interface AccountsOptions {
+  /** Address of the caller of a call, for counting. */
+  readonly addressOf: (edge: EdgeRequest) => string;
+  /** Lowercase name of the header in which an ingress names the tenant. */
+  readonly tenantHeader: string;
+}
+
+/**
+ * Recognizes the credentials of callers who were let in before, from the same address. That is a guess about whose turn
+ * it is, and proves nothing: who is wrong about it is refused when the credentials are looked at.
+ */
+export class Accounts {
+  readonly #options: AccountsOptions;
+  readonly #tenants = new LRUCache<string, string>({ max: maxRecognized });
+
+  constructor(options: AccountsOptions) {
+    this.#options = options;
+  }
+
+  of(edge: EdgeRequest): Account {
+    const credentials = this.#credentials(edge);
+    const tenant = credentials === undefined ? undefined : this.#tenants.get(credentials);
+    if (tenant !== undefined) return { group: tenant, member: "" };
+    return { group: unknownGroup, member: this.#options.addressOf(edge) };
+  }
+
+  /** The call was found to be the tenant's. */
+  recognize(edge: EdgeRequest, tenant: string): void {
+    const credentials = this.#credentials(edge);
+    if (credentials !== undefined && this.#tenants.get(credentials) !== tenant) this.#tenants.set(credentials, tenant);
+  }
+
+  #credentials(edge: EdgeRequest): string | undefined {
+    const [authorization] = edge.headerValues("authorization");
+    const shown = authorization?.slice(-tailLength) ?? edge.headerValues(this.#options.tenantHeader)[0];
+    return shown === undefined ? undefined : `${edge.remoteAddress} ${shown}`;
+  }
+}

@@ -1,0 +1,277 @@
+/**
+ * How many calls are worked on at once. Up to a limit calls start as they come; beyond it they wait as they arrived,
+ * before anything was done for them, and start in an order that is fair between tenants, and between addresses for
+ * those whose tenant is not known yet. What waits for too long, or has no room to wait, is refused.
+ *
+ * A call that waits costs its headers in memory and no time. Its caller sends nothing else on that connection or stream
+ * meanwhile, so that an overload is slowed down to what can be done, where refusing at once would invite the next try.
+ */
+import { type Account, type Waiter, WaitingRoom } from "./waiting-room.ts";
+
+/** Bounds of admission. */
+export interface AdmissionLimits {
+  /** Calls worked on at once, at least: enough for commits that many share, few enough to be done in a moment. */
+  readonly minAtOnce: number;
+  /** The most at once, where the event loop stands idle while calls wait for something else, such as a slow store. */
+  readonly maxAtOnce: number;
+  /** Calls begun in one turn of the event loop, so that those who come meanwhile are seen. */
+  readonly maxStartsPerTurn: number;
+  /** Calls refused in one turn for having waited: what is refused must never leave no time for what is done. */
+  readonly maxRefusalsPerTurn: number;
+  /** A call that takes longer waits for something else than us. It counts for its group only. Milliseconds. */
+  readonly stalledAfterMs: number;
+  /** Calls that wait at once; some KiB of headers each. */
+  readonly maxWaiting: number;
+  /** Longest wait in milliseconds. */
+  readonly maxWaitMs: number;
+}
+
+export const defaultAdmissionLimits: AdmissionLimits = {
+  minAtOnce: 64,
+  maxAtOnce: 2048,
+  maxStartsPerTurn: 16,
+  maxRefusalsPerTurn: 8,
+  stalledAfterMs: 250,
+  maxWaiting: 8192,
+  maxWaitMs: 1000,
+};
+
+/** What the machine provides. */
+export interface AdmissionMachine {
+  /** Monotonic, in milliseconds. */
+  readonly nowMs: () => number;
+  /** Share of the time since the last question that the event loop was busy, 0 to 1. */
+  readonly busyShare: () => number;
+  /** Calls back after this turn of the event loop. */
+  readonly nextTurn: (callback: () => void) => void;
+  /** Calls back every so many milliseconds, without keeping the process; returns what ends that. */
+  readonly every: (intervalMs: number, callback: () => void) => () => void;
+}
+
+const sweepMs = 50;
+/** Above this share the event loop is full; below the lower one more calls at once would find it idle. */
+const fullShare = 0.97;
+const idleShare = 0.9;
+
+/** One call's place, from its headers to its end. */
+export interface Place {
+  /** Comes in: `start` or `refuse` is called, once, now or later; neither where the call leaves before. */
+  enter(): void;
+  /** How long it waited before it was started, in milliseconds. */
+  readonly waitedMs: number;
+  /** Its tenant is known now. */
+  belongsTo(group: string): void;
+  /** It waits for its caller, such as for a body: it is not worked on meanwhile. */
+  park(): void;
+  /** Resolves with whether it may go on, in its turn; false: it is refused. */
+  resume(): Promise<boolean>;
+  /** It is over, however it ended. Idempotent. */
+  leave(): void;
+}
+
+export class Admission {
+  readonly #limits: AdmissionLimits;
+  readonly #machine: AdmissionMachine;
+  readonly #room = new WaitingRoom<Entry>();
+  /** Those who wait, in the order in which they came. */
+  readonly #byAge = new Set<Entry>();
+  /** Calls worked on, stalled ones left out, in the order of their starts. */
+  readonly #running = new Set<Entry>();
+  /** Calls that were started and are not over, by group. */
+  readonly #started = new Map<string, number>();
+  #atOnce: number;
+  #startsThisTurn = 0;
+  #turnScheduled = false;
+  #stopSweep: (() => void) | undefined;
+
+  constructor(limits: AdmissionLimits, machine: AdmissionMachine) {
+    this.#limits = limits;
+    this.#machine = machine;
+    this.#atOnce = limits.minAtOnce;
+  }
+
+  /** How many calls wait for their turn. */
+  get waiting(): number {
+    return this.#room.size;
+  }
+
+  /** A place for one call, which is not in it yet. */
+  place(account: Account, start: () => void, refuse: () => void): Place {
+    const entry = new Entry(account, start, refuse);
+    return {
+      enter: () => this.#enter(entry),
+      get waitedMs() {
+        return entry.waitedMs;
+      },
+      belongsTo: (group) => this.#regroup(entry, group),
+      park: () => this.#leave(entry),
+      resume: () =>
+        new Promise((resolve) => {
+          entry.start = () => resolve(true);
+          entry.refuse = () => resolve(false);
+          this.#enter(entry);
+        }),
+      leave: () => this.#leave(entry),
+    };
+  }
+
+  #enter(entry: Entry): void {
+    const { group } = entry.account;
+    if (this.#startsThisTurn < this.#limits.maxStartsPerTurn && this.#room.sizeOf(group) === 0 && this.#may(group))
+      this.#start(entry);
+    else if (this.#room.size < this.#limits.maxWaiting || this.#makeRoom(group)) this.#wait(entry);
+    else entry.refuse();
+  }
+
+  #wait(entry: Entry): void {
+    entry.state = "waiting";
+    entry.sinceMs = this.#machine.nowMs();
+    this.#room.add(entry);
+    this.#byAge.add(entry);
+    this.#stopSweep ??= this.#startSweep();
+    this.#scheduleTurn();
+  }
+
+  /**
+   * Whether one more call of the group may be worked on. A group alone may take the whole limit; then a half more is
+   * there for groups that have next to nothing, so that they need not wait until one of its calls is over.
+   */
+  #may(group: string): boolean {
+    const started = this.#started.get(group) ?? 0;
+    if (this.#running.size < this.#atOnce) return started < this.#atOnce;
+    return this.#running.size < this.#atOnce * 1.5 && started < this.#atOnce / 8;
+  }
+
+  #start(entry: Entry): void {
+    const { group } = entry.account;
+    const nowMs = this.#machine.nowMs();
+    if (entry.state === "waiting") entry.waitedMs = nowMs - entry.sinceMs;
+    entry.state = "running";
+    entry.sinceMs = nowMs;
+    this.#running.add(entry);
+    this.#started.set(group, (this.#started.get(group) ?? 0) + 1);
+    this.#startsThisTurn += 1;
+    this.#scheduleTurn();
+    entry.start();
+  }
+
+  #leave(entry: Entry): void {
+    const { state } = entry;
+    if (state === "over") return;
+    entry.state = "over";
+    if (state === "waiting") {
+      this.#room.delete(entry);
+      this.#byAge.delete(entry);
+    } else {
+      this.#running.delete(entry);
+      this.#count(entry.account.group, -1);
+    }
+    if (this.#room.size > 0) this.#scheduleTurn();
+    else this.#endSweep();
+  }
+
+  #count(group: string, change: 1 | -1): void {
+    const count = (this.#started.get(group) ?? 0) + change;
+    if (count > 0) this.#started.set(group, count);
+    else this.#started.delete(group);
+  }
+
+  #regroup(entry: Entry, group: string): void {
+    if (entry.account.group === group) return;
+    const isStarted = entry.state === "running" || entry.state === "stalled";
+    if (isStarted) this.#count(entry.account.group, -1);
+    entry.account = { group, member: "" };
+    if (isStarted) this.#count(group, 1);
+  }
+
+  /** Refuses one of the largest group's calls, unless that is the group that asks for room. */
+  #makeRoom(group: string): boolean {
+    const largest = this.#room.largestGroup();
+    if (largest === undefined || largest === group) return false;
+    const victim = this.#room.take((name) => name === largest);
+    if (victim === undefined) return false;
+    this.#byAge.delete(victim);
+    victim.state = "over";
+    victim.refuse();
+    return true;
+  }
+
+  #scheduleTurn(): void {
+    if (this.#turnScheduled) return;
+    this.#turnScheduled = true;
+    this.#machine.nextTurn(() => {
+      this.#turnScheduled = false;
+      this.#startsThisTurn = 0;
+      this.#startWaiting();
+      this.#refuseExpired();
+      if (this.#room.size === 0) this.#endSweep();
+    });
+  }
+
+  #startWaiting(): void {
+    while (this.#startsThisTurn < this.#limits.maxStartsPerTurn) {
+      const next = this.#room.take((group) => this.#may(group));
+      if (next === undefined) return;
+      this.#byAge.delete(next);
+      this.#start(next);
+    }
+    if (this.#room.size > 0) this.#scheduleTurn();
+  }
+
+  #refuseExpired(): void {
+    const expiredSinceMs = this.#machine.nowMs() - this.#limits.maxWaitMs;
+    let refused = 0;
+    for (const entry of this.#byAge) {
+      if (entry.sinceMs > expiredSinceMs || refused === this.#limits.maxRefusalsPerTurn) break;
+      this.#leave(entry);
+      entry.refuse();
+      refused += 1;
+    }
+    if (refused === this.#limits.maxRefusalsPerTurn) this.#scheduleTurn();
+  }
+
+  #startSweep(): () => void {
+    this.#machine.busyShare();
+    return this.#machine.every(sweepMs, () => this.#sweep());
+  }
+
+  #endSweep(): void {
+    this.#stopSweep?.();
+    this.#stopSweep = undefined;
+  }
+
+  #sweep(): void {
+    const nowMs = this.#machine.nowMs();
+    for (const entry of this.#running) {
+      if (nowMs - entry.sinceMs < this.#limits.stalledAfterMs) break;
+      entry.state = "stalled";
+      this.#running.delete(entry);
+    }
+    this.#adapt(this.#machine.busyShare());
+    if (this.#room.size > 0) this.#scheduleTurn();
+  }
+
+  /** More at once while the event loop stands idle although calls wait; fewer, down to the least, while it is full. */
+  #adapt(busyShare: number): void {
+    const { minAtOnce, maxAtOnce } = this.#limits;
+    if (busyShare < idleShare) this.#atOnce = Math.min(maxAtOnce, Math.ceil(this.#atOnce * 1.25));
+    else if (busyShare > fullShare) this.#atOnce = Math.max(minAtOnce, Math.floor(this.#atOnce * 0.8));
+  }
+}
+
+class Entry implements Waiter {
+  account: Account;
+  start: () => void;
+  refuse: () => void;
+  /** `over` also while it is parked. */
+  state: "waiting" | "running" | "stalled" | "over" = "over";
+  /** When it came into its state. */
+  sinceMs = 0;
+  waitedMs = 0;
+
+  constructor(account: Account, start: () => void, refuse: () => void) {
+    this.account = account;
+    this.start = start;
+    this.refuse = refuse;
+  }
+}

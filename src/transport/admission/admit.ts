@@ -1,0 +1,133 @@
+/** Where requests and streams enter: each takes its place in the admission before anything else is done for it. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import type { EdgeRequest } from "../../auth/edge.ts";
+import { Connection } from "../../base/connection.ts";
+import { overloaded } from "../../base/errors.ts";
+import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "../beginning.ts";
+import type { Call } from "../call.ts";
+import type { Written } from "../connect/rpc-refusal.ts";
+import { edgeOf } from "../edge.ts";
+import type { Gate } from "../gate.ts";
+import type { ServedMethod } from "../methods.ts";
+import { boundUnreadBody, unreadBodyGraceMs } from "../unread-body.ts";
+import { type Accounts, openGroup } from "./accounts.ts";
+import type { Admission, Place } from "./admission.ts";
+import { writeRefusal } from "./refusal.ts";
+
+/** Takes what comes in; `start` is called when its turn has come, or never. */
+export interface Admit {
+  /** A request of HTTP/1.1. */
+  request(request: IncomingMessage, response: ServerResponse, start: () => void): void;
+  /** A stream of HTTP/2. */
+  stream(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    rawHeaders: readonly string[],
+    start: () => void,
+  ): void;
+}
+
+export interface AdmitOptions extends Beginnings {
+  readonly service: string;
+  readonly admission: Admission;
+  readonly accounts: Accounts;
+  readonly methods: readonly ServedMethod[];
+  /** Paths of services that need no credentials. Their calls take turns, and do not count once they have begun. */
+  readonly openPaths: readonly string[];
+}
+
+const places = new WeakMap<object, Place>();
+
+/** The place of the call that came as this request, or on this stream of HTTP/2. */
+export function placeOf(source: IncomingMessage | ServerHttp2Stream): Place | undefined {
+  return places.get("stream" in source ? (source.stream as object) : source);
+}
+
+/** The gate, after which calls count for the tenant of their credentials. */
+export function countCaller(gate: Gate, accounts: Accounts): Gate {
+  return async (context) => {
+    try {
+      await gate(context);
+    } finally {
+      const { call, edge } = context;
+      if (call.caller !== undefined) {
+        call.place?.belongsTo(call.caller.tenantId);
+        accounts.recognize(edge, call.caller.tenantId);
+      }
+    }
+  };
+}
+
+export function createAdmit(options: AdmitOptions): Admit {
+  const { service, admission, accounts } = options;
+  const open = new Set(options.openPaths);
+  const rpcs = new Map(
+    options.methods.flatMap(({ rpc, restPath, rpcPath }) => [
+      [restPath, rpc],
+      [rpcPath, rpc],
+    ]),
+  );
+
+  function enter(source: object, edge: EdgeRequest, start: () => void, refuse: () => void): Place {
+    const isOpen = open.has(pathOf(edge.url));
+    const account = accounts.of(edge);
+    // Its turn may come while the event loop is busy with somebody else's.
+    const connection = Connection.current();
+    const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
+    const place: Place = isOpen
+      ? admission.place({ ...account, group: openGroup }, () => startAndLeave(own(start), place), own(refuse))
+      : admission.place(account, own(start), own(refuse));
+    places.set(source, place);
+    place.enter();
+    return place;
+  }
+
+  function refuse(edge: EdgeRequest, rawHeaders: readonly string[], httpVersion: string, send: Send): void {
+    const call = beginCall(rawHeaders, options);
+    const [contentType = ""] = edge.headerValues("content-type");
+    const rpc = rpcs.get(pathOf(edge.url));
+    if (rpc !== undefined) call.rpc = rpc;
+    const refusal = overloaded();
+    send(call, writeRefusal(service, call, refusal, edge.url, contentType));
+    endCall(call, edge, httpVersion, refusal.httpStatus, options);
+  }
+
+  return {
+    request(request, response, start) {
+      const { rawHeaders, httpVersion } = request;
+      const edge = edgeOf(request);
+      const place = enter(request, edge, start, () =>
+        refuse(edge, rawHeaders, httpVersion, (call, { status, headers, body }) => {
+          boundUnreadBody(request, response);
+          response.writeHead(status, { ...answerHeaders(call), ...headers });
+          response.end(body);
+        }),
+      );
+      response.on("close", place.leave);
+    },
+    stream(stream, headers, rawHeaders, start) {
+      const { ":method": method = "", ":path": url = "" } = headers;
+      const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method, url });
+      const place = enter(stream, edge, start, () =>
+        refuse(edge, rawHeaders, "2.0", (call, { status, headers, body }) => {
+          if (stream.destroyed || stream.closed) return;
+          const endStream = body.byteLength === 0;
+          stream.respond({ ":status": status, ...answerHeaders(call), ...headers }, { endStream });
+          if (!endStream) stream.end(body);
+          // What is still to come of the body is swallowed, for a while.
+          stream.resume();
+          stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
+        }),
+      );
+      stream.on("close", place.leave);
+    },
+  };
+}
+
+type Send = (call: Call, written: Written) => void;
+
+function startAndLeave(start: () => void, place: Place): void {
+  start();
+  place.leave();
+}

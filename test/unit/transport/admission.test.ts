@@ -1,0 +1,204 @@
+import { describe, expect, test } from "vitest";
+import {
+  Admission,
+  type AdmissionLimits,
+  defaultAdmissionLimits,
+  type Place,
+} from "../../../src/transport/admission/admission.ts";
+import { type Waiter, WaitingRoom } from "../../../src/transport/admission/waiting-room.ts";
+
+/** Admission on a machine whose turns and time pass when the test says so. */
+function setup(limits: Partial<AdmissionLimits> = {}) {
+  let nowMs = 0;
+  let busyShare = 1;
+  let turns: (() => void)[] = [];
+  let sweep: (() => void) | undefined;
+  const admission = new Admission(
+    { ...defaultAdmissionLimits, minAtOnce: 8, maxAtOnce: 32, maxStartsPerTurn: 100, ...limits },
+    {
+      nowMs: () => nowMs,
+      busyShare: () => busyShare,
+      nextTurn: (callback) => void turns.push(callback),
+      every: (_intervalMs, callback) => {
+        sweep = callback;
+        return () => {
+          sweep = undefined;
+        };
+      },
+    },
+  );
+  const started: string[] = [];
+  const refused: string[] = [];
+  const enter = (name: string, group = name): Place => {
+    const place = admission.place(
+      { group, member: "" },
+      () => void started.push(name),
+      () => void refused.push(name),
+    );
+    place.enter();
+    return place;
+  };
+  return {
+    admission,
+    started,
+    refused,
+    isSweeping: () => sweep !== undefined,
+    enter,
+    enterAll: (count: number, group: string): Place[] =>
+      Array.from({ length: count }, (_, call) => enter(`${group}${call}`, group)),
+
+    turn() {
+      const due = turns;
+      turns = [];
+      for (const callback of due) callback();
+    },
+    pass(ms: number, share = busyShare) {
+      nowMs += ms;
+      busyShare = share;
+      sweep?.();
+    },
+  };
+}
+
+test("turns go round groups, and within a group round its members", () => {
+  const room = new WaitingRoom<Waiter & { readonly name: string }>();
+  for (const [group, member, count] of [
+    ["unknown", "x", 3],
+    ["unknown", "y", 2],
+    ["tenant", "", 2],
+  ] as const)
+    for (let call = 0; call < count; call++)
+      room.add({ account: { group, member }, name: `${group} ${member}${call}` });
+  expect([room.largestGroup(), room.sizeOf("unknown"), room.sizeOf("nobody")]).toEqual(["unknown", 5, 0]);
+  const order = ["unknown x0", "tenant 0", "unknown y0", "tenant 1", "unknown x1", "unknown y1", "unknown x2"];
+  expect(order.map(() => room.take(() => true)?.name)).toEqual(order);
+  expect([room.size, room.take(() => true)]).toEqual([0, undefined]);
+});
+
+describe("calls", () => {
+  test("start as they come, up to the limit, and then wait until one is over", () => {
+    const { started, enterAll, enter, turn } = setup();
+    const places = enterAll(8, "a");
+    enter("late", "a");
+    turn();
+    expect(started).toHaveLength(8);
+    places[0]?.leave();
+    places[0]?.leave();
+    turn();
+    expect(started.at(-1)).toBe("late");
+    expect(started).toHaveLength(9);
+  });
+
+  test("start so many in a turn, and wait for the next in the order in which they came", () => {
+    const { started, enterAll, turn } = setup({ maxStartsPerTurn: 3 });
+    enterAll(8, "a");
+    expect(started).toEqual(["a0", "a1", "a2"]);
+    turn();
+    expect(started).toEqual(["a0", "a1", "a2", "a3", "a4", "a5"]);
+    turn();
+    expect(started).toHaveLength(8);
+  });
+
+  test("of somebody who has none start at once, though another's fill the limit, but not without end", () => {
+    const { started, enterAll, enter, turn } = setup();
+    enterAll(20, "hot");
+    for (const name of ["b", "c", "d", "e", "f"]) enter(name);
+    turn();
+    expect(started.slice(8)).toEqual(["b", "c", "d", "e"]);
+  });
+
+  test("that wait for too long are refused, few in a turn, and never instead of those that can be done", () => {
+    const { started, refused, enterAll, pass, turn } = setup({ maxRefusalsPerTurn: 2, maxWaitMs: 1000 });
+    const places = enterAll(14, "a");
+    pass(1001);
+    expect([started.length, refused.length]).toEqual([8, 0]);
+    turn();
+    expect(refused).toEqual(["a8", "a9"]);
+    places[0]?.leave();
+    turn();
+    expect(started.at(-1)).toBe("a10");
+    expect(refused).toEqual(["a8", "a9", "a11", "a12"]);
+    turn();
+    expect(refused).toHaveLength(5);
+  });
+
+  test("find room where somebody else has most of it, who gives way", () => {
+    const { refused, admission, enterAll, enter } = setup({ maxWaiting: 4, minAtOnce: 1, maxAtOnce: 1 });
+    enterAll(7, "hot");
+    expect(refused).toEqual(["hot5", "hot6"]);
+    enterAll(2, "cool");
+    expect(refused).toEqual(["hot5", "hot6", "hot1"]);
+    enter("other");
+    expect(admission.waiting).toBe(4);
+  });
+
+  test("that leave while they wait are neither started nor refused", () => {
+    const { started, refused, enterAll, enter, pass, turn, isSweeping } = setup();
+    const places = enterAll(8, "a");
+    const gone = enter("gone", "a");
+    expect(isSweeping()).toBe(true);
+    gone.leave();
+    expect(isSweeping()).toBe(false);
+    for (const place of places) place.leave();
+    pass(5000);
+    turn();
+    expect(started).toHaveLength(8);
+    expect(refused).toEqual([]);
+  });
+
+  test("that wait for something else than us hold up their own group only", () => {
+    const { started, enterAll, pass, turn } = setup({ stalledAfterMs: 250 });
+    enterAll(10, "stuck");
+    enterAll(10, "other");
+    pass(251);
+    turn();
+    expect(started.filter((name) => name.startsWith("stuck"))).toHaveLength(8);
+    expect(started.filter((name) => name.startsWith("other"))).toHaveLength(8);
+  });
+
+  test("give up their place while their caller sends, and take their turn again", async () => {
+    const { started, refused, enterAll, enter, pass, turn } = setup();
+    const places = enterAll(8, "a");
+    places[0]?.park();
+    enter("next", "a");
+    turn();
+    expect(started.at(-1)).toBe("next");
+    const resumed = places[0]?.resume();
+    places[1]?.leave();
+    turn();
+    expect(await resumed).toBe(true);
+    places[2]?.park();
+    enter("another", "a");
+    const late = places[2]?.resume();
+    pass(1001);
+    turn();
+    expect(await late).toBe(false);
+    expect(refused).toEqual([]);
+  });
+
+  test("count for their tenant once that is known", () => {
+    const { started, enterAll, turn } = setup();
+    for (const place of enterAll(8, "unknown")) place.belongsTo("hot");
+    enterAll(3, "unknown");
+    enterAll(3, "hot");
+    turn();
+    // One of those who have nothing yet, as often as there is room for; none of the tenant that has everything.
+    expect(started.slice(8)).toEqual(["unknown0"]);
+  });
+});
+
+describe("the limit", () => {
+  test("rises while the event loop stands idle though calls wait, and falls again when it is full", () => {
+    const { started, enterAll, pass, turn } = setup();
+    const places = enterAll(200, "a");
+    for (let i = 0; i < 20; i++) {
+      pass(1, 0.5);
+      turn();
+    }
+    expect(started).toHaveLength(32);
+    for (let i = 0; i < 20; i++) pass(1, 1);
+    for (const place of places.slice(0, 30)) place.leave();
+    turn();
+    expect(started).toHaveLength(38);
+  });
+});

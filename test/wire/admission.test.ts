@@ -1,0 +1,223 @@
+/** One tenant asks for more than can be done: others are served, and it is told when to come back. */
+import { randomFillSync } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Health, HealthCheckResponse_ServingStatus } from "../../gen/grpc/health/v1/health_pb.ts";
+import {
+  DiscoveryService,
+  GetCapabilitiesResponseSchema,
+  WhoAmIResponseSchema,
+} from "../../gen/platform/sdk/v1/discovery_pb.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { ServiceError } from "../../src/base/errors.ts";
+import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
+import { createLogger } from "../../src/telemetry/logger.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { callerOf } from "../../src/transport/call.ts";
+import { createChain } from "../../src/transport/chain.ts";
+import type { Listener } from "../../src/transport/listener.ts";
+import { bind, servedMethods } from "../../src/transport/methods.ts";
+import { createReport } from "../../src/transport/report.ts";
+import { createServer } from "../../src/transport/server.ts";
+import { wireClients } from "../harness/clients.ts";
+import { frame } from "../harness/grpc.ts";
+import { h1Connect, h1Request } from "../harness/h1.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+
+const limits = {
+  minAtOnce: 8,
+  maxAtOnce: 8,
+  maxStartsPerTurn: 100,
+  maxRefusalsPerTurn: 2,
+  stalledAfterMs: 600_000,
+  maxWaiting: 12,
+  maxWaitMs: 600_000,
+};
+
+let server: Listener;
+let url: string;
+let release = Promise.withResolvers<void>();
+let begun = 0;
+let waiting: () => number;
+const logged: string[] = [];
+const metrics = createMetrics({ process: false });
+
+/** `GetCapabilities` is answered once the test says so; the token is the tenant. */
+beforeAll(async () => {
+  const discovery = bind(DiscoveryService, {
+    async getCapabilities() {
+      begun += 1;
+      await release.promise;
+      return create(GetCapabilitiesResponseSchema);
+    },
+    whoAmI: (_request, context) => create(WhoAmIResponseSchema, { caller: { tenantId: callerOf(context).tenantId } }),
+    getBootstrap: () => ({}),
+  });
+  const health = bind(Health, {
+    check: () => ({ status: HealthCheckResponse_ServingStatus.SERVING }),
+    list: () => ({}),
+    async *watch() {},
+  });
+  const chain = createChain({
+    service: "test",
+    headerPrefix: "x-svc-",
+    requiredScopes: () => [],
+    warmUp: [],
+    verifier: {
+      async authenticate(edge) {
+        const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(edge.headerValues("authorization")[0] ?? "") ?? [];
+        if (tenant === "") throw new ServiceError("invalid_token", "the access token is not valid");
+        const [tenantId, principalId] = [tenant as TenantId, tenant as PrincipalId];
+        return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
+      },
+    },
+  });
+  const destination = { write: (line: string) => void logged.push(line) };
+  const logger = createLogger({ level: "info", serviceName: "test", destination });
+  server = await createServer({
+    service: "test",
+    methods: servedMethods([discovery]),
+    openServices: [health],
+    ...chain,
+    addressOf: ({ remoteAddress }) => remoteAddress,
+    tenantHeader: "x-svc-tenant-id",
+    admissionLimits: limits,
+    watchWaiting: (count) => {
+      waiting = count;
+    },
+    limits: { maxBodyBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
+    listener: {
+      onDefect: () => {},
+      headersTimeoutMs: 10_000,
+      requestTimeoutMs: 20_000,
+      idleTimeoutMs: 20_000,
+      maxHeaderBytes: 16_384,
+    },
+    clock: systemClock,
+    random: (bytes) => randomFillSync(bytes),
+    onAnswered: createReport(logger, metrics, systemClock),
+  });
+  const { port } = await server.listen("127.0.0.1", 0);
+  url = `http://127.0.0.1:${port}`;
+});
+afterAll(async () => {
+  await server.close(0);
+  metrics.close();
+});
+
+const slow = methodOn("/v1/sdk/capabilities");
+const fast = methodOn("/v1/sdk/whoami");
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+async function get(path: string, token: string, init: RequestInit = {}): Promise<Response> {
+  const response = await fetch(url + path, { headers: bearer(token), ...init });
+  await response.text();
+  return response;
+}
+const room = limits.maxAtOnce + limits.maxWaiting;
+
+/** Comes in as soon as the places of earlier calls are free again, which is after their answers are out. */
+async function fill(): Promise<Response> {
+  for (;;) {
+    const response = await get(slow.restPath, "hot");
+    if (response.status !== 503) return response;
+  }
+}
+
+/** Has the hot tenant ask for as much as there is room for, all of which is answered after the work. */
+async function whileFull(work: () => Promise<void>): Promise<void> {
+  for (const token of ["hot", "cool"]) expect((await get(fast.restPath, token)).status).toBe(200); // both are known
+  begun = 0;
+  release = Promise.withResolvers();
+  const filling = Array.from({ length: room }, fill);
+  try {
+    await expect.poll(() => begun).toBe(limits.maxAtOnce);
+    await expect.poll(() => waiting()).toBe(limits.maxWaiting);
+    await work();
+  } finally {
+    release.resolve();
+  }
+  for (const { status } of await Promise.all(filling)) expect(status).toBe(200);
+}
+
+test("a tenant over its share is refused on every protocol, and told when to come back; others are served", async () => {
+  const clients = wireClients(url);
+  await whileFull(async () => {
+    for (const client of clients) {
+      const call = (method: typeof slow, token: string) =>
+        client.call(method, requestFromRest(method, {}), bearer(token));
+      expect([client.name, await call(slow, "hot")]).toMatchObject([
+        client.name,
+        { refusal: { code: "unavailable", reason: "overloaded", retryAfterSeconds: 1 } },
+      ]);
+      for (const token of ["cool", "new"])
+        expect([client.name, await call(fast, token)]).toMatchObject([
+          client.name,
+          { answer: { caller: { tenant_id: token } } },
+        ]);
+      expect([client.name, await call(fast, "nobody's")]).toMatchObject([
+        client.name,
+        { refusal: { code: "unauthenticated", reason: "invalid_token" } },
+      ]);
+    }
+    const refused = await get(slow.restPath, "hot");
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
+    expect(begun).toBe(limits.maxAtOnce);
+  });
+  for (const client of clients) client.close();
+});
+
+test("health probes are answered all the while", async () => {
+  const session = await h2Connect(url);
+  const probe = {
+    path: `/${Health.typeName}/Check`,
+    headers: { "content-type": "application/grpc", te: "trailers" },
+    body: frame(new Uint8Array()),
+  };
+  await whileFull(async () => {
+    for (let call = 0; call < 20; call++) {
+      const { status, trailers } = await h2Call(session, probe);
+      expect([status, trailers["grpc-status"]]).toEqual([200, "0"]);
+    }
+  });
+  await h2Close(session);
+});
+
+test("callers who leave while they wait give up their place", async () => {
+  await whileFull(async () => {});
+  begun = 0;
+  release = Promise.withResolvers();
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const filling = Array.from({ length: room }, () => get(slow.restPath, "hot", { signal }).catch(() => "left"));
+  await expect.poll(() => waiting()).toBe(limits.maxWaiting);
+  leaving.abort();
+  expect(new Set(await Promise.all(filling))).toEqual(new Set(["left"]));
+  await expect.poll(() => waiting()).toBe(0);
+  expect((await get(fast.restPath, "hot")).status).toBe(200);
+  release.resolve();
+});
+
+test("callers who send slowly hold no place", async () => {
+  expect((await get(fast.restPath, "hot")).status).toBe(200); // it is known
+  const head = [`Authorization: Bearer hot`, "Content-Type: application/json", "Content-Length: 2"];
+  const slowly = await Promise.all(Array.from({ length: 3 * room }, () => h1Connect(url)));
+  for (const connection of slowly) connection.write(h1Request(`POST ${fast.rpcPath}`, head, "{"));
+  for (let call = 0; call < 3; call++) expect((await get(fast.restPath, "hot")).status).toBe(200);
+  for (const connection of slowly) connection.destroy();
+});
+
+test("refusals are counted, and logged in one short line, of which many are left out", async () => {
+  await whileFull(async () => {
+    for (let call = 0; call < 100; call++) expect((await get(slow.restPath, "hot")).status).toBe(503);
+  });
+  const { body } = await metrics.expose();
+  const [, counted] = /^svc_calls_total\{.*protocol="rest".*reason="overloaded"\} (\d+)$/m.exec(body) ?? [];
+  const lines = logged.filter((line) => line.includes('"reason":"overloaded"') && line.includes('"protocol":"rest"'));
+  expect(lines.length).toBeGreaterThan(0);
+  expect(lines.length).toBeLessThan(Number(counted));
+  for (const line of lines) {
+    expect(Buffer.byteLength(line)).toBeLessThan(512);
+    expect(line).not.toContain("stack");
+  }
+});

@@ -164,12 +164,12 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     }
   }
 
-  async function current(signal: AbortSignal): Promise<KeySet> {
+  async function current(signal: AbortSignal): Promise<HeldKeys> {
     // Keys too old without a failure: the machine slept through its refresh.
     if (held !== undefined && !usable() && failure === undefined) void refresh();
     if (!usable()) await settle(signal);
     if (held === undefined || !usable()) throw issuerUnavailable(retryAfterSeconds, failure ?? "not started");
-    return held.keys;
+    return held;
   }
 
   function status(): IssuerStatus {
@@ -187,7 +187,10 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     },
     async find(header, signal, mayFetch) {
       const begunBefore = fetchesBegun;
-      const lookUp = async () => candidateKeys(await current(signal), header);
+      const lookUp = async () => {
+        const { keys, ids } = await current(signal);
+        return header.kid === undefined || ids.has(header.kid) ? candidateKeys(keys, header) : [];
+      };
       let keys = await lookUp();
       if (keys.length > 0) return keys;
       if (header.kid !== undefined && held?.ids.has(header.kid)) throw unknownKey();

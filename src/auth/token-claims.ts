@@ -34,12 +34,16 @@ export interface ReadToken {
   readonly payload: JWTPayload;
 }
 
+/** JWS compact serialization (RFC 7515 §7.1): three parts of base64url without padding. */
+const compactForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
 /**
  * Reads a token and judges its header: shape, `typ`, `alg`, `kid`, and `crit`, of which nothing is understood
  * (RFC 7515 §4.1.11). `jku`, `jwk`, `x5u`, `x5c` are never looked at.
  * @throws ServiceError `invalid_token`
  */
 export function readToken(token: string, rules: TokenRules): ReadToken {
+  if (!compactForm.test(token)) throw invalid("form");
   const { typ, alg, kid, crit } = decoded(() => decodeProtectedHeader(token));
   checkHeaderType(typ, rules.requireAtJwt);
   if (alg === undefined || !signatureAlgorithms.includes(alg)) throw invalid("alg");

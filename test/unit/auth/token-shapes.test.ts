@@ -238,7 +238,7 @@ describe("an authenticator that remembers", () => {
         }
         world.close();
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
     issuer.keys = [key.publicJwk];
   }, 60_000);

@@ -120,6 +120,7 @@ const invalid: readonly [string, Minter][] = [
   ["two parts", () => "abc.def"],
   ["a fourth part", () => `${mintToken(key, claims())}.`],
   ["a JWE's five parts", () => `${mintToken(key, claims())}.a.b`],
+  ["padding", () => `${mintToken(key, claims())}==`],
   ["header is no JSON", () => withPart(mintToken(key, claims()), 0, encodePart("{"))],
   ["header is a list", () => withPart(mintToken(key, claims()), 0, encodePart([]))],
   ["payload is no JSON", () => mintToken(key, "{")],

@@ -1,7 +1,9 @@
 /** What an SQLite error means for who waits. */
+import { ServiceError } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/store.ts";
 import { DamagedError, damaged, unavailable } from "../errors.ts";
 import { RetiredKeyError } from "../key-ring.ts";
+import { StoreMovedError } from "./file-watch.ts";
 
 // Primary result codes, https://sqlite.org/rescode.html
 const busy = 5;
@@ -16,8 +18,9 @@ export interface StoreFailure {
   /**
    * `data`: what was written cannot be stored. `damaged`: what was read is not what was written. `unsound`: the log
    * that was to be written to is damaged, or not what its anchor says. `retired`: another key signs the logs by now.
+   * `moved`: the file is not the store's any more; its connection stays open, for as long as it is so is what is in it.
    */
-  readonly kind: "data" | "store" | "damaged" | "unsound" | "retired";
+  readonly kind: "data" | "store" | "damaged" | "unsound" | "retired" | "moved";
   /** For the log. */
   readonly message: string;
   /** Of `retired`: the key that signs. */
@@ -27,6 +30,7 @@ export interface StoreFailure {
 /** Classifies anything thrown while a call was served. */
 export function describeFailure(error: unknown): StoreFailure {
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof StoreMovedError) return { kind: "moved", message };
   if (error instanceof RetiredKeyError) return { kind: "retired", message, newest: error.newest };
   if (error instanceof DamagedError) return { kind: "damaged", message };
   if (error instanceof UnsoundLogError) return { kind: "unsound", message };
@@ -47,6 +51,11 @@ export function toError({ kind, message, newest }: StoreFailure): Error {
   if (kind === "retired" && newest !== undefined) return new RetiredKeyError(newest);
   if (kind === "data") return new UnstorableError(message);
   if (kind === "unsound") return new UnsoundLogError(message);
+  if (kind === "moved")
+    return new ServiceError("store_unavailable", "The store's file was deleted, moved or replaced.", {
+      retryAfterSeconds: 1,
+      cause: new Error(message),
+    });
   if (kind === "damaged") return damaged(new Error(message));
   return unavailable(message);
 }

@@ -1,4 +1,5 @@
 /** Opens the ledger of an embedded deployment. */
+import { realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
@@ -10,6 +11,7 @@ import type { CommitObserver } from "../../ledger/observed-writer.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/returned.ts";
 import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { KeyRing } from "../key-ring.ts";
+import { watched } from "./file-watch.ts";
 import type { StorePlace } from "./place.ts";
 import { prepareStore } from "./prepare.ts";
 import { SqliteStore } from "./store.ts";
@@ -79,10 +81,16 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const prepared = prepareStore({ ...place, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
   for (const line of describeReturned(prepared.returned)) logger?.warn({}, `${line}; ${returnedRemedy}`);
   const keys = new KeyRing(prepared.keys, { keyPath, logger });
+  // SQLite keeps its other files beside the file that a link leads to.
+  const [realPath, realAnchorPath] = [realpathSync(path), realpathSync(anchorPath)];
+  const links = [path, anchorPath].filter((each) => each !== realPath && each !== realAnchorPath);
   const store = await SqliteStore.start({
     data: {
-      path,
-      anchorPath,
+      path: realPath,
+      anchorPath: realAnchorPath,
+      storeId: prepared.storeId,
+      files: [watched(realPath), ...links.map((link) => watched(link, true))],
+      anchorFile: watched(realAnchorPath),
       originPrefix,
       busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
       connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,

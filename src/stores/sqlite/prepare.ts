@@ -1,4 +1,5 @@
 /** What must hold before a store may be written to: its schema, its anchor and its key. */
+import { existsSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { anchorProblem } from "../../ledger/anchor.ts";
@@ -27,10 +28,16 @@ export interface PrepareOptions extends StorePlace {
   readonly busyTimeoutMs: number;
 }
 
+const whatToDo =
+  "Put the newest copy of the store back, with its -wal file where there is one. Where there is no newer one, keep this " +
+  "one for `ledger verify` and `ledger search`, and begin anew with an empty store and another anchor (SVC_STORE, SVC_ANCHOR).";
+
 export interface PreparedStore {
   readonly keys: SigningKeys;
   /** Erasures that have to be carried out again: readers are told "erased" until then. */
   readonly returned: readonly ReturnedErasure[];
+  /** What tells the store from every other. */
+  readonly storeId: string;
 }
 
 /**
@@ -40,6 +47,7 @@ export interface PreparedStore {
  */
 export function prepareStore(options: PrepareOptions): PreparedStore {
   const { path, anchorPath, busyTimeoutMs } = options;
+  requireAnchoredStore(options);
   migrateSqlite(options);
   createAnchor(anchorPath, busyTimeoutMs, openConnection);
   const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
@@ -55,12 +63,27 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
       anchor.advance([...new LogRows(connection).heads()]);
       const returned = new ReturnedErasures(connection).all([...anchor.erasures()]);
       noteErasures(connection, anchor);
-      return { keys, returned };
+      return { keys, returned, storeId: readStoreId(connection) };
     } finally {
       anchor.close();
     }
   } finally {
     connection.close();
+  }
+}
+
+/** A store that is missing is not replaced by an empty one where its anchor says that there was one. */
+function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOptions): void {
+  if (existsSync(path) || !existsSync(anchorPath)) return;
+  const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
+  try {
+    if (anchor.storeId() === undefined) return;
+    throw new IncompatibleStoreError(
+      `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
+        "more, begin anew with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
+    );
+  } finally {
+    anchor.close();
   }
 }
 
@@ -80,11 +103,14 @@ function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorP
     return;
   }
   if (anchored !== storeId)
-    throw new IncompatibleStoreError(`${anchorPath} is the anchor of another store: nothing may be signed.`);
+    throw new IncompatibleStoreError(
+      `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
+        "belong together (SVC_STORE, SVC_ANCHOR).",
+    );
   const problems = [...anchor.all()].flatMap((log) => logProblem(rows, log.tenantId, log) ?? []);
   if (problems.length > 0)
     throw new IncompatibleStoreError(
-      `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}`,
+      `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
     );
   // An anchor that outlived the flag: the store was put back to a copy from before it, and every log agrees.
   connection.exec("UPDATE store SET anchored = 1");

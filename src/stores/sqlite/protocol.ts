@@ -7,6 +7,7 @@ import type { TileName } from "../../ledger/tiles.ts";
 import type { AttemptLimit } from "../attempt-limits.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { StoreFailure } from "./errors.ts";
+import type { WatchedFile } from "./file-watch.ts";
 import type { SeededBatch } from "./log-writer.ts";
 
 /** What a thread is started with. */
@@ -15,6 +16,12 @@ export interface WorkerData {
   readonly path: string;
   readonly anchorPath: string;
   readonly originPrefix: string;
+  /** What tells the store from every other. */
+  readonly storeId: string;
+  /** The database file as it was prepared, and what the settings call it where that is a link. */
+  readonly files: readonly [WatchedFile, ...WatchedFile[]];
+  /** The anchor's file, as it was prepared. */
+  readonly anchorFile: WatchedFile;
   readonly busyTimeoutMs: number;
   /** URL of a module whose `openConnection` takes the place of the one in `connection.ts`. */
   readonly connectionModule: string;

@@ -2,7 +2,7 @@
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import { unavailable } from "../errors.ts";
-import { toError } from "./errors.ts";
+import { type StoreFailure, toError } from "./errors.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
 /** The part of a logger that the store needs. */
@@ -41,6 +41,7 @@ export class StoreThread {
   #failuresInARow = 0;
   #restart: NodeJS.Timeout | undefined;
   #closing = false;
+  #toldMoved = false;
 
   constructor(data: WorkerData, limits: ThreadLimits, logger: StoreLogger | undefined) {
     this.#data = data;
@@ -120,8 +121,22 @@ export class StoreThread {
     this.#pending.delete(message.id);
     this.#watchFirst(worker);
     this.#failuresInARow = 0;
-    if (message.type === "result") pending.resolve(message.result);
-    else pending.reject(toError(message.failure));
+    if (message.type === "result") {
+      this.#toldMoved = false;
+      pending.resolve(message.result);
+      return;
+    }
+    this.#tellMoved(message.failure);
+    pending.reject(toError(message.failure));
+  }
+
+  #tellMoved({ kind, message }: StoreFailure): void {
+    if (kind !== "moved" || this.#toldMoved) return;
+    this.#toldMoved = true;
+    this.#logger?.warn(
+      { role: this.#data.role, cause: message },
+      "the store's files are not in their place: nothing is recorded until they are back, or the service is restarted",
+    );
   }
 
   /** The worker is no more, or is to be no more: whoever waits for it is refused, and another is started. */

@@ -3,14 +3,16 @@ import { parentPort, workerData } from "node:worker_threads";
 import { anchorConnection, SqliteAnchor } from "./anchor.ts";
 import type { openConnection as OpenConnection, SqliteConnection } from "./connection.ts";
 import { describeFailure, isBusy } from "./errors.ts";
+import { requireInPlace, StoreMovedError, type WatchedFile, watched, watchedDatabase } from "./file-watch.ts";
 import { hideErased } from "./hide-erased.ts";
 import { readNotedErasures } from "./noted-erasures.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
+import { readStoreId } from "./store-identity.ts";
 import { SqliteWriter } from "./writer.ts";
 
-const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, connectionData } =
-  workerData as WorkerData;
+const data = workerData as WorkerData;
+const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, connectionData } = data;
 const port = parentPort;
 if (port === null) throw new Error("This file runs in a worker thread.");
 
@@ -18,12 +20,20 @@ const { openConnection } = (await import(connectionModule)) as {
   openConnection(options: Parameters<typeof OpenConnection>[0], data: unknown): SqliteConnection;
 };
 
+/** What must be in its place after every call, or nothing that the call has done counts. */
+let files: readonly WatchedFile[] = [];
+/** What is looked at with every probe besides: without these a commit is found as well. */
+let otherFiles: readonly WatchedFile[] = [];
 /** Opened again after a failure, so that nothing is believed that a failed connection may have wrong. */
 let store: SqliteWriter | SqliteReader | undefined = openStore();
+let isMoved = false;
 
 function openStore(): SqliteWriter | SqliteReader {
   const connection = openConnection({ path, readOnly: role !== "writer", busyTimeoutMs }, connectionData);
   try {
+    requireInPlace(data.files);
+    if (readStoreId(connection) !== data.storeId) throw new StoreMovedError(`${path} is another store by now`);
+    files = data.files;
     return role !== "writer" ? openReader(connection) : openWriter(connection);
   } catch (error) {
     connection.close();
@@ -41,15 +51,34 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
   const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
   const anchor = new SqliteAnchor(openConnection(options, connectionData));
   try {
-    return new SqliteWriter(connection, anchor, originPrefix);
+    requireInPlace([data.anchorFile]);
+    const writer = new SqliteWriter(connection, anchor, originPrefix);
+    const [database, ...links] = data.files;
+    // The anchor has been read: its files are there too.
+    anchor.storeId();
+    const [file, log, index] = watchedDatabase(database);
+    const [anchorFile, ...besideAnchor] = watchedDatabase(data.anchorFile);
+    files = [file, log, anchorFile, ...links];
+    otherFiles = [index, ...besideAnchor];
+    return writer;
   } catch (error) {
     anchor.close();
     throw error;
   }
 }
 
+/** The writer serves nothing from a file that is gone: it looks before its answer, and from then on before its work. */
 function serve(request: WorkerRequest): unknown {
   store ??= openStore();
+  if (isMoved) requireInPlace([...files, ...otherFiles]);
+  const result = dispatch(store, request);
+  if (role === "writer") requireInPlace(files);
+  if (request.call === "probe") requireInPlace(role === "writer" ? otherFiles : files);
+  isMoved = false;
+  return result;
+}
+
+function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): unknown {
   if (store instanceof SqliteReader) {
     if (request.call === "find") return store.find(request.tenantId, request.recordId);
     if (request.call === "search") return store.records.search(request.query);
@@ -77,9 +106,35 @@ function answer({ id, request }: NumberedRequest): WorkerMessage {
   try {
     return { type: "result", id, result: serve(request) };
   } catch (error) {
-    const failure = describeFailure(error);
+    const failure = describeFailure(movedOr(error));
+    if (failure.kind === "moved") keepMoved();
     if (failure.kind === "store" && !isBusy(error)) dropStore();
     return { type: "failure", id, failure };
+  }
+}
+
+/** A file that is gone explains every other failure; and closed, it would be gone for good. */
+function movedOr(error: unknown): unknown {
+  if (store === undefined) return error;
+  try {
+    requireInPlace([...files, ...otherFiles]);
+    return error;
+  } catch (moved) {
+    return moved;
+  }
+}
+
+/** Where only the log of writes is gone, what it has is brought into the file, while this connection still has it. */
+function keepMoved(): void {
+  const [database] = data.files;
+  if (isMoved || !(store instanceof SqliteWriter)) return;
+  isMoved = true;
+  try {
+    if (watched(`${path}-wal`).id !== undefined) return;
+    requireInPlace([database]);
+    store.checkpoint();
+  } catch {
+    // Nothing was promised: the connection stays open, and does the same when it is closed.
   }
 }
 

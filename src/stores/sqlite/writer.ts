@@ -103,6 +103,11 @@ export class SqliteWriter {
     this.#anchor.probe(nowMs);
   }
 
+  /** Brings what is committed into the file, as far as readers let it. */
+  checkpoint(): void {
+    this.#connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
+  }
+
   close(): void {
     this.#connection.close();
     this.#anchor.close();

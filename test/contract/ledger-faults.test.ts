@@ -66,10 +66,11 @@ function expectIndexed(): void {
 }
 
 /**
- * BEGIN; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 2 terms, advance; head, anchor, 2 entries,
- * 2 openings, tile, search key, search keys, a genesis and a record of 2 terms each, open log; COMMIT.
+ * BEGIN, signing key; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 2 terms, advance; head,
+ * anchor, signing key, 2 entries, 2 openings, tile, search key, search keys, a genesis and a record of 2 terms each,
+ * open log; COMMIT.
  */
-const commitOfThree = 29;
+const commitOfThree = 31;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);
@@ -78,7 +79,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
   "when an operation meets %s",
   (fault) => {
     test("nothing acknowledged is lost, no index is used twice, and the store comes back", {
-      timeout: 30_000,
+      timeout: 120_000,
     }, async () => {
       const acknowledged: (Appended & { tenantId: TenantId })[] = [
         { ...(await ledger.append(makeRecord(alice))), tenantId: alice },
@@ -177,7 +178,7 @@ test("a store whose file is gone refuses, rather than begin an empty one", async
   for (const suffix of ["", "-wal", "-shm"]) rmSync(place.path + suffix);
   control.arm("dieBefore", 1); // the next thread has to open the file
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
-  await vi.waitFor(() => expect(warnings.length).toBeGreaterThan(3));
+  await vi.waitFor(() => expect(warnings.length).toBeGreaterThan(3), 10_000);
   expect(warnings.at(-1)).toMatchObject({ role: "writer", cause: "unable to open database file" });
   expect(existsSync(place.path)).toBe(false);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });

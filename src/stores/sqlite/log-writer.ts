@@ -122,9 +122,10 @@ export class LogWriter {
   ): Sequenced {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
+    // Outside of the attempt: a store that cannot be read is no fault of the record.
+    const key = head === undefined ? this.#signingKey.get()?.public_key : undefined;
     try {
       const ownSeed = seed.subarray(0, seedBytes(records.length));
-      const key = head === undefined ? this.#signingKey.get()?.public_key : undefined;
       return sequence(head, [first, ...rest], nowMs, ownSeed, this.#originPrefix, key as Uint8Array | undefined);
     } catch (cause) {
       throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });

@@ -75,7 +75,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const fetch = overrides.fetch ?? globalThis.fetch;
   const witnessing = witnessingOf(config, { clock, timers, fetch, logger, metrics });
   const machine = { clock, random, logger, metrics };
-  const { ledger, logs, shared } = await openStores(config, machine, witnessing?.open);
+  const { ledger, logs, shared, stuck } = await openStores(config, machine, witnessing?.open);
   await policy.keepIn(ledger);
   const callers = await openCallers(config, shared, { clock, timers, random, fetch, logger, metrics }).catch(
     async (error: unknown) => {
@@ -105,7 +105,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const deciding = { engine: policy.engine, observe: observeDecisions(metrics, policy) };
   const methods = methodsOf(config.serviceName, { deployment, live, ledger, clock, random, hasher, ...deciding });
   const checks: readonly ReadinessCheck[] = [
-    { name: "store", check: () => ledger.check() },
+    { name: "store", check: () => ledger.check(), remark: () => stuckRemark(stuck()) },
     // A set that was refused is a remark: the one in force is good, and a mistake must not stop every replica at once.
     { name: "policy", check: async () => {}, remark: () => policyRemark(policy) },
     ...(witnessing === undefined ? [] : [witnessing.readiness]),
@@ -179,6 +179,8 @@ interface OpenedStores {
   readonly logs: PublishedLogs;
   /** What replicas share for a short time; closed with the ledger. */
   readonly shared: ReplayStore & AttemptCounters;
+  /** With whom the store does not get on, the longest first. */
+  readonly stuck: () => readonly string[];
 }
 
 async function openStores(
@@ -188,14 +190,25 @@ async function openStores(
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
   const commits = { elapsedMs: () => performance.now(), committed: metrics.batchAppended };
-  const { ledger, shared } = await openStoresOf(config, { clock, random, logger, openAnchor, commits }).catch(
+  const { ledger, shared, stuck } = await openStoresOf(config, { clock, random, logger, openAnchor, commits }).catch(
     (cause: unknown) => {
       throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
         cause,
       });
     },
   );
-  return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared };
+  metrics.watchStuck(() => stuck().length);
+  return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck };
+}
+
+const namedInRemark = 3;
+
+/** Others are served: the service is ready, and an operator should know all the same. */
+function stuckRemark(stuck: readonly string[]): string | undefined {
+  if (stuck.length === 0) return undefined;
+  const others = stuck.length - namedInRemark;
+  const names = stuck.slice(0, namedInRemark).join(", ");
+  return `the database does not get on with ${names}${others > 0 ? `, and ${others} more` : ""}`;
 }
 
 /** Counts each decision that is recorded, and shows it to the candidate policy set where there is one. */

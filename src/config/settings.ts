@@ -206,7 +206,7 @@ export const settings = {
     "SVC_STORE_TIMEOUT_MS",
     "5000",
     integer(100, 60_000),
-    "Time after which a connect, a statement or the wait for a lock in PostgreSQL is given up, 100 to 60000 ms",
+    "Time for all that one call waits for in PostgreSQL together: connection, locks, statements; 100 to 60000 ms",
   ),
   policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
   policyPollMs: given(

@@ -4,6 +4,7 @@
  */
 import { outsideConnections } from "../base/connection.ts";
 import { overloaded, ServiceError } from "../base/errors.ts";
+import { systemTimers, type Timers } from "../base/timers.ts";
 import type { AnchoredLog } from "./anchor.ts";
 import { answerBatch } from "./answering.ts";
 import type { Appended, NewRecord } from "./ports.ts";
@@ -24,6 +25,8 @@ import {
 export interface AppenderLimits extends QueueLimits {
   /** Writes under way at a time; their tenants differ. */
   readonly maxWritesInFlight: number;
+  /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
+  readonly slowWriteMs: number;
   /**
    * How long a write waits for company: as long as every turn of the event loop brings more records, at most so many
    * turns. Fewer, larger commits cost less in all; but where the writer has a core of its own, it would stand idle.
@@ -44,6 +47,7 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxRecordsPerWrite: 256,
   maxBytesPerWrite: 4 * 1024 * 1024,
   maxWritesInFlight: 1,
+  slowWriteMs: Number.POSITIVE_INFINITY,
   gatherTurns: 0,
   maxRecordBytes: 1024 * 1024,
 };
@@ -58,6 +62,7 @@ export class Appender {
   readonly #limits: AppenderLimits;
   readonly #anchor: SharedAnchor | undefined;
   readonly #queues: TenantQueues;
+  readonly #timers: Timers;
   #writesInFlight = 0;
   /** Records that were ever queued. */
   #queued = 0;
@@ -70,7 +75,9 @@ export class Appender {
     signer: CheckpointSigner,
     limits: AppenderLimits = defaultAppenderLimits,
     anchor?: SharedAnchor,
+    timers: Timers = systemTimers,
   ) {
+    this.#timers = timers;
     this.#writer = writer;
     this.#anchor = anchor;
     this.#signer = signer;
@@ -144,17 +151,37 @@ export class Appender {
 
   async #writeNext(): Promise<void> {
     const shares = this.#queues.take();
-    this.#writesInFlight += 1;
+    const leave = this.#enter();
     try {
       await this.#write(shares);
     } catch (cause) {
       this.#refuse(shares, cause);
     } finally {
-      this.#writesInFlight -= 1;
+      leave();
       this.#queues.release(shares);
       if (this.#queues.hasReady) this.#schedule();
       this.#settleClose();
     }
+  }
+
+  /** Counts a write, until it has ended or has been slow. Returns what ends it. */
+  #enter(): () => void {
+    const { slowWriteMs } = this.#limits;
+    let isCounted = true;
+    const leave = () => {
+      if (isCounted) this.#writesInFlight -= 1;
+      isCounted = false;
+    };
+    this.#writesInFlight += 1;
+    if (slowWriteMs === Number.POSITIVE_INFINITY) return leave;
+    const cancel = this.#timers.after(slowWriteMs, () => {
+      leave();
+      if (this.#queues.hasReady) this.#schedule();
+    });
+    return () => {
+      cancel();
+      leave();
+    };
   }
 
   /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
@@ -191,6 +218,8 @@ export class Appender {
     if (outcome.error instanceof UnstorableError) return outcome.error;
     const refusal = storeFailure(outcome.error);
     for (const { reject } of waiting) reject(refusal);
+    // What came meanwhile has waited as well, and would wait as long again.
+    if (outcome.isLate === true) for (const { reject } of this.#queues.drain(share.tenantId)) reject(refusal);
     return undefined;
   }
 

@@ -106,13 +106,22 @@ export class TenantQueues {
     }
   }
 
-  /** Empties every queue and returns what waited. */
-  drain(): Waiting[] {
+  /** Empties every queue, or one tenant's, and returns what waited. */
+  drain(tenantId?: TenantId): Waiting[] {
+    if (tenantId !== undefined) return this.#drainOne(this.#queues.get(tenantId));
     const all = [...this.#queues.values()].flatMap((queue) => queue.waiting);
     this.#queues.clear();
     this.#ready.clear();
     this.#queuedBytes = 0;
     return all;
+  }
+
+  #drainOne(queue: TenantQueue | undefined): Waiting[] {
+    if (queue === undefined) return [];
+    this.#queues.delete(queue.tenantId);
+    this.#ready.delete(queue);
+    for (const { sizeBytes } of queue.waiting) this.#queuedBytes -= sizeBytes;
+    return queue.waiting;
   }
 
   #countInTurn(): Map<TenantQueue, number> {

@@ -51,6 +51,8 @@ export interface BatchPlace {
 export interface BatchFailure {
   /** `UnstorableError` because of the data: nothing was stored. Anything else: it may still have become durable. */
   readonly error: unknown;
+  /** Whether it took all the time that it had: what waits behind it of the same tenant has waited as long. */
+  readonly isLate?: boolean;
 }
 
 /** The newest committed state of a log. */

@@ -27,6 +27,8 @@ export interface Metrics {
   witnessChanged(witness: string, result: "cosigned" | "failed" | "unsound"): void;
   /** A write of the ledger failed. */
   appendFailed(): void;
+  /** Asks, whenever metrics are read, with how many tenants the store does not get on. To be called once. */
+  watchStuck(count: () => number): void;
   /** Credentials were refused for this reason. */
   credentialsRefused(reason: string): void;
   /** A forwarded certificate came from somebody who is no trusted proxy. */
@@ -159,6 +161,16 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     },
     witnessChanged: (witness, result) => witnessChanges.inc({ witness, result }),
     appendFailed: () => appendFailures.inc(),
+    watchStuck(count) {
+      new Gauge({
+        name: "svc_store_stuck_tenants",
+        help: "Tenants, and other keys, whose work the store called off or gave up, and that have not got on since",
+        registers,
+        collect() {
+          this.set(count());
+        },
+      });
+    },
     credentialsRefused: (reason) => refusals.inc({ reason }),
     forwardedCertificateIgnored: () => ignoredCertificates.inc(),
     identityHeadersIgnored: () => ignoredIdentities.inc(),

@@ -71,14 +71,17 @@ export class Attempts {
   async #takeGroup(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
     const ordered = limits.toSorted((a, b) => (a.counter < b.counter ? -1 : 1));
     try {
-      await this.#sessions.retrying(() =>
-        this.#sessions.transaction(async (session) => {
-          const reached = await Promise.all(ordered.map((limit) => takeOne(session, limit, nowMs)));
-          const found = reached.filter((limit) => limit !== undefined);
-          if (found.length > 0) throw new Reached(found);
-          const [first] = ordered;
-          if (first !== undefined) await removeExpired(session, expiring, first.tenantId ?? "", nowMs, ordered.length);
-        }),
+      await this.#sessions.retrying(
+        () =>
+          this.#sessions.transaction(async (session) => {
+            const reached = await Promise.all(ordered.map((limit) => takeOne(session, limit, nowMs)));
+            const found = reached.filter((limit) => limit !== undefined);
+            if (found.length > 0) throw new Reached(found);
+            const [first] = ordered;
+            if (first !== undefined)
+              await removeExpired(session, expiring, first.tenantId ?? "", nowMs, ordered.length);
+          }),
+        ordered[0]?.tenantId ?? "addresses",
       );
       return [];
     } catch (error) {

@@ -14,6 +14,16 @@ export class UnknownOutcomeError extends TransactionError {
   override readonly name = "UnknownOutcomeError";
 }
 
+/** The time for it was over before anything was committed. */
+export class TimeLimitError extends TransactionError {
+  override readonly name = "TimeLimitError";
+}
+
+/** It was slow, and its connection was needed. Nothing was committed. */
+export class CalledOffError extends TransactionError {
+  override readonly name = "CalledOffError";
+}
+
 /** Another writer was first. Nothing was stored, and the next attempt sees what the other did. */
 export class ConflictError extends TransactionError {
   override readonly name = "ConflictError";
@@ -28,7 +38,7 @@ const connectionCodes = ["57P01", "57P02", "57P03"];
 
 /** Whether the same work may be done again at once: nothing of it was committed, and it was not its own fault. */
 export function isRetryable(error: unknown): boolean {
-  if (error instanceof ConflictError) return true;
+  if (error instanceof ConflictError || error instanceof CalledOffError) return true;
   if (error instanceof DatabaseError) return codeOf(error).startsWith(transactionRollback) || isConnectionLost(error);
   return isConnectionLost(error);
 }

@@ -89,7 +89,7 @@ export class LogWriter {
   async append({ tenantId, records }: TenantBatch): Promise<BatchPlace> {
     const batch = readBatch(records);
     const { place, log, edge } = await this.#doubting(tenantId, () =>
-      this.#sessions.retrying(() => this.#appendOnce(tenantId, batch)),
+      this.#sessions.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
     );
     if (edge !== undefined) this.#edges.put(tenantId, edge, log.root);
     await this.#confirm(log);
@@ -105,7 +105,7 @@ export class LogWriter {
     if (head === undefined) return undefined;
     await this.#keys?.followLog(this.#sessions, head.keyPosition);
     if (await this.#isConfirmed(head)) return head;
-    const log = await this.#sessions.retrying(() => this.#confirmHead(head.tenantId));
+    const log = await this.#sessions.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
     await this.#confirm(log);
     return log;
   }
@@ -137,7 +137,7 @@ export class LogWriter {
 
   /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
   async handOver(tenantId: TenantId): Promise<void> {
-    const log = await this.#sessions.retrying(() => this.#confirmHead(tenantId));
+    const log = await this.#sessions.retrying(() => this.#confirmHead(tenantId), tenantId);
     await this.#confirm(log);
   }
 
@@ -239,8 +239,9 @@ export class LogWriter {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
     const seed = this.#random(new Uint8Array(seedBytes(records.length)));
+    const key = head === undefined ? this.#keys?.at(this.#keys.position) : undefined;
     try {
-      return sequence(head, [first, ...rest], this.#clock.now(), seed, this.#originPrefix);
+      return sequence(head, [first, ...rest], this.#clock.now(), seed, this.#originPrefix, key);
     } catch (cause) {
       throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
     }

@@ -13,6 +13,7 @@ import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
 import { KeyRing } from "../key-ring.ts";
 import type { PostgresConnection } from "./client-options.ts";
 import { openFileAnchor } from "./file-anchor.ts";
+import { slowAfterMs } from "./lanes.ts";
 import { LogWriter } from "./log-writer.ts";
 import { handOverLogs, prepareStore } from "./prepare.ts";
 import { findReturned } from "./returned-erasures.ts";
@@ -55,6 +56,8 @@ export interface PostgresStores {
   readonly ledger: StoredLedger;
   /** What replicas share for a short time. It is closed with the ledger. */
   readonly shared: Pick<PostgresStore, "firstUse" | "takeAttempt" | "giveBackAttempt">;
+  /** Tenants, and other keys, that the database does not get on with now; the longest first. */
+  stuck(): readonly string[];
 }
 
 /**
@@ -79,10 +82,15 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     for (const line of describeReturned(await findReturned(sessions))) logger?.warn({}, `${line}; ${returnedRemedy}`);
     const store = new PostgresStore({ sessions, writer, anchor, clock, keys });
     // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
-    const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight: Math.max(1, poolSize - 2) };
+    const maxWritesInFlight = Math.max(1, poolSize - 2);
+    const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight, slowWriteMs: slowAfterMs };
     const limits = { ...defaultAppenderLimits, ...concurrency, ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
-    return { ledger: new StoredLedger(store, signer, limits, shared, options.commits), shared: store };
+    return {
+      ledger: new StoredLedger(store, signer, limits, shared, options.commits),
+      shared: store,
+      stuck: () => store.stuck,
+    };
   } catch (error) {
     await sessions.close();
     await anchor?.close();

@@ -37,14 +37,16 @@ export class ProofUses {
   /** For each row, in order, whether it was not there yet. */
   async #note(tenantId: TenantId, rows: readonly ProofRow[]): Promise<readonly boolean[]> {
     const expiries = rows.map(({ expiresAtMs }) => Math.ceil(expiresAtMs));
-    const inserted = await this.#sessions.retrying(() =>
-      this.#sessions.transaction(async (session) => {
-        const [answer] = await Promise.all([
-          session.query(insert, [tenantId, rows.map(({ proof }) => proof), expiries]),
-          removeExpired(session, expiring, tenantId, this.#now(), rows.length),
-        ]);
-        return new Set(answer.rows.map(({ proof }) => proof));
-      }),
+    const inserted = await this.#sessions.retrying(
+      () =>
+        this.#sessions.transaction(async (session) => {
+          const [answer] = await Promise.all([
+            session.query(insert, [tenantId, rows.map(({ proof }) => proof), expiries]),
+            removeExpired(session, expiring, tenantId, this.#now(), rows.length),
+          ]);
+          return new Set(answer.rows.map(({ proof }) => proof));
+        }),
+      tenantId,
     );
     // Of two rows with the same proof the first one has it.
     return rows.map(({ proof }) => inserted.delete(proof));

@@ -1,7 +1,7 @@
 /** One connection, lent for one piece of work. Statements are sent at once and answered in order. */
 import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../base/timers.ts";
-import { isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
+import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
 
 export type Row = Record<string, unknown>;
 
@@ -17,13 +17,16 @@ export interface Answer {
   readonly count: number;
 }
 
-/** How long a commit may take. */
-export interface CommitLimit {
+/** How long the work may take, and so its commit. */
+export interface SessionLimit {
   readonly timers: Timers;
-  readonly timeoutMs: number;
+  remainingMs(): number;
   /** Asks the server to end what its process with this number does. Does not reject. */
   callOff(processId: number): Promise<void>;
 }
+
+/** Of the time that is left, for a commit. */
+const commitShare = 0.9;
 
 /** What can be asked. */
 export interface Queries {
@@ -34,9 +37,11 @@ export interface Queries {
 export class Session implements Queries {
   readonly #client: PoolClient;
   readonly #queries: Queries;
-  readonly #limit: CommitLimit;
+  readonly #limit: SessionLimit;
   #notices = 0;
   #isBroken = false;
+  #isCommitting = false;
+  #isEnded = false;
   /** Of the first statement that failed. */
   #failure: unknown;
   readonly #onNotice = () => {
@@ -47,12 +52,23 @@ export class Session implements Queries {
     this.#isBroken = true;
   };
 
-  constructor(client: PoolClient, limit: CommitLimit) {
+  constructor(client: PoolClient, limit: SessionLimit) {
     this.#client = client;
     this.#limit = limit;
     this.#queries = queriesOf(client);
     client.on("notice", this.#onNotice);
     client.on("error", this.#onError);
+  }
+
+  /** Whether something was sent of which only the answer tells whether it is durable. */
+  get isCommitting(): boolean {
+    return this.#isCommitting;
+  }
+
+  /** Calls off what is under way. Nothing is sent on this connection any more. */
+  end(): void {
+    this.#isEnded = true;
+    this.#callOff();
   }
 
   async query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
@@ -67,18 +83,23 @@ export class Session implements Queries {
 
   /** Runs SQL that is not prepared; resolves with its command tag. */
   async command(sql: string): Promise<string> {
+    if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
     return (await this.#client.query(sql)).command;
   }
 
   /**
    * Waits for something that commits. Rejects with `UnknownOutcomeError` where it comes with a notice: that is how the
    * server says that it did not wait for its synchronous standby. The server's own time limit ends before that wait: one
-   * that takes too long is called off here, or it would go on for ever and keep its locks.
+   * that takes too long is called off here, or it would go on for ever and keep its locks; a little before its time is
+   * over, so that the server's answer to that still counts.
    */
   async committing<Result>(commit: () => Promise<Result>): Promise<Result> {
+    if (this.#isEnded) throw new CalledOffError("The work on this connection was called off.");
     const before = this.#notices;
-    const stop = this.#limit.timers.after(this.#limit.timeoutMs, () => this.#callOff());
+    const stop = this.#limit.timers.after(this.#limit.remainingMs() * commitShare, () => this.#callOff());
+    this.#isCommitting = true;
     const result = await commit().finally(stop);
+    this.#isCommitting = false;
     if (this.#notices !== before)
       throw new UnknownOutcomeError("The commit came back with a warning: it may not have reached the standby.");
     return result;

@@ -14,6 +14,7 @@ import type { ProofUse } from "../proof-batches.ts";
 import { Attempts } from "./attempts.ts";
 import { keepCosignatures, readCosignatures } from "./cosignatures.ts";
 import { isConnectionLost, toError } from "./errors.ts";
+import { slowAfterMs } from "./lanes.ts";
 import { LogReader } from "./log-reader.ts";
 import type { LogWriter } from "./log-writer.ts";
 import { ProofUses } from "./proof-uses.ts";
@@ -60,12 +61,13 @@ export class PostgresStore implements LedgerStore {
 
   /** One transaction a tenant, as many at a time as there are connections. */
   async write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]> {
+    const startedMs = performance.now();
     const outcomes = await Promise.allSettled(batches.map((batch) => this.#writer.append(batch)));
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
     // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
     if (failures.length === batches.length && failures.every(isConnectionLost)) throw toError(failures[0]);
     return outcomes.map((outcome) =>
-      outcome.status === "fulfilled" ? outcome.value : { error: toError(outcome.reason) },
+      outcome.status === "fulfilled" ? outcome.value : failureOf(outcome.reason, performance.now() - startedMs),
     );
   }
 
@@ -74,7 +76,7 @@ export class PostgresStore implements LedgerStore {
   }
 
   search(query: SearchQuery): Promise<SearchPage> {
-    return translated(() => this.#sessions.snapshot((queries) => searchRecords(queries, query)));
+    return translated(() => this.#sessions.snapshot((queries) => searchRecords(queries, query), query.tenantId));
   }
 
   logs(): Promise<readonly LogState[]> {
@@ -146,10 +148,19 @@ export class PostgresStore implements LedgerStore {
     });
   }
 
+  /** Tenants, and other keys, that the database does not get on with; the longest first. */
+  get stuck(): readonly string[] {
+    return this.#sessions.stuck;
+  }
+
   async close(): Promise<void> {
     await this.#sessions.close();
     await this.#anchor?.close();
   }
+}
+
+function failureOf(reason: unknown, tookMs: number): BatchFailure {
+  return { error: toError(reason), isLate: tookMs > slowAfterMs };
 }
 
 /** Rejections as callers of a store know them. */

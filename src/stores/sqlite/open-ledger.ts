@@ -60,6 +60,8 @@ export interface SqliteStores {
   readonly ledger: StoredLedger;
   /** What replicas share for a short time. It is closed with the ledger. */
   readonly shared: Pick<SqliteStore, "firstUse" | "takeAttempt" | "giveBackAttempt">;
+  /** Nobody: one file has one writer, which gets on with all tenants or with none. */
+  stuck(): readonly string[];
 }
 
 /** As `openSqliteStores`, for those who need the ledger alone. */
@@ -109,5 +111,5 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
   const limits = { ...defaultAppenderLimits, gatherTurns, ...options.limits };
   const ledger = new StoredLedger(store, keys, limits, anchor, options.commits);
-  return { ledger, shared: store };
+  return { ledger, shared: store, stuck: () => [] };
 }

@@ -1,0 +1,109 @@
+/** A tenant that the database does not get on with is felt by that tenant alone, for as long as the time limit and no longer. */
+import { Client } from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const timeoutMs = 4_000;
+const poolSize = 10;
+const refusal = { reason: "store_unavailable" };
+const stuck = Array.from({ length: 2 * poolSize }, (_, at) => tenant(`stuck-${at}`));
+const well = tenant("well");
+
+let server: PostgresServer;
+let place: PostgresPlace;
+let stores: PostgresStores;
+let holder: Client;
+let lines: { readonly stuck?: string }[];
+
+beforeAll(async () => {
+  server = await startPostgres();
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  place = await postgresPlace(server);
+  lines = [];
+  const logger = { warn: (fields: object) => void lines.push(fields) };
+  stores = await place.openStores({ clock, random, timeoutMs, poolSize, logger });
+  for (const tenantId of [...stuck, well]) await append(tenantId);
+  // Whoever holds these rows and goes away, or a node that answers no more.
+  holder = new Client({ connectionString: place.url });
+  await holder.connect();
+  await holder.query("BEGIN");
+  await holder.query("SELECT FROM log_heads WHERE tenant_id LIKE 'stuck-%' FOR UPDATE");
+});
+afterEach(async () => {
+  await holder.end();
+  await stores.ledger.close();
+  await place.remove();
+});
+
+const append = (tenantId: typeof well) => stores.ledger.append(makeRecord(tenantId));
+
+/** What became of it, and how long that took. */
+async function timed(work: Promise<unknown>): Promise<{ readonly tookMs: number; readonly error: unknown }> {
+  const startedMs = performance.now();
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  return { tookMs: performance.now() - startedMs, error };
+}
+
+test("twice as many stuck tenants as connections hold up nobody else, and are named", { timeout: 60_000 }, async () => {
+  let isOver = false;
+  const waiting = Promise.all(stuck.map((tenantId) => timed(append(tenantId)))).finally(() => {
+    isOver = true;
+  });
+  let appended = 0;
+  for (; !isOver; appended++) {
+    await append(well);
+    if (appended % 16 === 0) await stores.ledger.check();
+  }
+  // Each of them took its share of the time: at worst they would have waited for all of it.
+  expect(appended).toBeGreaterThan(16);
+  for (const { error } of await waiting) expect(error).toMatchObject(refusal);
+  expect(new Set(stores.stuck())).toEqual(new Set(stuck));
+  expect(new Set(lines.flatMap((line) => line.stuck ?? []))).toEqual(new Set(stuck));
+  await holder.query("ROLLBACK");
+  for (const tenantId of stuck) await append(tenantId);
+  expect(stores.stuck()).toEqual([]);
+});
+
+test("reads of a tenant that hang hold up nobody else's", { timeout: 60_000 }, async () => {
+  await holder.query("ROLLBACK");
+  await holder.query("BEGIN");
+  // Reads wait for nothing but this.
+  await holder.query("LOCK TABLE kept_answers IN ACCESS EXCLUSIVE MODE");
+  const hanging = stuck.map((tenantId) => {
+    const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
+    return timed(stores.ledger.append(makeRecord(tenantId, { idempotency })));
+  });
+  let isOver = false;
+  const ended = Promise.all(hanging).finally(() => {
+    isOver = true;
+  });
+  let found = 0;
+  const { recordId } = await append(well);
+  for (; !isOver; found++) expect(await stores.ledger.find(well, recordId)).toHaveProperty("kind");
+  expect(found).toBeGreaterThan(16);
+  for (const { error } of await ended) expect(error).toMatchObject(refusal);
+});
+
+test("whoever waits is told when the time limit is over, whatever it was spent on", { timeout: 60_000 }, async () => {
+  const [first = well] = stuck;
+  const early = timed(append(first));
+  const behind = Array.from({ length: 3 }, () => timed(append(first)));
+  const answers = await Promise.all([early, ...behind, timed(stores.ledger.checkpoint("0".repeat(32)))]);
+  for (const { tookMs, error } of answers.slice(0, -1)) {
+    expect(error).toMatchObject(refusal);
+    // Never the sum of two waits; the rest is what a busy machine takes.
+    expect(tookMs).toBeLessThan(2 * timeoutMs);
+  }
+  expect(answers.at(-1)?.error).toBeUndefined();
+});

@@ -62,7 +62,7 @@ test("no type is imported past the rules, which do not see import types", () => 
   }
 });
 
-test("the normal lint leaves the fixtures alone", () => {
+test("the normal lint leaves the fixtures alone", { timeout: 120_000 }, () => {
   const options = ["check", "--vcs-enabled=false", "--no-errors-on-unmatched", "test/fixtures/arrows"];
   expect(() => execFileSync(process.execPath, [biome, ...options], { cwd: root, stdio: "pipe" })).not.toThrow();
 });

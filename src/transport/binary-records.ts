@@ -155,6 +155,7 @@ function fieldsOf(desc: DescMessage): ReadonlyMap<number, DescField> {
 
 /** Requests have no packed lists, and no numbers of fixed width. */
 function wireTypeOf(field: DescField): WireType {
-  const isNumber = field.fieldKind === "enum" || (field.fieldKind === "scalar" && field.scalar !== ScalarType.STRING);
+  if (field.fieldKind === "enum") return WireType.Varint;
+  const isNumber = field.fieldKind === "scalar" && ![ScalarType.STRING, ScalarType.BYTES].includes(field.scalar);
   return isNumber ? WireType.Varint : WireType.LengthDelimited;
 }

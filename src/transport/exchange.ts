@@ -1,6 +1,7 @@
 /** What the adapters share: the call that fastify attached to a request, and how each begins. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Http2ServerRequest } from "node:http2";
+import type { Registry } from "@bufbuild/protobuf";
 import { createContextKey, type Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { EdgeRequest } from "../auth/edge.ts";
@@ -38,6 +39,8 @@ export interface AdapterOptions {
   /** The rules that requests are held to. */
   readonly rules: Rules;
   readonly limits: TransportLimits;
+  /** Types that `Any` may hold in JSON; none where absent, as in the contract. */
+  readonly jsonTypes?: Registry;
 }
 
 /** Notes the protocol and method on the call behind a request. */

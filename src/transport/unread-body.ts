@@ -65,7 +65,7 @@ function boundHttp1(request: IncomingMessage, response: http.ServerResponse): vo
     const end = () => {
       if (lingering.has(socket)) socket.destroy();
     };
-    if (request.complete) return end();
+    if (request.readableEnded) return end();
     const timer = setTimeout(() => socket.destroy(), unreadBodyGraceMs);
     request.once("close", () => clearTimeout(timer));
     request.once("end", () => {
@@ -73,8 +73,15 @@ function boundHttp1(request: IncomingMessage, response: http.ServerResponse): vo
       end();
     });
     // Node does so by itself only where nothing was read.
-    request.resume();
+    swallow(request);
   });
+}
+
+/** Reads to the end, whoever read before: what waits for `readable` keeps a stream from flowing. */
+function swallow(body: Readable): void {
+  body.removeAllListeners("readable");
+  body.on("data", () => {});
+  body.resume();
 }
 
 /**
@@ -91,7 +98,7 @@ export function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = st
     if (stream.readableEnded) return;
     const timer = setTimeout(() => stream.destroy(), unreadBodyGraceMs);
     stream.once("close", () => clearTimeout(timer));
-    body.resume();
+    swallow(body);
   });
 }
 
@@ -106,6 +113,9 @@ export function boundUnreadStream(stream: ServerHttp2Stream, body: Readable = st
 export function resetWithAnswer(stream: ServerHttp2Stream): void {
   if (stream.endAfterHeaders) return;
   stream.once("wantTrailers", () => {
-    if (!stream.readableEnded) setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
+    if (stream.readableEnded) return;
+    // Node keeps a stream that was read in part until the rest of what it holds is read too.
+    swallow(stream);
+    setImmediate(() => stream.close(constants.NGHTTP2_NO_ERROR));
   });
 }

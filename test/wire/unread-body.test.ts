@@ -165,6 +165,36 @@ describe("HTTP/1.1", () => {
     },
   );
 
+  test.each(Object.entries(paths))(
+    "%s: a short body that came too late is read on, and the next call served",
+    async (...given) => {
+      const [, [path, type]] = given;
+      const hasty = await startGateway({ env: { SVC_BODY_TIMEOUT_MS: "100" } });
+      onTestFinished(() => hasty.stop());
+      const connection = await h1Connect(hasty.url);
+      const bearer = `Authorization: Bearer ${await hasty.token()}`;
+      connection.write(h1Request(`POST ${path}`, [bearer, `Content-Type: ${type}`, "Content-Length: 10"], "hello"));
+      expect((await connection.next())?.text).toContain(
+        "did not arrive in time".replaceAll(" ", type.includes("web") ? "%20" : " "),
+      );
+      connection.write(`world${next}`);
+      expect(await connection.next()).toMatchObject({ status: 404 });
+      connection.destroy();
+    },
+  );
+
+  test("a short body that a stream refused in part is read on, and the next call served", async () => {
+    const connection = await h1Connect(gateway.url);
+    const headers = ["Content-Type: application/connect+proto", "Content-Length: 100005"];
+    connection.write(h1Request("POST /grpc.health.v1.Health/Watch", headers));
+    // Its prefix says that the message is larger than any.
+    connection.write(frame(Buffer.alloc(0), 0, 1 << 30));
+    expect((await connection.next())?.text).toContain("resource_exhausted");
+    connection.write(Buffer.concat([Buffer.alloc(100_000), Buffer.from(next)]));
+    expect(await connection.next()).toMatchObject({ status: 404 });
+    connection.destroy();
+  });
+
   test.each([
     ["long", ["Content-Length: 1000000"]],
     ["waiting for 100 Continue", ["Content-Length: 10", "Expect: 100-continue"]],

@@ -52,13 +52,13 @@ export function takeAnyType(app: FastifyInstance): void {
 }
 
 function addMethod(router: ConnectRouter, { rpc, spec }: ServedMethod, options: AdapterOptions): void {
-  const { gate, service, interceptors, limits } = options;
+  const { gate, service, interceptors, limits, jsonTypes } = options;
   // Options of a method replace the router's, so all of them are given.
   router.rpc(spec.method as DescMethod, spec.impl as MethodImpl<DescMethod>, {
     interceptors,
     readMaxBytes: limits.maxBodyBytes(rpc),
     acceptCompression: [...compressions],
-    jsonOptions: strictJson,
+    jsonOptions: { ...strictJson, ...(jsonTypes !== undefined && { registry: jsonTypes }) },
     binaryOptions,
     requestGate: async (context) => {
       const call = callOf(context);

@@ -1,0 +1,112 @@
+/**
+ * The server that the public conformance suite of Connect asks: this project's own server, with every adapter, the gate
+ * and the interceptors of the product, and the suite's unary methods in place of the product's. The suite says on
+ * standard input what it wants, and is told on standard output where to find it, each as a message with its length.
+ *
+ * Usage: node server.ts IMAGE, the descriptors of the suite's definitions
+ */
+import { readFileSync } from "node:fs";
+import { createFileRegistry, type DescMethodUnary, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { reflect } from "@bufbuild/protobuf/reflect";
+import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { systemClock } from "../../../src/base/clock.ts";
+import { createChain } from "../../../src/transport/chain.ts";
+import type { ServedMethod } from "../../../src/transport/methods.ts";
+import { createServer } from "../../../src/transport/server.ts";
+import { conformanceMethods } from "./methods.ts";
+
+const prefixBytes = 4;
+const defaultMessageBytes = 4 * 1024 * 1024;
+const packageName = "connectrpc.conformance.v1";
+
+const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(process.argv[2] ?? "")));
+const message = (name: string) => {
+  const desc = registry.getMessage(`${packageName}.${name}`);
+  if (desc === undefined) throw new Error(`the suite has no ${name}`);
+  return desc;
+};
+
+async function readRequest(): Promise<Uint8Array> {
+  let received: Buffer = Buffer.alloc(0);
+  for await (const chunk of process.stdin) {
+    received = Buffer.concat([received, chunk as Buffer]);
+    if (received.length >= prefixBytes && received.length >= prefixBytes + received.readUInt32BE(0)) break;
+  }
+  return received.subarray(prefixBytes);
+}
+
+const wanted = reflect(message("ServerCompatRequest"), fromBinary(message("ServerCompatRequest"), await readRequest()));
+const { useTls, messageReceiveLimit, serverCreds } = wanted.message as unknown as {
+  readonly useTls: boolean;
+  readonly messageReceiveLimit: number;
+  readonly serverCreds?: { readonly cert: Uint8Array; readonly key: Uint8Array };
+};
+
+const service = registry.getService(`${packageName}.ConformanceService`);
+if (service === undefined) throw new Error("the suite has no service");
+const implementations = conformanceMethods(registry);
+const methods = service.methods
+  .filter(({ methodKind }) => methodKind === "unary")
+  .map((method): ServedMethod => {
+    const impl = implementations.get(method.name);
+    if (impl === undefined) throw new Error(`${method.name} is new to this server`);
+    return {
+      rpc: `${service.name}/${method.name}`,
+      spec: { kind: "unary", method: method as DescMethodUnary, impl },
+      rpcPath: `/${service.typeName}/${method.name}`,
+      verb: method.name === "IdempotentUnary" ? "GET" : "POST",
+      restPath: `/v1/conformance/${method.name}`,
+    };
+  });
+
+const chain = createChain({
+  service: "conformance",
+  headerPrefix: "x-conformance-",
+  verifier: { verify: () => Promise.reject(new Error("no method here needs credentials")) } as never,
+  requiredScopes: () => [],
+  withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, []])),
+  warmUp: [],
+});
+const server = await createServer({
+  service: "conformance",
+  methods,
+  ...chain,
+  jsonTypes: registry,
+  tenantHeader: "x-conformance-tenant-id",
+  watchWaiting: () => {},
+  addressOf: ({ remoteAddress }) => remoteAddress,
+  limits: {
+    maxBodyBytes: () => (messageReceiveLimit > 0 ? messageReceiveLimit : defaultMessageBytes),
+    bodyTimeoutMs: 30_000,
+    maxDeadlineMs: 60_000,
+  },
+  listener: {
+    ...(useTls &&
+      serverCreds !== undefined && {
+        tls: { cert: Buffer.from(serverCreds.cert).toString(), key: Buffer.from(serverCreds.key).toString() },
+      }),
+    headersTimeoutMs: 30_000,
+    requestTimeoutMs: 60_000,
+    idleTimeoutMs: 60_000,
+    maxHeaderBytes: 64 * 1024,
+    onDefect: (error) => void process.stderr.write(`${error}\n`),
+  },
+  clock: systemClock,
+  random: (bytes) => crypto.getRandomValues(bytes as Uint8Array<ArrayBuffer>),
+  onAnswered: () => {},
+});
+const { address: host, port } = await server.listen("127.0.0.1", 0);
+const response = reflect(message("ServerCompatResponse"));
+const set = (name: string, value: string | number | Uint8Array) => {
+  const field = response.desc.fields.find((candidate) => candidate.name === name);
+  if (field === undefined) throw new Error(`the suite's answer has no ${name}`);
+  response.set(field, value);
+};
+set("host", host);
+set("port", port);
+if (useTls && serverCreds !== undefined) set("pem_cert", serverCreds.cert);
+const bytes = toBinary(response.desc, response.message);
+const prefix = Buffer.alloc(prefixBytes);
+prefix.writeUInt32BE(bytes.byteLength);
+process.stdout.write(Buffer.concat([prefix, bytes]));
+process.once("SIGTERM", () => void server.close(1_000).then(() => process.exit(0)));

@@ -72,10 +72,10 @@ async function untilReady(opsUrl: string): Promise<void> {
   throw new Error(`The gateway is not ready after ${readyTimeoutMs} ms.`);
 }
 
-/** An access token of the issuer's first client, with all its scopes. */
-export async function fetchToken({ clients, tokenEndpoint }: Issuer): Promise<string> {
-  const [client] = clients;
-  if (client === undefined) throw new Error("the issuer has no client");
+/** An access token of the issuer's first client, or of the one named, with all its scopes. */
+export async function fetchToken({ clients, tokenEndpoint }: Issuer, clientId?: string): Promise<string> {
+  const client = clients.find((each) => clientId === undefined || each.clientId === clientId);
+  if (client === undefined) throw new Error("the issuer has no such client");
   const response = await fetch(tokenEndpoint, {
     method: "POST",
     headers: { authorization: `Basic ${btoa(`${client.clientId}:${client.clientSecret}`)}` },

@@ -74,11 +74,12 @@ export async function loadHttp1({
   };
 }
 
-function luaScript(
+/** The script that has `wrk` send such requests. */
+export function luaScript(
   headers: Load["headers"],
   body: Load["body"],
-  numbered: Load["numbered"],
-  tokens: Load["tokens"],
+  numbered?: Load["numbered"],
+  tokens?: Load["tokens"],
 ): string {
   const lines = Object.entries(headers).map(([name, value]) => `wrk.headers[${lua(name)}] = ${lua(value)}`);
   if (body === undefined) return lines.join("\n");

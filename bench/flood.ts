@@ -1,0 +1,225 @@
+/**
+ * What another tenant notices while one floods every route and listener, each in its turn: error rate and latencies of
+ * recorded plans that are asked for at a fixed rate, beside those of the same tenant alone, and the gateway's memory.
+ *
+ * The server, with all its threads, is pinned to one core and the floods to another. There they have a lower priority
+ * than this process, which is the quiet tenant: its own waits for a core would count as the server's.
+ *
+ * `node bench/flood.ts [--seconds 5] [--connections 256] [--only "evidence"]`. Ends with 1 where an aim is missed.
+ */
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { startIssuer } from "../dev/issuer.ts";
+import { sampleCalls } from "../dev/requests.ts";
+import { benchCalls } from "./calls.ts";
+import { fetchToken, startGatewayProcess } from "./deployment.ts";
+import { luaScript } from "./load.ts";
+import { requireTools } from "./tools.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "5" },
+    connections: { type: "string", default: "256" },
+    only: { type: "string" },
+  },
+});
+const seconds = Number(values.seconds);
+const connections = Number(values.connections);
+const serverCore = 0;
+const loadCore = 1;
+/** Calls a second of the tenant that does nothing wrong. */
+const perSecond = 20;
+const maxMemoryMiB = 600;
+/** Time after which a flood is at its height. */
+const settleMs = 1_000;
+
+/** One kind of request, sent over and over on each of many connections as soon as it is answered. */
+interface Flood {
+  readonly name: string;
+  readonly url: string;
+  readonly http2?: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** POST with this body; GET where absent. */
+  readonly body?: Uint8Array;
+}
+
+interface Seen {
+  readonly errors: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** Asks for plans at fixed times, whatever the answers do, on connections of its own. */
+async function watch(url: string, headers: Record<string, string>, body: Uint8Array): Promise<Seen> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 32 });
+  const latenciesMs: number[] = [];
+  let errors = 0;
+  const ask = (dueAt: number) =>
+    new Promise<void>((resolve) => {
+      const fail = () => {
+        errors += 1;
+        resolve();
+      };
+      const sent = request(url, { method: "POST", headers, agent }, (response) => {
+        response.resume().once("end", () => {
+          if (response.statusCode !== 200) return fail();
+          latenciesMs.push(performance.now() - dueAt);
+          resolve();
+        });
+      });
+      sent.once("error", fail);
+      sent.end(body);
+    });
+  const began = performance.now();
+  const pending: Promise<void>[] = [];
+  for (let call = 0; call < perSecond * seconds; call++) {
+    const dueAt = began + (call / perSecond) * 1_000;
+    await delay(Math.max(0, dueAt - performance.now()));
+    pending.push(ask(Math.max(dueAt, performance.now())));
+  }
+  await Promise.all(pending);
+  agent.destroy();
+  latenciesMs.sort((a, b) => a - b);
+  const at = (share: number) => latenciesMs[Math.floor(latenciesMs.length * share)] ?? Number.NaN;
+  return { errors, p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+/** Starts a generator, which goes on until the returned function is called. */
+function start({ url, http2 = false, headers = {}, body }: Flood, directory: string): () => Promise<void> {
+  const duration = String(seconds + 60);
+  const bodyFile = join(directory, "flood.body");
+  if (body !== undefined) writeFileSync(bodyFile, body);
+  const script = join(directory, "flood.lua");
+  writeFileSync(script, luaScript(headers, body));
+  const generator = http2
+    ? [
+        ...["h2load", "--clients", "16", "--max-concurrent-streams", String(connections / 16), "--duration", duration],
+        ...(body === undefined ? [] : ["--data", bodyFile]),
+        ...Object.entries(headers).flatMap(([name, value]) => ["--header", `${name}: ${value}`]),
+      ]
+    : ["wrk", "--threads", "1", "--connections", String(connections), "--duration", `${duration}s`, "--script", script];
+  const child = spawn("taskset", ["--cpu-list", String(loadCore), "nice", "-n", "10", ...generator, url], {
+    stdio: "ignore",
+  });
+  const ended = once(child, "exit");
+  return async () => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+}
+
+/** What one tenant, or somebody without a good token, can flood. */
+function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
+  const authorization = `Bearer ${hot}`;
+  const json = { "content-type": "application/json" };
+  const plan = benchCalls().find(({ name }) => name === "protection-plan");
+  if (plan?.json === undefined) throw new Error("there is no plan to ask for");
+  const { restPath, rpcPath, frame } = plan;
+  const grpc = { "content-type": "application/grpc", te: "trailers" };
+  const web = { "content-type": "application/grpc-web+proto" };
+  const wrongTokens = {
+    "no token": undefined,
+    "a malformed token": "Bearer nobody",
+    "a forged token": `${authorization.slice(0, -8)}AAAAAAAA`,
+  };
+  return [
+    ...sampleCalls().map(({ route, body }) => ({
+      name: `REST ${route.slice("/v1/sdk/".length)}`,
+      url: url + route,
+      headers: { authorization, ...(body !== undefined && json) },
+      ...(body !== undefined && { body: Buffer.from(JSON.stringify(body)) }),
+    })),
+    { name: "Connect plan", url: url + rpcPath, headers: { authorization, ...json }, body: plan.json },
+    { name: "gRPC-Web plan", url: url + rpcPath, headers: { authorization, ...web }, body: frame },
+    { name: "gRPC plan", http2: true, url: url + rpcPath, headers: { authorization, ...grpc }, body: frame },
+    ...Object.entries(wrongTokens).flatMap(([name, shown]) => {
+      const header = shown === undefined ? {} : { authorization: shown };
+      return [
+        { name: `REST, ${name}`, url: url + restPath, headers: { ...header, ...json }, body: plan.json as Buffer },
+        { name: `gRPC, ${name}`, http2: true, url: url + rpcPath, headers: { ...header, ...grpc }, body: frame },
+      ];
+    }),
+    { name: "no such path", url: `${url}/nothing/here` },
+    {
+      name: "gRPC health",
+      http2: true,
+      url: `${url}/grpc.health.v1.Health/Check`,
+      headers: grpc,
+      body: new Uint8Array(5),
+    },
+    { name: "operator /livez", url: `${opsUrl}/livez` },
+    { name: "operator /readyz", url: `${opsUrl}/readyz` },
+    { name: "operator /metrics", url: `${opsUrl}/metrics` },
+    { name: "operator search", url: `${opsUrl}/ledger/search?limit=100`, headers: { authorization } },
+    { name: "operator search, no token", url: `${opsUrl}/ledger/search` },
+  ].filter(({ name }) => values.only === undefined || name.includes(values.only));
+}
+
+requireTools("wrk", "h2load", "taskset");
+const directory = mkdtempSync(join(tmpdir(), "bench-flood-"));
+const client = (tenantId: string) => ({
+  ...{ clientId: tenantId, clientSecret: randomUUID(), tenantId, principalId: tenantId },
+  scopes: ["platform-api.access", "policy.read", "keys.use", "artifacts.write", "evidence.write", "ledger.search"],
+});
+const issuer = await startIssuer({ tokenLifetimeSeconds: 86_400, clients: [client("quiet"), client("hot")] });
+let missed = 0;
+try {
+  const [quiet, hot] = [await fetchToken(issuer, "quiet"), await fetchToken(issuer, "hot")];
+  const gateway = await startGatewayProcess({
+    issuer,
+    dataDir: join(directory, "data"),
+    logFile: join(directory, "gateway.log"),
+    core: serverCore,
+  });
+  const { url, ops_url: opsUrl } = gateway.listening;
+  const body = Buffer.from(JSON.stringify(sampleCalls().find(({ route }) => route.endsWith("protection-plan"))?.body));
+  const quietly = () =>
+    watch(
+      `${url}/v1/sdk/protection-plan`,
+      { authorization: `Bearer ${quiet}`, "content-type": "application/json" },
+      body,
+    );
+  await quietly();
+  let maxBytes = 0;
+  const sampling = setInterval(() => {
+    maxBytes = Math.max(maxBytes, gateway.residentBytes());
+  }, 100);
+  const rows: Record<string, string | number>[] = [];
+  for (const flood of floods(url, opsUrl, hot)) {
+    const alone = await quietly();
+    maxBytes = 0;
+    const stop = start(flood, directory);
+    await delay(settleMs);
+    const beside = await quietly();
+    await stop();
+    const limitMs = 2 * alone.p99Ms + 20;
+    const memoryMiB = Math.round(maxBytes / 1024 ** 2);
+    const isMissed = beside.errors > 0 || !(beside.p99Ms <= limitMs) || memoryMiB > maxMemoryMiB;
+    if (isMissed) missed += 1;
+    rows.push({
+      flood: flood.name,
+      errors: beside.errors,
+      "p50 ms": beside.p50Ms.toFixed(1),
+      "p99 ms": beside.p99Ms.toFixed(1),
+      "alone: p50": alone.p50Ms.toFixed(1),
+      p99: alone.p99Ms.toFixed(1),
+      "most memory, MiB": memoryMiB,
+      aim: isMissed ? `missed (${limitMs.toFixed(0)} ms)` : "met",
+    });
+  }
+  clearInterval(sampling);
+  await gateway.stop();
+  // biome-ignore lint/suspicious/noConsole: the table is what this program is for
+  console.table(rows);
+} finally {
+  await issuer.stop();
+  rmSync(directory, { recursive: true });
+}
+process.exitCode = missed === 0 ? 0 : 1;

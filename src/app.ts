@@ -131,6 +131,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     openServices: openServices(health, config),
   });
   const ops = createOpsListener({
+    hold: server.admit.operatorRequest,
     serviceName: config.serviceName,
     checks,
     metrics,

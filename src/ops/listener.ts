@@ -1,6 +1,7 @@
 /** The operator listener: liveness, readiness, metrics and the logs, apart from what callers reach. */
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, fastify } from "fastify";
-import { expectationFailed, expectsMore } from "../base/bare-answer.ts";
+import { expectationFailed, expectsMore, type Http1Handler } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
 import type { OnDefect } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
@@ -27,6 +28,8 @@ export interface OpsListenerOptions {
   readonly tls?: OpsTls;
   /** Whether it listens on loopback: then it answers only what is addressed to this machine itself. */
   readonly loopback: boolean;
+  /** Calls back when the turn of a request has come, or refuses it. Probes are not held. */
+  readonly hold?: (request: IncomingMessage, response: ServerResponse, start: () => void) => void;
   /** Told of what should never be thrown, and has ended a connection. */
   readonly onDefect: OnDefect;
   readonly logger: Logger;
@@ -55,7 +58,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     forceCloseConnections: true,
     bodyLimit: 1024,
     serverFactory: (handler) =>
-      createOpsServer(handler, {
+      createOpsServer(held(handler, options), {
         ...(options.tls !== undefined && { tls: options.tls }),
         onDefect: options.onDefect,
         onVersion: (refusal, response) => answerVersion(options, refusal, response),
@@ -67,6 +70,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     clientErrorHandler: (error, socket) => answerClientError(options, error, socket),
   });
   const readiness = shareRuns(() => runChecks(options.checks, options.timers));
+  const exposition = shareRuns(() => options.metrics.expose());
 
   // Nothing here takes a body: one that comes is neither read nor a reason for another answer.
   server.removeAllContentTypeParsers();
@@ -89,7 +93,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     return reply.code(ready ? 200 : 503).send({ service: serviceName, status: ready ? "ready" : "not_ready", checks });
   });
   server.get("/metrics", async (_request, reply) => {
-    const { contentType, body } = await options.metrics.expose();
+    const { contentType, body } = await exposition();
     return reply.header("content-type", contentType).send(body);
   });
   if (options.logs !== undefined)
@@ -102,6 +106,17 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
       return { port: typeof address === "object" ? address.port : port };
     },
     close: () => server.close(),
+  };
+}
+
+const probes: ReadonlySet<string | undefined> = new Set(["/livez", "/readyz"]);
+
+/** Probes are cheap, and answered whatever goes on; everything else takes its turn beside the callers of the service. */
+function held(handler: Http1Handler, { hold }: OpsListenerOptions): Http1Handler {
+  if (hold === undefined) return handler;
+  return (request, response) => {
+    if (probes.has(request.url)) handler(request, response);
+    else hold(request, response, () => handler(request, response));
   };
 }
 

@@ -8,7 +8,7 @@ import { ServiceError } from "../base/errors.ts";
 import { newRequestId } from "../base/ids.ts";
 import { Accounts } from "./admission/accounts.ts";
 import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "./admission/admission.ts";
-import { countCaller, createAdmit, placeOf } from "./admission/admit.ts";
+import { type Admit, countCaller, createAdmit, placeOf } from "./admission/admit.ts";
 import { admissionMachine } from "./admission/machine.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "./beginning.ts";
 import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "./connect/rpc-refusal.ts";
@@ -46,7 +46,7 @@ export interface ServerOptions extends AdapterOptions, Beginnings {
 }
 
 /** Makes the server. Nothing is bound until `listen`. */
-export async function createServer(given: ServerOptions): Promise<Listener> {
+export async function createServer(given: ServerOptions): Promise<Listener & { readonly admit: Admit }> {
   const accounts = new Accounts(given);
   const options = { ...given, gate: countCaller(given.gate, accounts) };
   const app = Fastify({
@@ -83,9 +83,10 @@ export async function createServer(given: ServerOptions): Promise<Listener> {
   await app.ready();
   const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
   options.watchWaiting(() => admission.waiting);
+  const admit = createAdmit({ ...options, admission, accounts, openPaths: openPaths(openServices) });
   const listener = createListener({
     ...options.listener,
-    admit: createAdmit({ ...options, admission, accounts, openPaths: openPaths(openServices) }),
+    admit,
     handler: (request, response) => app.routing(request, response),
     onStream: serveGrpc(methods, options),
     onClientError: (error, socket) => answerClientError(options, error, socket),
@@ -93,6 +94,7 @@ export async function createServer(given: ServerOptions): Promise<Listener> {
     onTunnel: (socket) => answerTunnel(options, socket),
   });
   return {
+    admit,
     listen: listener.listen,
     close: async (graceMs) => {
       stopping.abort();

@@ -11,6 +11,7 @@ const tailLength = 32;
 /** Groups of those who belong to no tenant that is known. No tenant's id begins with a space. */
 export const unknownGroup = " unknown";
 export const openGroup = " open";
+export const operatorGroup = " operators";
 
 export interface AccountsOptions {
   /** Address of the caller of a call, for counting. */

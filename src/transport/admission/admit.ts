@@ -11,14 +11,17 @@ import { edgeOf } from "../edge.ts";
 import type { Gate } from "../gate.ts";
 import type { ServedMethod } from "../methods.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../unread-body.ts";
-import { type Accounts, openGroup } from "./accounts.ts";
+import { type Accounts, openGroup, operatorGroup } from "./accounts.ts";
 import type { Admission, Place } from "./admission.ts";
 import { writeRefusal } from "./refusal.ts";
+import type { Account } from "./waiting-room.ts";
 
 /** Takes what comes in; `start` is called when its turn has come, or never. */
 export interface Admit {
   /** A request of HTTP/1.1. */
   request(request: IncomingMessage, response: ServerResponse, start: () => void): void;
+  /** The same on the operator listener, all of whose callers are one group. */
+  operatorRequest(request: IncomingMessage, response: ServerResponse, start: () => void): void;
   /** A stream of HTTP/2. */
   stream(
     stream: ServerHttp2Stream,
@@ -69,9 +72,15 @@ export function createAdmit(options: AdmitOptions): Admit {
     ]),
   );
 
-  function enter(source: object, edge: EdgeRequest, start: () => void, refuse: () => void): Place {
+  function enter(
+    source: object,
+    edge: EdgeRequest,
+    start: () => void,
+    refuse: () => void,
+    accountOf: (edge: EdgeRequest) => Account = (edge) => accounts.of(edge),
+  ): Place {
     const isOpen = open.has(pathOf(edge.url));
-    const account = accounts.of(edge);
+    const account = accountOf(edge);
     // Its turn may come while the event loop is busy with somebody else's.
     const connection = Connection.current();
     const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
@@ -93,19 +102,34 @@ export function createAdmit(options: AdmitOptions): Admit {
     endCall(call, edge, httpVersion, refusal.httpStatus, options);
   }
 
-  return {
-    request(request, response, start) {
+  function operatorAccount(edge: EdgeRequest): Account {
+    const { group, member } = accounts.of(edge);
+    return { group: operatorGroup, member: `${group} ${member}` };
+  }
+
+  function http1(accountOf?: (edge: EdgeRequest) => Account): Admit["request"] {
+    return (request, response, start) => {
       const { rawHeaders, httpVersion } = request;
       const edge = edgeOf(request);
-      const place = enter(request, edge, start, () =>
-        refuse(edge, rawHeaders, httpVersion, (call, { status, headers, body }) => {
-          boundUnreadBody(request, response);
-          response.writeHead(status, { ...answerHeaders(call), ...headers });
-          response.end(body);
-        }),
+      const place = enter(
+        request,
+        edge,
+        start,
+        () =>
+          refuse(edge, rawHeaders, httpVersion, (call, { status, headers, body }) => {
+            boundUnreadBody(request, response);
+            response.writeHead(status, { ...answerHeaders(call), ...headers });
+            response.end(body);
+          }),
+        accountOf,
       );
       response.on("close", place.leave);
-    },
+    };
+  }
+
+  return {
+    request: http1(),
+    operatorRequest: http1(operatorAccount),
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
       const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method, url });

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { systemClock } from "../base/clock.ts";
 import type { StoreArchive } from "../ledger/archive.ts";
 import { type Audit, type AuditProblem, auditLog } from "../ledger/audit.ts";
-import { KeptAnswerCheck, PolicyCheck, SearchCheck, TimeCheck } from "../ledger/companions.ts";
+import { companionChecks, PolicyCheck } from "../ledger/companions.ts";
 import { requireQuorum } from "../ledger/cosignature.ts";
 import { NoteError } from "../ledger/note.ts";
 import { formatVerifierKey } from "../ledger/note-keys.ts";
@@ -102,7 +102,7 @@ async function verify(
     const onProgress = (leaves: number) =>
       progress.show(`log ${position + 1} of ${logs.length}: ${leaves} of ${head.size}`);
     const own = earlier.filter(({ origin }) => origin === head.origin);
-    const checks = await companionChecks(archive, head);
+    const checks = companionChecks(await archive.companions(head), head, systemClock.now());
     const options = { onProgress, earlier: own, checks: [...checks, policies] };
     const audit = withKeys(await auditLog(archive.log(head), options), signingKeys);
     audits.push({ head, audit, earlier: own, beside: checks.flatMap((check) => check.problems) });
@@ -132,16 +132,6 @@ async function verify(
   const all = [...wrong, ...policyProblems, ...problems, ...came];
   if (all.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
   else output.fail(all, value, text);
-}
-
-async function companionChecks(archive: StoreArchive, head: LogState) {
-  const companions = await archive.companions(head);
-  const { searchIndex, lastRecordedAtMs } = companions;
-  return [
-    new TimeCheck(lastRecordedAtMs, systemClock.now()),
-    new KeptAnswerCheck(companions, head),
-    ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
-  ];
 }
 
 /** Adds what the log's rotations say against the keys that have signed. */

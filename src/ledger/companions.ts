@@ -27,12 +27,27 @@ export interface SearchRows {
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
 }
 
+/** Checks of all that stands beside a log; policy texts belong to the whole store. */
+export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {
+  const { searchIndex, lastRecordedAtMs } = companions;
+  return [
+    new TimeCheck(lastRecordedAtMs, nowMs),
+    new KeptAnswerCheck(companions, head),
+    ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
+  ];
+}
+
+/** A check that collects what it finds. */
+export interface CompanionCheck extends RecordCheck {
+  readonly problems: readonly AuditProblem[];
+}
+
 /** More problems of one kind are not named. */
 const maxProblems = 16;
 /** Of a clock that goes fast, as the start of the service bears it. */
 const maxClockSkewMs = 5 * 60_000;
 
-abstract class Check implements RecordCheck {
+abstract class Check implements CompanionCheck {
   readonly problems: AuditProblem[] = [];
 
   protected report(message: string, leafIndex?: number): void {
@@ -45,7 +60,7 @@ abstract class Check implements RecordCheck {
 }
 
 /** The index has the terms of every record that was not erased, and no others. */
-export class SearchCheck extends Check {
+class SearchCheck extends Check {
   readonly #rows: SearchRows;
   readonly #stored = new StoredTerms();
   #block = 0;
@@ -87,7 +102,7 @@ function rowOf(leafIndex: number, term: Uint8Array): string {
 }
 
 /** The time of the head is that of the last leaf, and has come. */
-export class TimeCheck extends Check {
+class TimeCheck extends Check {
   readonly #lastRecordedAtMs: number;
   readonly #nowMs: number;
   #newest: string | undefined;
@@ -113,7 +128,7 @@ export class TimeCheck extends Check {
 }
 
 /** What is kept for retries belongs to its record, and went with it. */
-export class KeptAnswerCheck extends Check {
+class KeptAnswerCheck extends Check {
   readonly #companions: Companions;
   readonly #head: LogState;
 

@@ -73,10 +73,9 @@ export function rotationProblem(
   { rotations, firstKey }: { readonly rotations: readonly LogRotation[]; readonly firstKey?: Uint8Array | undefined },
   signingKeys: readonly Uint8Array[],
 ): AuditProblem | undefined {
-  const [rotation] = rotations;
-  const current = rotation?.previous ?? signingKeys.at(-1);
-  if (firstKey !== undefined && (current === undefined || !sameHash(firstKey, current)))
-    return { leafIndex: 0, message: "the genesis record names another key than the one that the log began with" };
+  // A log may still wait to be handed over to the newest key.
+  if (firstKey !== undefined && !signingKeys.some((key) => sameHash(key, firstKey)))
+    return { leafIndex: 0, message: "the genesis record names a key that never signed for this store" };
   const first = signingKeys.length - 1 - rotations.length;
   const wrong = rotations.find(({ current, previous }, position) => {
     const [from, to] = [signingKeys[first + position], signingKeys[first + position + 1]];

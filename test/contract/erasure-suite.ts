@@ -4,6 +4,7 @@ import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, parseRecordId, type RandomFill, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import type { StoreArchive } from "../../src/ledger/archive.ts";
 import { auditLog } from "../../src/ledger/audit.ts";
+import { companionChecks } from "../../src/ledger/companions.ts";
 import type { ErasureStatement } from "../../src/ledger/erasure.ts";
 import { type ErasedRecord, type ErasureResult, maxErasedAtOnce, type StoreKeeper } from "../../src/ledger/keeper.ts";
 import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
@@ -84,6 +85,29 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
         const { leaves, erased, problem } = await auditLog(archive.log(head));
         return { leaves, erased, problem };
       });
+
+    /** Compares what stands beside the tenant's log with it; and the key that its first leaf names. */
+    const beside = (tenantId: TenantId) =>
+      reading(async (archive) => {
+        const head = (await archive.logs()).find((log) => log.tenantId === tenantId);
+        if (head === undefined) throw new Error("There is no log.");
+        const checks = companionChecks(await archive.companions(head), head, clock.nowMs);
+        const { firstKey } = await auditLog(archive.log(head), { checks });
+        const [key] = await archive.signingKeys();
+        expect(Buffer.from(firstKey ?? [])).toEqual(Buffer.from(key ?? []));
+        return checks.flatMap((check) => check.problems);
+      });
+
+    test("what stands beside a log fits it, before and after an erasure", async () => {
+      const idempotency = { scope: "ab".repeat(32), payloadDigest: `sha256:${"cd".repeat(32)}`, answer: { ok: true } };
+      const { recordId } = await append(alice, { idempotency });
+      await append(alice, { idempotency: { ...idempotency, scope: "ef".repeat(32) } });
+      expect(await beside(alice)).toEqual([]);
+      await erase(alice, recordId);
+      expect(await beside(alice)).toEqual([]);
+      clock.nowMs -= 3_600_000;
+      expect(await beside(alice)).toMatchObject([{ message: expect.stringContaining("ahead of the clock") }]);
+    });
 
     const search = (tenantId: TenantId, ...terms: SearchTerm[]) =>
       reading(async (archive) => (await archive.search({ tenantId, terms, limit: 10 })).found);

@@ -202,7 +202,7 @@ describe("verify, of keys", () => {
     database.close();
     expect(await run("ledger", "verify")).toMatchObject({
       code: 1,
-      err: expect.stringContaining("the genesis record names another key than the one that the log began with"),
+      err: expect.stringContaining("the genesis record names a key that never signed for this store"),
     });
   });
 });

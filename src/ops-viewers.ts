@@ -31,6 +31,13 @@ const deadlineMs = 5_000;
 /** The protection space (RFC 9110 §11.5): the logs. Credentials of operators count nowhere else. */
 const realm = "ledger";
 const challenge = `Bearer realm="${realm}"`;
+/** Which lets a tenant's token search for what requests were about, rather than for who called. */
+const searchScope = "ledger.search";
+const anonymousRefusal = new ServiceError(
+  "missing_token",
+  `this search needs operator credentials, or an access token with the scope ${searchScope}`,
+  { challenge },
+);
 /** b64token (RFC 6750 §2.1) under the one scheme that operators have. */
 const bearer = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
 
@@ -70,12 +77,12 @@ async function viewerOf(
   const edge = edgeOf(request);
   const values = edge.headerValues("authorization");
   if (values.length === 0) {
-    if (config.opsListen.loopback) return { tenantId: undefined, presented: false };
+    if (config.opsListen.loopback) return { tenantId: undefined, presented: false, contentRefusal: anonymousRefusal };
     throw new ServiceError("missing_token", "operator credentials or an access token are required", { challenge });
   }
   const [, token] = values.length === 1 ? (bearer.exec(values[0] ?? "") ?? []) : [];
   if (token !== undefined && operatorOf(operators, token) !== undefined)
-    return { tenantId: undefined, presented: true };
+    return { tenantId: undefined, presented: true, contentRefusal: undefined };
   // Identity headers name no operator, and no tenant here: they come with a call, not with a person who reads.
   if (config.authMode === "trusted_headers")
     throw new ServiceError("invalid_token", "the credentials are not an operator's", {
@@ -85,9 +92,21 @@ async function viewerOf(
     const caller = await withDeadline(timers, (signal) => authenticator.authenticate(edge, signal));
     matchTenantHeader(caller, edge, `${config.headerPrefix}tenant-id`);
     requireScopes(caller, config.defaultRequiredScopes, presentedScheme(edge));
-    return { tenantId: caller.tenantId, presented: true };
+    const contentRefusal = refusalOf(() => requireScopes(caller, [searchScope], presentedScheme(edge)));
+    return { tenantId: caller.tenantId, presented: true, contentRefusal };
   } catch (error) {
     throw inRealm(realm, error);
+  }
+}
+
+function refusalOf(require: () => void): ServiceError | undefined {
+  try {
+    require();
+    return undefined;
+  } catch (error) {
+    const refusal = inRealm(realm, error);
+    if (refusal instanceof ServiceError) return refusal;
+    throw refusal;
   }
 }
 

@@ -1,12 +1,16 @@
 import type { Command } from "commander";
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { StoreArchive } from "../ledger/archive.ts";
 import { type ErasureStatement, unerasable } from "../ledger/erasure.ts";
 import {
   type ErasedRecord,
   type ErasurePreview,
   type ErasureRefusal,
-  type ErasureResult,
   maxErasedAtOnce,
+  type StoreKeeper,
 } from "../ledger/keeper.ts";
+import { type FoundRecord, maxSearchLimit } from "../ledger/search.ts";
+import type { AskedSearch } from "../ledger/search-query.ts";
 import {
   type ConfirmationOptions,
   confirmOrReport,
@@ -20,11 +24,12 @@ import { parseOrReport, withKeeperOrReport } from "./ledger-keeper.ts";
 import { withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
+import { type AskedTerms, asksForTerms, readSearch, withSearchTerms } from "./search-flags.ts";
 import type { Terminal } from "./terminal.ts";
 
-interface EraseOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+interface EraseOptions extends CommonOptions, ConfirmationOptions, StatementOptions, AskedTerms {
   readonly tenant: string;
-  readonly record: readonly string[];
+  readonly record?: readonly string[];
 }
 
 const notOverwritten =
@@ -34,49 +39,157 @@ const notOverwritten =
 /** `ledger erase`: makes records unreadable for good, and says so in the log. */
 export function addLedgerEraseCommand(ledger: Command, terminal: Terminal): void {
   const command = withCommonOptions(ledger.command("erase"))
-    .description("erase records for good, all or none: their leaves stay, and a leaf for each says that it was erased")
+    .description(
+      "erase records for good, by their ids or by all that they must have: their leaves stay, and a leaf for each says " +
+        "that it was erased; where one must not be erased, none is",
+    )
     .requiredOption("--tenant <tenant>", "whose records")
-    .requiredOption("--record <id...>", `ids of the records, ${maxErasedAtOnce} at most`);
-  withConfirmation(withStatement(command)).action(async (options: EraseOptions) => {
+    .option("--record <id...>", `ids of the records, ${maxErasedAtOnce} at most; instead of what follows`);
+  withConfirmation(withStatement(withSearchTerms(command))).action(async (options: EraseOptions) => {
     const output = createOutput(options.json === true, terminal);
-    const { tenantId, recordIds } = parseOrReport(options, output) ?? {};
-    if (tenantId === undefined || recordIds === undefined) return;
-    if (recordIds.length > maxErasedAtOnce) return output.fail([`--record: ${maxErasedAtOnce} at most`]);
+    const wanted = readWantedOrReport(options, output);
+    if (wanted === undefined) return;
     const statement = readStatement(options);
     if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
-    let preview: ErasurePreview | undefined;
-    await withStoreOrReport(options, output, async ({ archive }) => {
-      preview = await archive.previewErasure(tenantId, recordIds);
-    });
+    const preview = await previewOrReport(wanted, options, output);
     if (preview === undefined) return;
-    if ("refused" in preview) return tellRefused(preview.refused, output);
     if (options.dryRun === true) return tellPreview(preview, output);
     const { length } = preview.erasable;
-    const question = `Erase ${length} ${length === 1 ? "record" : "records"} of tenant ${tenantId} for good?`;
+    const question = `Erase ${length} ${length === 1 ? "record" : "records"} of tenant ${wanted.tenantId} for good?`;
     // Erasing again what is erased destroys nothing.
     if (length > 0 && !(await confirmOrReport(question, options, terminal, output))) return;
+    const recordIds = "recordIds" in wanted ? wanted.recordIds : preview.erasable.map(({ recordId }) => recordId);
     await withKeeperOrReport(options, output, async (keeper) =>
-      tell(await keeper.erase(tenantId, recordIds, statement as ErasureStatement), output),
+      tell(await eraseAll(keeper, wanted.tenantId, recordIds, statement as ErasureStatement), preview.left, output),
     );
   });
 }
 
-function tell(result: ErasureResult, output: Output): void {
-  if ("refused" in result) tellRefused(result.refused, output);
-  else tellErased(result.erased, result.overwritten, output);
+/** Records by their ids, or by what they must have. */
+type Wanted = { readonly tenantId: TenantId } & (
+  | { readonly recordIds: readonly RecordId[] }
+  | { readonly asked: AskedSearch }
+);
+
+type Found = Exclude<ErasurePreview, { refused: unknown }>;
+
+interface Preview extends Found {
+  /** Records that were found, and are of a kind that is never erased. */
+  readonly left: readonly FoundRecord[];
 }
 
-function tellPreview({ erasable, erased }: Exclude<ErasurePreview, { refused: unknown }>, output: Output): void {
+function readWantedOrReport(options: EraseOptions, output: Output): Wanted | undefined {
+  const { tenant, record } = options;
+  const { tenantId, recordIds } = parseOrReport({ tenant, ...(record !== undefined && { record }) }, output) ?? {};
+  if (tenantId === undefined || recordIds === undefined) return undefined;
+  const { record: _, ...others } = options;
+  const asked = readSearch(others);
+  const byTerms = asksForTerms(options);
+  const problems = [
+    ...("limit" in asked ? [] : asked),
+    ...(recordIds.length > maxErasedAtOnce ? [`--record: ${maxErasedAtOnce} at most`] : []),
+    ...(byTerms === (record !== undefined) || (record !== undefined && (options.from ?? options.to) !== undefined)
+      ? ["either --record <id...> says what to erase, or what the records must have, besides a time"]
+      : []),
+  ];
+  if (problems.length === 0 && "limit" in asked)
+    return record === undefined ? { tenantId, asked } : { tenantId, recordIds };
+  output.fail(problems);
+  return undefined;
+}
+
+/** What would be erased; where something must not be, or nothing is found, reports it. */
+async function previewOrReport(wanted: Wanted, options: EraseOptions, output: Output): Promise<Preview | undefined> {
+  let preview: Preview | undefined;
+  await withStoreOrReport(options, output, async ({ archive }) => {
+    const found = "asked" in wanted ? await findAll(archive, wanted) : undefined;
+    const left = found?.filter(({ kind }) => unerasable[kind] !== undefined) ?? [];
+    const recordIds =
+      "recordIds" in wanted
+        ? wanted.recordIds
+        : (found ?? []).flatMap(({ kind, recordId }) => (unerasable[kind] === undefined ? [recordId] : []));
+    if (recordIds.length === 0) return output.fail([...left.map(leftLine), "nothing is found that may be erased"]);
+    const parts: Found[] = [];
+    const refused: ErasureRefusal[] = [];
+    for (const part of chunks(recordIds)) {
+      const each = await archive.previewErasure(wanted.tenantId, part);
+      if ("refused" in each) refused.push(...each.refused);
+      else parts.push(each);
+    }
+    if (refused.length > 0) return tellRefused(refused, output);
+    const [erasable, erased] = [parts.flatMap((part) => part.erasable), parts.flatMap((part) => part.erased)];
+    preview = { erasable, erased, left };
+  });
+  return preview;
+}
+
+/** Everything that is found and not erased. */
+async function findAll(
+  archive: StoreArchive,
+  { tenantId, asked }: Extract<Wanted, { asked: unknown }>,
+): Promise<readonly FoundRecord[]> {
+  const found: FoundRecord[] = [];
+  let after: number | undefined;
+  do {
+    const place = after === undefined ? {} : { after };
+    const page = await archive.search({ ...asked, ...place, tenantId, limit: maxSearchLimit });
+    found.push(...page.found);
+    after = page.next;
+  } while (after !== undefined);
+  return found;
+}
+
+/** In as many transactions as it takes. What is refused ends it: a hold that was placed meanwhile. */
+async function eraseAll(
+  keeper: StoreKeeper,
+  tenantId: TenantId,
+  recordIds: readonly RecordId[],
+  statement: ErasureStatement,
+): Promise<Done> {
+  const erased: ErasedRecord[] = [];
+  let overwritten: boolean | undefined;
+  for (const part of chunks(recordIds)) {
+    const result = await keeper.erase(tenantId, part, statement);
+    if ("refused" in result) return { erased, overwritten, refused: result.refused };
+    erased.push(...result.erased);
+    ({ overwritten } = result);
+  }
+  return { erased, overwritten, refused: [] };
+}
+
+interface Done {
+  readonly erased: readonly ErasedRecord[];
+  /** Of the last transaction, which overwrites for all before it. */
+  readonly overwritten: boolean | undefined;
+  readonly refused: readonly ErasureRefusal[];
+}
+
+function* chunks(recordIds: readonly RecordId[]): Generator<readonly RecordId[]> {
+  for (let at = 0; at < recordIds.length; at += maxErasedAtOnce) yield recordIds.slice(at, at + maxErasedAtOnce);
+}
+
+function leftLine({ recordId, kind }: FoundRecord): string {
+  return `${recordId}: ${why({ recordId, why: "kind", kind })}`;
+}
+
+function tell({ erased, overwritten, refused }: Done, left: Preview["left"], output: Output): void {
+  if (refused.length > 0 && erased.length === 0) tellRefused(refused, output);
+  else tellErased(erased, overwritten, left, refused, output);
+}
+
+function tellPreview({ erasable, erased, left }: Preview, output: Output): void {
   const lines = [
     ...erasable.map(({ recordId, leafIndex, kind }) => `${recordId}: leaf ${leafIndex}, ${kind}, would be erased`),
     ...erased.map(line),
+    ...left.map(leftLine),
   ];
   const would_erase = erasable.map(({ recordId, leafIndex, kind }) => ({
     record_id: recordId,
     leaf_index: leafIndex,
     kind,
   }));
-  output.succeed({ dry_run: true, would_erase, erased: erased.map(membersOf) }, lines.join("\n"));
+  const value = { dry_run: true, would_erase, erased: erased.map(membersOf), ...leftMembers(left) };
+  output.succeed(value, lines.join("\n"));
 }
 
 function tellRefused(refusals: readonly ErasureRefusal[], output: Output): void {
@@ -85,11 +198,30 @@ function tellRefused(refusals: readonly ErasureRefusal[], output: Output): void 
   output.fail([...problems, "nothing was erased"], { refused });
 }
 
-function tellErased(records: readonly ErasedRecord[], overwritten: boolean | undefined, output: Output): void {
-  const value = { erased: records.map(membersOf), ...(overwritten !== undefined && { overwritten }) };
-  const text = records.map(line).join("\n");
-  if (overwritten === false) output.fail([notOverwritten], value, text);
+function tellErased(
+  records: readonly ErasedRecord[],
+  overwritten: boolean | undefined,
+  left: Preview["left"],
+  refused: readonly ErasureRefusal[],
+  output: Output,
+): void {
+  const value = {
+    erased: records.map(membersOf),
+    ...(overwritten !== undefined && { overwritten }),
+    ...leftMembers(left),
+  };
+  const text = [...records.map(line), ...left.map(leftLine)].join("\n");
+  const problems = [
+    ...refused.map((refusal) => `${refusal.recordId}: ${why(refusal)}`),
+    ...(refused.length > 0 ? ["the others that were found are not erased: give the command again"] : []),
+    ...(overwritten === false ? [notOverwritten] : []),
+  ];
+  if (problems.length > 0) output.fail(problems, value, text);
   else output.succeed(value, text);
+}
+
+function leftMembers(left: Preview["left"]) {
+  return left.length === 0 ? {} : { left: left.map(({ recordId, kind }) => ({ record_id: recordId, kind })) };
 }
 
 function why(refusal: ErasureRefusal): string {

@@ -3,46 +3,24 @@ import { parseTenantId, type TenantId } from "../base/ids.ts";
 import type { StoreArchive } from "../ledger/archive.ts";
 import type { StoredRecord } from "../ledger/ports.ts";
 import type { FoundRecord, SearchPage, SearchQuery } from "../ledger/search.ts";
-import { type AskedSearch, parseSearch, type SearchParameter } from "../ledger/search-query.ts";
 import { logsOrReport, withStoreOrReport } from "./ledger-store.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
+import { type AskedPage, readSearch, withSearchTerms } from "./search-flags.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Options of what to look for, and the parameter that each of them is. */
-const flags = {
-  record: "record_id",
-  decision: "decision_id",
-  artifactDigest: "artifact_digest",
-  cid: "cid",
-  subject: "subject",
-  principal: "principal",
-  from: "from",
-  to: "to",
-  after: "after",
-  limit: "limit",
-} as const satisfies Record<string, SearchParameter>;
-
-type Asked = { readonly [Flag in keyof typeof flags]?: string };
-
-interface SearchOptions extends CommonOptions, Asked {
+interface SearchOptions extends CommonOptions, AskedPage {
   readonly tenant: string;
   readonly records?: boolean;
 }
 
 /** `ledger search`: records of a tenant by what they speak of; all that is given must hold. */
 export function addLedgerSearchCommand(ledger: Command, terminal: Terminal): void {
-  withCommonOptions(ledger.command("search"))
+  const command = withCommonOptions(ledger.command("search"))
     .description("find records of a tenant by what they speak of, and when; all that is given must hold")
     .requiredOption("--tenant <tenant>", "whose records")
-    .option("--record <id>", "the record with this id")
-    .option("--decision <id>", "a decision, and everything that cites it")
-    .option("--artifact-digest <digest>", "what was said of the artifact with this digest")
-    .option("--cid <cid>", "what was said of the artifact with this CID, as it was given or derived")
-    .option("--subject <subject>", "calls of this subject")
-    .option("--principal <id>", "calls of this principal")
-    .option("--from <time>", "recorded at this time or later (RFC 3339)")
-    .option("--to <time>", "recorded before this time (RFC 3339)")
+    .option("--record <id>", "the record with this id");
+  withSearchTerms(command)
     .option("--after <index>", "behind this leaf: where the page before ended")
     .option("--limit <number>", "records of a page, 1 to 1000 (default 100)")
     .option("--records", "print the records themselves too")
@@ -59,26 +37,14 @@ export function addLedgerSearchCommand(ledger: Command, terminal: Terminal): voi
 
 function readQueryOrReport(options: SearchOptions, output: Output): SearchQuery | undefined {
   const tenantId = parseTenantId(options.tenant);
-  const asked = parseSearch(
-    Object.fromEntries(Object.entries(flags).map(([flag, parameter]) => [parameter, options[flag as keyof Asked]])),
-  );
-  const problems = [
-    ...(tenantId === undefined ? ["--tenant: is no tenant id"] : []),
-    ...("limit" in asked ? [] : asked.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`)),
-  ];
-  if (problems.length === 0 && tenantId !== undefined) return { ...(asked as AskedSearch), tenantId };
-  output.fail(problems);
+  const asked = readSearch(options);
+  if (tenantId !== undefined && "limit" in asked) return { ...asked, tenantId };
+  output.fail([...(tenantId === undefined ? ["--tenant: is no tenant id"] : []), ...("limit" in asked ? [] : asked)]);
   return undefined;
 }
 
-/** The option as it is written. */
-function flagOf(parameter: SearchParameter): string {
-  const [flag = parameter] = Object.entries(flags).find(([, named]) => named === parameter) ?? [];
-  return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-}
-
 async function search(archive: StoreArchive, query: SearchQuery, withRecords: boolean, output: Output): Promise<void> {
-  const { found, next } = await fullPage(archive, query);
+  const { found, next, unindexed } = await fullPage(archive, query);
   const records: (StoredRecord | undefined)[] = [];
   for (const { recordId } of withRecords ? found : []) records.push(await recordOf(archive, query.tenantId, recordId));
   const lines = found.flatMap((place, position) => [
@@ -86,6 +52,10 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
     ...(records[position] === undefined ? [] : [JSON.stringify(records[position])]),
   ]);
   const more = next === undefined ? [] : [`more: --after ${next}`];
+  const slow =
+    unindexed === undefined
+      ? []
+      : [`every record was looked at: the index has no ${unindexed.join(", ")} yet; \`ledger reindex\` makes it anew`];
   output.succeed(
     {
       tenant_id: query.tenantId,
@@ -94,8 +64,9 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
         ...(records[position] !== undefined && { record: records[position] }),
       })),
       ...(next !== undefined && { next }),
+      ...(unindexed !== undefined && { unindexed }),
     },
-    [...(lines.length === 0 ? ["nothing found"] : lines), ...more].join("\n"),
+    [...(lines.length === 0 ? ["nothing found"] : lines), ...more, ...slow].join("\n"),
   );
 }
 
@@ -103,13 +74,15 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
 async function fullPage(archive: StoreArchive, query: SearchQuery): Promise<SearchPage> {
   const found: FoundRecord[] = [];
   let next = query.after;
+  let unindexed: SearchPage["unindexed"];
   do {
     const after = next === undefined ? {} : { after: next };
     const page = await archive.search({ ...query, ...after, limit: query.limit - found.length });
     found.push(...page.found);
     next = page.next;
+    unindexed ??= page.unindexed;
   } while (next !== undefined && found.length < query.limit);
-  return { found, ...(next !== undefined && { next }) };
+  return { found, ...(next !== undefined && { next }), ...(unindexed !== undefined && { unindexed }) };
 }
 
 async function recordOf(

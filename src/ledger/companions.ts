@@ -8,7 +8,7 @@ import type { AuditProblem, RecordCheck, StoredEntry } from "./audit.ts";
 import { type KeptRow, keptProblem } from "./kept-answer.ts";
 import type { Leaf } from "./leaf.ts";
 import type { StoredRecord } from "./ports.ts";
-import { blockOf, StoredTerms } from "./search-index.ts";
+import { blockOf, StoredTerms, termsOfEdition } from "./search-index.ts";
 import { indexedTermsOf } from "./search-terms.ts";
 import type { LogState } from "./store.ts";
 
@@ -23,6 +23,8 @@ export interface Companions {
 
 export interface SearchRows {
   readonly key: Uint8Array;
+  /** Says which fields the index has. */
+  readonly edition: number;
   /** Terms of the leaves of a block. */
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
 }
@@ -73,7 +75,7 @@ class SearchCheck extends Check {
 
   async next({ leafIndex }: StoredEntry, _: Leaf, record: StoredRecord | undefined): Promise<void> {
     while (blockOf(leafIndex) > this.#block) await this.end();
-    for (const term of record === undefined ? [] : indexedTermsOf(record))
+    for (const term of record === undefined ? [] : termsOfEdition(this.#rows.edition, indexedTermsOf(record)))
       this.#expected.set(rowOf(leafIndex, this.#stored.of(this.#rows.key, term)), leafIndex);
   }
 

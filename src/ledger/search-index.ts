@@ -20,6 +20,44 @@ export function blockOf(leafIndex: number): number {
   return Math.floor(leafIndex / blockLeaves);
 }
 
+/**
+ * Fields that an index has, by its edition: the number in the column `fields` of its key. `record_id` needs none; by what
+ * most records have in common, such as an outcome, every record that has the rest is looked at.
+ */
+const editions: readonly ReadonlySet<SearchField>[] = [
+  new Set(),
+  new Set(["decision_id", "artifact_digest", "cid", "subject", "principal"]),
+  new Set([
+    "request_id",
+    "decision_id",
+    "artifact_digest",
+    "cid",
+    "resource_id",
+    "attribute",
+    "label",
+    "subject",
+    "principal",
+  ]),
+];
+
+/** Edition of the indexes that are made now. */
+export const newestEdition = 2;
+
+const newestFields = editions[newestEdition] as ReadonlySet<SearchField>;
+
+/** Those of the terms that an index of the edition has. */
+export function termsOfEdition(edition: number, terms: readonly SearchTerm[]): readonly SearchTerm[] {
+  const fields = edition >= newestEdition ? newestFields : (editions[edition] ?? newestFields);
+  return terms.filter(({ field }) => fields.has(field));
+}
+
+/** Fields of the terms that an index of the edition is too old to have, each once. */
+export function missingFields(edition: number, terms: readonly SearchTerm[]): readonly SearchField[] {
+  const has = new Set(termsOfEdition(edition, terms));
+  const missing = terms.filter((term) => newestFields.has(term.field) && !has.has(term));
+  return [...new Set(missing.map(({ field }) => field))];
+}
+
 /** Where in a log to look: leaves from `first` up to and without `end`. */
 export interface LeafRange {
   readonly first: number;

@@ -1,10 +1,18 @@
 /** Searches as they are asked for in text: on a command line, or in a URL. */
 import { parseTimestamp } from "../base/timestamps.ts";
-import { maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "./search.ts";
+import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "./search.ts";
 import { parseDecimal } from "./text-forms.ts";
 
 /** Names of what may be asked for; each of them once. */
 export const searchParameters = [...searchFields, "from", "to", "after", "limit"] as const;
+
+/** Those of them that anybody may ask for who may read the log, and that may stand in a URL. */
+export const openParameters = searchParameters.filter((parameter) => !isContentParameter(parameter));
+
+/** Whether it is about the content of requests: then its values are for operators, and stand in no URL. */
+export function isContentParameter(parameter: string): boolean {
+  return (contentFields as ReadonlySet<string>).has(parameter);
+}
 
 export type SearchParameter = (typeof searchParameters)[number];
 
@@ -13,8 +21,8 @@ export type AskedSearch = Omit<SearchQuery, "tenantId">;
 
 /** Records of a page where nothing is said. */
 const defaultLimit = 100;
-/** Longer values than a record can have. */
-const maxValueLength = 1_024;
+/** Longer values than a record can have: an attribute is its key and its value. */
+const maxValueLength = 2_048;
 
 /** Why a parameter is refused; completes its name. */
 export interface SearchProblem {
@@ -40,7 +48,8 @@ export function parseSearch(
     if (text !== undefined && value === undefined) problems.push({ parameter, message });
     return value;
   };
-  const readValue = (field: SearchField) => read(field, parseValue, `must be 1 to ${maxValueLength} characters`);
+  const readValue = (field: SearchField) =>
+    read(field, parseValue, `must be 1 to ${maxValueLength} characters of text`);
   const terms = searchFields.flatMap((field) => {
     const value = readValue(field);
     return value === undefined ? [] : [{ field, value }];
@@ -61,7 +70,8 @@ export function parseSearch(
 }
 
 function parseValue(text: string): string | undefined {
-  return text.length >= 1 && text.length <= maxValueLength ? text : undefined;
+  const isText = text.isWellFormed() && !text.includes("\u0000");
+  return isText && text.length >= 1 && text.length <= maxValueLength ? text : undefined;
 }
 
 function parseLimit(text: string): number | undefined {

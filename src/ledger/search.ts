@@ -4,11 +4,39 @@ import type { RecordKind } from "./ports.ts";
 
 /**
  * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`
- * what was said of an artifact; `subject` and `principal` whose call it was. In the order of how few records they find.
+ * what was said of an artifact; `resource_id`, `attribute` (`key=value`) and `label` what the request was about; `subject`
+ * and `principal` whose call it was; `reason` what decided; `operation` what was asked for; `outcome` what became of it.
+ * In the order of how few records they find; `decision_id` before all that indexes have, because a decision's own id is in
+ * none.
  */
-export const searchFields = ["record_id", "decision_id", "artifact_digest", "cid", "subject", "principal"] as const;
+export const searchFields = [
+  "record_id",
+  "decision_id",
+  "request_id",
+  "artifact_digest",
+  "cid",
+  "resource_id",
+  "attribute",
+  "label",
+  "subject",
+  "principal",
+  "reason",
+  "operation",
+  "outcome",
+] as const;
 
 export type SearchField = (typeof searchFields)[number];
+
+/** What speaks of the persons in the data, or of what was decided about them, rather than of who called and of artifacts. */
+export const contentFields: ReadonlySet<SearchField> = new Set([
+  "request_id",
+  "resource_id",
+  "attribute",
+  "label",
+  "reason",
+  "operation",
+  "outcome",
+]);
 
 /** A value that a record must have. */
 export interface SearchTerm {
@@ -52,4 +80,6 @@ export interface SearchPage {
    * than the limit, even none: looking for them ends after a while, so that nobody else waits long.
    */
   readonly next?: number;
+  /** Fields asked for that this log's index is too old to have: every record was looked at for them. Absent where none. */
+  readonly unindexed?: readonly SearchField[];
 }

@@ -14,6 +14,8 @@ export interface Viewer {
   readonly tenantId: TenantId | undefined;
   /** Whether credentials say so, rather than the place that the request came from. */
   readonly presented: boolean;
+  /** With which a search for the content of requests is refused; undefined where it is allowed. */
+  readonly contentRefusal: ServiceError | undefined;
 }
 
 /** The logs, and who reads them. */

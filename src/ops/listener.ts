@@ -13,7 +13,7 @@ import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { isLoopbackAuthority } from "./loopback-host.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
-import { allowedMethods, answerClientError, answerTunnel, answerVersion, nameExchange, refuse } from "./refusals.ts";
+import { answerClientError, answerTunnel, answerVersion, nameExchange, refuse } from "./refusals.ts";
 import { shareRuns } from "./share-runs.ts";
 import { createOpsServer, type OpsTls } from "./socket.ts";
 
@@ -72,7 +72,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const readiness = shareRuns(() => runChecks(options.checks, options.timers));
   const exposition = shareRuns(() => options.metrics.expose());
 
-  // Nothing here takes a body: one that comes is neither read nor a reason for another answer.
+  // A body that no route takes is neither read nor a reason for another answer.
   server.removeAllContentTypeParsers();
   server.addContentTypeParser("*", (_request, _body, done) => done(null));
   server.addHook("onRequest", async (request, reply) => {
@@ -86,7 +86,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
       throw new ServiceError("no_route", "nothing is served under this host name: use localhost or a loopback address");
     return undefined;
   });
-  const isServed = watchPaths(server);
+  const methodsOf = watchPaths(server);
   server.get("/livez", async () => ({ service: serviceName, status: "ok" }));
   server.get("/readyz", async (_request, reply) => {
     const { ready, checks } = await readiness();
@@ -98,7 +98,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   });
   if (options.logs !== undefined)
     addLedgerRoutes(server, serviceName, options.logs, refusalLog(options.logger, options.timers));
-  refuseTheRest(server, options, isServed);
+  refuseTheRest(server, options, methodsOf);
   return {
     async listen({ host, port }) {
       await server.listen({ host, port });
@@ -120,28 +120,31 @@ function held(handler: Http1Handler, { hold }: OpsListenerOptions): Http1Handler
   };
 }
 
-/** Returns what says whether a path is one of the routes that are added from now on, whatever the method. */
-function watchPaths(server: FastifyInstance): (path: string) => boolean {
-  const patterns: RegExp[] = [];
-  server.addHook("onRoute", ({ url }) => {
-    patterns.push(new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}$`));
+/** Returns what gives the methods of a path, of the routes that are added from now on; none where it is no route's. */
+function watchPaths(server: FastifyInstance): (path: string) => readonly string[] {
+  const routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
+  server.addHook("onRoute", ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replaceAll(/:\w+/g, "[^/]+").replace("*", ".*")}$`);
+    routes.push({ pattern, methods: [method].flat() });
   });
-  return (path) => patterns.some((pattern) => pattern.test(path));
+  return (path) => [...new Set(routes.filter(({ pattern }) => pattern.test(path)).flatMap(({ methods }) => methods))];
 }
 
 /** 404, 405 with `Allow`, and errors, all in the error envelope. */
 function refuseTheRest(
   server: FastifyInstance,
   options: OpsListenerOptions,
-  isServed: (path: string) => boolean,
+  methodsOf: (path: string) => readonly string[],
 ): void {
   const { logger, timers } = options;
   const noteOverload = refusalLog(logger, timers, "too much at once on the operator listener");
 
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] as string;
-    if (!isServed(path)) return refuse(options, request, reply, new ServiceError("no_route", "there is no such route"));
-    reply.header("allow", allowedMethods);
+    const methods = methodsOf(path);
+    if (methods.length === 0)
+      return refuse(options, request, reply, new ServiceError("no_route", "there is no such route"));
+    reply.header("allow", methods.toSorted().join(", "));
     return refuse(options, request, reply, new ServiceError("method_not_allowed", "the method is not allowed here"));
   });
   server.setErrorHandler((error: Error & { readonly statusCode?: number }, request, reply) => {
@@ -151,6 +154,8 @@ function refuseTheRest(
       else if (error.httpStatus >= 500) logger.warn({ err: error, request_id: requestId }, "operator request refused");
       return refuse(options, request, reply, error);
     }
+    if (error.statusCode === 413)
+      return refuse(options, request, reply, new ServiceError("body_too_large", "the body is too large"));
     // What fastify itself refuses is the request's fault: a body too large, or of a type that nobody reads here.
     if (error.statusCode !== undefined && error.statusCode < 500) {
       return refuse(options, request, reply, new ServiceError("invalid_request", "the request is not understood"));

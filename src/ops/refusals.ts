@@ -46,8 +46,22 @@ export function refuse(
   return reply.code(status).send(envelopeOf(options, requestId, refusal));
 }
 
-function envelopeOf({ serviceName }: RefusalOptions, requestId: RequestId, { code, reason, message }: ServiceError) {
-  return { service: serviceName, status: "error", error: { code, reason, message, request_id: requestId } };
+function envelopeOf(
+  { serviceName }: RefusalOptions,
+  requestId: RequestId,
+  { code, reason, message, details }: ServiceError,
+) {
+  const { requiredScopes, missingScopes, retryAfterSeconds } = details;
+  const error = {
+    code,
+    reason,
+    message,
+    request_id: requestId,
+    ...(requiredScopes !== undefined && { required_scopes: requiredScopes }),
+    ...(missingScopes !== undefined && { missing_scopes: missingScopes }),
+    ...(retryAfterSeconds !== undefined && { retry_after_seconds: retryAfterSeconds }),
+  };
+  return { service: serviceName, status: "error", error };
 }
 
 /** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */

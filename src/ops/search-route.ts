@@ -1,43 +1,116 @@
 /** Search over HTTP. */
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports.ts";
-import { type AskedSearch, parseSearch, searchParameters } from "../ledger/search-query.ts";
+import {
+  type AskedSearch,
+  isContentParameter,
+  openParameters,
+  parseSearch,
+  searchParameters,
+} from "../ledger/search-query.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
 import { type Query, refuseOthers } from "./parameters.ts";
 import type { Turns } from "./turns.ts";
 
+interface OfLog {
+  Params: { log: string };
+}
+
+/** Bytes of a body: as many values as there are parameters, each as long as it may be. */
+const maxBodyBytes = 64 * 1024;
+
 /**
- * Adds `GET /ledger/<name>/search`: where the records stand that have what the parameters of `searchParameters` say, in
- * the order of the log; `next`, where there is one, is the `after` of the page that follows.
+ * Adds `GET` and `POST /ledger/<name>/search`: where the records stand that have what is asked for, in the order of the
+ * log; `next`, where there is one, is the `after` of the page that follows. What is about the content of requests is asked
+ * for in the body of a POST, a JSON object, by an operator or with the scope that allows it.
  */
 export function addSearchRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs, turns: Turns): void {
-  scope.get<{ Params: { log: string }; Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
-    const { params } = request;
-    const query = readQuery(request.query);
-    const page = await turns.search(viewerOfRequest(request), reply, () => logs.search(params.log, query));
+  const answer = async (name: string, asked: AskedSearch, run: Turned) => {
+    const page = await run(() => logs.search(name, asked));
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");
+    const { found, next, unindexed } = page;
     return {
       service: serviceName,
-      log: params.log,
-      found: page.found.map(({ leafIndex, recordId, kind, recordedAt, erased }) => ({
+      log: name,
+      found: found.map(({ leafIndex, recordId, kind, recordedAt, erased }) => ({
         leaf_index: leafIndex,
         record_id: recordId,
         kind,
         recorded_at: recordedAt,
         erased,
       })),
-      ...(page.next !== undefined && { next: page.next }),
+      ...(next !== undefined && { next }),
+      ...(unindexed !== undefined && { unindexed }),
     };
+  };
+  scope.addContentTypeParser("application/json", { parseAs: "buffer", bodyLimit: maxBodyBytes }, (_, body, done) =>
+    done(null, body),
+  );
+  scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
+    const asked = readQuery(request.query);
+    return answer(request.params.log, asked, (work) => turns.search(viewerOfRequest(request), reply, work));
+  });
+  scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
+    refuseOthers(request.query, []);
+    const members = readMembers(request);
+    const { contentRefusal } = viewerOfRequest(request);
+    if (contentRefusal !== undefined && Object.keys(members).some(isContentParameter)) throw contentRefusal;
+    return answer(request.params.log, parse(members), (work) => turns.search(viewerOfRequest(request), reply, work));
   });
 }
 
+type Turned = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
 function readQuery(query: Query): AskedSearch {
-  refuseOthers(query, searchParameters);
+  if (Object.keys(query).some(isContentParameter))
+    throw new ServiceError(
+      "invalid_request",
+      "values that tell of persons stand in the body of a POST, never in a URL",
+    );
+  refuseOthers(query, openParameters);
   // One that is given twice comes as a list.
   if (Object.values(query).some((value) => typeof value !== "string"))
     throw new ServiceError("invalid_request", "a parameter is given twice");
-  const asked = parseSearch(query as Readonly<Record<string, string>>);
+  return parse(query as Readonly<Record<string, string>>);
+}
+
+/** A flat object of strings and numbers. */
+function readMembers({ body, headers }: FastifyRequest): Readonly<Record<string, string>> {
+  const type = headers["content-type"] ?? "";
+  if (!(body instanceof Uint8Array) || !/^application\/json *(; *charset="?utf-8"?)?$/i.test(type))
+    throw new ServiceError("unsupported_media_type", "the body must be application/json");
+  const members = parseObject(body);
+  refuseOthers(members, searchParameters);
+  return Object.fromEntries(
+    Object.entries(members).map(([name, value]) => {
+      if (typeof value === "string" || typeof value === "number") return [name, String(value)];
+      throw new ServiceError("invalid_request", `${name} must be a string or a number`);
+    }),
+  );
+}
+
+/** RFC 8259, of which two members of one name are refused: readers differ in which of them counts. */
+function parseObject(body: Uint8Array): Query {
+  const refusal = new ServiceError("invalid_request", "the body must be a JSON object, each member once");
+  let text: string;
+  let value: unknown;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body);
+    value = JSON.parse(text);
+  } catch {
+    throw refusal;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal;
+  // Where no value is an object itself, every string before a colon is a name.
+  const isFlat = Object.values(value).every((member) => typeof member !== "object");
+  const names = text.match(/"(?:[^"\\]|\\.)*"\s*:/g)?.length ?? 0;
+  if (isFlat && names !== Object.keys(value).length) throw refusal;
+  return value as Query;
+}
+
+function parse(given: Readonly<Record<string, string>>): AskedSearch {
+  const asked = parseSearch(given);
   if ("limit" in asked) return asked;
   throw new ServiceError(
     "invalid_request",

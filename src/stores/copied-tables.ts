@@ -56,7 +56,14 @@ export const tenantTables: readonly CopiedTable[] = [
   },
   {
     name: "search_keys",
-    columns: { ...tenant, generation: "integer", key: "bytea", filled_to: "bigint", fill_end: "bigint" },
+    columns: {
+      ...tenant,
+      generation: "integer",
+      key: "bytea",
+      filled_to: "bigint",
+      fill_end: "bigint",
+      fields: "integer",
+    },
     key: ["tenant_id", "generation"],
   },
   {

@@ -66,11 +66,11 @@ function expectIndexed(): void {
 }
 
 /**
- * BEGIN, signing key; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 2 terms, advance; head,
- * anchor, signing key, 2 entries, 2 openings, tile, search key, search keys, a genesis and a record of 2 terms each,
+ * BEGIN, signing key; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 4 terms, advance; head,
+ * anchor, signing key, 2 entries, 2 openings, tile, search key, search keys, a genesis of 3 terms and a record of 4,
  * open log; COMMIT.
  */
-const commitOfThree = 31;
+const commitOfThree = 38;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);

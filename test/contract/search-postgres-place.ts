@@ -1,4 +1,6 @@
 /** Databases of one server, for what is searched. */
+import type { SearchTerm } from "../../src/ledger/search.ts";
+import { StoredTerms } from "../../src/ledger/search-index.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search-indexer.ts";
 import type { PostgresPlace } from "./ledger-postgres-place.ts";
@@ -23,6 +25,20 @@ export function searchPlace(place: PostgresPlace): SearchPlace {
     async storedTerms(tenantId) {
       const rows = await query(`SELECT term FROM search_terms WHERE tenant_id = '${tenantId}'`);
       return Buffer.concat(rows.map(({ term }) => term as Uint8Array));
+    },
+    async ageIndex(tenantId) {
+      const [row] = await query(`SELECT encode(key, 'hex') AS key FROM search_keys WHERE tenant_id = '${tenantId}'`);
+      const key = Buffer.from(String(row?.key), "hex");
+      const stored = new StoredTerms();
+      const values = ["label", "request_id"].map((field) => ({
+        field,
+        value: field === "label" ? "pii" : "request-1",
+      }));
+      for (const term of [...values, { field: "label", value: "other" }] as SearchTerm[]) {
+        const bytes = Buffer.from(stored.of(key, term)).toString("hex");
+        await query(`DELETE FROM search_terms WHERE tenant_id = '${tenantId}' AND term = '\\x${bytes}'`);
+      }
+      await query(`UPDATE search_keys SET fields = 1 WHERE tenant_id = '${tenantId}'`);
     },
     async removeTerms(tenantId, leafIndex) {
       await query(`DELETE FROM search_terms WHERE tenant_id = '${tenantId}' AND leaf_index = ${leafIndex}`);

@@ -1,5 +1,6 @@
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { SearchFill } from "../../src/stores/sqlite/search-fill.ts";
 import { SqliteSearchIndexer } from "../../src/stores/sqlite/search-indexer.ts";
 import { SearchWriter } from "../../src/stores/sqlite/search-writer.ts";
 import { seededRandom, tenant } from "./ledger-records.ts";
@@ -23,6 +24,19 @@ async function searchPlace(): Promise<SearchPlace> {
     async storedTerms(tenantId) {
       const rows = place.query("SELECT term FROM search_terms WHERE tenant_id = ?", tenantId);
       return Buffer.concat(rows.map(({ term }) => term as Uint8Array));
+    },
+    async ageIndex(tenantId) {
+      for (const row of place.query("SELECT generation, key FROM search_keys WHERE tenant_id = ?", tenantId)) {
+        const index = { generation: row.generation as number, key: row.key as Uint8Array, edition: 1 };
+        place.query("DELETE FROM search_terms WHERE tenant_id = ?", tenantId);
+        place.query("UPDATE search_keys SET fields = 1 WHERE tenant_id = ?", tenantId);
+        const connection = openConnection({ path: place.path, readOnly: false, busyTimeoutMs: 5_000 });
+        try {
+          new SearchFill(connection, new SearchWriter(connection)).fill(tenant(tenantId), index, 0, 1_000);
+        } finally {
+          connection.close();
+        }
+      }
     },
     async removeTerms(tenantId, leafIndex) {
       const connection = openConnection({ path: place.path, readOnly: false, busyTimeoutMs: 5_000 });

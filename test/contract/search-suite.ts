@@ -30,6 +30,8 @@ export interface SearchPlace extends Pick<LedgerPlace, "rows" | "deleteOpening" 
   countTerms(tenantId: string, leafIndex?: number): Promise<number>;
   /** Everything that the indexes of a tenant hold, keys left out, as bytes. */
   storedTerms(tenantId: string): Promise<Uint8Array>;
+  /** Makes the indexes of a tenant what they were when they had fewer fields. */
+  ageIndex(tenantId: string): Promise<void>;
   /** Removes what the indexes have of a leaf, as an erasure does. */
   removeTerms(tenantId: string, leafIndex: number): Promise<void>;
 }
@@ -40,6 +42,8 @@ const alice = tenant("alice");
 const subjects = ["s-1", "s-2", "é \u{1F600}"];
 const digests = ["sha256:a", "sha256:b", "x:1"];
 const cids = ["bafy-a", "bafy-b"];
+const resources = ["cust-1", "cust-2"];
+const labels = ["pii", "é"];
 const cited = ["01890000-0000-7000-8000-000000000001", "not-a-uuid"];
 
 /** What one record is made of; `cites` is an earlier record by its position, where there is one. */
@@ -52,6 +56,14 @@ const drawn = fc.record({
   root: fc.option(fc.constantFrom(...cids), { nil: undefined }),
   derived: fc.option(fc.constantFrom(...cids), { nil: undefined }),
   cites: fc.option(fc.oneof(fc.constantFrom(...cited), fc.nat(20)), { nil: undefined }),
+  requestId: fc.constantFrom("q-1", "q-2"),
+  resource: fc.option(fc.constantFrom(...resources), { nil: undefined }),
+  labels: fc.array(fc.constantFrom(...labels), { maxLength: 3 }),
+  attributes: fc.dictionary(fc.constantFrom("person", "place"), fc.constantFrom("a", "b=c"), { maxKeys: 2 }),
+  operation: fc.constantFrom("protect", "access"),
+  said: fc.option(fc.constantFrom("success", "allow"), { nil: undefined }),
+  allowed: fc.boolean(),
+  reasons: fc.uniqueArray(fc.constantFrom("platform/a", "tenant/b")),
   stepMs: fc.integer({ min: -1, max: 2 }),
 });
 
@@ -68,6 +80,13 @@ const asked = fc.record({
       fc.record({ field: fc.constant("principal" as const), value: fc.constantFrom("p-1", "p-2", "s-1") }),
       fc.record({ field: fc.constant("artifact_digest" as const), value: fc.constantFrom(...digests) }),
       fc.record({ field: fc.constant("cid" as const), value: fc.constantFrom(...cids, "sha256:a") }),
+      fc.record({ field: fc.constant("resource_id" as const), value: fc.constantFrom(...resources, "pii") }),
+      fc.record({ field: fc.constant("label" as const), value: fc.constantFrom(...labels) }),
+      fc.record({ field: fc.constant("attribute" as const), value: fc.constantFrom("person=a", "person=b=c", "a") }),
+      fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("allow", "deny", "success") }),
+      fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("accepted", "refused") }),
+      fc.record({ field: fc.constant("reason" as const), value: fc.constantFrom("platform/a", "tenant/b") }),
+      fc.record({ field: fc.constant("operation" as const), value: fc.constantFrom("protect", "access", "wrap") }),
       fc.record({ field: fc.constant("decision_id" as const), value: fc.constantFrom(...cited) }),
       fc.record({ field: fc.constant("record_id" as const), value: fc.constantFrom(...cited) }),
     ),
@@ -172,7 +191,28 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
         },
       );
       await fc.assert(property, { numRuns: 20 });
-    }, 60_000);
+    }, 120_000);
+
+    test("a field that the index is too old to have is looked for in every record, and the answer says so", async () => {
+      const wanted = await append(alice);
+      await append(alice, { request: { labels: ["other"] } });
+      await place.ageIndex("alice");
+      const later = await append(alice);
+      const ask = (...terms: SearchTerm[]) => served({ tenantId: alice, terms, limit: 10 });
+      const label = { field: "label" as const, value: "pii" };
+      const subject = { field: "subject" as const, value: "subject-1" };
+      const found = [{ recordId: wanted.recordId }, { recordId: later.recordId }];
+      expect(await ask(label)).toMatchObject({ found, unindexed: ["label"] });
+      expect(await ask(label, subject)).toMatchObject({ found, unindexed: ["label"] });
+      expect(await ask(subject)).not.toHaveProperty("unindexed");
+      expect(await ask({ field: "outcome", value: "allow" })).not.toHaveProperty("unindexed");
+      // What is appended goes into such an index as into one of its time.
+      expect(await place.countTerms("alice", later.leafIndex)).toBe(2);
+      await rebuild(alice);
+      expect(await ask(label)).toEqual({ found: (await ask(label, subject)).found });
+      expect(await ask(label)).toMatchObject({ found });
+      expect(await place.countTerms("alice", later.leafIndex)).toBe(4);
+    });
 
     test("a tenant without a log has nothing, and another's records are not found", async () => {
       await append(alice);
@@ -226,8 +266,8 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       expect(own.length).toBeGreaterThanOrEqual(3 * 16);
       // A record is found by its id without the index, and so a decision.
       const decision = await append(alice);
-      expect(await place.countTerms("alice", decision.leafIndex)).toBe(2);
-      for (const secret of ["very-secret-value", "subject-1", "principal-1"])
+      expect(await place.countTerms("alice", decision.leafIndex)).toBe(4);
+      for (const secret of ["very-secret-value", "subject-1", "principal-1", "request-1", "pii"])
         expect(Buffer.from(own).includes(secret)).toBe(false);
       const blocks = (bytes: Uint8Array) =>
         Array.from({ length: bytes.length / 16 }, (_, i) => Buffer.from(bytes.subarray(i * 16, i * 16 + 16)));
@@ -346,13 +386,23 @@ function recordOf(plain: NewRecord, each: Drawn, ids: readonly string[]): NewRec
     ...plain,
     kind: each.kind,
     caller: { ...plain.caller, subject: each.subject, principal_id: each.principal as never },
+    requestId: each.requestId as never,
     request: {
+      operation: each.operation,
+      resource: { kind: "customer", id: each.resource },
+      labels: each.labels,
+      attributes: each.attributes,
+      outcome: each.kind === "evidence" ? each.said : undefined,
       artifact_digest: each.digest,
       artifact_cid: each.cid,
       artifact_merkle_root_cid: each.root,
       decision_id: each.kind === "decision" ? undefined : cites,
     },
-    outcome: { artifact_cid: each.derived },
+    outcome: {
+      artifact_cid: each.derived,
+      ...(each.kind === "decision" && { allow: each.allowed, reasons: each.reasons }),
+      ...(each.kind === "registration" && { accepted: each.allowed }),
+    },
   };
 }
 
@@ -387,12 +437,25 @@ function matches({ terms, fromMs = -Infinity, toMs = Infinity }: SearchQuery) {
 function valuesOf({ found, record }: Known, field: SearchField): readonly string[] {
   if (field === "record_id") return [found.recordId];
   if (record === undefined) return [];
-  const { kind, caller, request, outcome } = record;
+  const { kind, caller, request, outcome, request_id } = record;
+  const about = request as { resource?: { id?: string }; labels?: string[]; attributes?: Record<string, string> };
+  const became: Readonly<Record<string, unknown>> = {
+    decision: outcome.allow === true ? "allow" : "deny",
+    registration: outcome.accepted === true ? "accepted" : "refused",
+    evidence: request.outcome,
+  };
   const values: Record<Exclude<SearchField, "record_id">, readonly unknown[]> = {
     subject: [caller.subject],
     principal: [caller.principal_id],
     artifact_digest: [request.artifact_digest],
     decision_id: [kind === "decision" ? found.recordId : request.decision_id],
+    request_id: [request_id],
+    resource_id: [about.resource?.id],
+    label: about.labels ?? [],
+    attribute: Object.entries(about.attributes ?? {}).map(([key, value]) => `${key}=${value}`),
+    reason: kind === "decision" ? (outcome.reasons as string[]) : [],
+    operation: [request.operation],
+    outcome: [became[kind]],
     cid: [request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid],
   };
   return values[field].filter((value): value is string => typeof value === "string");

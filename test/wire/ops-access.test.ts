@@ -23,7 +23,7 @@ const client = (clientId: string, tenantId: string): IssuerClient => ({
   clientSecret: "s".repeat(32),
   tenantId,
   principalId: clientId,
-  scopes: ["platform-api.access", "evidence.write"],
+  scopes: ["platform-api.access", "evidence.write", "ledger.search"],
 });
 const issuer = { clients: [client("one", "tenant-a"), client("two", otherTenant)] };
 
@@ -287,12 +287,102 @@ describe("search", () => {
     ["limit=0", "limit must be 1 to 1000"],
     ["limit=1001", "limit must be 1 to 1000"],
     ["after=-1&from=yesterday", "from must be an RFC 3339 time, such as 2026-01-31T00:00:00Z; after must be the index"],
-    ["cid=", "cid must be 1 to 1024 characters"],
+    ["cid=", "cid must be 1 to 2048 characters of text"],
+    ["record_id=%00", "record_id must be 1 to 2048 characters of text"],
+    ["resource_id=cust-1", "values that tell of persons stand in the body of a POST, never in a URL"],
     ["cid=a&cid=b", "a parameter is given twice"],
     ["tenant=tenant-b", "the parameters are record_id"],
   ])("%s is refused, and said why", async (query, message) => {
     const { status, json } = await search(query);
     expect([status, json.error.reason]).toEqual([400, "invalid_request"]);
     expect(json.error.message).toContain(message);
+  });
+
+  describe("for what requests were about", () => {
+    const post = async (body: string, token?: string, type = "application/json") => {
+      const headers = { "content-type": type, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+      const response = await fetch(`${local.opsUrl}/ledger/${log}/search`, { method: "POST", body, headers });
+      return got(response.status, Object.fromEntries(response.headers), await response.text());
+    };
+    const tokenWith = (scope: string) => local.token({ clientId: "one", scope });
+
+    test("finds it in the body of a POST, for an operator and with the scope", async () => {
+      const about = {
+        resource: { kind: "person", id: "person-7" },
+        labels: ["health"],
+        attributes: { ward: "b=2" },
+        outcome: "opened",
+      };
+      const id = await record(local, "one", about);
+      await record(local, "one", { ...about, resource: { kind: "person", id: "person-8" } });
+      const searching = await tokenWith("platform-api.access ledger.search");
+      for (const token of [operatorToken, searching])
+        for (const asked of [
+          { resource_id: "person-7" },
+          { resource_id: "person-7", label: "health", attribute: "ward=b=2", outcome: "opened", limit: 5 },
+        ]) {
+          const { status, json } = await post(JSON.stringify(asked), token);
+          expect([status, json.found]).toEqual([200, [expect.objectContaining({ record_id: id })]]);
+        }
+      expect((await post(JSON.stringify({ resource_id: "person-7", label: "other" }), searching)).json.found).toEqual(
+        [],
+      );
+    });
+
+    test.each(["request_id", "resource_id", "label", "attribute", "operation", "outcome", "reason"])(
+      "%s asks for the scope or an operator",
+      async (field) => {
+        const body = JSON.stringify({ [field]: "x" });
+        const plain = await post(body, await tokenWith("platform-api.access"));
+        expect([plain.status, plain.json.error]).toMatchObject([
+          403,
+          { reason: "missing_scope", missing_scopes: ["ledger.search"] },
+        ]);
+        expect(plain.headers["www-authenticate"]).toContain('scope="ledger.search"');
+        const anonymous = await post(body);
+        expect([anonymous.status, anonymous.json.error.reason]).toEqual([401, "missing_token"]);
+        expect(anonymous.headers["www-authenticate"]).toBe('Bearer realm="ledger"');
+      },
+    );
+
+    test("what a URL may ask for, a body may too", async () => {
+      const plain = await tokenWith("platform-api.access");
+      expect((await post('{"principal":"two"}', plain)).json.found).toEqual([]);
+      expect((await post("{}", plain)).status).toBe(200);
+    });
+
+    test.each([
+      ['{"label":"a","label":"b"}', "each member once"],
+      ['{"label":"a","lab\\u0065l":"b"}', "each member once"],
+      ['{"label":["a"]}', "label must be a string or a number"],
+      ['{"label":{}}', "label must be a string or a number"],
+      ['{"tenant":"tenant-b"}', "the parameters are record_id"],
+      ['{"__proto__":"x"}', "the parameters are record_id"],
+      ['{"label":"\\u0000"}', "label must be 1 to 2048 characters of text"],
+      ['{"label":"\\ud800"}', "label must be 1 to 2048 characters of text"],
+      ["[]", "must be a JSON object"],
+      ["", "must be a JSON object"],
+      ["{", "must be a JSON object"],
+    ])("%s is refused, and said why", async (body, message) => {
+      const { status, json } = await post(body, operatorToken);
+      expect([status, json.error.reason]).toEqual([400, "invalid_request"]);
+      expect(json.error.message).toContain(message);
+    });
+
+    test("another type, a larger body and a query are refused", async () => {
+      const reasonOf = async (answer: Promise<Got>) => (await answer).json.error.reason;
+      expect(await reasonOf(post("label=a", operatorToken, "text/plain"))).toBe("unsupported_media_type");
+      expect(await reasonOf(post("{}", operatorToken, "application/json; charset=latin1"))).toBe(
+        "unsupported_media_type",
+      );
+      expect(await reasonOf(post(`{"label":"${"x".repeat(70_000)}"}`, operatorToken))).toBe("body_too_large");
+      const url = `${local.opsUrl}/ledger/${log}`;
+      const headers = { authorization: `Bearer ${operatorToken}`, "content-type": "application/json" };
+      const withQuery = await fetch(`${url}/search?label=a`, { method: "POST", body: "{}", headers });
+      expect(withQuery.status).toBe(400);
+      const put = await fetch(`${url}/search`, { method: "PUT", body: "{}", headers });
+      expect([put.status, put.headers.get("allow")]).toEqual([405, "GET, HEAD, POST"]);
+      expect((await fetch(`${url}/checkpoint`, { method: "POST", headers })).headers.get("allow")).toBe("GET, HEAD");
+    });
   });
 });

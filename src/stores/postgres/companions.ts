@@ -40,6 +40,7 @@ async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchR
   if (index === undefined) return undefined;
   return {
     key: index.key as Uint8Array,
+    edition: index.fields as number,
     terms: async (block) =>
       (await queries.query(termsOfBlock, [tenantId, block, index.generation])).rows.map((row) => ({
         leafIndex: row.leaf_index as number,

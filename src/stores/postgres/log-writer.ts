@@ -10,6 +10,7 @@ import type { AppendedRecord } from "../../ledger/record.ts";
 import { type WrittenRecord, writeRecord } from "../../ledger/record-text.ts";
 import { RightEdge } from "../../ledger/right-edge.ts";
 import { rotationRecord } from "../../ledger/rotation.ts";
+import { newestEdition } from "../../ledger/search-index.ts";
 import { type Sequenced, seedBytes, sequence } from "../../ledger/sequence.ts";
 import {
   type BatchPlace,
@@ -211,7 +212,7 @@ export class LogWriter {
     const sequenced = this.#sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
     await this.#sessions.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
-    const index = { generation: 1, key: sequenced.searchKey as Uint8Array };
+    const index = { generation: 1, key: sequenced.searchKey as Uint8Array, edition: newestEdition };
     const opened = await this.#sessions.transaction(async (session) => {
       const edge = new RightEdge();
       const { log, writes, place } = addRecords(plan, sequenced, edge, {

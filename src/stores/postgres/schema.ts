@@ -178,4 +178,11 @@ export const migrations: readonly Migration[] = [
       END $$;
     `,
   },
+  {
+    name: "search_fields",
+    sql: `
+      -- Edition of the index: which fields it has. Those from before have the first; they serve until they are built anew.
+      ALTER TABLE search_keys ADD COLUMN fields integer NOT NULL DEFAULT 1;
+    `,
+  },
 ];

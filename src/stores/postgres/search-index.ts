@@ -1,6 +1,6 @@
 /** Writes the search index of a log, in the transactions that append to it. */
 import type { TenantId } from "../../base/ids.ts";
-import { blockOf, StoredTerms } from "../../ledger/search-index.ts";
+import { blockOf, StoredTerms, termsOfEdition } from "../../ledger/search-index.ts";
 import type { IndexedRecord } from "../../ledger/search-terms.ts";
 import type { Queries, Statement } from "./session.ts";
 
@@ -8,15 +8,17 @@ import type { Queries, Statement } from "./session.ts";
 export interface IndexGeneration {
   readonly generation: number;
   readonly key: Uint8Array;
+  /** Says which fields it has. */
+  readonly edition: number;
 }
 
 const keysOf: Statement = {
   name: "search_keys",
-  text: "SELECT generation, key FROM search_keys WHERE tenant_id = $1 ORDER BY generation",
+  text: "SELECT generation, key, fields FROM search_keys WHERE tenant_id = $1 ORDER BY generation",
 };
 const insertKey: Statement = {
   name: "insert_search_key",
-  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end) VALUES ($1, $2, $3, 0, 0)",
+  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end, fields) VALUES ($1, $2, $3, 0, 0, $4)",
 };
 const insertTerms: Statement = {
   name: "insert_search_terms",
@@ -30,16 +32,20 @@ const insertTerms: Statement = {
 /** Indexes of a log: the one that serves, and any that is being built. None where there is no index. */
 export async function indexesOf(queries: Queries, tenantId: TenantId): Promise<readonly IndexGeneration[]> {
   const { rows } = await queries.query(keysOf, [tenantId]);
-  return rows.map(({ generation, key }) => ({ generation: generation as number, key: key as Uint8Array }));
+  return rows.map(({ generation, key, fields }) => ({
+    generation: generation as number,
+    key: key as Uint8Array,
+    edition: fields as number,
+  }));
 }
 
 /** Begins the index of a log that begins too: it is whole. */
 export async function beginIndex(
   queries: Queries,
   tenantId: TenantId,
-  { generation, key }: IndexGeneration,
+  { generation, key, edition }: IndexGeneration,
 ): Promise<void> {
-  await queries.query(insertKey, [tenantId, generation, key]);
+  await queries.query(insertKey, [tenantId, generation, key, edition]);
 }
 
 export class SearchWriter {
@@ -53,8 +59,8 @@ export class SearchWriter {
     records: readonly IndexedRecord[],
   ): Promise<void> {
     const rows = records.flatMap(({ leafIndex, terms }) =>
-      indexes.flatMap(({ generation, key }) =>
-        terms.map((term) => ({ generation, term: this.#terms.of(key, term), leafIndex })),
+      indexes.flatMap(({ generation, key, edition }) =>
+        termsOfEdition(edition, terms).map((term) => ({ generation, term: this.#terms.of(key, term), leafIndex })),
       ),
     );
     if (rows.length === 0) return;

@@ -3,7 +3,13 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { StoredRecord } from "../../ledger/ports.ts";
-import { blockOf, type RebuiltIndex, type SearchIndexer, searchKeyBytes } from "../../ledger/search-index.ts";
+import {
+  blockOf,
+  newestEdition,
+  type RebuiltIndex,
+  type SearchIndexer,
+  searchKeyBytes,
+} from "../../ledger/search-index.ts";
 import { indexedTermsOf } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord } from "../stored-record.ts";
@@ -32,7 +38,7 @@ const dropUnfinished: Statement = {
 };
 const insertKey: Statement = {
   name: "insert_rebuilt_key",
-  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end) VALUES ($1, $2, $3, 0, $4)",
+  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end, fields) VALUES ($1, $2, $3, 0, $4, $5)",
 };
 const advance: Statement = {
   name: "advance_index",
@@ -129,8 +135,8 @@ export class PostgresSearchIndexer implements SearchIndexer {
     const [row] = (await queries.query(newest, [tenantId])).rows;
     const generation = Number(row?.generation) + 1;
     const key = this.#options.random(new Uint8Array(searchKeyBytes));
-    await queries.query(insertKey, [tenantId, generation, key, size]);
-    return { tenantId, generation, key, end: size };
+    await queries.query(insertKey, [tenantId, generation, key, size, newestEdition]);
+    return { tenantId, generation, key, edition: newestEdition, end: size };
   }
 
   async #fillPart(queries: Queries, rebuild: Rebuild, first: number): Promise<Filled> {

@@ -7,7 +7,15 @@ import {
   type SearchTerm,
   searchFields,
 } from "../../ledger/search.ts";
-import { blockLeaves, blockOf, type LeafRange, StoredTerms, withDecision } from "../../ledger/search-index.ts";
+import {
+  blockLeaves,
+  blockOf,
+  type LeafRange,
+  missingFields,
+  StoredTerms,
+  termsOfEdition,
+  withDecision,
+} from "../../ledger/search-index.ts";
 import { hasTerms } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord, readLeaf } from "../stored-record.ts";
@@ -43,7 +51,7 @@ const indexedLeaf: Statement = {
 };
 export const servingIndex: Statement = {
   name: "serving_index",
-  text: `SELECT generation, key FROM search_keys
+  text: `SELECT generation, key, fields FROM search_keys
           WHERE tenant_id = $1 AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
 };
 /** Leaves that have the first term and all of the others, block by block. */
@@ -70,9 +78,20 @@ type Candidates = (range: LeafRange) => Promise<readonly number[]>;
  * `DamagedError` where a record on the way does not verify.
  */
 export async function searchRecords(queries: Queries, query: SearchQuery): Promise<SearchPage> {
-  const { tenantId, terms, limit } = query;
+  const { tenantId, terms } = query;
   const range = await rangeOf(queries, query);
-  const candidatesOf = await candidatesIn(queries, tenantId, terms);
+  const [index] = (await queries.query(servingIndex, [tenantId])).rows;
+  const unindexed = index === undefined ? [] : missingFields(index.fields as number, terms);
+  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
+  return unindexed.length === 0 ? page : { ...page, unindexed };
+}
+
+async function pageOf(
+  queries: Queries,
+  { tenantId, terms, limit }: SearchQuery,
+  range: LeafRange,
+  candidatesOf: Candidates,
+): Promise<SearchPage> {
   const found: FoundRecord[] = [];
   let steps = 0;
   for (let { first } = range; first < range.end; ) {
@@ -110,10 +129,15 @@ async function rangeOf(queries: Queries, query: SearchQuery): Promise<LeafRange>
 }
 
 /** Looks into the index; where there is none, or nothing to look for, every leaf is a candidate. */
-async function candidatesIn(queries: Queries, tenantId: TenantId, terms: readonly SearchTerm[]): Promise<Candidates> {
-  const [index] = (await queries.query(servingIndex, [tenantId])).rows;
-  const [driving, ...others] = terms.filter(({ field }) => field !== "record_id").toSorted(bySelectivity);
-  if (index === undefined || driving === undefined) return everyLeaf;
+async function candidatesIn(
+  queries: Queries,
+  tenantId: TenantId,
+  terms: readonly SearchTerm[],
+  index: Row | undefined,
+): Promise<Candidates> {
+  if (index === undefined) return everyLeaf;
+  const [driving, ...others] = termsOfEdition(index.fields as number, terms).toSorted(bySelectivity);
+  if (driving === undefined) return everyLeaf;
   const [own] =
     driving.field === "decision_id"
       ? (await queries.query(indexedLeaf, [tenantId, driving.value, index.generation])).rows

@@ -4,6 +4,7 @@ import type { Companions, SearchRows } from "../../ledger/companions.ts";
 import type { KeptRow } from "../../ledger/kept-answer.ts";
 import { DamagedError } from "../errors.ts";
 import type { SqliteConnection } from "./connection.ts";
+import { editionOf } from "./search-writer.ts";
 
 /** Throws `DamagedError` where there is no such log. */
 export function companionsOf(connection: SqliteConnection, tenantId: TenantId): Companions {
@@ -22,7 +23,7 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
   if (isThere === undefined) return undefined;
   const index = connection
     .prepare(
-      `SELECT generation, key FROM search_keys
+      `SELECT generation, key, ${editionOf(connection)} AS edition FROM search_keys
         WHERE tenant_id = ? AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
     )
     .get(tenantId);
@@ -32,6 +33,7 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
   );
   return {
     key: index.key as Uint8Array,
+    edition: index.edition as number,
     terms: async (block) =>
       [...terms.iterate(tenantId, block, Number(index.generation))].map((row) => ({
         leafIndex: row.leaf_index as number,

@@ -75,8 +75,7 @@ export function buildSearch(connection: SqliteConnection, random: RandomFill): v
   const writer = new SearchWriter(connection);
   const fill = new SearchFill(connection, writer);
   for (const { tenantId, size } of [...new LogRows(connection).heads()]) {
-    const index = { generation: 1, key: random(new Uint8Array(searchKeyBytes)) };
-    writer.begin(tenantId, index, 0);
+    const index = writer.begin(tenantId, { generation: 1, key: random(new Uint8Array(searchKeyBytes)) }, 0);
     fill.fill(tenantId, index, 0, size);
   }
 }

@@ -90,8 +90,7 @@ export class SqliteSearchIndexer implements SearchIndexer {
     if (end === undefined) throw new Error(`tenant ${tenantId} has no log`);
     const generation = Number(this.#newest.get(tenantId)?.generation) + 1;
     const key = this.#options.random(new Uint8Array(searchKeyBytes));
-    this.#writer.begin(tenantId, { generation, key }, end);
-    return { tenantId, generation, key, end };
+    return { ...this.#writer.begin(tenantId, { generation, key }, end), tenantId, end };
   }
 
   #fillPart(rebuild: Rebuild, first: number): Filled {

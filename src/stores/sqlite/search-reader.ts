@@ -7,12 +7,21 @@ import {
   type SearchTerm,
   searchFields,
 } from "../../ledger/search.ts";
-import { blockLeaves, blockOf, type LeafRange, StoredTerms, withDecision } from "../../ledger/search-index.ts";
+import {
+  blockLeaves,
+  blockOf,
+  type LeafRange,
+  missingFields,
+  StoredTerms,
+  termsOfEdition,
+  withDecision,
+} from "../../ledger/search-index.ts";
 import { hasTerms } from "../../ledger/search-terms.ts";
 import { DamagedError } from "../errors.ts";
 import { openStoredRecord, readLeaf } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { LogRows } from "./log-rows.ts";
+import { editionOf } from "./search-writer.ts";
 import { inSnapshot } from "./transaction.ts";
 
 /**
@@ -50,7 +59,7 @@ export class SearchReader {
              AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
     );
     this.#key = connection.prepare(
-      `SELECT generation, key FROM search_keys
+      `SELECT generation, key, ${editionOf(connection)} AS edition FROM search_keys
         WHERE tenant_id = ? AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
     );
     const ofTerm = "FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ? AND term = ?";
@@ -71,9 +80,15 @@ export class SearchReader {
   }
 
   #search(query: SearchQuery): SearchPage {
-    const { tenantId, terms, limit } = query;
+    const { tenantId, terms } = query;
     const range = this.#range(query);
-    const candidatesOf = this.#candidates(tenantId, terms);
+    const index = this.#key.get(tenantId);
+    const unindexed = index === undefined ? [] : missingFields(index.edition as number, terms);
+    const page = this.#page(query, range, this.#candidates(tenantId, terms, index));
+    return unindexed.length === 0 ? page : { ...page, unindexed };
+  }
+
+  #page({ tenantId, terms, limit }: SearchQuery, range: LeafRange, candidatesOf: Candidates): SearchPage {
     const found: FoundRecord[] = [];
     let steps = 0;
     for (let first = range.first; first < range.end; first = (blockOf(first) + 1) * blockLeaves) {
@@ -103,11 +118,15 @@ export class SearchReader {
   }
 
   /** Looks into a block of the index; where there is none, or nothing to look for, every leaf is a candidate. */
-  #candidates(tenantId: TenantId, terms: readonly SearchTerm[]): Candidates {
-    const index = this.#key.get(tenantId);
-    const generation = Number(index?.generation);
-    const [driving, ...others] = terms.filter(({ field }) => field !== "record_id").sort(bySelectivity);
-    if (index === undefined || driving === undefined) return everyLeaf;
+  #candidates(
+    tenantId: TenantId,
+    terms: readonly SearchTerm[],
+    index: Record<string, unknown> | undefined,
+  ): Candidates {
+    if (index === undefined) return everyLeaf;
+    const generation = Number(index.generation);
+    const [driving, ...others] = termsOfEdition(index.edition as number, terms).toSorted(bySelectivity);
+    if (driving === undefined) return everyLeaf;
     const own =
       driving.field === "decision_id" ? this.#indexedLeaf.get(tenantId, driving.value, generation) : undefined;
     const decision = own?.leaf_index as number | undefined;

@@ -114,7 +114,10 @@ describe("ledger erase", () => {
     ["a record", ["--tenant", "alice", "--record", "x"], '--record: "x" is no record id\n'],
     ["a reason", ["--tenant", "alice", "--record", nobodys, "--reason", " "], "--reason: must be 1 to 1024 characters"],
     ["a reason that fits", ["--tenant", "alice", "--record", nobodys, "--reason", "x".repeat(1_025)], "--reason: must"],
-    ["one record at least", ["--tenant", "alice"], "--record <id...>"],
+    ["one record at least", ["--tenant", "alice"], "either --record <id...> says what to erase, or what the records"],
+    ["more than a time", ["--tenant", "alice", "--from", "2020-01-01T00:00:00Z"], "besides a time"],
+    ["one way of saying it", ["--tenant", "alice", "--record", nobodys, "--label", "x"], "either --record"],
+    ["a resource that can be", ["--tenant", "alice", "--resource", ""], "--resource: must be 1 to 2048 characters"],
     ["a reason at all", ["--tenant", "alice", "--record", nobodys, "--operator", "olga"], "--reason: is required\n"],
     ["an operator", ["--tenant", "alice", "--record", nobodys, "--reason", "x"], "--operator: is required\n"],
     [
@@ -198,6 +201,73 @@ describe("ledger erase", () => {
     expect({ code, err }).toEqual({ code: 1, err: expect.stringMatching(/write-ahead log.*run this again/) });
     expect(out).toContain("erased by leaf 2");
     expect((await erase("--record", a)).code).toBe(0);
+  });
+});
+
+describe("ledger erase, by what records must have", () => {
+  /** A person's records among others. Gives the ids of theirs. */
+  async function servePersons(count: number): Promise<string[]> {
+    const options = { ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random };
+    const ledger = await openSqliteLedger(options);
+    const about = (id: string) => ({
+      request: {
+        operation: "protect",
+        resource: { kind: "person", id },
+        labels: ["health"],
+        attributes: { ward: "b" },
+      },
+    });
+    const append = (id: string) => ledger.append(makeRecord(tenant("alice"), about(id)));
+    await append("person-8");
+    const ids = await Promise.all(Array.from({ length: count }, async () => (await append("person-7")).recordId));
+    await ledger.close();
+    return ids;
+  }
+
+  test("finds the person in the data, and erases all that is about them", async () => {
+    const ids = await servePersons(3);
+    for (const asked of [
+      ["--resource", "person-7"],
+      ["--attribute", "ward=b", "--resource", "person-7"],
+    ]) {
+      const { code, out } = await eraseAs(...asked, "--dry-run", "--json");
+      expect([code, JSON.parse(out).would_erase.map(({ record_id }: { record_id: string }) => record_id)]).toEqual([
+        0,
+        ids,
+      ]);
+    }
+    expect((await erase("--resource", "person-7")).out.trim().split("\n")).toHaveLength(3);
+    expect(await erase("--resource", "person-7")).toMatchObject({
+      code: 1,
+      err: "nothing is found that may be erased\n",
+    });
+    const left = await run("ledger", "search", "--tenant", "alice", "--label", "health", "--outcome", "allow");
+    expect(left.out.trim().split("\n")).toHaveLength(1);
+    expect(await run("ledger", "search", "--tenant", "alice", "--resource", "person-7")).toMatchObject({
+      code: 0,
+      out: "nothing found\n",
+    });
+  });
+
+  test("takes as many transactions as it needs", async () => {
+    await servePersons(maxErasedAtOnce + 3);
+    const { code, out } = await erase("--resource", "person-7", "--json");
+    expect([code, JSON.parse(out).erased.length]).toEqual([0, maxErasedAtOnce + 3]);
+    expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+  });
+
+  test("erases none where one is held, and leaves what is never erased", async () => {
+    const [one] = await servePersons(2);
+    await hold("place", "--tenant", "alice", "--record", one, "--reason", "case 12");
+    expect(await erase("--resource", "person-7")).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/nothing was erased/),
+    });
+    await hold("release", "--tenant", "alice", "--record", one, "--yes");
+    // The genesis record is of the first call, too.
+    const { code, out } = await erase("--request", "request-1");
+    expect([code, out]).toEqual([0, expect.stringContaining("a record of kind genesis is never erased")]);
+    expect((await run("ledger", "verify")).out).toContain("7 leaves, 3 erased");
   });
 });
 

@@ -55,7 +55,7 @@ test("over TLS a client's certificate is asked for, and none is needed", async (
   const viewerOf = async ({ socket }: IncomingMessage) => {
     const { authorized } = socket as TLSSocket;
     seen.push(authorized ? (socket as TLSSocket).getPeerX509Certificate()?.raw : undefined);
-    return { tenantId: undefined, presented: false };
+    return { tenantId: undefined, presented: false, contentRefusal: undefined };
   };
   const { port } = await start(viewerOf, { ...server, clientCa: client.cert });
   const statusWith = (shown: object) =>
@@ -91,7 +91,11 @@ test("a refusal keeps its headers; whatever else goes wrong is not told", async 
 
 describe("much that one viewer asks for", () => {
   const tenantOf = ({ headers }: IncomingMessage) => tenant(String(headers["x-tenant"]));
-  const viewerOf = async (request: IncomingMessage) => ({ tenantId: tenantOf(request), presented: true });
+  const viewerOf = async (request: IncomingMessage) => ({
+    tenantId: tenantOf(request),
+    presented: true,
+    contentRefusal: undefined,
+  });
 
   /** Logs whose searches wait until they are let go; a log has the name of its tenant. */
   async function startSlow() {

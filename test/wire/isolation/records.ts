@@ -101,12 +101,15 @@ async function searchFindsOwn(world: World, wire: Wire): Promise<void> {
   const own = new Map<TenantId, readonly string[]>();
   const values = new Map<TenantId, Readonly<Record<(typeof searchFields)[number], string>>>();
   for (const tenant of tenants) {
-    const { decision } = await ask(world, wire, "/v1/sdk/protection-plan", tenant);
+    const plan = await ask(world, wire, "/v1/sdk/protection-plan", tenant);
+    const { decision } = plan;
+    const { resource, labels, attributes, operation } = recordOf(plan).request;
+    const [attribute] = Object.entries(attributes).map(([key, value]) => `${key}=${value}`);
     const cid = "bafkreidon73zkcrwdb5iafqtijxildoonbwnpv7dyd6ef3qdgads2jc4su";
     const route = "/v1/sdk/evidence";
     const body = { ...bodyOf(route, decision.decision_id), artifact_cid: cid };
     const event = answerOf(await wire.call(route, body, bearer(world.token(tenant))));
-    const { caller, request } = recordOf(event);
+    const { caller, request, request_id } = recordOf(event);
     own.set(tenant, [decision.decision_id, receiptOf(event).record_id]);
     values.set(tenant, {
       record_id: receiptOf(event).record_id,
@@ -115,6 +118,13 @@ async function searchFindsOwn(world: World, wire: Wire): Promise<void> {
       cid,
       subject: caller.subject,
       principal: caller.principal_id,
+      request_id,
+      resource_id: resource.id,
+      label: labels[0],
+      attribute: attribute ?? "",
+      operation,
+      outcome: request.outcome,
+      reason: decision.reasons[0],
     });
   }
   await world.reading(async (archive) => {
@@ -129,7 +139,8 @@ async function searchFindsOwn(world: World, wire: Wire): Promise<void> {
           .map(({ recordId }) => recordId);
         expect(found.length, field).toBeGreaterThan(0);
         expect(own.get(tenant), field).toEqual(expect.arrayContaining(found));
-        if (field.endsWith("_id")) expect(await search(values.get(next)?.[field] ?? ""), field).toEqual([]);
+        if (field.endsWith("_id") && field !== "resource_id")
+          expect(await search(values.get(next)?.[field] ?? ""), field).toEqual([]);
       }
       for (const recordId of own.get(next) ?? [])
         expect(await archive.find(tenant, recordId as RecordId)).toBe("unknown");

@@ -9,7 +9,7 @@ import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 import { inTransaction } from "./transaction.ts";
 
 /** Leaves of one transaction, which holds the write lock for about 10 ms. */
-const leavesEach = 128;
+const leavesEach = 64;
 const busyTimeoutMs = 10_000;
 
 export interface SearchIndexerOptions {

@@ -23,7 +23,7 @@ interface Rebuilt {
  * Twice the time that one transaction takes. A service that waits for the lock looks again now and then, rather than
  * queue: it must find the store free more often than not.
  */
-const pauseMs = 20;
+const pauseMs = 40;
 
 /** `ledger reindex`: builds the search index anew from the records. */
 export function addLedgerReindexCommand(ledger: Command, terminal: Terminal): void {

@@ -10,6 +10,8 @@ import { inTransaction } from "./transaction.ts";
 
 /** Leaves of one transaction, which holds the write lock for about 10 ms. */
 const leavesEach = 64;
+/** Leaves of which one transaction clears up; they are all of one block. */
+const sweptEach = 256;
 const busyTimeoutMs = 10_000;
 
 export interface SearchIndexerOptions {
@@ -53,7 +55,10 @@ export class SqliteSearchIndexer implements SearchIndexer {
       this.#advance = connection.prepare(
         "UPDATE search_keys SET filled_to = ? WHERE tenant_id = ? AND generation = ? AND filled_to = ?",
       );
-      this.#sweep = connection.prepare("DELETE FROM search_terms WHERE tenant_id = ? AND block = ? AND generation < ?");
+      this.#sweep = connection.prepare(
+        `DELETE FROM search_terms
+          WHERE tenant_id = ? AND block = ? AND generation < ? AND leaf_index >= ? AND leaf_index < ?`,
+      );
     } catch (error) {
       connection.close();
       throw error;
@@ -70,9 +75,10 @@ export class SqliteSearchIndexer implements SearchIndexer {
     }
     // The key first: from then on what is left of the old rows tells nobody anything.
     this.#write(() => this.#dropOlder.run(tenantId, rebuild.generation));
-    for (let block = 0; block <= blockOf(rebuild.end); block += 1) {
+    for (let first = 0; first <= rebuild.end; first += sweptEach) {
       await this.#options.pause();
-      this.#write(() => this.#sweep.run(tenantId, block, rebuild.generation));
+      const { generation } = rebuild;
+      this.#write(() => this.#sweep.run(tenantId, blockOf(first), generation, first, first + sweptEach));
     }
     return {
       leaves: rebuild.end,

@@ -131,7 +131,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     openServices: openServices(health, config),
   });
   const ops = createOpsListener({
-    hold: server.admit.operatorRequest,
+    hold: server.admit,
     serviceName: config.serviceName,
     checks,
     metrics,

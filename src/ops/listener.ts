@@ -28,8 +28,8 @@ export interface OpsListenerOptions {
   readonly tls?: OpsTls;
   /** Whether it listens on loopback: then it answers only what is addressed to this machine itself. */
   readonly loopback: boolean;
-  /** Calls back when the turn of a request has come, or refuses it. Probes are not held. */
-  readonly hold?: (request: IncomingMessage, response: ServerResponse, start: () => void) => void;
+  /** Both call back when the turn of a request has come; only what is no probe may be refused instead. */
+  readonly hold?: { readonly operatorRequest: Hold; readonly probe: Hold };
   /** Told of what should never be thrown, and has ended a connection. */
   readonly onDefect: OnDefect;
   readonly logger: Logger;
@@ -111,12 +111,14 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
 
 const probes: ReadonlySet<string | undefined> = new Set(["/livez", "/readyz"]);
 
-/** Probes are cheap, and answered whatever goes on; everything else takes its turn beside the callers of the service. */
+type Hold = (request: IncomingMessage, response: ServerResponse, start: () => void) => void;
+
+/** Everything takes its turn beside the callers of the service; probes are answered whatever goes on. */
 function held(handler: Http1Handler, { hold }: OpsListenerOptions): Http1Handler {
   if (hold === undefined) return handler;
   return (request, response) => {
-    if (probes.has(request.url)) handler(request, response);
-    else hold(request, response, () => handler(request, response));
+    const take = probes.has(request.url) ? hold.probe : hold.operatorRequest;
+    take(request, response, () => handler(request, response));
   };
 }
 

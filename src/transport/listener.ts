@@ -56,6 +56,7 @@ export interface ListenerOptions {
 const admitAll: Admit = {
   request: (_request, _response, start) => start(),
   operatorRequest: (_request, _response, start) => start(),
+  probe: (_request, _response, start) => start(),
   stream: (_stream, _headers, _rawHeaders, start) => start(),
 };
 

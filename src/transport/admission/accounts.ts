@@ -12,6 +12,7 @@ const tailLength = 32;
 export const unknownGroup = " unknown";
 export const openGroup = " open";
 export const operatorGroup = " operators";
+export const probeGroup = " probes";
 
 export interface AccountsOptions {
   /** Address of the caller of a call, for counting. */

@@ -11,7 +11,7 @@ import { edgeOf } from "../edge.ts";
 import type { Gate } from "../gate.ts";
 import type { ServedMethod } from "../methods.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../unread-body.ts";
-import { type Accounts, openGroup, operatorGroup } from "./accounts.ts";
+import { type Accounts, openGroup, operatorGroup, probeGroup } from "./accounts.ts";
 import type { Admission, Place } from "./admission.ts";
 import { writeRefusal } from "./refusal.ts";
 import type { Account } from "./waiting-room.ts";
@@ -22,6 +22,8 @@ export interface Admit {
   request(request: IncomingMessage, response: ServerResponse, start: () => void): void;
   /** The same on the operator listener, all of whose callers are one group. */
   operatorRequest(request: IncomingMessage, response: ServerResponse, start: () => void): void;
+  /** The same for probes, which take their turns too, but are started where others are refused. */
+  probe(request: IncomingMessage, response: ServerResponse, start: () => void): void;
   /** A stream of HTTP/2. */
   stream(
     stream: ServerHttp2Stream,
@@ -130,6 +132,15 @@ export function createAdmit(options: AdmitOptions): Admit {
   return {
     request: http1(),
     operatorRequest: http1(operatorAccount),
+    probe(request, response, start) {
+      const { remoteAddress } = edgeOf(request);
+      const account = { group: probeGroup, member: remoteAddress };
+      const connection = Connection.current();
+      const own = connection === undefined ? start : () => connection.run(start);
+      const place = admission.place(account, own, own);
+      place.enter();
+      response.on("close", place.leave);
+    },
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
       const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method, url });

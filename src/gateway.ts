@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { file_google_rpc_error_details } from "../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../gen/grpc/health/v1/health_pb.ts";
@@ -10,6 +11,7 @@ import { ProtectionService } from "../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../package.json" with { type: "json" };
 import { callerAddress } from "./auth/caller-address.ts";
+import type { EdgeRequest } from "./auth/edge.ts";
 import type { Clock } from "./base/clock.ts";
 import type { RandomFill } from "./base/ids.ts";
 import { ingressOf } from "./callers.ts";
@@ -24,6 +26,7 @@ import { createRegistrations, type RegistrationDependencies } from "./domain/reg
 import type { ScopeTable } from "./domain/routes.ts";
 import type { RootLogger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
+import { type BodyBudget, createBodyBudget } from "./transport/body-budget.ts";
 import { type ChainOptions, createChain } from "./transport/chain.ts";
 import type { HealthMonitor, HealthMonitorOptions } from "./transport/health/monitor.ts";
 import { createHealthService } from "./transport/health/service.ts";
@@ -101,6 +104,7 @@ export function serverOptions(
   { clock, random, logger, metrics }: Machine,
 ): ServerOptions {
   const ingress = ingressOf(config);
+  const addressOf = (edge: EdgeRequest) => callerAddress(edge, ingress);
   const chain = createChain({
     service: config.serviceName,
     headerPrefix: config.headerPrefix,
@@ -111,7 +115,8 @@ export function serverOptions(
     service: config.serviceName,
     methods,
     ...chain,
-    addressOf: (edge) => callerAddress(edge, ingress),
+    addressOf,
+    bodies: bodyBudgetOf(config, addressOf, metrics),
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
       bodyTimeoutMs: config.bodyTimeoutMs,
@@ -159,6 +164,24 @@ export function publishedOptions(
     explorer: config.explorer,
     isReady: () => Object.values(platformStatus(live)).every(({ configured }) => configured),
   };
+}
+
+/** Least and most for request bodies where no setting says it: what is made of a body takes several times as much. */
+const leastBodyBudgetBytes = 32 * 1024 * 1024;
+const mostBodyBudgetBytes = 64 * 1024 * 1024;
+
+function bodyBudgetOf(
+  { bodyBudgetBytes }: ServeConfig,
+  addressOf: ServerOptions["addressOf"],
+  metrics: Metrics,
+): BodyBudget {
+  // What the container may use, where it is limited; 0 or more than there is where it is not.
+  const memoryBytes = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+  const maxBytes =
+    bodyBudgetBytes ?? Math.min(mostBodyBudgetBytes, Math.max(leastBodyBudgetBytes, Math.floor(memoryBytes / 8)));
+  const budget = createBodyBudget({ maxBytes, addressOf, onRefused: metrics.bodyRefused });
+  metrics.watchBodies(() => budget.inFlightBytes);
+  return budget;
 }
 
 function maxBodyBytesOf(config: ServeConfig): (rpc: string) => number {

@@ -21,7 +21,8 @@ export interface HasherOptions {
 
 interface Pending {
   readonly tenantId: TenantId;
-  readonly job: Job;
+  readonly objectBase64: string;
+  readonly hashes: Job["hashes"];
   readonly signal: AbortSignal;
   readonly resolve: (result: ArtifactDigests) => void;
   readonly reject: (reason: unknown) => void;
@@ -71,9 +72,11 @@ class WorkerHasher implements ThreadedHasher {
       signal.throwIfAborted();
       // What is certainly too long need not travel: four characters carry three bytes.
       if (objectBase64.length > Math.ceil(maxObjectBytes / 3) * 4) throw tooLarge();
-      const job = { objectBase64, hashes, maxBytes: maxObjectBytes };
+      // Base64 is ASCII: only then is a byte a character.
+      if (Buffer.byteLength(objectBase64) !== objectBase64.length) throw malformed();
       this.#admit(tenantId, objectBase64.length);
-      const pending: Pending = { tenantId, job, signal, resolve, reject, onAbort: () => this.#abort(pending) };
+      const onAbort = () => this.#abort(pending);
+      const pending: Pending = { tenantId, objectBase64, hashes, signal, resolve, reject, onAbort };
       signal.addEventListener("abort", pending.onAbort, { once: true });
       this.#waiting.push(pending);
       this.#next();
@@ -93,7 +96,7 @@ class WorkerHasher implements ThreadedHasher {
     if (this.#isClosed) throw new ServiceError("internal", "the service is stopping");
     const tenantChars = (this.#pendingChars.get(tenantId) ?? 0) + chars;
     if (tenantChars > this.#maxTenantPendingChars || this.#totalPendingChars + chars > this.#maxPendingChars) {
-      throw new ServiceError("rate_limited", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
+      throw new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
     }
     this.#pendingChars.set(tenantId, tenantChars);
     this.#totalPendingChars += chars;
@@ -108,7 +111,10 @@ class WorkerHasher implements ThreadedHasher {
       this.#worker ??= this.#start();
       // The thread keeps the process alive while it works, and not while it is idle.
       this.#worker.ref();
-      this.#worker.postMessage(pending.job);
+      const base64 = Buffer.allocUnsafeSlow(pending.objectBase64.length);
+      base64.write(pending.objectBase64, "latin1");
+      const job: Job = { base64, hashes: pending.hashes, maxBytes: maxObjectBytes };
+      this.#worker.postMessage(job, [base64.buffer]);
     } catch (cause) {
       this.#lose(this.#worker, new ServiceError("internal", "the artifact could not be hashed", { cause }));
     }
@@ -157,7 +163,7 @@ class WorkerHasher implements ThreadedHasher {
   }
 
   #settle(pending: Pending, answer: () => void): void {
-    const chars = pending.job.objectBase64.length;
+    const chars = pending.objectBase64.length;
     const tenantChars = (this.#pendingChars.get(pending.tenantId) ?? 0) - chars;
     if (tenantChars > 0) this.#pendingChars.set(pending.tenantId, tenantChars);
     else this.#pendingChars.delete(pending.tenantId);

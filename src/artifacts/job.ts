@@ -3,7 +3,8 @@ import type { HashName } from "../domain/ports.ts";
 
 /** One object to decode and hash. */
 export interface Job {
-  readonly objectBase64: string;
+  /** Its base64, a byte a character. Travels without being copied. */
+  readonly base64: Uint8Array;
   readonly hashes: readonly HashName[];
   readonly maxBytes: number;
 }

@@ -312,6 +312,12 @@ export const settings = {
     integer(1024, 12_582_912),
     "Largest request body of artifact-register, 1024 to 12582912 bytes",
   ),
+  bodyBudgetBytes: optional(
+    "SVC_BODY_BUDGET_BYTES",
+    "an eighth of the memory that the process may use, 32 to 64 MiB",
+    integer(2048, 2 ** 40),
+    "Request bodies that are in memory at once, 2048 to 1099511627776 bytes; half of it is one tenant's at most",
+  ),
   bodyTimeoutMs: given(
     "SVC_BODY_TIMEOUT_MS",
     "10000",

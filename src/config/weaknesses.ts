@@ -11,6 +11,13 @@ interface Weakness {
 
 export const weaknesses: readonly Weakness[] = [
   {
+    keys: ["bodyBudgetBytes", "maxBodyBytes", "maxArtifactBodyBytes"],
+    problem: ({ bodyBudgetBytes, maxBodyBytes, maxArtifactBodyBytes }) =>
+      bodyBudgetBytes !== undefined && bodyBudgetBytes < 2 * Math.max(maxBodyBytes, maxArtifactBodyBytes)
+        ? "has no room for the largest body in one tenant's half: raise it, or lower SVC_MAX_ARTIFACT_BODY_BYTES"
+        : undefined,
+  },
+  {
     keys: ["oidcIssuer", "authMode", "sessionClients"],
     problem: ({ oidcIssuer, authMode, sessionClients }) =>
       oidcIssuer === undefined && authMode !== "trusted_headers" && sessionClients === undefined

@@ -32,7 +32,7 @@ export interface ArtifactHasher {
    * loop. Keeps neither text nor bytes. Work is bounded in memory, over all and for each tenant.
    * @param objectBase64 at most 8 MiB when decoded
    * @throws ServiceError `invalid_request` naming `artifact_object_b64` where the text is not such base64 or too long,
-   *   `rate_limited` where too much waits already, `internal` where the work crashed; the signal's reason once aborted
+   *   `overloaded` where too much waits already, `internal` where the work crashed; the signal's reason once aborted
    */
   digest(
     tenantId: TenantId,

@@ -59,7 +59,7 @@ export interface Registrations {
    * @param request with the locator as it was sent
    * @param objectBase64 the artifact's bytes, hashed and dropped
    * @param signal ends the hashing
-   * @throws ServiceError `idempotency_conflict`, `invalid_request`, `rate_limited` (too much to hash),
+   * @throws ServiceError `idempotency_conflict`, `invalid_request`, `overloaded` (too much to hash),
    *   `store_unavailable`
    */
   register(

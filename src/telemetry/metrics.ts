@@ -29,6 +29,10 @@ export interface Metrics {
   appendFailed(): void;
   /** Asks, whenever metrics are read, with how many tenants the store does not get on. To be called once. */
   watchStuck(count: () => number): void;
+  /** A request body had no room in this share of the memory for bodies. */
+  bodyRefused(share: "all" | "tenant" | "anonymous"): void;
+  /** From now on what this returns is shown as the bytes of request bodies in memory. */
+  watchBodies(inFlightBytes: () => number): void;
   /** Credentials were refused for this reason. */
   credentialsRefused(reason: string): void;
   /** A forwarded certificate came from somebody who is no trusted proxy. */
@@ -122,6 +126,12 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     labelNames: ["reason"],
     registers,
   });
+  const refusedBodies = new Counter({
+    name: "svc_bodies_refused_total",
+    help: "Request bodies refused for want of room in the memory for bodies, by whose share was used up",
+    labelNames: ["share"],
+    registers,
+  });
   const ignoredCertificates = new Counter({
     name: "svc_forwarded_certificates_ignored_total",
     help: "Forwarded client certificates from addresses that are no trusted proxies",
@@ -172,6 +182,17 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
       });
     },
     credentialsRefused: (reason) => refusals.inc({ reason }),
+    bodyRefused: (share) => refusedBodies.inc({ share }),
+    watchBodies: (inFlightBytes) => {
+      new Gauge({
+        name: "svc_body_bytes_in_flight",
+        help: "Bytes of the memory for request bodies that are taken",
+        registers,
+        collect() {
+          this.set(inFlightBytes());
+        },
+      });
+    },
     forwardedCertificateIgnored: () => ignoredCertificates.inc(),
     identityHeadersIgnored: () => ignoredIdentities.inc(),
     issuerKeysFetched: (ok) => keyFetches.inc({ result: ok ? "ok" : "failed" }),

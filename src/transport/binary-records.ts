@@ -153,9 +153,20 @@ function fieldsOf(desc: DescMessage): ReadonlyMap<number, DescField> {
   return known;
 }
 
-/** Requests have no packed lists, and no numbers of fixed width. */
+/** Wire type of a field's records; that of a packed list where it may be packed. */
 function wireTypeOf(field: DescField): WireType {
   if (field.fieldKind === "enum") return WireType.Varint;
-  const isNumber = field.fieldKind === "scalar" && ![ScalarType.STRING, ScalarType.BYTES].includes(field.scalar);
-  return isNumber ? WireType.Varint : WireType.LengthDelimited;
+  if (field.fieldKind !== "scalar") return WireType.LengthDelimited;
+  return scalarWireTypes.get(field.scalar) ?? WireType.Varint;
 }
+
+const scalarWireTypes: ReadonlyMap<ScalarType, WireType> = new Map([
+  [ScalarType.STRING, WireType.LengthDelimited],
+  [ScalarType.BYTES, WireType.LengthDelimited],
+  [ScalarType.DOUBLE, WireType.Bit64],
+  [ScalarType.FIXED64, WireType.Bit64],
+  [ScalarType.SFIXED64, WireType.Bit64],
+  [ScalarType.FLOAT, WireType.Bit32],
+  [ScalarType.FIXED32, WireType.Bit32],
+  [ScalarType.SFIXED32, WireType.Bit32],
+]);

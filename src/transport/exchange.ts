@@ -5,6 +5,7 @@ import type { Registry } from "@bufbuild/protobuf";
 import { createContextKey, type Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
 import type { EdgeRequest } from "../auth/edge.ts";
+import type { BodyBudget } from "./body-budget.ts";
 import type { Call } from "./call.ts";
 import type { Gate } from "./gate.ts";
 import type { Rules } from "./interceptors/validate.ts";
@@ -41,6 +42,8 @@ export interface AdapterOptions {
   readonly limits: TransportLimits;
   /** Types that `Any` may hold in JSON; none where absent, as in the contract. */
   readonly jsonTypes?: Registry;
+  /** Memory for request bodies. */
+  readonly bodies: BodyBudget;
 }
 
 /** Notes the protocol and method on the call behind a request. */

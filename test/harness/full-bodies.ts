@@ -9,8 +9,8 @@ const keyCharacters = 128;
 const valueCharacters = 1024;
 const most = 64;
 const mostCharacters = most * (labelCharacters + keyCharacters + valueCharacters);
-/** Largest object in base64, in characters. */
-const mostObjectCharacters = 11_184_812;
+/** Characters of base64 that carry 8 MiB, less one byte. */
+const mostObjectCharacters = 11_184_808;
 
 /** A good request of about so many bytes, and no more, as far as there is room for them. */
 export function fullRequest(method: WireMethod, sizeBytes: number): Message {

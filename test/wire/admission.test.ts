@@ -13,6 +13,7 @@ import { ServiceError } from "../../src/base/errors.ts";
 import type { PrincipalId, TenantId } from "../../src/base/ids.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
+import { createBodyBudget } from "../../src/transport/body-budget.ts";
 import { callerOf } from "../../src/transport/call.ts";
 import { createChain } from "../../src/transport/chain.ts";
 import type { Listener } from "../../src/transport/listener.ts";
@@ -86,6 +87,7 @@ beforeAll(async () => {
     watchWaiting: (count) => {
       waiting = count;
     },
+    bodies: createBodyBudget({ maxBytes: 1_048_576, addressOf: ({ remoteAddress }) => remoteAddress }),
     limits: { maxBodyBytes: () => 1024, bodyTimeoutMs: 10_000, maxDeadlineMs: 30_000 },
     listener: {
       onDefect: () => {},

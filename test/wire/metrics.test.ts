@@ -12,6 +12,7 @@ import { systemTimers, type Timers } from "../../src/base/timers.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type H1Connection, h1Connect, h1Request } from "../harness/h1.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 
 /** Address of this machine from which the gateway's ingress calls. All other callers are on 127.0.0.1. */
@@ -51,6 +52,9 @@ beforeEach(async () => {
       SVC_POLICY_DIR: join(directory, "active"),
       SVC_SHADOW_POLICY_DIR: join(directory, "candidate"),
       SVC_WITNESSES: witness.setting,
+      SVC_MAX_BODY_BYTES: "131072",
+      SVC_MAX_ARTIFACT_BODY_BYTES: "131072",
+      SVC_BODY_BUDGET_BYTES: "262144",
     },
     overrides: { timers },
   });
@@ -65,6 +69,7 @@ afterEach(async () => {
 
 test("every metric moves, and none is there that nobody feeds", { timeout: 40_000 }, async () => {
   const route = "/v1/sdk/protection-plan";
+  const unfinished: H1Connection[] = [];
   await expect.poll(scrape, patience).toContain('svc_policy_loads_total{role="shadow",result="loaded"} 1');
 
   // Decisions: so many that the candidate's queue overflows, while the time in which it would be worked off stands still.
@@ -82,6 +87,16 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 40_00
   // A retry: answered, and nothing appended.
   const evidence = "/v1/sdk/evidence";
   for (const _ of [1, 2]) expect(await callFromIngress(evidence, { "idempotency-key": "once" })).toBe(200);
+
+  // A body for which its sender's share of the memory has no room.
+  const health = ["Content-Type: application/json", "Content-Length: 4000", "Expect: 100-continue"];
+  for (const status of [100, 100, 503]) {
+    const connection = await h1Connect(gateway.url);
+    connection.write(h1Request("POST /grpc.health.v1.Health/Check", health));
+    expect(await connection.next()).toMatchObject({ status });
+    unfinished.push(connection);
+  }
+  for (const connection of unfinished) connection.destroy();
 
   // A store that another process has locked.
   const lock = new DatabaseSync(join(directory, "platform.db"));
@@ -101,6 +116,7 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 40_00
     `svc_decisions_total{action="protect",allow="true"} ${asked}`,
     `svc_append_batch_records_sum ${asked + 1}`,
     "svc_append_failures_total 1",
+    'svc_bodies_refused_total{share="anonymous"} 1',
     "svc_identity_headers_ignored_total 1",
     "svc_forwarded_certificates_ignored_total 1",
     'svc_credentials_refused_total{reason="missing_token"} 2',

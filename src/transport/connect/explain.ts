@@ -6,10 +6,11 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { base64Decode } from "@bufbuild/protobuf/wire";
 import type { UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { invalidRequests, ServiceError } from "../../base/errors.ts";
+import { prefixBytes } from "../body.ts";
 import type { Rules } from "../interceptors/validate.ts";
 import { jsonFaults } from "../json/faults.ts";
 import { parseJson } from "../json/parse.ts";
-import { type BodyForm, prefixBytes } from "./unary-body.ts";
+import type { BodyForm } from "./unary-body.ts";
 
 /** A message as the plugin got it. */
 export interface Unread {

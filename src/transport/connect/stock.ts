@@ -7,13 +7,13 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ConnectRouter, createContextValues, type MethodImpl } from "@connectrpc/connect";
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
 import { binaryOptions } from "../binary-records.ts";
 import { callOf, kCall } from "../call.ts";
 import { toConnectError, toServiceError } from "../errors.ts";
 import { type AdapterOptions, kRequest } from "../exchange.ts";
 import type { ServedMethod } from "../methods.ts";
-import { compressions } from "./unary-body.ts";
 import { wrap } from "./wrap.ts";
 
 /** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
@@ -57,7 +57,7 @@ function addMethod(router: ConnectRouter, { rpc, spec }: ServedMethod, options: 
   router.rpc(spec.method as DescMethod, spec.impl as MethodImpl<DescMethod>, {
     interceptors,
     readMaxBytes: limits.maxBodyBytes(rpc),
-    acceptCompression: [...compressions],
+    acceptCompression: [compressionGzip, compressionBrotli],
     jsonOptions: { ...strictJson, ...(jsonTypes !== undefined && { registry: jsonTypes }) },
     binaryOptions,
     requestGate: async (context) => {

@@ -2,35 +2,33 @@
  * Request bodies on their way to the stock plugin: read by us, whole and in time, without their compression, and with
  * no more in them than a request may hold. The plugin reads and parses what it is given whatever that costs.
  */
+import type { Duplex } from "node:stream";
+import { createBrotliDecompress, createGunzip } from "node:zlib";
 import type { DescMessage } from "@bufbuild/protobuf";
-import { ConnectError } from "@connectrpc/connect";
-import {
-  type Compression,
-  compressedFlag,
-  encodeEnvelope,
-  type UniversalServerRequest,
-} from "@connectrpc/connect/protocol";
+import { compressedFlag, encodeEnvelope, type UniversalServerRequest } from "@connectrpc/connect/protocol";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyRequest } from "fastify";
+import { ServiceError } from "../../base/errors.ts";
 import { requireFewRecords } from "../binary-records.ts";
-import { type BodyLimits, readBody } from "../body.ts";
+import { admitBody, type BodyLimits, bodyTooLarge, prefixBytes, readBody } from "../body.ts";
 import type { Protocol } from "../call.ts";
-import { fromProtocolError, toServiceError } from "../errors.ts";
+import { invalidMessage, toServiceError } from "../errors.ts";
 import { continueIfExpected, declaredBytes } from "../exchange.ts";
 import { readableText } from "../json/parse.ts";
 
-/** Encodings of request messages. */
-export const compressions: readonly Compression[] = [compressionGzip, compressionBrotli];
-
-/** Flag and length before a message of gRPC and gRPC-Web. */
-export const prefixBytes = 5;
+/** Encodings of request messages. Each is taken off piece by piece: a few bytes may become a thousand times as many. */
+const decompressors: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duplex>([
+  [compressionGzip.name, () => createGunzip({ chunkSize: pieceBytes })],
+  [compressionBrotli.name, () => createBrotliDecompress({ chunkSize: pieceBytes })],
+]);
+const pieceBytes = 64 * 1024;
 
 /** How the messages of a body are written. */
 export interface BodyForm {
   readonly isJson: boolean;
   readonly isEnveloped: boolean;
   /** Undefined where there is none, or one that the plugin refuses. */
-  readonly compression: Compression | undefined;
+  readonly decompress: (() => Duplex) | undefined;
 }
 
 /**
@@ -41,13 +39,13 @@ export function takeForm({ header, method }: UniversalServerRequest, protocol: P
   const isEnveloped = protocol !== "connect";
   const type = (header.get("content-type") ?? "").toLowerCase();
   const encodingHeader = isEnveloped ? "grpc-encoding" : "content-encoding";
-  const compression = compressions.find(({ name }) => name === header.get(encodingHeader));
-  if (method !== "GET" && compression !== undefined) header.delete(encodingHeader);
+  const decompress = decompressors.get(header.get(encodingHeader) ?? "");
+  if (method !== "GET" && decompress !== undefined) header.delete(encodingHeader);
   header.delete("content-length");
   const isJson = isEnveloped
     ? /^application\/grpc(-web)?\+json\s*(;|$)/.test(type)
     : /^application\/json\s*(;|$)/.test(type);
-  return { isJson, isEnveloped, compression };
+  return { isJson, isEnveloped, decompress };
 }
 
 export interface UnaryBodyOptions {
@@ -55,8 +53,8 @@ export interface UnaryBodyOptions {
   readonly form: BodyForm;
   /** Type of the message. */
   readonly desc: DescMessage;
-  /** `maxBytes` is of the message, as sent and without its compression. */
-  readonly limits: BodyLimits;
+  /** `maxBytes` is of the message, as sent and without its compression. Asked for when the body is. */
+  readonly limits: () => BodyLimits;
   readonly signal: AbortSignal;
   /** Gets the body as the plugin reads it. */
   readonly onRead: (body: Uint8Array) => void;
@@ -64,14 +62,19 @@ export interface UnaryBodyOptions {
 
 /** The body, read when it is asked for. A refusal is noted on the call: Connect reports any error of a body as internal. */
 export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint8Array> {
-  const { request, form, desc, limits, signal, onRead } = options;
+  const { request, form, desc, signal, onRead } = options;
   const { raw, response, call } = request;
-  const { maxBytes, timeoutMs } = limits;
-  const limit = { timeoutMs, maxBytes: maxBytes + (form.isEnveloped ? prefixBytes : 0) };
   try {
+    const limits = options.limits();
+    const { maxBytes } = limits;
+    const bodyLimits = { ...limits, maxBytes: maxBytes + (form.isEnveloped ? prefixBytes : 0) };
+    const announced = { bytes: declaredBytes(raw), isFramed: form.isEnveloped };
+    admitBody(announced, bodyLimits);
     continueIfExpected(raw, response);
-    const sent = await readBody(raw, declaredBytes(raw), limit, signal, call.place);
-    const body = form.isEnveloped ? await plainFrames(sent, form, maxBytes) : await plain(sent, form, maxBytes);
+    const sent = await readBody(raw, announced, bodyLimits, signal, call.place);
+    const body = form.isEnveloped
+      ? await plainFrames(sent, form, limits)
+      : await plain(sent, form, limits, sent.byteLength);
     onRead(body);
     for (const message of form.isEnveloped ? messagesIn(body) : [body]) {
       if (form.isJson) readableText(desc, message);
@@ -84,21 +87,39 @@ export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint
   }
 }
 
-async function plain(bytes: Buffer, { compression }: BodyForm, maxBytes: number): Promise<Uint8Array> {
-  if (compression === undefined) return bytes;
+/** @param heldBytes what the lease has for the body already */
+async function plain(
+  bytes: Buffer,
+  { decompress }: BodyForm,
+  { maxBytes, lease }: BodyLimits,
+  heldBytes: number,
+): Promise<Buffer> {
+  if (decompress === undefined || bytes.byteLength === 0) return bytes;
+  const stream = decompress();
+  const parts: Buffer[] = [];
+  let sizeBytes = 0;
   try {
-    return await compression.decompress(bytes, maxBytes);
+    stream.end(bytes);
+    for await (const part of stream as AsyncIterable<Buffer>) {
+      sizeBytes += part.byteLength;
+      if (sizeBytes > maxBytes) throw bodyTooLarge();
+      lease.holds(heldBytes + sizeBytes);
+      parts.push(part);
+    }
   } catch (error) {
-    throw error instanceof ConnectError ? fromProtocolError(error) : error;
+    throw error instanceof ServiceError ? error : invalidMessage("decode", "message could not be decoded");
+  } finally {
+    stream.destroy();
   }
+  return Buffer.concat(parts);
 }
 
 /** Two messages are as many as it takes to refuse a call for having several. */
 const maxFrames = 2;
 
 /** The frames without their compression. What is no frame stays as it is, for the plugin to refuse. */
-async function plainFrames(body: Buffer, form: BodyForm, maxBytes: number): Promise<Uint8Array> {
-  if (form.compression === undefined) return body;
+async function plainFrames(body: Buffer, form: BodyForm, limits: BodyLimits): Promise<Buffer> {
+  if (form.decompress === undefined) return body;
   const parts: Uint8Array[] = [];
   let at = 0;
   while (parts.length < maxFrames && at < body.length) {
@@ -109,7 +130,7 @@ async function plainFrames(body: Buffer, form: BodyForm, maxBytes: number): Prom
     const isCompressed = (flags & compressedFlag) !== 0;
     parts.push(
       isCompressed
-        ? encodeEnvelope(flags & ~compressedFlag, await plain(message, form, maxBytes))
+        ? encodeEnvelope(flags & ~compressedFlag, await plain(message, form, limits, body.byteLength))
         : body.subarray(at, end),
     );
     at = end;

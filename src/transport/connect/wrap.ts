@@ -3,6 +3,7 @@ import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protoco
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
+import type { BodyLease } from "../body-budget.ts";
 import type { Protocol } from "../call.ts";
 import { startDeadline } from "../deadline.ts";
 import { invalidMessage, toServiceError } from "../errors.ts";
@@ -24,6 +25,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
     const deadline = startDeadline(timeoutMs, limits.maxDeadlineMs, call.place?.waitedMs);
     const form = takeForm(universal, call.protocol);
     let body: Uint8Array | undefined;
+    let lease: BodyLease | undefined;
     try {
       const response = await handler({
         ...uncompressedAnswer(universal),
@@ -32,7 +34,11 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
           request,
           form,
           desc: handler.method.input,
-          limits: { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs },
+          // Asked for once the gate has been passed.
+          limits: () => {
+            lease = options.bodies.lease(call, request.edge);
+            return { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs, lease };
+          },
           signal: deadline.signal,
           onRead: (read) => {
             body = read;
@@ -45,6 +51,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
       return await answerRefusal(response, { service, call, explain });
     } finally {
       deadline.end();
+      lease?.release();
     }
   });
 }

@@ -11,6 +11,7 @@ import { placeOf } from "../admission/admit.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall } from "../beginning.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../binary-records.ts";
 import { readBody } from "../body.ts";
+import type { BodyLease } from "../body-budget.ts";
 import type { Call } from "../call.ts";
 import { createCallContext } from "../context.ts";
 import { startDeadline } from "../deadline.ts";
@@ -94,18 +95,18 @@ async function handle(
     rawHeaders,
   });
   let answer: Buffer | undefined;
+  let lease: BodyLease | undefined;
   try {
     await options.gate({ call, edge, rpc, signal: deadline.signal });
     if (timeout.error !== undefined) throw invalidRequest("", "timeout", "the timeout header is malformed");
-    const maxBytes = limits.maxBodyBytes(rpc);
-    const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: limits.bodyTimeoutMs };
-    const body = await readBody(stream, declaredBytes({ headers }), bodyLimits, deadline.signal, call.place);
-    const message = decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
+    lease = options.bodies.lease(call, edge);
+    const message = await readMessage(method, limits, stream, headers, call, lease, deadline.signal);
     answer = encode(await invoke(context, message));
   } catch (thrown) {
     call.refusal = toServiceError(thrown);
   }
   deadline.end();
+  lease?.release();
   if (stream.destroyed || stream.closed) return;
   const trailers =
     answer === undefined
@@ -117,6 +118,23 @@ async function handle(
   resetWithAnswer(stream);
   isEnded = true;
   stream.end(answer);
+}
+
+/** Reads and decodes in a function of its own, so that nothing keeps the bytes while the call goes on. */
+async function readMessage(
+  method: ServedMethod,
+  { maxBodyBytes, bodyTimeoutMs }: GrpcOptions["limits"],
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  { place }: Call,
+  lease: BodyLease,
+  signal: AbortSignal,
+): Promise<Message> {
+  const maxBytes = maxBodyBytes(method.rpc);
+  const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: bodyTimeoutMs, lease };
+  const announced = { bytes: declaredBytes({ headers }), isFramed: true };
+  const body = await readBody(stream, announced, bodyLimits, signal, place);
+  return decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
 }
 
 function decode({ spec }: ServedMethod, message: Uint8Array): Message {

@@ -28,7 +28,7 @@ const maxConversationMs = 60_000;
 /** Longest time that a stream stays open, in milliseconds: a day. Those who watch begin again. */
 const maxStreamMs = 86_400_000;
 
-export interface OpenServicesOptions extends Pick<AdapterOptions, "service" | "limits"> {
+export interface OpenServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
   /** Aborted when the server begins to stop: nothing more is read from open streams. */
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
@@ -80,7 +80,7 @@ function implementation(method: DescMethod, impl: Record<string, unknown>): Meth
 
 function wrapUnary(handler: UniversalHandler, options: OpenServicesOptions): UniversalHandler {
   const limits = { ...options.limits, maxBodyBytes: () => maxMessageBytes };
-  return wrap(handler, { service: options.service, limits, interceptors: [], rules: () => [], gate: async () => {} });
+  return wrap(handler, { ...options, limits, interceptors: [], rules: () => [], gate: async () => {} });
 }
 
 /** What `wrap` does, as far as it goes for a stream: its answer is not complete when it begins. */

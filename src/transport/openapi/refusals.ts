@@ -140,13 +140,6 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
       example: simple("unsupported_media_type", "content type must be application/json in UTF-8"),
     },
   ],
-  rate_limited: [
-    {
-      routes: (route) => route === "artifact-register",
-      when: "Too many artifacts wait to be hashed.",
-      example: simple("rate_limited", "too many artifact objects wait to be hashed", 1),
-    },
-  ],
   overloaded: [
     {
       routes: everywhere,
@@ -190,6 +183,7 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
     },
   ],
   no_route: null,
+  rate_limited: null,
   invalid_client: null,
   unsupported_encoding: null,
   canceled: null,

@@ -5,7 +5,8 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
-import { readBody } from "../body.ts";
+import { admitBody, readBody } from "../body.ts";
+import type { BodyLease } from "../body-budget.ts";
 import type { ByteText } from "../byte-text.ts";
 import { createCallContext } from "../context.ts";
 import { startDeadline } from "../deadline.ts";
@@ -63,12 +64,13 @@ interface Steps {
 async function handle(
   method: ServedMethod,
   { decode, invoke, encode }: Steps,
-  { service, gate, limits }: AdapterOptions,
+  { service, gate, limits, bodies }: AdapterOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
   const { raw, edge } = request;
   const call = route(request, "rest", method.rpc);
+  let lease: BodyLease | undefined;
   const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.place?.waitedMs);
   whenCallerGone(reply.raw, deadline.cancel);
   try {
@@ -82,14 +84,18 @@ async function handle(
       rawHeaders: raw.rawHeaders,
     });
     await gate({ call, edge, rpc: method.rpc, signal: deadline.signal });
-    const body =
-      method.verb === "GET" ? noBody(request) : await jsonBody(method, limits, request, reply, deadline.signal);
-    const answer = await invoke(context, decode(body));
+    if (method.verb !== "GET") lease = bodies.lease(call, edge);
+    const message =
+      lease === undefined
+        ? decode(noBody(request))
+        : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
+    const answer = await invoke(context, message);
     sendJson(reply, 200, Object.fromEntries(context.responseHeader), encode(answer));
   } catch (thrown) {
     refuse(service, toServiceError(thrown), request, reply);
   } finally {
     deadline.end();
+    lease?.release();
   }
 }
 
@@ -98,18 +104,22 @@ function noBody({ raw }: FastifyRequest): Uint8Array {
   return empty;
 }
 
-function jsonBody(
-  method: ServedMethod,
+/** Reads and decodes in a function of its own, so that nothing keeps the bytes while the call goes on. */
+async function readMessage(
+  decode: Steps["decode"],
+  { rpc }: ServedMethod,
   { maxBodyBytes, bodyTimeoutMs }: AdapterOptions["limits"],
   { raw, call }: FastifyRequest,
   reply: FastifyReply,
+  lease: BodyLease,
   signal: AbortSignal,
-): Promise<Uint8Array> {
+): Promise<Message> {
   requireJson(raw.headers["content-type"], raw.headers["content-encoding"]);
-  const maxBytes = maxBodyBytes(method.rpc);
-  const declared = declaredBytes(raw);
-  if (declared === undefined || declared <= maxBytes) continueIfExpected(raw, reply.raw);
-  return readBody(raw, declared, { maxBytes, timeoutMs: bodyTimeoutMs }, signal, call.place);
+  const announced = { bytes: declaredBytes(raw) };
+  const bodyLimits = { maxBytes: maxBodyBytes(rpc), timeoutMs: bodyTimeoutMs, lease };
+  admitBody(announced, bodyLimits);
+  continueIfExpected(raw, reply.raw);
+  return decode(await readBody(raw, announced, bodyLimits, signal, call.place));
 }
 
 /** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */

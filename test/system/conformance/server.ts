@@ -10,6 +10,7 @@ import { createFileRegistry, type DescMethodUnary, fromBinary, toBinary } from "
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { systemClock } from "../../../src/base/clock.ts";
+import { createBodyBudget } from "../../../src/transport/body-budget.ts";
 import { createChain } from "../../../src/transport/chain.ts";
 import type { ServedMethod } from "../../../src/transport/methods.ts";
 import { createServer } from "../../../src/transport/server.ts";
@@ -67,6 +68,7 @@ const chain = createChain({
   withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, []])),
   warmUp: [],
 });
+const addressOf = ({ remoteAddress }: { readonly remoteAddress: string }) => remoteAddress;
 const server = await createServer({
   service: "conformance",
   methods,
@@ -74,7 +76,8 @@ const server = await createServer({
   jsonTypes: registry,
   tenantHeader: "x-conformance-tenant-id",
   watchWaiting: () => {},
-  addressOf: ({ remoteAddress }) => remoteAddress,
+  addressOf,
+  bodies: createBodyBudget({ maxBytes: 2 ** 30, addressOf }),
   limits: {
     maxBodyBytes: () => (messageReceiveLimit > 0 ? messageReceiveLimit : defaultMessageBytes),
     bodyTimeoutMs: 30_000,

@@ -3,11 +3,17 @@ import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import type { EdgeRequest } from "../../../src/auth/edge.ts";
 import { readBody } from "../../../src/transport/body.ts";
+import { type BodyLease, createBodyBudget } from "../../../src/transport/body-budget.ts";
+import type { Call } from "../../../src/transport/call.ts";
 import { callerGone } from "../../../src/transport/deadline.ts";
 
-const limits = { maxBytes: 10, timeoutMs: 60_000 };
+const lease: BodyLease = { holds: () => {}, release: () => {} };
+const limits = { maxBytes: 10, timeoutMs: 60_000, lease };
+const announced = (bytes: number | undefined) => ({ bytes });
 const patient = () => new AbortController().signal;
 
 /** A body of which some has come. */
@@ -27,7 +33,7 @@ async function reasonOf(reading: Promise<Buffer>): Promise<unknown> {
 describe("a body", () => {
   test("that has come whole is read at once, and its stream ends though nobody reads on", async () => {
     const stream = bodyWith("01234", "56789");
-    expect((await readBody(stream, 10, limits, patient())).toString()).toBe("0123456789");
+    expect((await readBody(stream, announced(10), limits, patient())).toString()).toBe("0123456789");
     expect(stream.listenerCount("data")).toBe(0);
     stream.push(null);
     await once(stream, "end");
@@ -38,7 +44,7 @@ describe("a body", () => {
     ["of no declared length", undefined],
   ])("%s that comes in parts is read to its end", async (_name, declaredBytes) => {
     const stream = bodyWith("01234");
-    const reading = readBody(stream, declaredBytes, limits, patient());
+    const reading = readBody(stream, announced(declaredBytes), limits, patient());
     stream.push("56789");
     stream.push(null);
     expect((await reading).toString()).toBe("0123456789");
@@ -46,33 +52,136 @@ describe("a body", () => {
 
   test("that is empty is read to its end", async () => {
     const stream = bodyWith();
-    const reading = readBody(stream, 0, limits, patient());
+    const reading = readBody(stream, announced(0), limits, patient());
     stream.push(null);
     expect((await reading).byteLength).toBe(0);
   });
 
   test("is refused where it is declared, or is, too large", async () => {
-    expect(await reasonOf(readBody(bodyWith("0123456789a"), 11, limits, patient()))).toBe("body_too_large");
+    expect(await reasonOf(readBody(bodyWith("0123456789a"), announced(11), limits, patient()))).toBe("body_too_large");
     const stream = bodyWith("0123456789a");
-    expect(await reasonOf(readBody(stream, undefined, limits, patient()))).toBe("body_too_large");
+    expect(await reasonOf(readBody(stream, announced(undefined), limits, patient()))).toBe("body_too_large");
     expect(stream.isPaused()).toBe(true);
   });
 
   test("is refused where the call is over, though it has come", async () => {
     const signal = AbortSignal.abort(callerGone);
-    expect(await reasonOf(readBody(bodyWith("0123456789"), 10, limits, signal))).toBe("canceled");
+    expect(await reasonOf(readBody(bodyWith("0123456789"), announced(10), limits, signal))).toBe("canceled");
   });
 
   test("is refused where it ends early, where the call ends first, and where it takes too long", async () => {
     const stream = bodyWith("0");
-    const early = readBody(stream, 10, limits, patient());
+    const early = readBody(stream, announced(10), limits, patient());
     stream.destroy();
     expect(await reasonOf(early)).toBe("canceled");
     const controller = new AbortController();
-    const aborted = readBody(bodyWith("0"), 10, limits, controller.signal);
+    const aborted = readBody(bodyWith("0"), announced(10), limits, controller.signal);
     controller.abort(callerGone);
     expect(await reasonOf(aborted)).toBe("canceled");
-    expect(await reasonOf(readBody(bodyWith("0"), 10, { ...limits, timeoutMs: 1 }, patient()))).toBe("request_timeout");
+    expect(await reasonOf(readBody(bodyWith("0"), announced(10), { ...limits, timeoutMs: 1 }, patient()))).toBe(
+      "request_timeout",
+    );
+  });
+});
+
+describe("memory", () => {
+  const many = { ...limits, maxBytes: 1_000_000 };
+  const addressOf = ({ remoteAddress }: EdgeRequest) => remoteAddress;
+  const at = (remoteAddress: string) => ({ remoteAddress }) as EdgeRequest;
+  const call = (tenant: string) => ({ caller: { tenantId: tenant } }) as Call;
+
+  test("a body that comes byte by byte is kept in one piece, whatever each byte came with", async () => {
+    const stream = bodyWith();
+    const reading = readBody(stream, announced(undefined), many, patient());
+    for (let i = 0; i < 5_000; i++) stream.push(Buffer.alloc(4096, i).subarray(0, 1));
+    stream.push(null);
+    const body = await reading;
+    expect(body).toEqual(Buffer.from(Array.from({ length: 5_000 }, (_, i) => i & 255)));
+    expect(body.buffer.byteLength).toBeLessThanOrEqual(16_384);
+  });
+
+  test.each([1, 4, 5, 6, 100_000])("a body in pieces of %i bytes is what was sent", async (pieceBytes) => {
+    const sent = Buffer.from(Array.from({ length: 100_000 }, (_, i) => (i * 7) & 255));
+    for (const bytes of [undefined, sent.byteLength]) {
+      const stream = bodyWith();
+      const reading = readBody(stream, announced(bytes), many, patient());
+      for (let at = 0; at < sent.byteLength; at += pieceBytes) stream.push(sent.subarray(at, at + pieceBytes));
+      stream.push(null);
+      expect((await reading).equals(sent)).toBe(true);
+    }
+  });
+
+  test("what is declared is taken before a byte is read, what a frame declares after its first five", async () => {
+    const budget = createBodyBudget({ maxBytes: 2000, addressOf });
+    const first = budget.lease(call("a"), at(""));
+    const declared = readBody(bodyWith(), announced(900), { ...many, lease: first }, patient());
+    declared.catch(() => {});
+    expect(budget.inFlightBytes).toBe(900);
+    const second = budget.lease(call("a"), at(""));
+    const refused = readBody(bodyWith("01"), announced(101), { ...many, lease: second }, patient());
+    expect(await reasonOf(refused)).toBe("overloaded");
+    const framed = bodyWith();
+    const third = budget.lease(call("b"), at(""));
+    const reading = readBody(framed, { bytes: undefined, isFramed: true }, { ...many, lease: third }, patient());
+    framed.push(Buffer.from([0, 0, 0]));
+    framed.push(Buffer.from([3, 232, 0]));
+    expect(await reasonOf(reading)).toBe("overloaded");
+    const fourth = budget.lease(call("b"), at(""));
+    const growing = readBody(bodyWith("x".repeat(1001)), announced(undefined), { ...many, lease: fourth }, patient());
+    expect(await reasonOf(growing)).toBe("overloaded");
+    for (const lease of [first, second, third, fourth]) lease.release();
+    expect(budget.inFlightBytes).toBe(0);
+  });
+
+  test("whatever is taken and given back, no share is exceeded and nothing is lost", () => {
+    const holder = fc.constantFrom<[Call, string]>(
+      [call("a"), ""],
+      [call("b"), ""],
+      [call("c"), ""],
+      [{} as Call, "192.0.2.1"],
+      [{} as Call, "192.0.2.2"],
+    );
+    const step = fc.oneof(
+      fc.record({ open: holder }),
+      fc.record({ hold: fc.nat(9), bytes: fc.nat(700) }),
+      fc.record({ release: fc.nat(9) }),
+    );
+    const property = fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const budget = createBodyBudget({ maxBytes: 1000, addressOf });
+      const leases: { lease: BodyLease; name: string; bytes: number; over: boolean }[] = [];
+      const sum = (name?: string) =>
+        leases.reduce((all, one) => all + (one.over || (name ?? one.name) !== one.name ? 0 : one.bytes), 0);
+      for (const one of steps) {
+        if ("open" in one) {
+          const [by, address] = one.open;
+          leases.push({
+            lease: budget.lease(by, at(address)),
+            name: by.caller?.tenantId ?? address,
+            bytes: 0,
+            over: false,
+          });
+        } else if ("hold" in one && leases[one.hold] !== undefined) {
+          const held = leases[one.hold] as (typeof leases)[number];
+          try {
+            held.lease.holds(one.bytes);
+            held.bytes = Math.max(held.bytes, one.bytes);
+          } catch (error) {
+            expect(error).toMatchObject({ reason: "overloaded", details: { retryAfterSeconds: 1 } });
+          }
+        } else if ("release" in one && leases[one.release] !== undefined) {
+          const released = leases[one.release] as (typeof leases)[number];
+          released.lease.release();
+          released.over = true;
+        }
+        expect(budget.inFlightBytes).toBe(sum());
+        expect(sum()).toBeLessThanOrEqual(1000);
+        for (const tenant of ["a", "b", "c"]) expect(sum(tenant)).toBeLessThanOrEqual(500);
+        expect(sum("192.0.2.1") + sum("192.0.2.2")).toBeLessThanOrEqual(125);
+      }
+      for (const { lease: each } of leases) each.release();
+      expect(budget.inFlightBytes).toBe(0);
+    });
+    fc.assert(property);
   });
 });
 
@@ -83,7 +192,7 @@ test("requests on one connection, each in one piece with its body, are answered 
     // As after the gate: Node has run what it does after the first part of the body.
     await Promise.resolve();
     const declaredBytes = Number(request.headers["content-length"]);
-    const body = await readBody(request, declaredBytes, limits, patient());
+    const body = await readBody(request, announced(declaredBytes), limits, patient());
     response.end(`<${body}>`);
   });
   server.listen(0, "127.0.0.1");

@@ -1,0 +1,56 @@
+/** What each protocol makes of a request body before the handler sees it. */
+import { create, fromBinary, fromJsonString, type Message } from "@bufbuild/protobuf";
+import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
+import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/binary-records.ts";
+import { createRules } from "../../src/transport/interceptors/validate.ts";
+import { jsonFaults } from "../../src/transport/json/faults.ts";
+import { parseJson, readableText } from "../../src/transport/json/parse.ts";
+import { decodeRequest } from "../../src/transport/rest/codec.ts";
+import { createRestRegistry } from "../../src/transport/rest/registry.ts";
+import { publicServices } from "../../src/transport/services.ts";
+import { type WireMethod, wireMethods } from "./methods.ts";
+
+const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
+const rules = createRules(wireMethods.map(({ desc }) => ({ desc: desc.input, sample: create(desc.input) })));
+
+/** The JSON of the JSON routes, canonical JSON, and protobuf. */
+export type Spelling = "rest" | "canonical" | "binary";
+
+const reads: Readonly<Record<Spelling, (method: WireMethod, body: Buffer) => Message>> = {
+  rest: ({ desc }, body) => decodeRequest(registry.message(desc.input), body, (message) => rules(desc.input, message)),
+  canonical: ({ desc: { input } }, body) => {
+    const text = readableText(input, body);
+    try {
+      return fromJsonString(input, text, { ignoreUnknownFields: false });
+    } catch {
+      throw invalidRequests(jsonFaults(input, parseJson(input, body), "canonical", (message) => rules(input, message)));
+    }
+  },
+  binary: ({ desc: { input } }, body) => {
+    requireFewRecords(input, body);
+    try {
+      return fromBinary(input, body, binaryOptions);
+    } catch {
+      throw notProtobuf();
+    }
+  },
+};
+
+/** The refusal of a body; undefined for that of a good request. */
+export function refusalOf(spelling: Spelling, method: WireMethod, body: Buffer): ServiceError | undefined {
+  try {
+    const violations = rules(method.desc.input, reads[spelling](method, body));
+    return violations.length === 0 ? undefined : invalidRequests(violations);
+  } catch (error) {
+    if (error instanceof ServiceError) return error;
+    throw error;
+  }
+}
+
+/** Processor time that the work takes, in milliseconds. */
+export function cpuMs(work: () => void): number {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}

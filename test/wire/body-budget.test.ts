@@ -1,0 +1,235 @@
+/** Request bodies have a budget of memory on every protocol: what has no room is refused before it is read. */
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import { toBinary, toJson } from "@bufbuild/protobuf";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { IssuerClient } from "../../dev/issuer.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { h1Connect, h1Request } from "../harness/h1.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+
+const register = methodOn("/v1/sdk/artifact-register");
+const budgetBytes = 131_072;
+const tenantBytes = budgetBytes / 2;
+
+/** A registration with an object of so many characters. */
+function registration(objectCharacters: number) {
+  return {
+    operation: "protect",
+    workload: { application: "payroll-export" },
+    resource: { kind: "customer-record" },
+    artifact_profile: "tdf",
+    artifact_digest: "own:1",
+    artifact_object_b64: "A".repeat(objectCharacters & ~3),
+  };
+}
+
+const clientOf = (tenantId: string): IssuerClient => ({
+  clientId: `client-of-${tenantId}`,
+  clientSecret: "a secret of the test",
+  tenantId,
+  principalId: "payroll-service",
+  scopes: ["platform-api.access", "artifacts.write"],
+});
+
+let gateway: Gateway;
+let token: string;
+beforeAll(async () => {
+  gateway = await startGateway({
+    issuer: { clients: [clientOf("tenant-a"), clientOf("tenant-b")] },
+    env: {
+      SVC_MAX_BODY_BYTES: String(tenantBytes),
+      SVC_MAX_ARTIFACT_BODY_BYTES: String(tenantBytes),
+      SVC_BODY_BUDGET_BYTES: String(budgetBytes),
+      SVC_BODY_TIMEOUT_MS: "10000",
+    },
+  });
+  token = await gateway.token({ clientId: "client-of-tenant-a" });
+});
+afterAll(() => gateway.stop());
+
+/** Bytes of the budget that are taken, as the operator sees it. */
+async function inFlight(): Promise<number> {
+  const text = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+  return Number(/^svc_body_bytes_in_flight (\d+)$/m.exec(text)?.[1]);
+}
+
+// However the calls of a test ended, nothing of theirs is left.
+afterEach(async () => {
+  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
+});
+
+const authorized = (extra: readonly string[] = [], type = "application/json") => [
+  `Authorization: Bearer ${token}`,
+  `Content-Type: ${type}`,
+  ...extra,
+];
+
+/** Takes so many bytes of the tenant's share, with a body that does not come. Returns how to let go. */
+async function hold(bytes: number): Promise<() => void> {
+  const connection = await h1Connect(gateway.url);
+  connection.write(h1Request(`POST ${register.restPath}`, authorized([`Content-Length: ${bytes}`]), "{"));
+  await expect.poll(inFlight).toBeGreaterThanOrEqual(bytes);
+  return connection.destroy;
+}
+
+test("what has no room is refused from its headers, and says when to come back", async () => {
+  const letGo = await hold(tenantBytes);
+  const connection = await h1Connect(gateway.url);
+  // The body is not asked for.
+  const headers = authorized(["Content-Length: 1000", "Expect: 100-continue"]);
+  connection.write(h1Request(`POST ${register.restPath}`, headers));
+  const refused = await connection.next();
+  expect(refused).toMatchObject({ status: 503 });
+  expect(refused?.headers.get("retry-after")).toBe("1");
+  expect(JSON.parse(refused?.text ?? "").error).toMatchObject({
+    code: "unavailable",
+    reason: "overloaded",
+    retry_after_seconds: 1,
+  });
+  connection.destroy();
+  // What has no body needs no room.
+  expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
+  letGo();
+  await expect.poll(inFlight).toBe(0);
+  const answer = await rest(gateway.url + register.restPath, { token, body: registration(40_000) });
+  expect(answer.status).toBe(200);
+});
+
+describe("every protocol", () => {
+  const message = () => requestFromRest(register, registration(40_000));
+  const json = () => Buffer.from(JSON.stringify(toJson(register.desc.input, message())));
+  const binary = () => Buffer.from(toBinary(register.desc.input, message()));
+  const compressed = (bytes: Buffer) => {
+    const framed = frame(gzipSync(bytes));
+    framed[0] = 1;
+    return framed;
+  };
+
+  const overHttp1: [name: string, path: string, type: string, headers: string[], body: () => Buffer][] = [
+    ["REST", register.restPath, "application/json", [], () => Buffer.from(JSON.stringify(registration(40_000)))],
+    ["Connect in JSON", register.rpcPath, "application/json", [], json],
+    ["Connect in binary", register.rpcPath, "application/proto", [], binary],
+    ["Connect with gzip", register.rpcPath, "application/json", ["Content-Encoding: gzip"], () => gzipSync(json())],
+    [
+      "Connect with brotli",
+      register.rpcPath,
+      "application/proto",
+      ["Content-Encoding: br"],
+      () => brotliCompressSync(binary()),
+    ],
+    ["gRPC-Web", register.rpcPath, "application/grpc-web+proto", [], () => frame(binary())],
+    [
+      "gRPC-Web with gzip",
+      register.rpcPath,
+      "application/grpc-web+proto",
+      ["Grpc-Encoding: gzip"],
+      () => compressed(binary()),
+    ],
+  ];
+  test.each(overHttp1)("%s, declared and not", async (_name, path, type, headers, body) => {
+    const chunked = () => {
+      const bytes = body();
+      const half = Math.ceil(bytes.length / 2);
+      const chunk = (piece: Buffer) =>
+        Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from("\r\n")]);
+      return Buffer.concat([chunk(bytes.subarray(0, half)), chunk(bytes.subarray(half)), Buffer.from("0\r\n\r\n")]);
+    };
+    const send = async (head: string[], bytes: Buffer) => {
+      const connection = await h1Connect(gateway.url);
+      connection.write(h1Request(`POST ${path}`, authorized([...headers, ...head], type)));
+      connection.write(bytes);
+      const answer = await connection.next();
+      connection.destroy();
+      return answer;
+    };
+    const both = async () => [
+      await send([`Content-Length: ${body().length}`], body()),
+      await send(["Transfer-Encoding: chunked"], chunked()),
+    ];
+    for (const answer of await both()) {
+      expect(answer?.status).toBe(200);
+      expect(answer?.text).not.toContain("overloaded");
+    }
+    // Less is left than the message has, and more than it has compressed.
+    const letGo = await hold(tenantBytes - 20_000);
+    for (const answer of await both()) {
+      expect(answer?.headers.get("retry-after") ?? answer?.text.includes("etry")).toBeTruthy();
+      if (!type.includes("grpc")) expect(answer?.status).toBe(503);
+      // In trailers the details are in base64.
+      const text = answer?.text ?? "";
+      const details = /grpc-status-details-bin: ([\w+/]+)/i.exec(text)?.[1] ?? "";
+      expect(text + Buffer.from(details, "base64").toString("latin1")).toContain("overloaded");
+    }
+    letGo();
+  });
+
+  test.each([
+    ["gRPC", {}, () => frame(binary())],
+    ["gRPC with gzip", { "grpc-encoding": "gzip" }, () => compressed(binary())],
+  ])("%s", async (_name, headers, body) => {
+    const session = await h2Connect(gateway.url);
+    const call = () =>
+      h2Call(session, {
+        path: register.rpcPath,
+        headers: { "content-type": "application/grpc", te: "trailers", authorization: `Bearer ${token}`, ...headers },
+        body: body(),
+      });
+    expect((await call()).trailers).toMatchObject({ "grpc-status": "0" });
+    const letGo = await hold(tenantBytes - 20_000);
+    const refused = await call();
+    expect(refusalInTrailers(refused.trailers)).toMatchObject({ reason: "overloaded", retryAfterSeconds: 1 });
+    letGo();
+    await h2Close(session);
+  });
+});
+
+test("the other tenant has its own half", async () => {
+  const letGo = await hold(tenantBytes);
+  const otherToken = await gateway.token({ clientId: "client-of-tenant-b" });
+  const answer = await rest(gateway.url + register.restPath, { token: otherToken, body: registration(40_000) });
+  expect(answer.status).toBe(200);
+  letGo();
+});
+
+test("what is taken is given back, whichever way a call ends", async () => {
+  const url = gateway.url + register.restPath;
+  for (const body of [
+    "{",
+    "[]",
+    { plaintext: 1 },
+    registration(30_000),
+    { ...registration(0), artifact_object_b64: "A" },
+  ])
+    expect((await rest(url, { token, body })).status).toBeLessThan(500);
+  const gone = await Promise.all(Array.from({ length: 6 }, () => h1Connect(gateway.url)));
+  for (const connection of gone)
+    connection.write(h1Request(`POST ${register.restPath}`, authorized(["Content-Length: 9000"]), "{"));
+  await expect.poll(inFlight).toBe(54_000);
+  for (const connection of gone) connection.destroy();
+  await expect.poll(inFlight).toBe(0);
+});
+
+test("who has shown no credentials has a small share", async () => {
+  const connections = await Promise.all(Array.from({ length: 3 }, () => h1Connect(gateway.url)));
+  const path = "/grpc.health.v1.Health/Check";
+  const send = (bytes: number) =>
+    h1Request(`POST ${path}`, ["Content-Type: application/json", `Content-Length: ${bytes}`, "Expect: 100-continue"]);
+  const [first, second, third] = connections as [
+    (typeof connections)[0],
+    (typeof connections)[0],
+    (typeof connections)[0],
+  ];
+  first.write(send(4000));
+  expect(await first.next()).toMatchObject({ status: 100 });
+  second.write(send(4000));
+  expect(await second.next()).toMatchObject({ status: 503 });
+  first.destroy();
+  await expect.poll(inFlight).toBe(0);
+  third.write(send(2));
+  expect(await third.next()).toMatchObject({ status: 100 });
+  third.write("{}");
+  expect(await third.next()).toMatchObject({ status: 200 });
+  for (const connection of connections) connection.destroy();
+});

@@ -6,7 +6,7 @@ import type { SessionPeer } from "./auth/session-peer.ts";
 import { createSessionTokens, type SessionKeySource } from "./auth/session-tokens.ts";
 import type { Clock } from "./base/clock.ts";
 import type { RandomFill } from "./base/ids.ts";
-import { createSlots } from "./base/slots.ts";
+import { createFairSlots } from "./base/slots.ts";
 import type { Timers } from "./base/timers.ts";
 import type { ConfigFor } from "./config/uses.ts";
 import { createSessions } from "./domain/session.ts";
@@ -34,8 +34,8 @@ export interface SessionRoute {
 /** Where no clients are configured. */
 export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
 
-/** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it. */
-const sessionSlots = [2, 64] as const;
+/** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it: of one party, and in all. */
+const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
 export interface SessionFiles {
   readonly clients: LiveFile<readonly RegisteredClient[]>;
@@ -75,7 +75,7 @@ export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
     clients: new FileSessionClients(clients),
     counters,
     signer: createSessionTokens(options),
-    slots: createSlots(...sessionSlots),
+    slots: createFairSlots(sessionSlots),
     clock,
   });
   const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);

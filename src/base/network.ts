@@ -64,6 +64,25 @@ export function neighbourhood(group: string): string {
   return `${ipaddr.fromByteArray(bytes)}/${bits}`;
 }
 
+/** Blocks of IPv6 addresses that one party may hold: a link, a customer, a site (RFC 6177). */
+const blockBits = [64, 56, 48];
+
+/**
+ * The blocks that callers are counted under, smallest first: an IPv4 address alone; the /64, /56 and /48 of an IPv6
+ * address, since whoever holds one of them holds all of the smaller ones in it.
+ *
+ * @param group as `addressGroup` writes it
+ */
+export function addressBlocks(group: string): readonly [string, ...string[]] {
+  if (!group.endsWith("/64")) return [group];
+  const bytes = ipaddr.IPv6.parse(group.slice(0, -"/64".length)).toByteArray();
+  const [, ...wider] = blockBits.map((bits) => {
+    const network = bytes.map((byte, i) => (i < bits / 8 ? byte : 0));
+    return `${new ipaddr.IPv6(network)}/${bits}`;
+  });
+  return [group, ...wider];
+}
+
 /** Whether a URL's host names this machine: `localhost`, `127.0.0.0/8`, `[::1]`. Takes `URL.hostname` as it is. */
 export function isLoopbackHost(hostname: string): boolean {
   return hostname === "localhost" || hostname === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(hostname);

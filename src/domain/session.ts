@@ -4,7 +4,8 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
-import type { Slots } from "../base/slots.ts";
+import { addressBlocks } from "../base/network.ts";
+import type { FairSlots } from "../base/slots.ts";
 import type {
   AttemptCounters,
   AttemptLimit,
@@ -15,8 +16,11 @@ import type {
 
 /** Window of every limit, in milliseconds. */
 const windowMs = 60_000;
-/** Wrong attempts from one address; a right one does not count. */
-const wrongAttemptsOfAddress = 20;
+/**
+ * Wrong attempts from one address, or from one /64, /56 and /48 of IPv6; a right one does not count. A block takes more
+ * than one of those in it, so that none of them uses up what is there for its neighbours.
+ */
+const wrongAttemptsOfBlocks = [20, 40, 120] as const;
 /** Attempts for one client from one address, right ones too: a token lives for five minutes. */
 const attemptsOfClientAtAddress = 30;
 /** Counters that are remembered as reached, so that a flood does not ask the store again and again. */
@@ -34,7 +38,7 @@ export interface SessionRequest {
 
 /** Who asks, as far as the network tells. */
 export interface SessionOrigin {
-  /** Address, or block of addresses, that attempts are counted under. */
+  /** Address, or /64 of IPv6, that attempts are counted under; and so are the blocks around it. */
   readonly address: string;
   /** Base64url SHA-256 of the client certificate that the token is to be bound to; undefined for none. */
   readonly certificateThumbprint: string | undefined;
@@ -64,7 +68,7 @@ export interface SessionDependencies {
   readonly counters: AttemptCounters;
   readonly signer: SessionTokenSigner;
   /** Bounds how many secrets are looked at at once, and how many wait for it. */
-  readonly slots: Slots;
+  readonly slots: FairSlots;
   readonly clock: Clock;
 }
 
@@ -91,18 +95,24 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
   return {
     async create(request, { address, certificateThumbprint }, signal) {
       const { tenantId, clientId, clientSecret } = request;
-      const ofAddress = limitOfAddress(address);
-      const limits = [ofAddress, limitOfClient(tenantId, clientId, address)];
+      const blocks = addressBlocks(address);
+      const ofBlocks = blocks.map(limitOfBlock);
+      const limits = [...ofBlocks, limitOfClient(tenantId, clientId, address)];
       // Before the queue as well, so that who is over the limit keeps nobody waiting.
       const knownMs = knownWaitMs(limits);
       if (knownMs > 0) throw tooManyAttempts(knownMs);
       // Counted in the slot: attempts that wait for their turn count against nobody.
-      const client = await slots.run(async () => {
-        await countAttempt(limits);
-        return clients.verify(tenantId, clientId, clientSecret);
-      }, signal);
+      // The widest block is one party: it waits for itself.
+      const client = await slots.run(
+        blocks.at(-1) ?? address,
+        async () => {
+          await countAttempt(limits);
+          return clients.verify(tenantId, clientId, clientSecret);
+        },
+        signal,
+      );
       if (client === undefined) throw invalidClient();
-      await counters.giveBackAttempt([ofAddress]);
+      await counters.giveBackAttempt(ofBlocks);
       const scopes = narrow(client, request.requestedScopes);
       const token = await signer.sign({ tenantId, clientId, scopes, certificateThumbprint });
       return { ...token, scopes, tenantId, clientId };
@@ -115,13 +125,9 @@ function narrow({ scopes }: SessionClient, requested: readonly string[]): readon
   return requested.length === 0 ? scopes : [...new Set(requested)].filter((scope) => scopes.includes(scope));
 }
 
-function limitOfAddress(address: string): AttemptLimit {
-  return {
-    tenantId: undefined,
-    counter: nameOf("session-address", address),
-    maximum: wrongAttemptsOfAddress,
-    windowMs,
-  };
+function limitOfBlock(block: string, position: number): AttemptLimit {
+  const maximum = wrongAttemptsOfBlocks[position] ?? wrongAttemptsOfBlocks[0];
+  return { tenantId: undefined, counter: nameOf("session-address", block), maximum, windowMs };
 }
 
 function limitOfClient(tenantId: TenantId, clientId: string, address: string): AttemptLimit {

@@ -1,5 +1,7 @@
 import { expect, test } from "vitest";
 import {
+  addressBlocks,
+  addressGroup,
   isInNetworks,
   isLoopbackAddress,
   isLoopbackHost,
@@ -90,4 +92,14 @@ test.each([
   const network = parseNetwork(text);
   if (network === undefined) throw new Error(`${text} is no network`);
   expect(isLoopbackNetwork(network)).toBe(expected);
+});
+
+test.each([
+  ["192.0.2.1", ["192.0.2.1"]],
+  ["::ffff:192.0.2.1", ["192.0.2.1"]],
+  ["2001:db8:1:2ff:3:4:5:6", ["2001:db8:1:2ff::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]],
+  ["::1", ["::/64", "::/56", "::/48"]],
+  ["", [""]],
+])("%j is counted under %j", (address, blocks) => {
+  expect(addressBlocks(addressGroup(address))).toEqual(blocks);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { createSlots } from "../../../src/base/slots.ts";
+import { createFairSlots } from "../../../src/base/slots.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
 import type { AttemptLimit } from "../../../src/domain/session-ports.ts";
 
@@ -54,7 +54,7 @@ function world() {
         subject: clientId,
       }),
     },
-    slots: createSlots(2, 64),
+    slots: createFairSlots({ maximum: 2, maximumWaitingEach: 64, maximumWaiting: 64 }),
     clock: { now: () => state.nowMs },
   });
   const ask = async (
@@ -107,6 +107,19 @@ describe("limits", () => {
     expect(await ask("right")).toBe("rate_limited 60");
     expect(await ask("wrong", { clientId: "another" })).toBe("invalid_client");
     expect(await ask("right", { address: "192.0.2.2" })).toBe("a b c");
+  });
+
+  test.each([
+    ["/56", (i: number) => `2001:db8:0:${i.toString(16)}::/64`, 40, "2001:db8:0:100::/64"],
+    ["/48", (i: number) => `2001:db8:0:${(i * 256).toString(16)}::/64`, 120, "2001:db8:1::/64"],
+  ])("who holds a %s of IPv6 has what is its own, and no more", async (_block, addressOf, most, elsewhere) => {
+    const { ask } = world();
+    const outcomes: string[] = [];
+    for (let i = 0; i < 200; i++) outcomes.push(await ask("wrong", { address: addressOf(i), clientId: `client-${i}` }));
+    expect(outcomes.filter((outcome) => outcome === "invalid_client")).toHaveLength(most);
+    expect(await ask("right", { address: addressOf(255) })).toBe("rate_limited 60");
+    expect(await ask("right", { address: elsewhere })).toBe("a b c");
+    expect(await ask("right")).toBe("a b c");
   });
 
   test("strangers lock nobody out that calls from elsewhere", async () => {

@@ -14,6 +14,7 @@ import { callerAddress } from "./auth/caller-address.ts";
 import type { EdgeRequest } from "./auth/edge.ts";
 import type { Clock } from "./base/clock.ts";
 import type { RandomFill } from "./base/ids.ts";
+import { isInNetworks, isLoopbackAddress } from "./base/network.ts";
 import { ingressOf } from "./callers.ts";
 import type { ConfigFor } from "./config/uses.ts";
 import type { DecisionDependencies } from "./domain/decision.ts";
@@ -130,11 +131,31 @@ export function serverOptions(
       requestTimeoutMs: headersTimeoutMs + config.bodyTimeoutMs,
       idleTimeoutMs,
       maxHeaderBytes,
+      answerTimeoutMs: config.answerTimeoutMs,
+      maxConnections: config.maxConnections,
+      isShared: (address) => isLoopbackAddress(address) || isInNetworks(config.trustedProxies, address),
+      onRefused: countedWarning(logger, "connections refused: there are too many"),
       onDefect: defectReport(logger),
     },
     clock,
     random,
     onAnswered: createReport(logger, metrics, clock),
+  };
+}
+
+const warningPauseMs = 60_000;
+
+/** Warns at once, and then at most once a minute, with the number that it stands for. */
+function countedWarning(logger: RootLogger, message: string): () => void {
+  let count = 0;
+  let warnedAtMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    count += 1;
+    const nowMs = performance.now();
+    if (nowMs - warnedAtMs < warningPauseMs) return;
+    logger.warn({ count }, message);
+    warnedAtMs = nowMs;
+    count = 0;
   };
 }
 

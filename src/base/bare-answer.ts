@@ -3,6 +3,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { invalidRequest, ServiceError } from "./errors.ts";
 
+/** How long an answer that ends its connection may take to be read, in milliseconds. */
+const bareAnswerTimeoutMs = 2_000;
+
 /**
  * Writes a whole JSON answer and ends the connection. Does nothing but close one that takes no answer any more.
  *
@@ -16,6 +19,9 @@ export function endWithAnswer(
   json: string,
 ): void {
   if (!socket.writable) return void socket.destroy();
+  // Whoever neither reads nor closes is not waited for.
+  const timer = setTimeout(() => socket.destroy(), bareAnswerTimeoutMs);
+  socket.once("close", () => clearTimeout(timer));
   const lines = Object.entries({
     Connection: "close",
     "Content-Type": "application/json",
@@ -29,24 +35,9 @@ export function endWithAnswer(
 /** Handles a request of HTTP/1.1. */
 export type Http1Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/**
- * The handler, for exchanges that cannot end more than themselves: streams that are cut off say so with an `error`,
- * which needs a listener for as long as they live, and requests of another version than 1.0 and 1.1 never reach what
- * takes them for HTTP/2. Node's parser lets 0.9 and 2.0 through (RFC 9110 §2.5).
- *
- * @param refuse answers with 400 and this refusal
- */
-export function guardExchanges(
-  handler: Http1Handler,
-  refuse: (refusal: ServiceError, response: ServerResponse) => void,
-): Http1Handler {
-  return (request, response) => {
-    // What it means for the exchange is in its `close`.
-    request.on("error", () => {});
-    response.on("error", () => {});
-    if (request.httpVersionMajor === 1) handler(request, response);
-    else refuse(invalidRequest("", "http.version", "the version must be HTTP/1.0 or HTTP/1.1"), response);
-  };
+/** The refusal of another version than 1.0 and 1.1. */
+export function invalidVersion(): ServiceError {
+  return invalidRequest("", "http.version", "the version must be HTTP/1.0 or HTTP/1.1");
 }
 
 /** Writes a whole JSON answer to a request that nothing else is to be done with, and ends the connection. */

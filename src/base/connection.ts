@@ -5,6 +5,8 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Server, Socket } from "node:net";
+import { addressGroup } from "./network.ts";
+import type { OpenAnswer } from "./open-answers.ts";
 
 /** Told of every defect: what was thrown, and the address of the peer whose connection it ends. */
 export type OnDefect = (error: unknown, remoteAddress: string) => void;
@@ -21,6 +23,7 @@ export class Connection {
   readonly #socket: Socket;
   readonly #remoteAddress: string;
   readonly #onDefect: OnDefect;
+  #exchanges = 0;
 
   constructor(socket: Socket, onDefect: OnDefect) {
     this.#socket = socket;
@@ -51,16 +54,84 @@ export class Connection {
   /** Ends the connection for a defect. */
   fail(error: unknown): void {
     this.#onDefect(error, this.#remoteAddress);
+    this.end();
+  }
+
+  /** An exchange of the connection begins; it ends when its answer closes. */
+  begin(answer: OpenAnswer): void {
+    this.#exchanges += 1;
+    answer.once("close", () => {
+      this.#exchanges -= 1;
+    });
+  }
+
+  /** Whether nothing is under way on it. */
+  get isIdle(): boolean {
+    return this.#exchanges === 0;
+  }
+
+  end(): void {
     this.#socket.destroy();
   }
 }
 
-/** Has the server do all that it does for a connection in that connection's name. Before it listens. */
-export function confineConnections(server: Server, onDefect: OnDefect): void {
+export interface ConnectionOptions {
+  readonly onDefect: OnDefect;
+  /** Connections that may be open at once. One address has half of them at most. */
+  readonly maxConnections: number;
+  /** Whether an address is many callers', as a proxy's is: it may have all. */
+  readonly isShared?: (remoteAddress: string) => boolean;
+  /** Told of each connection that was refused, because there are too many. */
+  readonly onRefused?: (remoteAddress: string) => void;
+}
+
+/**
+ * Has the server do all that it does for a connection in that connection's name, and holds their number. Before it
+ * listens. Where there are too many, a connection with nothing under way makes room for a new one.
+ */
+export function confineConnections(server: Server, options: ConnectionOptions): void {
+  const { onDefect, maxConnections, onRefused, isShared = () => false } = options;
+  const open = new Set<Connection>();
+  const ofAddress = new Map<string, number>();
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
   server.on("connection", (socket: Socket) => {
+    const remoteAddress = socket.remoteAddress ?? "";
+    const address = isShared(remoteAddress) ? undefined : addressGroup(remoteAddress);
+    const others = address === undefined ? 0 : (ofAddress.get(address) ?? 0);
+    if (others >= maxConnections / 2 || (open.size >= maxConnections && !makeRoom(open))) {
+      onRefused?.(remoteAddress);
+      return void socket.resetAndDestroy();
+    }
     const connection = new Connection(socket, onDefect);
+    open.add(connection);
+    if (address !== undefined) ofAddress.set(address, others + 1);
+    socket.once("close", () => {
+      open.delete(connection);
+      if (address === undefined) return;
+      const left = (ofAddress.get(address) ?? 0) - 1;
+      if (left > 0) ofAddress.set(address, left);
+      else ofAddress.delete(address);
+    });
     for (const listener of listeners) connection.run(() => listener.call(server, socket));
   });
+}
+
+/** Connections that are looked at to find an idle one: more would make every refusal cost more. */
+const maxLookedAt = 64;
+
+/** Ends the first idle one of those that have not been looked at for longest. */
+function makeRoom(open: Set<Connection>): boolean {
+  let lookedAt = 0;
+  for (const connection of open) {
+    open.delete(connection);
+    if (connection.isIdle) {
+      connection.end();
+      return true;
+    }
+    open.add(connection);
+    lookedAt += 1;
+    if (lookedAt === maxLookedAt) return false;
+  }
+  return false;
 }

@@ -324,6 +324,18 @@ export const settings = {
     integer(1, 10_000),
     "Time for a request body to arrive, 1 to 10000 ms",
   ),
+  answerTimeoutMs: given(
+    "SVC_ANSWER_TIMEOUT_MS",
+    "30000",
+    integer(100, 600_000),
+    "Time for a caller to take an answer, 100 to 600000 ms",
+  ),
+  maxConnections: given(
+    "SVC_MAX_CONNECTIONS",
+    "4096",
+    integer(16, 1_000_000),
+    "Connections that may be open at once, 16 to 1000000; one address has half of them at most, save loopback and SVC_TRUSTED_PROXIES",
+  ),
   maxDeadlineMs: given(
     "SVC_MAX_DEADLINE_MS",
     "30000",

@@ -2,9 +2,10 @@
 import http from "node:http";
 import https from "node:https";
 import type { Duplex } from "node:stream";
-import { guardExchanges, type Http1Handler } from "../base/bare-answer.ts";
+import type { Http1Handler } from "../base/bare-answer.ts";
 import { confineConnections, type OnDefect } from "../base/connection.ts";
-import type { ServiceError } from "../base/errors.ts";
+import { Http1Exchanges, type RefuseVersion } from "../base/http1-exchanges.ts";
+import { OpenAnswers } from "../base/open-answers.ts";
 
 /** Certificate chain and key in PEM, and the authorities of client certificates, which bound tokens are shown with. */
 export interface OpsTls {
@@ -19,7 +20,7 @@ export interface OpsServerOptions {
   /** Told of what should never be thrown, and has ended a connection. */
   readonly onDefect: OnDefect;
   /** Answers a request of an HTTP/1 version that is not spoken. */
-  readonly onVersion: (refusal: ServiceError, response: http.ServerResponse) => void;
+  readonly onVersion: RefuseVersion;
   /** Answers a connection that asks for a tunnel. */
   readonly onTunnel: (socket: Duplex) => void;
 }
@@ -29,9 +30,14 @@ const requestTimeoutMs = 10_000;
 /** How long a connection without requests is kept, in milliseconds: longer than scrapers and probes pause. */
 const keepAliveTimeoutMs = 72_000;
 
+/** Longest time that an answer waits until all of it is taken, in milliseconds. */
+const answerTimeoutMs = 30_000;
+const maxConnections = 1_024;
+
 /** Makes it. Nothing is bound until it listens. */
 export function createOpsServer(handler: Http1Handler, options: OpsServerOptions): http.Server {
-  const guarded = guardExchanges(handler, options.onVersion);
+  const answers = new OpenAnswers({ answerTimeoutMs });
+  const guarded = new Http1Exchanges(answers, options.onVersion).guard(handler);
   const server = createFor(options.tls, {
     // A request without one gets an answer in our own words.
     requireHostHeader: false,
@@ -42,7 +48,9 @@ export function createOpsServer(handler: Http1Handler, options: OpsServerOptions
   // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
   server.on("checkExpectation", guarded);
   server.on("connect", (_request, socket) => options.onTunnel(socket));
-  confineConnections(server, options.onDefect);
+  server.once("close", () => answers.close());
+  // Scrapers and tools of the deployment's own, which may all come through one proxy.
+  confineConnections(server, { onDefect: options.onDefect, maxConnections, isShared: () => true });
   return server;
 }
 

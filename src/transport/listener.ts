@@ -4,29 +4,21 @@
  * in Node's own servers, which never listen themselves.
  */
 import http from "node:http";
-import http2 from "node:http2";
+import type http2 from "node:http2";
 import net, { type AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import tls, { type TLSSocket } from "node:tls";
-import { guardExchanges, type Http1Handler } from "../base/bare-answer.ts";
-import { confineConnections, type OnDefect } from "../base/connection.ts";
-import type { ServiceError } from "../base/errors.ts";
+import type { Http1Handler } from "../base/bare-answer.ts";
+import { type ConnectionOptions, confineConnections } from "../base/connection.ts";
+import { Http1Exchanges, type RefuseVersion } from "../base/http1-exchanges.ts";
+import { OpenAnswers } from "../base/open-answers.ts";
 import type { Admit } from "./admission/admit.ts";
+import { createHttp2, endSession, type StreamHandler } from "./http2-server.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
-/**
- * Takes an HTTP/2 stream as it is, or returns false: then it becomes a request and a response for the handler, which
- * costs more. `rawHeaders` alternates names and values.
- */
-export type StreamHandler = (
-  stream: http2.ServerHttp2Stream,
-  headers: http2.IncomingHttpHeaders,
-  rawHeaders: readonly string[],
-) => boolean;
-
-export interface ListenerOptions {
+export interface ListenerOptions extends ConnectionOptions {
   /** Serves both kinds of Node request, as fastify's router does. */
   readonly handler: Http1Handler;
   /** Asked first, where a stream is what came; none are taken where it is absent. */
@@ -41,14 +33,14 @@ export interface ListenerOptions {
   readonly requestTimeoutMs: number;
   /** How long an idle connection is kept, in milliseconds. */
   readonly idleTimeoutMs: number;
+  /** Longest time that an answer waits until its caller has taken all of it, in milliseconds. */
+  readonly answerTimeoutMs: number;
   /** Largest set of request headers, in bytes. */
   readonly maxHeaderBytes: number;
   /** Answers a connection whose HTTP/1.1 cannot be parsed. */
   readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
   /** Answers a request of an HTTP/1 version that is not spoken. */
-  readonly onVersion: (refusal: ServiceError, response: http.ServerResponse) => void;
-  /** Told of what should never be thrown, and has ended a connection. */
-  readonly onDefect: OnDefect;
+  readonly onVersion: RefuseVersion;
   /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`), which is handed over as it is. */
   readonly onTunnel: (socket: Duplex) => void;
 }
@@ -73,8 +65,10 @@ export interface Listener {
 
 /** Makes the listener. Nothing is bound until `listen`. */
 export function createListener(options: ListenerOptions): Listener {
-  const h1 = createHttp1(options);
-  const h2 = createHttp2(options);
+  const answers = new OpenAnswers(options);
+  const exchanges = new Http1Exchanges(answers, options.onVersion);
+  const h1 = createHttp1(options, exchanges);
+  const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers);
   const sockets = new Set<net.Socket>();
   const unused = unusedConnections(h1);
   const sessions = new Set<http2.ServerHttp2Session>();
@@ -83,7 +77,7 @@ export function createListener(options: ListenerOptions): Listener {
     session.on("close", () => sessions.delete(session));
   });
   const front = options.tls === undefined ? plaintextFront(h1, h2, options) : tlsFront(h1, h2, options.tls, options);
-  confineConnections(front, options.onDefect);
+  confineConnections(front, options);
   front.on("connection", (socket: net.Socket) => {
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
@@ -97,7 +91,11 @@ export function createListener(options: ListenerOptions): Listener {
           resolve(front.address() as AddressInfo);
         });
       }),
-    close: (graceMs) => drain({ front, h1, h2, sockets, unused, sessions }, graceMs),
+    close: async (graceMs) => {
+      const clean = await drain({ front, h1, h2, exchanges, sockets, unused, sessions }, graceMs);
+      answers.close();
+      return clean;
+    },
   };
 }
 
@@ -113,17 +111,19 @@ function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
   return unused;
 }
 
-function createHttp1({
-  handler,
-  admit = admitAll,
-  headersTimeoutMs,
-  requestTimeoutMs,
-  idleTimeoutMs,
-  maxHeaderBytes,
-  onClientError,
-  onVersion,
-  onTunnel,
-}: ListenerOptions) {
+function createHttp1(
+  {
+    handler,
+    admit = admitAll,
+    headersTimeoutMs,
+    requestTimeoutMs,
+    idleTimeoutMs,
+    maxHeaderBytes,
+    onClientError,
+    onTunnel,
+  }: ListenerOptions,
+  exchanges: Http1Exchanges,
+) {
   const server = http.createServer({
     headersTimeout: headersTimeoutMs,
     requestTimeout: requestTimeoutMs,
@@ -135,9 +135,9 @@ function createHttp1({
     joinDuplicateHeaders: false,
     ServerResponse: TruthfulResponse,
   });
-  const guarded = guardExchanges((request, response) => {
+  const guarded = exchanges.guard((request, response) => {
     if (!isLingering(request)) admit.request(request, response, () => handler(request, response));
-  }, onVersion);
+  });
   server.on("request", guarded);
   // Without `100 Continue` until the gate has passed: a refusal costs no body.
   server.on("checkContinue", guarded);
@@ -148,40 +148,6 @@ function createHttp1({
   // Node arms the header and request timeouts on this event, which a server that never listens does not emit itself.
   server.emit("listening");
   return server;
-}
-
-function createHttp2({ handler, onStream, admit = admitAll, maxHeaderBytes, idleTimeoutMs }: ListenerOptions) {
-  const server = http2.createServer({
-    settings: { maxConcurrentStreams: 256, maxHeaderListSize: maxHeaderBytes },
-    maxSessionInvalidFrames: 100,
-    maxSessionRejectedStreams: 100,
-  });
-  server.on("request", handler as never);
-  askFirst(server, admit, onStream);
-  // A stream that was reset says so here, and closes.
-  server.prependListener("stream", (stream) => stream.on("error", () => {}));
-  server.on("checkContinue", handler as never);
-  server.on("checkExpectation", handler as never);
-  server.on("connect", (request: http2.Http2ServerRequest, response: http2.Http2ServerResponse) => {
-    // A tunnel has an authority and no path (RFC 9113 §8.5); routers need one.
-    request.url = "*";
-    handler(request as never, response as never);
-  });
-  // A broken peer ends its own session and nothing else.
-  server.on("sessionError", () => {});
-  server.on("session", (session) => session.setTimeout(idleTimeoutMs, () => session.close()));
-  return server;
-}
-
-/** Puts admission and handler before the listener that Node adds with the one for requests, and that makes these of streams. */
-function askFirst(server: http2.Http2Server, admit: Admit, onStream: StreamHandler = () => false): void {
-  const makeRequest = server.listeners("stream")[0] as (...stream: unknown[]) => void;
-  server.removeAllListeners("stream");
-  server.on("stream", (stream: http2.ServerHttp2Stream, headers, flags, rawHeaders) => {
-    admit.stream(stream, headers, rawHeaders, () => {
-      if (!onStream(stream, headers, rawHeaders)) makeRequest(stream, headers, flags, rawHeaders);
-    });
-  });
 }
 
 function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeoutMs }: ListenerOptions): net.Server {
@@ -236,17 +202,32 @@ interface Connections {
   readonly front: net.Server;
   readonly h1: http.Server;
   readonly h2: http2.Http2Server;
+  readonly exchanges: Http1Exchanges;
   readonly sockets: ReadonlySet<net.Socket>;
   readonly unused: ReadonlySet<Duplex>;
   readonly sessions: ReadonlySet<http2.ServerHttp2Session>;
 }
 
+/**
+ * How long callers that keep a connection open may still use it, in milliseconds: one that is about to call again reads
+ * from the answer that the connection closes, instead of finding it closed.
+ */
+const lastCallMs = 250;
+
 async function drain(connections: Connections, graceMs: number): Promise<boolean> {
-  const { front, h1, h2, sockets, unused, sessions } = connections;
+  const { front, h1, h2, exchanges, sockets, unused, sessions } = connections;
   const closed = new Promise<void>((resolve) => front.close(() => resolve()));
-  for (const session of sessions) session.close();
+  exchanges.drain();
+  for (const session of sessions) endSession(session);
+  let isLastCallOver = false;
+  const lastCall = setTimeout(
+    () => {
+      isLastCallOver = true;
+    },
+    Math.min(lastCallMs, graceMs),
+  );
   const closeIdle = () => {
-    h1.closeIdleConnections();
+    if (isLastCallOver) h1.closeIdleConnections();
     for (const socket of unused) socket.destroy();
     // A connection that never said anything belongs to neither protocol yet.
     for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
@@ -262,6 +243,7 @@ async function drain(connections: Connections, graceMs: number): Promise<boolean
   }, graceMs);
   await closed;
   clearTimeout(cut);
+  clearTimeout(lastCall);
   clearInterval(sweep);
   h1.close();
   h2.close();

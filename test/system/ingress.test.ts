@@ -227,6 +227,8 @@ describe.each([
     const own = await hopAuthority.issue(`looking-ingress-${hop}`, "/CN=ingress");
     const listener = createListener({
       ...(hop === "TLS" && { tls: { cert: server.cert, key: server.key, clientCa: hopAuthority.cert } }),
+      answerTimeoutMs: 30_000,
+      maxConnections: 64,
       onVersion: (_refusal, response) => response.destroy(),
       onDefect: (error) => {
         throw error;

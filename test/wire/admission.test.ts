@@ -94,6 +94,8 @@ beforeAll(async () => {
       headersTimeoutMs: 10_000,
       requestTimeoutMs: 20_000,
       idleTimeoutMs: 20_000,
+      answerTimeoutMs: 30_000,
+      maxConnections: 4_096,
       maxHeaderBytes: 16_384,
     },
     clock: systemClock,

@@ -121,6 +121,48 @@ test("odd versions are refused over TLS as well", async () => {
   expect(failures(service)).toEqual([]);
 });
 
+test("while the service drains, answers over HTTP/1.1 say that their connection closes", async () => {
+  const service = await start();
+  const [single, pair] = await Promise.all([h1Connect(service.url), h1Connect(service.url)]);
+  const begun = h1Request(
+    "POST /grpc.health.v1.Health/Check",
+    ["Content-Type: application/json", "Content-Length: 2"],
+    "{",
+  );
+  single.write(begun);
+  pair.write(h1Request("GET /v1/sdk/whoami", []));
+  expect((await pair.next())?.headers.get("connection")).toBe("keep-alive");
+  pair.write(begun);
+  // Both are under way, as far as a caller can know, when this one is answered.
+  await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", []));
+  service.child.kill("SIGTERM");
+  // Once it takes no more connections it drains.
+  await expect
+    .poll(
+      () =>
+        h1Connect(service.url).then(
+          (late) => late.destroy(),
+          () => "refused",
+        ),
+      { timeout: 10_000 },
+    )
+    .toBe("refused");
+  single.write("}");
+  pair.write(`}${h1Request("GET /v1/sdk/whoami", [])}`);
+  expect((await single.next())?.headers.get("connection")).toBe("close");
+  await single.closed;
+  // One that calls again before it has its answer gets both, and the last one says so.
+  const answers = [await pair.next(), await pair.next()];
+  expect(
+    answers
+      .filter((answer) => answer !== undefined)
+      .at(-1)
+      ?.headers.get("connection"),
+  ).toBe("close");
+  await pair.closed;
+  expect(await service.ended).toEqual({ code: 0, signal: null });
+});
+
 describe("a defect", () => {
   const defects = new URL("../fixtures/defects.ts", import.meta.url);
   let service: RunningService;

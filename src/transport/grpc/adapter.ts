@@ -19,7 +19,7 @@ import { edgeOf } from "../edge.ts";
 import { toConnectError, toServiceError } from "../errors.ts";
 import { type AdapterOptions, declaredBytes } from "../exchange.ts";
 import { authorityProblem } from "../host.ts";
-import type { StreamHandler } from "../listener.ts";
+import type { StreamHandler } from "../http2-server.ts";
 import type { ServedMethod } from "../methods.ts";
 import { type UnaryInvoker, unaryInvoker } from "../seam.ts";
 import { resetWithAnswer } from "../unread-body.ts";

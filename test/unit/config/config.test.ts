@@ -40,6 +40,8 @@ describe("defaults", () => {
       maxBodyBytes: 262_144,
       maxArtifactBodyBytes: 12_582_912,
       bodyTimeoutMs: 10_000,
+      answerTimeoutMs: 30_000,
+      maxConnections: 4096,
       maxDeadlineMs: 30_000,
       shutdownGraceMs: 10_000,
       decisionMaxAgeSeconds: 86_400,

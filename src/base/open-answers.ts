@@ -1,0 +1,85 @@
+/**
+ * Answers that their callers do not take: over HTTP/2 behind a window of zero, over HTTP/1.1 behind a full socket. Each
+ * holds memory, so none waits for ever, and there are never too many.
+ */
+
+/** What both kinds of answer are to whoever counts them: a response of HTTP/1.1, or a stream of HTTP/2. */
+export interface OpenAnswer {
+  readonly writableEnded: boolean;
+  readonly writableFinished: boolean;
+  readonly writableLength: number;
+  once(event: "close", listener: () => void): unknown;
+}
+
+export interface AnswerLimits {
+  /** Longest time that an answer which is made waits until all of it is taken, in milliseconds. */
+  readonly answerTimeoutMs: number;
+  /** Answers that may wait at once, of all connections. */
+  readonly maxWaiting?: number;
+  /** Bytes that these may hold together. */
+  readonly maxWaitingBytes?: number;
+}
+
+/** How often it is looked who waits, and the shortest wait that counts, in milliseconds. */
+const lookEveryMs = 500;
+/** Ordinary answers are some kilobytes, and are taken at once: there is room for a moment's bad network. */
+const defaultMaxWaiting = 1_024;
+const defaultMaxWaitingBytes = 64 * 1024 * 1024;
+
+interface Entry {
+  readonly cut: () => void;
+  waitingSinceMs: number | undefined;
+}
+
+/** The answers that are not out yet, the oldest first. */
+export class OpenAnswers {
+  readonly #limits: Required<AnswerLimits>;
+  readonly #open = new Map<OpenAnswer, Entry>();
+  readonly #looking: NodeJS.Timeout;
+
+  constructor(limits: AnswerLimits) {
+    this.#limits = { maxWaiting: defaultMaxWaiting, maxWaitingBytes: defaultMaxWaitingBytes, ...limits };
+    this.#looking = setInterval(() => this.#look(performance.now()), lookEveryMs);
+    this.#looking.unref();
+  }
+
+  /** Counts an exchange from its beginning; `cut` ends it where its answer is not taken. */
+  add(answer: OpenAnswer, cut: () => void): void {
+    this.#open.set(answer, { cut, waitingSinceMs: undefined });
+    answer.once("close", () => this.#open.delete(answer));
+  }
+
+  /** Stops looking. */
+  close(): void {
+    clearInterval(this.#looking);
+  }
+
+  /** Cuts off those whose time is up, and beyond the limits those that have waited longest. */
+  #look(nowMs: number): void {
+    const { answerTimeoutMs, maxWaiting, maxWaitingBytes } = this.#limits;
+    const waiting: (readonly [OpenAnswer, Entry])[] = [];
+    let bytes = 0;
+    for (const [answer, entry] of this.#open) {
+      if (!isWaiting(answer)) {
+        entry.waitingSinceMs = undefined;
+        continue;
+      }
+      entry.waitingSinceMs ??= nowMs;
+      if (nowMs - entry.waitingSinceMs < lookEveryMs) continue;
+      waiting.push([answer, entry]);
+      bytes += answer.writableLength;
+    }
+    let count = waiting.length;
+    for (const [answer, { waitingSinceMs = nowMs, cut }] of waiting) {
+      if (nowMs - waitingSinceMs < answerTimeoutMs && count <= maxWaiting && bytes <= maxWaitingBytes) continue;
+      count -= 1;
+      bytes -= answer.writableLength;
+      cut();
+    }
+  }
+}
+
+/** Whether all of it that is made is on its caller to take. Of one that goes on, what is made is a part. */
+function isWaiting({ writableEnded, writableFinished, writableLength }: OpenAnswer): boolean {
+  return writableEnded ? !writableFinished : writableLength > 0;
+}

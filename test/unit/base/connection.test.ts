@@ -1,0 +1,55 @@
+import { once } from "node:events";
+import net, { type AddressInfo } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { confineConnections } from "../../../src/base/connection.ts";
+
+let server: net.Server;
+const sockets: net.Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  server.close();
+});
+
+async function start(isShared: boolean) {
+  const refused: string[] = [];
+  server = net.createServer((socket) => socket.write("welcome"));
+  confineConnections(server, {
+    maxConnections: 8,
+    isShared: () => isShared,
+    onRefused: (address) => refused.push(address),
+    onDefect: (error) => {
+      throw error;
+    },
+  });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  /** Whether the connection is taken. */
+  const isTaken = async (localAddress: string) => {
+    const { port } = server.address() as AddressInfo;
+    const socket = net.connect({ port, host: "127.0.0.1", localAddress }).on("error", () => {});
+    sockets.push(socket);
+    return Promise.race([
+      new Promise<boolean>((resolve) => socket.once("data", () => resolve(true))),
+      new Promise<boolean>((resolve) => socket.once("close", () => resolve(false))),
+    ]);
+  };
+  return { isTaken, refused };
+}
+
+test("an address has half of the connections at most, and gets back what it ends", async () => {
+  const { isTaken, refused } = await start(false);
+  for (let i = 0; i < 4; i++) expect(await isTaken("127.0.0.2")).toBe(true);
+  expect(await isTaken("127.0.0.2")).toBe(false);
+  expect(await isTaken("127.0.0.3")).toBe(true);
+  expect(refused).toEqual(["127.0.0.2"]);
+  const [first] = sockets;
+  first?.destroy();
+  await expect.poll(() => isTaken("127.0.0.2")).toBe(true);
+});
+
+test("an address that is shared may have all, and the longest idle makes room", async () => {
+  const { isTaken, refused } = await start(true);
+  for (let i = 0; i < 12; i++) expect(await isTaken("127.0.0.2")).toBe(true);
+  await expect.poll(() => sockets.filter(({ destroyed }) => destroyed).length).toBe(4);
+  expect(sockets.slice(0, 4).every(({ destroyed }) => destroyed)).toBe(true);
+  expect(refused).toEqual([]);
+});

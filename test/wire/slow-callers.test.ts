@@ -1,0 +1,87 @@
+/** Callers that do not take what they asked for, or ask for too much at once, hold nothing for long. */
+import { mkdtempSync, rmSync } from "node:fs";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { newTestKey } from "../harness/tokens.ts";
+
+let issuer: StaticIssuer;
+let directory: string;
+let service: RunningService;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+  directory = mkdtempSync(join(tmpdir(), "svc-slow-"));
+  const limits = { SVC_ANSWER_TIMEOUT_MS: "500", SVC_MAX_CONNECTIONS: "16" };
+  service = await startService(directory, { ...serviceSettings(directory, issuer.url), ...limits });
+});
+afterAll(async () => {
+  service.child.kill("SIGKILL");
+  await service.ended;
+  rmSync(directory, { recursive: true });
+  await issuer.stop();
+});
+
+function rawConnect(): net.Socket {
+  const { hostname, port } = new URL(service.url);
+  return net.connect(Number(port), hostname).on("error", () => {});
+}
+
+/** Lines of the log for callers that were gone before all of their answer was out. */
+const unanswered = () => service.lines.filter((line) => line.includes('"status":499')).length;
+
+test("streams that wait for a window are reset when their time is up", async () => {
+  const streams = 50;
+  const socket = rawConnect();
+  let received = Buffer.alloc(0);
+  socket.on("data", (chunk: Buffer) => {
+    received = Buffer.concat([received, chunk]);
+  });
+  // SETTINGS_INITIAL_WINDOW_SIZE 0: no answer's body can leave.
+  socket.write(Buffer.concat([h2Preface, h2Frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))]));
+  for (let i = 0; i < streams; i++) socket.write(h2Frame(1, 0x5, 2 * i + 1, h2RequestHeaders("/v1/sdk/whoami")));
+  const resets = () => {
+    let count = 0;
+    for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3))
+      if (received[at + 3] === 3) count++;
+    return count;
+  };
+  await expect.poll(resets, { timeout: 10_000 }).toBe(streams);
+  await expect.poll(unanswered, { timeout: 10_000 }).toBe(streams);
+  socket.destroy();
+});
+
+test("an HTTP/1.1 caller that asks and never reads is cut off, and every answer is accounted for", async () => {
+  const before = unanswered();
+  const socket = rawConnect().pause();
+  const requests = 200;
+  socket.write(h1Request("GET /openapi.json", []).repeat(requests));
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  // Some are in the system's buffers already, and count as answered.
+  await expect.poll(unanswered, { timeout: 10_000 }).toBeGreaterThan(before + requests / 2);
+  socket.resume();
+  await closed;
+});
+
+test("more pipelined requests than anybody needs end the connection", async () => {
+  const connection = await h1Connect(service.url);
+  connection.write(h1Request("GET /v1/sdk/whoami", []).repeat(5_000));
+  await connection.closed;
+});
+
+test("idle connections make room for new ones", async () => {
+  const idle = await Promise.all(Array.from({ length: 20 }, () => h1Connect(service.url)));
+  for (let i = 0; i < 3; i++)
+    expect((await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", [])))?.status).toBe(401);
+  for (const connection of idle) connection.destroy();
+});
+
+test("none of it is an error", () => {
+  expect(service.lines.filter((line) => /"level":"(error|fatal)"/.test(line))).toEqual([]);
+  expect(service.errors()).toBe("");
+});

@@ -1,4 +1,6 @@
 /** The gateway as `npm start` runs it, with a token issuer beside it. */
+import http from "node:http";
+import https from "node:https";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Issuer, startIssuer } from "../dev/issuer.ts";
@@ -66,7 +68,7 @@ export async function startGatewayProcess(options: GatewayOptions): Promise<Gate
 async function untilReady(opsUrl: string): Promise<void> {
   const end = performance.now() + readyTimeoutMs;
   while (performance.now() < end) {
-    if ((await fetch(`${opsUrl}/readyz`)).status === 200) return;
+    if ((await statusOf(`${opsUrl}/readyz`, readyTimeoutMs)) === 200) return;
     await delay(2);
   }
   throw new Error(`The gateway is not ready after ${readyTimeoutMs} ms.`);
@@ -83,4 +85,21 @@ export async function fetchToken({ clients, tokenEndpoint }: Issuer, clientId?: 
   });
   const { access_token } = (await response.json()) as { access_token: string };
   return access_token;
+}
+
+/** The status of the answer to a GET on a connection of its own, or why there is none. Any certificate will do. */
+export function statusOf(
+  url: string,
+  timeoutMs: number,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<number | string> {
+  const { request } = url.startsWith("https:") ? https : http;
+  return new Promise((resolve) => {
+    const call = request(url, { agent: false, headers, rejectUnauthorized: false, timeout: timeoutMs }, (answer) => {
+      answer.resume().once("close", () => resolve(answer.complete ? (answer.statusCode ?? 0) : "half an answer"));
+    });
+    call.once("timeout", () => call.destroy(new Error("nothing: it hangs")));
+    call.once("error", (error) => resolve(error.message));
+    call.end();
+  });
 }

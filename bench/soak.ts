@@ -7,53 +7,106 @@
  *
  * Callers count what was acknowledged, and nothing else: a call that the kill cut off may have been recorded or not.
  * Every call carries a resource id of its own; the record that its receipt names must hold it.
+ *
+ * `npm run soak -- --fuzz [--connections 500000] [--messages 10000000] [--minutes 30] [--seed 1] [--from 0]
+ * [--workers 2]`: strangers at every port instead, until both numbers are reached. The same seed sends the same again;
+ * `--from` begins at a connection that a run has named.
  */
 import { parseArgs } from "node:util";
 import { testStores } from "../test/harness/stores.ts";
+import { runFuzz } from "./fuzz.ts";
 import { runSoak } from "./soak-run.ts";
 
 const { values } = parseArgs({
   options: {
     store: { type: "string", default: "sqlite" },
-    minutes: { type: "string", default: "5" },
+    minutes: { type: "string" },
     gateways: { type: "string", default: "1" },
     tenants: { type: "string", default: "1" },
     callers: { type: "string", default: "24" },
     seed: { type: "string", default: "1" },
+    fuzz: { type: "boolean", default: false },
+    connections: { type: "string", default: "500000" },
+    messages: { type: "string", default: "10000000" },
+    from: { type: "string", default: "0" },
+    workers: { type: "string", default: "2" },
   },
 });
-const [name, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
-if (startStore === undefined) throw new Error("--store is sqlite or postgres");
-const gateways = Number(values.gateways);
-const store = await startStore();
-let intact = false;
-try {
-  const report = await runSoak({
-    store,
-    gateways,
-    tenants: Number(values.tenants),
-    callers: Number(values.callers),
-    durationMs: Number(values.minutes) * 60_000,
-    // One alone dies early in its life, too; of several there should be some that serve.
-    lifeMs: gateways === 1 ? { shortest: 200, longest: 3_000 } : { shortest: 1_000, longest: 15_000 },
+process.exitCode = (await (values.fuzz ? fuzz() : soak())) ? 0 : 1;
+
+/** Whether all was as promised. */
+async function soak(): Promise<boolean> {
+  const [name, startStore] = testStores.find(([each]) => each.toLowerCase().startsWith(values.store)) ?? [];
+  if (startStore === undefined) throw new Error("--store is sqlite or postgres");
+  const gateways = Number(values.gateways);
+  const store = await startStore();
+  let intact = false;
+  try {
+    const report = await runSoak({
+      store,
+      gateways,
+      tenants: Number(values.tenants),
+      callers: Number(values.callers),
+      durationMs: Number(values.minutes ?? "5") * 60_000,
+      // One alone dies early in its life, too; of several there should be some that serve.
+      lifeMs: gateways === 1 ? { shortest: 200, longest: 3_000 } : { shortest: 1_000, longest: 15_000 },
+      seed: Number(values.seed),
+      onProgress: (kills, acknowledged) => {
+        if (process.stderr.isTTY) process.stderr.write(`\r${kills} kills, ${acknowledged} records acknowledged `);
+      },
+    });
+    const { kills, called, limit, records, problems } = report;
+    intact = problems.length === 0 && called.acknowledged.length > 0 && kills > 0;
+    const lines = [
+      `${name}, ${gateways} gateways, ${values.tenants} tenants: ${kills} kills`,
+      `${called.acknowledged.length} calls acknowledged, ${records} records in the logs`,
+      `${called.keyed.size} idempotency keys, ${called.repeated} retries answered; ${called.reads} reads`,
+      `${called.sessions} sessions; of the limited client ${limit.windows.join(", ")} let through a window, ${limit.refused} refused`,
+      `${problems.length} problems`,
+      ...problems.slice(0, 20).map((problem) => `  ${problem}`),
+    ];
+    process.stdout.write(`${lines.join("\n")}\n`);
+  } finally {
+    if (intact) await store.stop();
+    else process.stdout.write(`What is left is in ${store.folder}\n`);
+  }
+  return intact;
+}
+
+async function fuzz(): Promise<boolean> {
+  const [connections, messages] = [Number(values.connections), Number(values.messages)];
+  const report = await runFuzz({
     seed: Number(values.seed),
-    onProgress: (kills, acknowledged) => {
-      if (process.stderr.isTTY) process.stderr.write(`\r${kills} kills, ${acknowledged} records acknowledged `);
+    from: Number(values.from),
+    workers: Number(values.workers),
+    connections,
+    messages,
+    minutes: Number(values.minutes ?? "30"),
+    onProgress: (counts, residentMiB) => {
+      if (process.stderr.isTTY)
+        process.stderr.write(
+          `\r${counts.connections} connections, ${counts.requests + counts.frames} messages, ${residentMiB.join(" and ")} MiB `,
+        );
     },
   });
-  const { kills, called, limit, records, problems } = report;
-  intact = problems.length === 0 && called.acknowledged.length > 0 && kills > 0;
+  const { counts, seconds, problems } = report;
+  const isReached = counts.connections >= connections && counts.requests + counts.frames >= messages;
   const lines = [
-    `${name}, ${gateways} gateways, ${values.tenants} tenants: ${kills} kills`,
-    `${called.acknowledged.length} calls acknowledged, ${records} records in the logs`,
-    `${called.keyed.size} idempotency keys, ${called.repeated} retries answered; ${called.reads} reads`,
-    `${called.sessions} sessions; of the limited client ${limit.windows.join(", ")} let through a window, ${limit.refused} refused`,
+    `seed ${values.seed}, connections ${values.from} to ${report.upTo}, in ${Math.round(seconds)} s`,
+    `${counts.connections} connections: ${counts.http1} over HTTP/1.1, ${counts.h2c} over h2c, ${counts.tls} to the ports with TLS`,
+    `${counts.requests} requests and ${counts.frames} frames, ${Math.round(counts.bytes / 2 ** 20)} MiB`,
+    `${report.answered} good calls answered, the slowest after ${Math.round(report.slowestMs)} ms`,
+    ...report.residentMiB.map((values, i) => `resident, MiB, ${["plaintext", "TLS"][i]}: ${tenOf(values).join(" ")}`),
+    ...(isReached ? [] : ["the numbers asked for were not reached"]),
     `${problems.length} problems`,
     ...problems.slice(0, 20).map((problem) => `  ${problem}`),
   ];
   process.stdout.write(`${lines.join("\n")}\n`);
-} finally {
-  if (intact) await store.stop();
-  else process.stdout.write(`What is left is in ${store.folder}\n`);
+  return isReached && problems.length === 0;
 }
-process.exitCode = intact ? 0 : 1;
+
+/** At most ten of the values, evenly spaced, the last one among them. */
+function tenOf(values: readonly number[]): number[] {
+  const step = Math.max(1, Math.ceil(values.length / 10));
+  return values.filter((_, i) => (values.length - 1 - i) % step === 0);
+}

@@ -1,0 +1,228 @@
+/**
+ * Strangers at every port: nearly right and quite wrong bytes over HTTP/1.1, h2c and TLS, on all routes of the service
+ * and the operator listener, from callers that leave at every moment; while others call in good faith, and must be
+ * answered. Fails where a gateway ends, logs an error, leaves a good call unanswered, or grows.
+ */
+import { openSync, readSync } from "node:fs";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Worker } from "node:worker_threads";
+import { type FuzzCounts, noCounts } from "../test/harness/fuzz/connection.ts";
+import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess, statusOf } from "./deployment.ts";
+import type { FuzzShare } from "./fuzz-worker.ts";
+
+export interface FuzzRun {
+  readonly seed: number;
+  /** Number of the first connection. */
+  readonly from: number;
+  readonly workers: number;
+  /** The run ends when both are reached, or when the time is up. */
+  readonly connections: number;
+  /** Requests and frames together. */
+  readonly messages: number;
+  readonly minutes: number;
+  readonly onProgress: (counts: FuzzCounts, residentMiB: readonly number[]) => void;
+}
+
+export interface FuzzReport {
+  readonly counts: FuzzCounts;
+  readonly seconds: number;
+  /** Numbers of the connections: from the first up to this one. */
+  readonly upTo: number;
+  /** Good calls that were answered, and the longest time that one took, in milliseconds. */
+  readonly answered: number;
+  readonly slowestMs: number;
+  /** Resident memory of each gateway, in MiB, one value every few seconds. */
+  readonly residentMiB: readonly (readonly number[])[];
+  readonly problems: readonly string[];
+}
+
+const concurrencyEach = 24;
+const lookEveryMs = 2_000;
+const probeEveryMs = 100;
+/** On a machine that does nothing but this, a good call waits its turn, not for ever. */
+const hangMs = 15_000;
+/** Growth between the middle and the end of a run that is no noise: of the heap's own making is a few dozen. */
+const maxGrowthMiB = 96;
+const maxResidentMiB = 600;
+const certificates = join(import.meta.dirname, "../test/unit/config/fixtures");
+
+/** Runs it. What the gateways wrote stays in the folder that a problem names. */
+export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
+  const folder = await mkdtemp(join(tmpdir(), "svc-fuzz-"));
+  const issuer = await startBenchIssuer();
+  const gateways: GatewayProcess[] = [];
+  const logs = ["plain", "tls"].map((name) => join(folder, `${name}.log`));
+  const problems: string[] = [];
+  try {
+    const [cert, key] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
+    const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: key, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: key };
+    for (const [i, env] of [{}, tls].entries())
+      gateways.push(await startOne(issuer, folder, logs[i] as string, i, env));
+    const [plain, secured] = gateways.map(({ listening }) => listening) as [Addresses, Addresses];
+    const authorization = `Bearer ${await fetchToken(issuer)}`;
+    const share: Omit<FuzzShare, "first" | "step"> = {
+      seed: run.seed,
+      authorization,
+      concurrency: concurrencyEach,
+      ports: {
+        service: portOf(plain.url),
+        operator: portOf(plain.ops_url),
+        tlsService: portOf(secured.url),
+        tlsOperator: portOf(secured.ops_url),
+      },
+    };
+    const probe = startProbe([plain, secured], authorization, problems);
+    const fuzzers = Array.from({ length: run.workers }, (_, i) =>
+      startFuzzer({ ...share, first: run.from + i, step: run.workers }, problems),
+    );
+    const residentMiB: number[][] = gateways.map(() => []);
+    const total = () => sum(fuzzers.map(({ told }) => told.counts));
+    const complaints = logs.map(readComplaints);
+    const startedAt = performance.now();
+    while (problems.length === 0 && performance.now() - startedAt < run.minutes * 60_000) {
+      await delay(lookEveryMs);
+      const counts = total();
+      problems.push(...lookAt(gateways, residentMiB), ...complaints.flatMap((read) => read()));
+      run.onProgress(
+        counts,
+        residentMiB.map((values) => values.at(-1) ?? 0),
+      );
+      if (counts.connections >= run.connections && counts.requests + counts.frames >= run.messages) break;
+    }
+    const seconds = (performance.now() - startedAt) / 1_000;
+    await Promise.all(fuzzers.map(({ stop }) => stop()));
+    const { answered, slowestMs } = await probe.stop();
+    for (const gateway of gateways) {
+      const code = await gateway.stop();
+      if (code !== 0) problems.push(`a gateway that was asked to stop ended with ${code}`);
+    }
+    problems.push(...complaints.flatMap((read) => read()), ...residentMiB.flatMap(growthOf));
+    if (answered === 0) problems.push("no good call was answered");
+    const upTo = Math.max(...fuzzers.map(({ told }) => told.next)) - 1;
+    return { counts: total(), seconds, upTo, answered, slowestMs, residentMiB, problems: [...new Set(problems)] };
+  } finally {
+    for (const gateway of gateways) await gateway.stop("SIGKILL");
+    await issuer.stop();
+    if (problems.length === 0) await rm(folder, { recursive: true });
+    else process.stdout.write(`What the gateways wrote is in ${folder}\n`);
+  }
+}
+
+type Addresses = GatewayProcess["listening"];
+
+async function startOne(
+  issuer: Parameters<typeof startGatewayProcess>[0]["issuer"],
+  folder: string,
+  logFile: string,
+  number: number,
+  env: Readonly<Record<string, string>>,
+): Promise<GatewayProcess> {
+  const dataDir = join(folder, String(number));
+  await mkdir(dataDir);
+  return startGatewayProcess({ issuer, dataDir, logFile, env });
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port);
+}
+
+interface Fuzzer {
+  /** What the thread told last. */
+  readonly told: { counts: FuzzCounts; next: number };
+  stop(): Promise<void>;
+}
+
+function startFuzzer(workerData: FuzzShare, problems: string[]): Fuzzer {
+  const worker = new Worker(new URL("./fuzz-worker.ts", import.meta.url), { workerData });
+  const told = { counts: noCounts(), next: workerData.first };
+  worker.on("message", (message: Fuzzer["told"]) => Object.assign(told, message));
+  worker.on("error", (error) => problems.push(`the fuzzer itself failed: ${error}`));
+  const ended = new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+  return {
+    told,
+    stop: () => {
+      worker.postMessage("stop");
+      return ended;
+    },
+  };
+}
+
+/** Calls in good faith, on every listener in turn, each on a connection of its own. */
+function startProbe(all: readonly Addresses[], authorization: string, problems: string[]) {
+  const targets = all.flatMap(({ url, ops_url }) => [`${url}/v1/sdk/whoami`, `${ops_url}/livez`]);
+  let stopped = false;
+  let answered = 0;
+  let slowestMs = 0;
+  const running = (async () => {
+    while (!stopped) {
+      for (const target of targets) {
+        const startedAt = performance.now();
+        const status = await statusOf(target, hangMs, { authorization });
+        slowestMs = Math.max(slowestMs, performance.now() - startedAt);
+        if (status === 200) answered += 1;
+        else problems.push(`a good call to ${new URL(target).pathname} was answered with ${status}`);
+      }
+      await delay(probeEveryMs);
+    }
+  })();
+  return {
+    stop: async () => {
+      stopped = true;
+      await running;
+      return { answered, slowestMs };
+    },
+  };
+}
+
+/** Notes what the gateways hold, and says where one is gone or holds too much. */
+function lookAt(gateways: readonly GatewayProcess[], residentMiB: number[][]): string[] {
+  return gateways.flatMap((gateway, i) => {
+    try {
+      const mebibytes = Math.round(gateway.residentBytes() / 2 ** 20);
+      residentMiB[i]?.push(mebibytes);
+      return mebibytes > maxResidentMiB ? [`a gateway holds ${mebibytes} MiB`] : [];
+    } catch {
+      return ["a gateway has ended"];
+    }
+  });
+}
+
+/**
+ * Reads what a log says that it should not, since it was last asked: lines of level error, and whatever is not a line
+ * of the log. There is a line for each of millions of requests.
+ */
+function readComplaints(path: string): () => string[] {
+  const file = openSync(path, "r");
+  const chunk = Buffer.alloc(1024 * 1024);
+  let rest = "";
+  return () => {
+    const complaints: string[] = [];
+    for (let size = readSync(file, chunk); size > 0; size = readSync(file, chunk)) {
+      const lines = (rest + chunk.toString("latin1", 0, size)).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        if (line.startsWith('{"level":') && !/^\{"level":"(error|fatal)"/.test(line)) continue;
+        complaints.push(`the log says: ${line.slice(0, 1_500)}`);
+      }
+    }
+    return complaints;
+  };
+}
+
+/** The least in the last quarter against the least in the second: what comes and goes is not growth. */
+function growthOf(values: readonly number[]): string[] {
+  const quarter = Math.floor(values.length / 4);
+  if (quarter < 5) return [];
+  const before = Math.min(...values.slice(quarter, 2 * quarter));
+  const after = Math.min(...values.slice(-quarter));
+  return after - before > maxGrowthMiB ? [`memory grew from ${before} to ${after} MiB`] : [];
+}
+
+function sum(all: readonly FuzzCounts[]): FuzzCounts {
+  const total = noCounts();
+  for (const counts of all) for (const name of Object.keys(total) as (keyof FuzzCounts)[]) total[name] += counts[name];
+  return total;
+}

@@ -1,0 +1,138 @@
+/** One connection of the fuzzer: what it is, what it sends, and when it leaves, all of it from a seed and a number. */
+import net from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import tls from "node:tls";
+import { http1Request } from "./http1.ts";
+import { http2Frames } from "./http2.ts";
+import { mutated, type Random, randomOf } from "./random.ts";
+import { operatorTargets, serviceTargets, type Target } from "./targets.ts";
+
+/** Two deployments, since a port speaks either plaintext or TLS. */
+export interface FuzzPorts {
+  readonly service: number;
+  readonly operator: number;
+  readonly tlsService: number;
+  readonly tlsOperator: number;
+}
+
+export interface FuzzOptions {
+  readonly seed: number;
+  readonly ports: FuzzPorts;
+  /** A good `Authorization`, which few requests carry: those that do write records. */
+  readonly authorization: string;
+}
+
+/** What has been sent. */
+export interface FuzzCounts {
+  connections: number;
+  http1: number;
+  h2c: number;
+  tls: number;
+  requests: number;
+  frames: number;
+  bytes: number;
+}
+
+export function noCounts(): FuzzCounts {
+  return { connections: 0, http1: 0, h2c: 0, tls: 0, requests: 0, frames: 0, bytes: 0 };
+}
+
+/** Runs the connection of this number to its end. Never rejects: whatever becomes of it is no finding by itself. */
+export async function fuzzConnection(number: number, options: FuzzOptions, counts: FuzzCounts): Promise<void> {
+  const random = randomOf(options.seed, number);
+  const overTls = random.chance(0.08);
+  const onOperator = random.chance(0.15);
+  const isHttp2 = !onOperator && random.chance(0.55);
+  const pieces = isHttp2
+    ? framesOf(serviceTargets, options.authorization, random, counts)
+    : requestsOf(onOperator ? operatorTargets : serviceTargets, options.authorization, random, counts);
+  counts.connections += 1;
+  counts[overTls ? "tls" : isHttp2 ? "h2c" : "http1"] += 1;
+  const { socket, raw } = connect(overTls, onOperator, isHttp2, options, random);
+  socket.on("error", () => {});
+  // What is above TLS does not always hear of the end of what is below.
+  raw.once("close", () => socket.destroy());
+  const closed = new Promise<boolean>((resolve) => raw.once("close", () => resolve(true)));
+  const opened = new Promise<boolean>((resolve) =>
+    socket.once(socket === raw ? "connect" : "secureConnect", () => resolve(true)),
+  );
+  if (random.chance(0.01)) await Promise.race([opened, closed, delay(random.below(5))]);
+  else await Promise.race([opened, closed]);
+  const takes = random.chance(0.85);
+  if (takes) socket.resume();
+  for (const piece of pieces) {
+    if (socket.destroyed || !socket.writable) break;
+    counts.bytes += piece.length;
+    socket.write(piece);
+    if (random.chance(0.1)) await Promise.race([closed, takes ? answered(socket) : delay(1)]);
+  }
+  await leave(socket, raw, closed, random);
+}
+
+function connect(overTls: boolean, onOperator: boolean, isHttp2: boolean, { ports }: FuzzOptions, random: Random) {
+  const [plain, secured] = onOperator ? [ports.operator, ports.tlsOperator] : [ports.service, ports.tlsService];
+  const raw = net.connect({
+    host: "127.0.0.1",
+    port: overTls ? secured : plain,
+    // Many addresses: one alone runs out of ports, which wait a minute after their connection.
+    localAddress: `127.0.0.${2 + random.below(250)}`,
+    noDelay: true,
+  });
+  raw.on("error", () => {});
+  // Now and then what speaks to the port knows nothing of TLS.
+  if (!overTls || random.chance(0.1)) return { socket: raw, raw };
+  const ALPNProtocols = [isHttp2 ? "h2" : "http/1.1"];
+  return { socket: tls.connect({ socket: raw, rejectUnauthorized: false, ALPNProtocols }), raw };
+}
+
+function framesOf(targets: readonly Target[], authorization: string, random: Random, counts: FuzzCounts): Buffer[] {
+  const frames = [...http2Frames(1 + random.below(60), targets, authorization, random)];
+  counts.frames += frames.length;
+  return inPieces(frames, random);
+}
+
+function requestsOf(targets: readonly Target[], authorization: string, random: Random, counts: FuzzCounts): Buffer[] {
+  const number = 1 + random.below(random.chance(0.02) ? 300 : 12);
+  const requests = Array.from({ length: number }, () => http1Request(targets, authorization, random));
+  counts.requests += number;
+  if (random.chance(0.01)) requests.unshift(mutated(Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), random));
+  return inPieces(requests, random);
+}
+
+/** Together, or one by one, or cut anywhere. */
+function inPieces(parts: readonly Buffer[], random: Random): Buffer[] {
+  const way = random.below(10);
+  if (way === 0) return [...parts];
+  const whole = Buffer.concat(parts);
+  if (way > 2) return [whole];
+  const cut = random.below(whole.length);
+  return [whole.subarray(0, cut), whole.subarray(cut)];
+}
+
+/** Resolves with the next bytes, or after some milliseconds without. */
+function answered(socket: net.Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, 10);
+    socket.once("data", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+/** Leaves at any moment: at once, in the middle of the answers, or late, with a reset or in good order. */
+async function leave(socket: net.Socket, raw: net.Socket, closed: Promise<boolean>, random: Random): Promise<void> {
+  const way = random.below(20);
+  if (way < 6) await Promise.race([closed, answered(socket)]);
+  else if (way < 12) await Promise.race([closed, delay(random.below(8))]);
+  else if (way === 19) await Promise.race([closed, delay(random.below(1_500))]);
+  if (random.chance(0.15)) {
+    socket.end();
+    await Promise.race([closed, delay(random.below(20))]);
+  }
+  // Node cannot reset what is below TLS.
+  if (socket === raw && random.chance(0.8)) socket.resetAndDestroy();
+  else socket.destroy();
+  raw.destroy();
+  await closed;
+}

@@ -1,0 +1,147 @@
+/** What the fuzzer calls: every route, with the bodies and headers that each of them knows, and some that none does. */
+import { toBinary } from "@bufbuild/protobuf";
+import { sampleCalls } from "../../../dev/requests.ts";
+import { frame } from "../grpc.ts";
+import { methodOn, requestFromRest } from "../methods.ts";
+import type { Random } from "./random.ts";
+
+export interface Target {
+  readonly method: string;
+  readonly path: string;
+  readonly types: readonly string[];
+  readonly bodies: readonly Buffer[];
+}
+
+const json = "application/json";
+const grpcTypes = ["application/grpc", "application/grpc+proto", "application/grpc+json"];
+const webTypes = ["application/grpc-web", "application/grpc-web+proto", "application/grpc-web-text"];
+const connectTypes = [json, "application/proto", "application/connect+json", "application/connect+proto"];
+const rpcTypes = [...grpcTypes, ...webTypes, ...connectTypes];
+const empty = Buffer.alloc(0);
+
+/** Bodies that are all some route's, and no other's. */
+const bodies = (message: Buffer, text: string) => [
+  Buffer.from(text),
+  message,
+  frame(message),
+  frame(Buffer.from(text)),
+  empty,
+];
+
+const get = (path: string): Target => ({ method: "GET", path, types: [], bodies: [] });
+const post = (path: string, types: readonly string[], all: readonly Buffer[]): Target => ({
+  method: "POST",
+  path,
+  types,
+  bodies: all,
+});
+
+const publicTargets = sampleCalls().flatMap(({ route, body }) => {
+  const method = methodOn(route);
+  if (body === undefined) return [get(route), post(method.rpcPath, rpcTypes, bodies(empty, "{}"))];
+  const text = JSON.stringify(body);
+  const message = Buffer.from(toBinary(method.desc.input, requestFromRest(method, body)));
+  return [post(route, [json], [Buffer.from(text)]), post(method.rpcPath, rpcTypes, bodies(message, text))];
+});
+
+const named = (service: string) => Buffer.from([0x0a, service.length, ...Buffer.from(service)]);
+const openTargets = [
+  ...["Check", "Watch", "List"].flatMap((name) => [
+    post(`/grpc.health.v1.Health/${name}`, rpcTypes, bodies(empty, "{}")),
+    post(
+      `/grpc.health.v1.Health/${name}`,
+      rpcTypes,
+      bodies(named("platform.sdk.v1.ProtectionService"), '{"service":"nobody"}'),
+    ),
+    get(`/grpc.health.v1.Health/${name}?encoding=json&message=%7B%7D&connect=v1`),
+  ]),
+  ...["v1", "v1alpha"].map((version) =>
+    post(
+      `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+      rpcTypes,
+      bodies(Buffer.from([0x3a, 0]), "{}"),
+    ),
+  ),
+  get("/platform.sdk.v1.DiscoveryService/WhoAmI?encoding=json&message=%7B%7D&connect=v1"),
+  get("/platform.sdk.v1.DiscoveryService/GetCapabilities?encoding=proto&message=&base64=1&connect=v1"),
+];
+
+/** Routes of the service. */
+export const serviceTargets: readonly Target[] = [
+  ...publicTargets,
+  ...openTargets,
+  post(
+    "/v1/sdk/session",
+    [json, "application/x-www-form-urlencoded"],
+    [Buffer.from('{"client_id":"a","client_secret":"b"}')],
+  ),
+  ...[
+    "/",
+    "/openapi.json",
+    "/docs",
+    "/.well-known/jwks.json",
+    "/%",
+    "/v1/sdk/%zz",
+    "*",
+    "//",
+    "/v1/sdk/none",
+    "/a?b=%00",
+  ].map(get),
+];
+
+/** Routes of the operator listener. */
+export const operatorTargets: readonly Target[] = [
+  ...["/livez", "/readyz", "/metrics", "/ledger", "/ledger/tenant-a/checkpoint", "/ledger/x/tile/0/000", "/%"].map(get),
+  ...["/ledger/tenant-a/search?record_id=%00", "/ledger/%zz/checkpoint", "/ledger/a/b/c/d"].map(get),
+  post("/ledger/tenant-a/search", [json], [Buffer.from('{"resource_id":"a"}')]),
+];
+
+export const methods = [
+  "GET",
+  "POST",
+  "HEAD",
+  "PUT",
+  "DELETE",
+  "OPTIONS",
+  "PATCH",
+  "CONNECT",
+  "TRACE",
+  "QUERY",
+  "PROPFIND",
+  "M-SEARCH",
+  "BREW",
+  "PRI",
+];
+
+/** A header or more that means something somewhere. */
+export function oddHeaders(random: Random): [string, string][] {
+  const all: [string, string][] = [
+    ["expect", random.pick(["100-continue", "miracles"])],
+    ["connection", random.pick(["close", "keep-alive", "upgrade", "close, te", "x"])],
+    ["upgrade", random.pick(["h2c", "websocket"])],
+    ["te", "trailers"],
+    ["grpc-timeout", random.pick(["1n", "0m", "99999999H", "-1S", "1S", "abc"])],
+    ["connect-timeout-ms", random.pick(["0", "1", "29987.336", "99999999999", "x"])],
+    ["connect-protocol-version", random.pick(["1", "2"])],
+    ["grpc-encoding", random.pick(["identity", "gzip", "br", "x"])],
+    ["connect-content-encoding", random.pick(["gzip", "br"])],
+    ["content-encoding", random.pick(["gzip", "br", "identity", "x"])],
+    ["accept", random.pick(["text/html", "application/json", "*/*;q=x"])],
+    ["accept-encoding", "gzip, br"],
+    ["x-request-id", random.pick(["abc-1", " ", "a b", "a".repeat(200)])],
+    ["idempotency-key", random.pick(["k", "\u00ff"])],
+    [
+      "authorization",
+      random.pick(["Bearer", "Bearer x.y.z", "Bearer eyJhbGciOiJub25lIn0.e30.", "DPoP x", "Basic YTpi"]),
+    ],
+    ["dpop", "x.y.z"],
+    ["x-svc-tenant-id", random.pick(["tenant-a", "../b"])],
+    ["x-svc-receipt", random.pick(["brief", "none", "x"])],
+    ["if-none-match", random.pick(["*", '"a"', 'W/"'])],
+    ["forwarded", "for=1.2.3.4"],
+    ["cookie", "a=b"],
+    ["host", random.pick(["other", "", "a b", "[::1]:80"])],
+    [`x-${random.below(1000)}`, "a".repeat(random.below(300))],
+  ];
+  return Array.from({ length: random.below(4) }, () => random.pick(all));
+}

@@ -32,8 +32,15 @@ function rawConnect(): net.Socket {
   return net.connect(Number(port), hostname).on("error", () => {});
 }
 
-/** Lines of the log for callers that were gone before all of their answer was out. */
-const unanswered = () => service.lines.filter((line) => line.includes('"status":499')).length;
+/** Calls that are over with this code. */
+async function finished(code: string): Promise<number> {
+  const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text();
+  const lines = metrics.matchAll(/^svc_calls_total\{(.*)\} (\d+)$/gm);
+  return [...lines].reduce(
+    (sum, [, labels, count]) => sum + (labels?.includes(`code="${code}"`) ? Number(count) : 0),
+    0,
+  );
+}
 
 test("streams that wait for a window are reset when their time is up", async () => {
   const streams = 50;
@@ -52,20 +59,25 @@ test("streams that wait for a window are reset when their time is up", async () 
     return count;
   };
   await expect.poll(resets, { timeout: 10_000 }).toBe(streams);
-  await expect.poll(unanswered, { timeout: 10_000 }).toBe(streams);
+  await expect.poll(() => finished("unauthenticated"), { timeout: 10_000 }).toBe(streams);
   socket.destroy();
 });
 
-test("an HTTP/1.1 caller that asks and never reads is cut off, and every answer is accounted for", async () => {
-  const before = unanswered();
+test("an HTTP/1.1 caller that asks and never reads is cut off, and its calls are over", async () => {
   const socket = rawConnect().pause();
   const requests = 200;
   socket.write(h1Request("GET /openapi.json", []).repeat(requests));
   const closed = new Promise((resolve) => socket.once("close", resolve));
-  // Some are in the system's buffers already, and count as answered.
-  await expect.poll(unanswered, { timeout: 10_000 }).toBeGreaterThan(before + requests / 2);
+  // Answers whose turn to be written never came are over too.
+  await expect.poll(() => finished("canceled"), { timeout: 10_000 }).toBeGreaterThan(10);
+  let receivedBytes = 0;
+  socket.on("data", (chunk: Buffer) => {
+    receivedBytes += chunk.byteLength;
+  });
   socket.resume();
   await closed;
+  const { byteLength } = Buffer.from((await h1Exchange(service.url, h1Request("GET /openapi.json", [])))?.text ?? "");
+  expect(receivedBytes).toBeLessThan(requests * byteLength);
 });
 
 test("more pipelined requests than anybody needs end the connection", async () => {

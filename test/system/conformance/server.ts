@@ -91,6 +91,8 @@ const server = await createServer({
     headersTimeoutMs: 30_000,
     requestTimeoutMs: 60_000,
     idleTimeoutMs: 60_000,
+    answerTimeoutMs: 30_000,
+    maxConnections: 1_024,
     maxHeaderBytes: 64 * 1024,
     onDefect: (error) => void process.stderr.write(`${error}\n`),
   },

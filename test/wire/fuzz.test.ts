@@ -1,0 +1,64 @@
+/** A short form of `npm run soak -- --fuzz`: whatever comes, the service neither ends nor fails, and serves the next. */
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type FuzzOptions, fuzzConnection, noCounts } from "../harness/fuzz/connection.ts";
+import { h1Exchange, h1Request } from "../harness/h1.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+
+const seed = 20;
+const connections = 400;
+const key = newTestKey("ES256", "key-1");
+const certificates = join(import.meta.dirname, "../unit/config/fixtures");
+let issuer: StaticIssuer;
+let directory: string;
+let services: RunningService[] = [];
+let options: FuzzOptions;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([key.publicJwk]);
+  directory = mkdtempSync(join(tmpdir(), "svc-fuzz-"));
+  const [cert, certKey] = [join(certificates, "server.crt.pem"), join(certificates, "server.key.pem")];
+  const tls = { SVC_TLS_CERT: cert, SVC_TLS_KEY: certKey, SVC_OPS_TLS_CERT: cert, SVC_OPS_TLS_KEY: certKey };
+  const start = (settings: Readonly<Record<string, string>>, name: string) => {
+    const own = join(directory, name);
+    mkdirSync(own);
+    return startService(own, { ...serviceSettings(own, issuer.url), ...settings });
+  };
+  services = await Promise.all([start({}, "plain"), start(tls, "tls")]);
+  const [service, operator, tlsService, tlsOperator] = services.flatMap(({ url, opsUrl }) =>
+    [url, opsUrl].map((each) => Number(new URL(each).port)),
+  ) as [number, number, number, number];
+  const scope = "platform-api.access policy.read artifacts.write evidence.write keys.use";
+  const authorization = `Bearer ${mintToken(key, claimsOf(issuer.url, Date.now(), { scope }))}`;
+  options = { seed, authorization, ports: { service, operator, tlsService, tlsOperator } };
+});
+afterAll(async () => {
+  for (const { child } of services) child.kill("SIGKILL");
+  await Promise.all(services.map(({ ended }) => ended));
+  rmSync(directory, { recursive: true });
+  await issuer.stop();
+});
+
+test(`${connections} connections of strangers are survived`, { timeout: 60_000 }, async () => {
+  const counts = noCounts();
+  let next = 0;
+  const one = async () => {
+    while (next < connections) await fuzzConnection(next++, options, counts);
+  };
+  await Promise.all(Array.from({ length: 16 }, one));
+  process.stdout.write(`seed ${seed}: ${JSON.stringify(counts)}\n`);
+  const [plain] = services as [RunningService];
+  expect((await h1Exchange(plain.url, h1Request("GET /v1/sdk/whoami", [])))?.status).toBe(401);
+  expect((await h1Exchange(plain.opsUrl, h1Request("GET /livez", [])))?.status).toBe(200);
+  for (const { lines, errors } of services) {
+    expect(lines.filter((line) => /"level":"(error|fatal)"/.test(line))).toEqual([]);
+    expect(errors()).toBe("");
+  }
+  // Whoever left without a word may have to be cut off, which is 1; nothing is left over.
+  for (const { child } of services) child.kill("SIGTERM");
+  for (const { code } of await Promise.all(services.map(({ ended }) => ended))) expect([0, 1]).toContain(code);
+});

@@ -53,6 +53,8 @@ export class Witnesses implements SharedAnchor {
   readonly #byOrigin = new Map<string, WitnessedLog>();
   readonly #keeping: CosignatureKeeping;
   readonly #told = new Map<WitnessLog, string>();
+  /** Witnesses whose newest exchange failed, of those about a log that they have cosigned before. */
+  readonly #down = new Set<WitnessLog["witness"]>();
   #cancelRetry: (() => void) | undefined;
   #retryMs = firstRetryMs;
   #closed = false;
@@ -116,11 +118,16 @@ export class Witnesses implements SharedAnchor {
     });
   }
 
-  /** Whether answers wait for a quorum that no log has got when it was asked for last. */
+  /**
+   * Whether answers wait for a quorum in vain: too many witnesses failed where they had cosigned before, and have not
+   * cosigned anything since. Logs that were not asked about meanwhile say nothing of it.
+   */
   get isWaitingInVain(): boolean {
     const { awaited, quorum, witnesses } = this.#options;
+    const spare = witnesses.length - quorum;
     const logs = [...this.#logs.values()];
-    return awaited && logs.length > 0 && logs.every(({ failing }) => failing > witnesses.length - quorum);
+    const noneGetsIt = logs.length > 0 && logs.every(({ failing }) => failing > spare);
+    return awaited && (this.#down.size > spare || noneGetsIt);
   }
 
   async close(): Promise<void> {
@@ -157,7 +164,9 @@ export class Witnesses implements SharedAnchor {
 
   #ended(atWitness: WitnessLog, tenantId: TenantId): void {
     if (this.#closed) return;
-    const { witness, standing, log } = atWitness;
+    const { witness, standing, log, newest } = atWitness;
+    if (standing.kind === "cosigned") this.#down.delete(witness);
+    else if (standing.kind === "failed" && newest !== undefined) this.#down.add(witness);
     const text = "message" in standing ? standing.message : standing.kind;
     if (this.#told.get(atWitness) !== text) {
       this.#told.set(atWitness, text);

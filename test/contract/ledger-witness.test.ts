@@ -326,6 +326,20 @@ describe("where answers wait for a quorum", () => {
     });
   });
 
+  test("readiness fails as soon as the quorum is lost, though a tenant that is idle was not asked about", async () => {
+    const check = () => witnessing.readiness.check(new AbortController().signal);
+    await open(1);
+    await append(1);
+    await ledger.append(makeRecord(bob));
+    await check();
+    witness().answer = (response) => void response.writeHead(500).end();
+    await expect(append(1)).rejects.toMatchObject(unavailable);
+    await expect(check()).rejects.toMatchObject({ message: expect.stringContaining("witness.example/w1") });
+    witness().answer = undefined;
+    await timers.fire(retryMs);
+    await vi.waitFor(check, { interval: 5 });
+  });
+
   test("nothing is appended after a start until the quorum has confirmed the log", async () => {
     await open(1);
     await append(1);

@@ -74,7 +74,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   try {
     anchor = options.anchorPath === undefined ? undefined : openFileAnchor(resolve(options.anchorPath));
     const keyPath = resolve(options.keyPath);
-    const signer = new KeyRing(await prepareStore({ sessions, anchor, keyPath, random }), { keyPath, logger });
+    const signer = new KeyRing(await prepareStore({ sessions, anchor, keyPath, clock, random }), { keyPath, logger });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(sessions);
     const writer = new LogWriter({ sessions, anchor, originPrefix, clock, random, keys });

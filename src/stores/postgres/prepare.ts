@@ -1,8 +1,10 @@
 /** What must hold before a store may be written to: its schema, its anchor and its key. */
+import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import type { LogAnchor } from "../../ledger/anchor.ts";
 import { sameHash } from "../../ledger/tree.ts";
 import { IncompatibleStoreError } from "../errors.ts";
+import { refuseFutureHeads } from "../head-times.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
 import { findAnchorProblems, readStoreId } from "./anchor-problems.ts";
 import { requireWholeStore } from "./copy-mark.ts";
@@ -18,6 +20,7 @@ export interface PrepareOptions {
   readonly anchor: LogAnchor | undefined;
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
+  readonly clock: Clock;
   readonly random: RandomFill;
 }
 
@@ -44,6 +47,7 @@ export async function prepareStore(options: PrepareOptions): Promise<SigningKeys
   await requireWholeStore(options.sessions);
   if (await isDistributed(options.sessions)) await requireDurableNodes(options.sessions);
   await checkAnchor(options);
+  refuseFutureHeads(await heads(options.sessions), options.clock.now());
   return admitKeys(options);
 }
 

@@ -1,6 +1,7 @@
 /** The database file: who may read it, and that it is still there after a crash. */
-import { closeSync, fsyncSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
+import { IncompatibleStoreError } from "../errors.ts";
 import { isFileError } from "../file-errors.ts";
 import { syncDirectory } from "../sync-directory.ts";
 
@@ -22,4 +23,23 @@ export function createDatabaseFile(path: string): void {
   // A new name is durable once its directory is.
   syncDirectory(directory);
   if (firstCreated !== undefined) syncDirectory(dirname(firstCreated));
+}
+
+/** Of the parts of the shared index (`-shm`) that SQLite makes sure of, before it writes to them through memory. */
+const indexPageBytes = 4096;
+
+/**
+ * Throws `IncompatibleStoreError` for a file system with smaller blocks. SQLite writes one byte of each page of its
+ * shared index, so that a full file system is an error; of smaller blocks the others stay holes, and the first write
+ * through memory that finds no room for one ends the process (SIGBUS).
+ */
+export function requireSafeBlocks(path: string, statfs: typeof statfsSync = statfsSync): void {
+  let folder = dirname(path);
+  while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  const { bsize } = statfs(folder);
+  if (bsize >= indexPageBytes) return;
+  throw new IncompatibleStoreError(
+    `${path} would be on a file system with blocks of ${bsize} bytes: when it is full, the process would end. Use one ` +
+      `with blocks of ${indexPageBytes} bytes or more (mkfs.ext4 -b ${indexPageBytes}).`,
+  );
 }

@@ -7,10 +7,12 @@ import type { ReturnedErasure } from "../../ledger/keeper.ts";
 import { originPrefixProblem } from "../../ledger/log-name.ts";
 import { sameHash } from "../../ledger/tree.ts";
 import { IncompatibleStoreError } from "../errors.ts";
+import { refuseFutureHeads } from "../head-times.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../key-file.ts";
 import { admitKey } from "./admit-key.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
 import { openConnection, type SqliteConnection } from "./connection.ts";
+import { requireSafeBlocks } from "./files.ts";
 import { LogRows } from "./log-rows.ts";
 import { migrateSqlite } from "./migrate.ts";
 import { noteErasures } from "./noted-erasures.ts";
@@ -48,6 +50,7 @@ export interface PreparedStore {
 export function prepareStore(options: PrepareOptions): PreparedStore {
   const { path, anchorPath, busyTimeoutMs } = options;
   requireAnchoredStore(options);
+  for (const each of [path, anchorPath]) requireSafeBlocks(each);
   migrateSqlite(options);
   createAnchor(anchorPath, busyTimeoutMs, openConnection);
   const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
@@ -57,6 +60,7 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
       const keys = inTransaction(connection, () => {
         checkAnchor(connection, anchor, anchorPath);
         checkOriginPrefix(connection, options.originPrefix);
+        refuseFutureHeads(new LogRows(connection).heads(), options.clock.now());
         return admitKeys(connection, anchor, options);
       });
       // A rotation has moved the heads.

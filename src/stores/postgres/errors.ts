@@ -1,7 +1,7 @@
 /** What a PostgreSQL error means for who waits. */
 import { DatabaseError } from "pg";
 import { ServiceError } from "../../base/errors.ts";
-import { UnstorableError } from "../../ledger/store.ts";
+import { UnsoundLogError, UnstorableError } from "../../ledger/store.ts";
 import { DamagedError, damaged, IncompatibleStoreError, unavailable } from "../errors.ts";
 
 /** What the store's own code says about a transaction, rather than driver or server. */
@@ -61,6 +61,9 @@ export function isInFailedTransaction(error: unknown): boolean {
 export function toError(error: unknown): Error {
   if (error instanceof UnstorableError || error instanceof ServiceError) return error;
   if (error instanceof DamagedError) return damaged(error);
+  // On a cluster the name of the constraint goes on with the number of the shard.
+  if (error instanceof DatabaseError && error.constraint?.startsWith("entries_pkey") === true)
+    return new UnsoundLogError("a row of the log stands behind its head: `ledger verify` names it", { cause: error });
   if (error instanceof DatabaseError && dataClasses.includes(codeOf(error).slice(0, 2)))
     return new UnstorableError(error.message, { cause: error });
   return unavailable(error instanceof Error ? error.message : String(error));

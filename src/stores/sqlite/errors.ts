@@ -37,6 +37,8 @@ export function describeFailure(error: unknown): StoreFailure {
   if (error instanceof UnstorableError) return { kind: "data", message };
   const code = primaryCode(error);
   if (extendedCode(error) === refusedByTrigger) return { kind: "store", message };
+  if (code === constraint && message.includes("entries.leaf_index"))
+    return { kind: "unsound", message: "a row of the log stands behind its head: `ledger verify` names it" };
   if (code === tooBig || code === constraint || code === mismatch) return { kind: "data", message };
   return { kind: "store", message };
 }

@@ -45,10 +45,17 @@ describe("where no clients are configured", () => {
     expect(json).toMatchObject({ status: 404, body: { error: { reason: "no_route" } } });
     expect((await rest(`${gateway.url}/.well-known/jwks.json`, {})).status).toBe(404);
     const session = await h2Connect(gateway.url);
-    for (const type of ["application/grpc", "application/grpc-web+proto", "application/proto", "application/json"]) {
+    for (const type of ["application/proto", "application/json"]) {
       const { status } = await h2Call(session, { path: sessionRpcPath, headers: { "content-type": type } });
       expect(status, type).toBe(404);
     }
+    const grpc = await h2Call(session, { path: sessionRpcPath, headers: { "content-type": "application/grpc" } });
+    expect(grpc).toMatchObject({ status: 200, trailers: { "grpc-status": "12" } });
+    const web = await h2Call(session, {
+      path: sessionRpcPath,
+      headers: { "content-type": "application/grpc-web+proto" },
+    });
+    expect(web.body.toString("latin1")).toContain("grpc-status: 12");
     await h2Close(session);
   });
 });

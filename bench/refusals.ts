@@ -59,7 +59,8 @@ let session: http2.ClientHttp2Session | undefined;
 
 const overGrpc: Protocol["send"] = (url, method, token, message) =>
   new Promise((resolve, reject) => {
-    if (session === undefined || session.closed || session.destroyed) session = http2.connect(url);
+    if (session === undefined || session.closed || session.destroyed)
+      session = http2.connect(url, { maxSessionMemory: 256 });
     const stream = session.request({
       ":method": "POST",
       ":path": method.rpcPath,

@@ -29,24 +29,29 @@ export function schemeOf(text: string): string | undefined {
   return beginsWithScheme.exec(text)?.[0].slice(0, -1);
 }
 
-/** Layers of encoding that are taken off. What has more of them is not canonical in any case. */
-const maxLayers = 8;
-
 /**
  * What others may read where the text stands: lowercase, without invisible characters and percent-encoding, with one
  * character for each of the compatible ones (Unicode NFKC).
  */
 export function looseForm(text: string): string {
   let loose = text;
-  for (let layer = 0; layer < maxLayers; layer++) {
-    const outer = loose;
-    loose = outer
-      .normalize("NFKC")
-      .replace(/[\s\p{C}]/gu, "")
-      .replace(/(?:%[0-9a-f]{2})+/gi, (encoded) => Buffer.from(encoded.replaceAll("%", ""), "hex").toString());
-    if (loose === outer) break;
-  }
+  let outer: string;
+  do {
+    outer = loose;
+    loose = withoutPercentEncoding(outer.normalize("NFKC").replace(/[\s\p{C}]/gu, ""));
+  } while (loose !== outer);
   return loose.replaceAll("\\", "/").toLowerCase();
+}
+
+/** Every layer taken off, byte by byte: the bytes of one character may stand in different layers. */
+function withoutPercentEncoding(text: string): string {
+  let bytes = Buffer.from(text).toString("latin1");
+  let outer: string;
+  do {
+    outer = bytes;
+    bytes = outer.replace(/%([0-9a-f]{2})/gi, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  } while (bytes !== outer);
+  return Buffer.from(bytes, "latin1").toString();
 }
 
 /** A loose form without user, port, trailing dot, query, fragment, empty and dot segments. */

@@ -43,6 +43,7 @@ test.each([
   "%256bms://tenant-b/k",
   "%ef%bd%8bms://tenant-b/k",
   "\uff056bms://tenant-b/k",
+  "k%25ef%bd%8ds://tenant-b/k",
   "kms://tenant\u2011b/k",
 ])("%j is refused", (reference) => {
   expect(isAlias(reference)).toBe(true);

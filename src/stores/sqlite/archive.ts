@@ -46,7 +46,6 @@ export class SqliteArchive implements StoreArchive {
     this.#connection = openConnection({ path: place.path, readOnly: true, busyTimeoutMs });
     try {
       hideErased(this.#connection, readNotedErasures(this.#connection, place.anchorPath));
-      this.#connection.exec("BEGIN");
       this.#rows = new LogRows(this.#connection);
       this.#reader = new SqliteReader(this.#connection);
       this.#entries = this.#connection.prepare(
@@ -54,6 +53,8 @@ export class SqliteArchive implements StoreArchive {
            FROM entries LEFT JOIN openings USING (tenant_id, record_id)
           WHERE tenant_id = ? AND leaf_index >= ? AND leaf_index < ? ORDER BY leaf_index`,
       );
+      // One state for all that is asked, from the first question on: what prepares them asks already.
+      this.#connection.exec("BEGIN");
     } catch (error) {
       this.#connection.close();
       throw error;

@@ -84,8 +84,11 @@ test("logs are only read: another method is refused with those that there are, a
   const paths = ["checkpoint", "tile/0/000.p/6", "tile/entries/000.p/6", "consistency?from=1&to=2", "search"];
   for (const path of ["/ledger", ...paths.map((each) => `/ledger/${log.name}/${each}`)])
     for (const method of ["POST", "DELETE", "OPTIONS", "PROPFIND"]) {
+      // What is searched for may travel in a body.
+      if (path.endsWith("/search") && method === "POST") continue;
+      const allow = path.endsWith("/search") ? "GET, HEAD, POST" : "GET, HEAD";
       const response = await fetch(gateway.opsUrl + path, { method });
-      expect([path, method, response.status, response.headers.get("allow")]).toEqual([path, method, 405, "GET, HEAD"]);
+      expect([path, method, response.status, response.headers.get("allow")]).toEqual([path, method, 405, allow]);
       expect(await response.json()).toMatchObject({ status: "error", error: { reason: "method_not_allowed" } });
     }
   for (const path of ["/ledger/", `/ledger/${log.name}`, `/ledger/${log.name}/checkpoint/x`, "/ledgers"]) {

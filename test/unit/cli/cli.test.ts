@@ -70,7 +70,7 @@ describe("serve", () => {
     expect((await run("serve", "--config", file)).err).toContain("SVC_LISTEN: must be host:port");
     expect(await runJson("serve", "--config", join(directory, "none"))).toEqual({
       ok: false,
-      problems: ["--config: the file cannot be read (ENOENT)"],
+      problems: [`--config: ${join(directory, "none")} cannot be read (ENOENT)`],
       code: 1,
     });
   });

@@ -3,14 +3,16 @@ import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "n
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
 import type { Receipt } from "../../../src/ledger/ports.ts";
 import { readKeyFile } from "../../../src/stores/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
 import { enterWithStore, leave, run } from "./surroundings.ts";
 
-const clock = manualClock();
+// That of the commands, which share the store.
+const clock = systemClock;
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 let directory: string;

@@ -202,6 +202,7 @@ test("a lineage and its text cost the same for each step, however many there are
       proven: [],
       not_proven: [],
       selection: {},
+      witnesses: [],
     } as unknown as PackReport);
     return work.reads / count;
   };

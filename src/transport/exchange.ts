@@ -1,6 +1,6 @@
 /** What the adapters share: the call that fastify attached to a request, and how each begins. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { Http2ServerRequest } from "node:http2";
+import { Http2ServerRequest, type ServerHttp2Stream } from "node:http2";
 import type { Registry } from "@bufbuild/protobuf";
 import { createContextKey, type Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
@@ -66,9 +66,15 @@ export function whenCallerGone(response: ServerResponse, onGone: () => void): vo
   });
 }
 
-/** Tells a caller that waits for it (`Expect: 100-continue`) that the body may come. */
-export function continueIfExpected(request: IncomingMessage, response: ServerResponse): void {
-  if (request.headers.expect?.toLowerCase() === "100-continue") response.writeContinue();
+/** Tells a caller that waits for it (`Expect: 100-continue`) that the body may come. One who has left is told nothing. */
+export function continueIfExpected(
+  { headers }: Pick<IncomingMessage, "headers">,
+  response: Pick<ServerResponse, "writeContinue"> & { readonly stream?: ServerHttp2Stream | undefined },
+): void {
+  if (headers.expect?.toLowerCase() !== "100-continue") return;
+  // Over HTTP/2 it would throw for a stream that is gone.
+  if (response.stream?.destroyed === true || response.stream?.headersSent === true) return;
+  response.writeContinue();
 }
 
 /** Value of `Content-Length`, where there is one. */

@@ -7,6 +7,7 @@ import tls from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
+import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
@@ -46,6 +47,27 @@ describe("whatever a caller does", () => {
     expect(await isServed(service.url, "/v1/sdk/whoami")).toBe(401);
     expect(await isServed(service.opsUrl, "/livez")).toBe(200);
     expect(failures(service)).toEqual([]);
+  });
+
+  test("a caller over HTTP/2 who leaves while it waits to be told to go on is told nothing", async () => {
+    const fields = [
+      ...[":method", ":scheme", ":path", ":authority"].map((name, i) =>
+        h2Field(name, ["POST", "http", "/grpc.health.v1.Health/Check", "localhost"][i] as string),
+      ),
+      h2Field("content-type", "application/json"),
+      h2Field("content-length", "2"),
+      h2Field("expect", "100-continue"),
+    ];
+    const calls = Array.from({ length: 20 }, (_, i) => [
+      h2Frame(1, 4, 2 * i + 1, Buffer.concat(fields)),
+      h2Frame(3, 0, 2 * i + 1, Buffer.from([0, 0, 0, 8])),
+    ]).flat();
+    const connection = await h1Connect(service.url);
+    connection.write(Buffer.concat([h2Preface, h2Frame(4, 0, 0), ...calls]));
+    const session = await h2Connect(service.url);
+    for (let turn = 0; turn < 3; turn++) await h2Call(session, { path: "/grpc.health.v1.Health/Check" });
+    session.destroy();
+    connection.destroy();
   });
 
   const versions = ["0.9", "2.0"];

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { systemClock } from "../src/base/clock.ts";
 import type { RandomFill } from "../src/base/ids.ts";
-import type { Ledger } from "../src/ledger/ports.ts";
+import type { Ledger } from "../src/ledger/ports/ledger.ts";
 import { openSqliteLedger } from "../src/stores/sqlite/open-ledger.ts";
 import { makeRecord, measureRaw } from "./raw-sqlite.ts";
 

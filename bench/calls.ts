@@ -2,10 +2,10 @@
 import { type DescMethodUnary, toBinary } from "@bufbuild/protobuf";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
+import { publicServices } from "../src/transport/calls/services.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
-import { publicServices } from "../src/transport/services.ts";
 
 const measured = {
   whoami: "/v1/sdk/whoami",

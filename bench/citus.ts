@@ -9,9 +9,9 @@ import { join } from "node:path";
 import { systemClock } from "../src/base/clock.ts";
 import type { RandomFill } from "../src/base/ids.ts";
 import { parsePostgresUrl } from "../src/base/postgres-url.ts";
-import type { Ledger } from "../src/ledger/ports.ts";
-import { migratePostgres } from "../src/stores/postgres/migrate.ts";
+import type { Ledger } from "../src/ledger/ports/ledger.ts";
 import { openPostgresStores } from "../src/stores/postgres/open-ledger.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
 import { startCitus, startPlainPostgres } from "../test/harness/citus.ts";
 import { makeRecord } from "./raw-sqlite.ts";
 

@@ -6,7 +6,7 @@ import { randomFillSync } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { migratePostgres } from "../src/stores/postgres/migrate.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../test/contract/ledger-postgres-place.ts";
 import { type PostgresServer, startPostgres } from "../test/harness/postgres.ts";
 import { benchCalls } from "./calls.ts";

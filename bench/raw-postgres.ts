@@ -3,9 +3,9 @@ import { randomFillSync } from "node:crypto";
 import { Client } from "pg";
 import { systemClock } from "../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../src/base/ids.ts";
-import { writeRecord } from "../src/ledger/record-text.ts";
-import { seedBytes, sequence } from "../src/ledger/sequence.ts";
-import { migratePostgres } from "../src/stores/postgres/migrate.ts";
+import { seedBytes, sequence } from "../src/ledger/append/sequence.ts";
+import { writeRecord } from "../src/ledger/record/record-text.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../test/contract/ledger-postgres-place.ts";
 import { makeRecord } from "./raw-sqlite.ts";
 

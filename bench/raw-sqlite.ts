@@ -3,11 +3,11 @@ import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { systemClock } from "../src/base/clock.ts";
 import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type RandomFill } from "../src/base/ids.ts";
-import type { NewRecord } from "../src/ledger/ports.ts";
-import { writeRecord } from "../src/ledger/record-text.ts";
-import { seedBytes, sequence } from "../src/ledger/sequence.ts";
+import { seedBytes, sequence } from "../src/ledger/append/sequence.ts";
+import type { NewRecord } from "../src/ledger/ports/ledger.ts";
+import { writeRecord } from "../src/ledger/record/record-text.ts";
 import { openConnection } from "../src/stores/sqlite/connection.ts";
-import { migrateSqlite } from "../src/stores/sqlite/migrate.ts";
+import { migrateSqlite } from "../src/stores/sqlite/schema/migrate.ts";
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 

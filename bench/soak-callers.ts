@@ -2,8 +2,8 @@
 import { hash, randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
-import type { NoteVerifier } from "../src/ledger/note-keys.ts";
-import { findReceipt, type GivenReceipt, verifyReceipt } from "../src/ledger/receipt.ts";
+import { findReceipt, type GivenReceipt, verifyReceipt } from "../src/ledger/record/receipt.ts";
+import type { NoteVerifier } from "../src/ledger/tlog/note-keys.ts";
 import { type Answer, type Call, callRest, grpcCaller, type Outcome } from "./soak-calls.ts";
 import type { SoakClient } from "./soak-clients.ts";
 

@@ -3,8 +3,8 @@ import { generateKeyPairSync, randomFillSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TenantId } from "../src/base/ids.ts";
-import { formatClientFile } from "../src/stores/client-file.ts";
-import { hashSecret } from "../src/stores/client-secret.ts";
+import { formatClientFile } from "../src/credentials/client-file.ts";
+import { hashSecret } from "../src/credentials/client-secret.ts";
 
 export interface SoakClient {
   readonly tenantId: string;

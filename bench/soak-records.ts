@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { readConfig } from "../src/config/config.ts";
 import { systemFiles } from "../src/config/load.ts";
-import type { LogState } from "../src/ledger/store.ts";
+import type { LogState } from "../src/ledger/ports/store.ts";
 import { openStoreArchive } from "../src/stores/open-archive.ts";
 import { openStoredRecord } from "../src/stores/stored-record.ts";
 import type { Acknowledged, Called } from "./soak-callers.ts";

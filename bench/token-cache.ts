@@ -2,15 +2,16 @@
  * Calls a second that are authenticated with a token that was seen before, beside verifications a second of the same
  * token without the cache, in the same run. `node bench/token-cache.ts [seconds per measurement]`.
  */
-import type { TokenOptions } from "../src/auth/access-tokens.ts";
+
 import { createAuthenticator } from "../src/auth/authenticator.ts";
-import { confirmPossession } from "../src/auth/confirmation.ts";
 import type { EdgeRequest } from "../src/auth/edge.ts";
-import { createIssuerKeys } from "../src/auth/issuer-keys.ts";
-import { verifyToken } from "../src/auth/token-verifier.ts";
+import { confirmPossession } from "../src/auth/proof/confirmation.ts";
+import type { TokenOptions } from "../src/auth/tokens/access-tokens.ts";
+import { createIssuerKeys } from "../src/auth/tokens/issuer-keys.ts";
+import { verifyToken } from "../src/auth/tokens/token-verifier.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { systemTimers } from "../src/base/timers.ts";
-import { headerValues } from "../src/transport/edge.ts";
+import { headerValues } from "../src/transport/http/edge.ts";
 import { startStaticIssuer } from "../test/harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 

@@ -14,10 +14,10 @@ import {
   workloadInterceptors,
 } from "svc-platform-api/client";
 import { createGrpcTransport, createHttpClient } from "svc-platform-api/client/node";
+import { publicServices } from "../src/transport/calls/services.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";
-import { publicServices } from "../src/transport/services.ts";
 import { type SampleCall, sampleCalls } from "./requests.ts";
 import { type Stack, startStack } from "./stack.ts";
 

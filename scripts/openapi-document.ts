@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
-import { servedMethods } from "../src/transport/methods.ts";
-import type { Comments } from "../src/transport/openapi/comments.ts";
-import { createOpenApiDocument } from "../src/transport/openapi/document.ts";
-import { publicServices } from "../src/transport/services.ts";
+import type { Comments } from "../src/portal/openapi/comments.ts";
+import { createOpenApiDocument } from "../src/portal/openapi/document.ts";
+import { servedMethods } from "../src/transport/calls/methods.ts";
+import { publicServices } from "../src/transport/calls/services.ts";
 
 /** Makes the document from the settings' defaults and the given comments. */
 export function defaultDocument(comments: Comments) {

@@ -1,8 +1,13 @@
 /** Says who is calling, by the one way or the two ways that the deployment has chosen. */
 import type { Caller } from "../base/caller.ts";
-import { type AccessTokens, createAccessTokens, type TokenDependencies, type TokenOptions } from "./access-tokens.ts";
 import type { EdgeRequest } from "./edge.ts";
-import type { IssuerStatus } from "./issuer-keys.ts";
+import {
+  type AccessTokens,
+  createAccessTokens,
+  type TokenDependencies,
+  type TokenOptions,
+} from "./tokens/access-tokens.ts";
+import type { IssuerStatus } from "./tokens/issuer-keys.ts";
 import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
 
 /**

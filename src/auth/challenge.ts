@@ -3,7 +3,7 @@
  * constants of this folder, without `"` or `\`: what a caller sent never comes back to it.
  */
 import { ServiceError } from "../base/errors.ts";
-import { signatureAlgorithms } from "./signature-algorithms.ts";
+import { signatureAlgorithms } from "./tokens/signature-algorithms.ts";
 
 /** Authentication scheme of an access token. */
 export type TokenScheme = "Bearer" | "DPoP";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { isClient } from "../stores/client-file.ts";
+import { isClient } from "../credentials/client-file.ts";
 import { type ClientOptions, changeClients, readClients } from "./clients-file.ts";
 import { addClientsAddCommand, addClientsRotateCommand, unknownClient } from "./clients-secret-commands.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";

@@ -8,9 +8,9 @@ import {
   isScope,
   parseClientFile,
   type RegisteredClient,
-} from "../stores/client-file.ts";
-import { isFileError } from "../stores/file-errors.ts";
-import { updateFile } from "../stores/update-file.ts";
+} from "../credentials/client-file.ts";
+import { isFileError } from "../files/file-errors.ts";
+import { updateFile } from "../files/update-file.ts";
 import { type CommonOptions, loadOrReport } from "./options.ts";
 import type { Output } from "./output.ts";
 

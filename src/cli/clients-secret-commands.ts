@@ -1,8 +1,8 @@
 /** The commands that make a secret. It is shown once, as the last line, and nobody can show it again. */
 import type { Command } from "commander";
 import { parseTenantId } from "../base/ids.ts";
-import { isClient } from "../stores/client-file.ts";
-import { hashSecret, newSecret } from "../stores/client-secret.ts";
+import { isClient } from "../credentials/client-file.ts";
+import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import { type ClientOptions, ClientProblem, changeClients, newClientProblems, random } from "./clients-file.ts";
 import { withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";

@@ -1,7 +1,7 @@
 /** What commands ask for that destroy something, or do what cannot be undone. */
 import type { Command } from "commander";
 import { isCleanText } from "../base/ids.ts";
-import type { ErasureStatement } from "../ledger/erasure.ts";
+import type { ErasureStatement } from "../ledger/record/erasure.ts";
 import type { Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 import { visibleLine } from "./visible.ts";

@@ -57,8 +57,8 @@ interface Migrated {
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 
 async function migrateFile(path: string): Promise<Migrated> {
-  const { migrateSqlite } = await import("../stores/sqlite/migrate.ts");
-  const { migrations } = await import("../stores/sqlite/schema.ts");
+  const { migrateSqlite } = await import("../stores/sqlite/schema/migrate.ts");
+  const { migrations } = await import("../stores/sqlite/schema/schema.ts");
   return { version: migrations.length, applied: migrateSqlite({ path, random, busyTimeoutMs }) };
 }
 
@@ -67,7 +67,7 @@ async function migrateDatabase(
   distributed: boolean,
   { storePasswordFile: passwordFile }: MigrateConfig,
 ): Promise<Migrated> {
-  const { migratePostgres } = await import("../stores/postgres/migrate.ts");
-  const { migrations } = await import("../stores/postgres/schema.ts");
+  const { migratePostgres } = await import("../stores/postgres/schema/migrate.ts");
+  const { migrations } = await import("../stores/postgres/schema/schema.ts");
   return { version: migrations.length, applied: await migratePostgres({ target, passwordFile, random, distributed }) };
 }

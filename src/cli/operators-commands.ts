@@ -1,16 +1,16 @@
 import { randomFillSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import { newSecret } from "../stores/client-secret.ts";
-import { isFileError } from "../stores/file-errors.ts";
+import { newSecret } from "../credentials/client-secret.ts";
 import {
   formatOpsCredentials,
   hashOpsToken,
   isOperatorName,
   type OpsCredential,
   parseOpsCredentials,
-} from "../stores/ops-credentials.ts";
-import { updateFile } from "../stores/update-file.ts";
+} from "../credentials/ops-credentials.ts";
+import { isFileError } from "../files/file-errors.ts";
+import { updateFile } from "../files/update-file.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";

@@ -2,10 +2,10 @@
 import { Command, CommanderError } from "commander";
 import { addClientsCommands } from "./clients-commands.ts";
 import { addKeysCommands } from "./keys-commands.ts";
-import { addLedgerCommands } from "./ledger-commands.ts";
+import { addLedgerCommands } from "./ledger/commands.ts";
 import { addMigrateCommand } from "./migrate-command.ts";
 import { addOperatorsCommands } from "./operators-commands.ts";
-import { addPolicyCommands } from "./policy-commands.ts";
+import { addPolicyCommands } from "./policy/commands.ts";
 import { addServeCommand } from "./serve-command.ts";
 import { addStoreCommands } from "./store-commands.ts";
 import type { Terminal } from "./terminal.ts";

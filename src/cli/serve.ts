@@ -1,5 +1,5 @@
 /** Runs the service in this process until it is told to stop. */
-import { build } from "../app.ts";
+import { build } from "../app/app.ts";
 import { Connection } from "../base/connection.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
 import { openSecretFiles } from "../config/secret-files.ts";

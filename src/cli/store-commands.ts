@@ -1,10 +1,10 @@
 import { randomFillSync } from "node:crypto";
 import type { Command } from "commander";
 import { systemClock } from "../base/clock.ts";
+import { formatBase64 } from "../base/text-forms.ts";
 import { type StoreLocation, storeLocation } from "../config/parsers.ts";
 import { ValueProblem } from "../config/raw.ts";
 import type { ConfigFor } from "../config/uses.ts";
-import { formatBase64 } from "../ledger/text-forms.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";
 import { sqlitePlace } from "../stores/sqlite/place.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
@@ -106,7 +106,7 @@ function report({ targetStoreId, logs, wasFinished }: CopiedStore, output: Outpu
 }
 
 async function abandon(path: string, config: CopyConfig, output: Output): Promise<void> {
-  const { abandonCopy } = await import("../stores/sqlite/copy-source.ts");
+  const { abandonCopy } = await import("../stores/sqlite/schema/copy-source.ts");
   let wasSealed: boolean;
   try {
     wasSealed = abandonCopy(sqlitePlace(path, config));

@@ -1,11 +1,11 @@
 /** Receipts, checked offline: that the tenant's log holds exactly the record that an answer speaks of, and stays one. */
 import type { Receipt } from "../../gen/platform/sdk/v1/common_pb.ts";
-import { type VerifiedReceipt, verifyReceipt as verify } from "../ledger/receipt.ts";
-import { parseBase64 } from "../ledger/text-forms.ts";
-import { verifyConsistency } from "../ledger/tree-verify.ts";
-import { parseTrustedKey } from "../ledger/trusted-key.ts";
+import { parseBase64 } from "../base/text-forms.ts";
+import { type VerifiedReceipt, verifyReceipt as verify } from "../ledger/record/receipt.ts";
+import { verifyConsistency } from "../ledger/tlog/tree-verify.ts";
+import { parseTrustedKey } from "../ledger/tlog/trusted-key.ts";
 
-export type { VerifiedReceipt } from "../ledger/receipt.ts";
+export type { VerifiedReceipt } from "../ledger/record/receipt.ts";
 
 /**
  * Checks a receipt against the key of the tenant's log, which comes from the operator and is never taken from the

@@ -1,6 +1,6 @@
 /** Members and values that several answers share. */
 import type { KeyTransportMode } from "../base/vocabulary.ts";
-import type { Receipt } from "../ledger/ports.ts";
+import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { Decided } from "./decision.ts";
 import type { PlatformDomain } from "./platform-domains.ts";
 

@@ -1,8 +1,8 @@
 /** The one step that all three decision routes share: ask the policy, record the decision, and only then answer. */
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
-import type { Receipt } from "../ledger/ports.ts";
-import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/decision.ts";
+import type { Receipt } from "../ledger/ports/ledger.ts";
+import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, questionOf } from "./question.ts";
 import { type CallIdentity, newRecord } from "./record.ts";

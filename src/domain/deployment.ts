@@ -2,7 +2,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
-import type { Ledger } from "../ledger/ports.ts";
+import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { LivePlatform } from "./platform-domains.ts";
 import type { ScopeTable } from "./routes.ts";
 

@@ -3,7 +3,7 @@ import type { Violation } from "../base/errors.ts";
 import { newRecordId } from "../base/ids.ts";
 import { isZeroTime, parseTimestamp } from "../base/timestamps.ts";
 import type { ArtifactKind, ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
-import type { Receipt } from "../ledger/ports.ts";
+import type { Receipt } from "../ledger/ports/ledger.ts";
 import { type AnswerTail, plaintextTransport } from "./answer.ts";
 import { type Citation, cite } from "./citation.ts";
 import type { DomainDependencies } from "./deployment.ts";

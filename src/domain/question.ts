@@ -3,7 +3,7 @@
  * asked for again and is asked for in the same way.
  */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
-import type { Claimed, PolicyAction } from "../policy/decision.ts";
+import type { Claimed, PolicyAction } from "../policy/engine/decision.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
 /** A request of one of the routes that decide. */

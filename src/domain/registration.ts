@@ -1,13 +1,13 @@
 /** Answer of `artifact-register`. */
 import { newRecordId } from "../base/ids.ts";
 import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
-import type { Receipt } from "../ledger/ports.ts";
+import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { AnswerTail } from "./answer.ts";
-import { type DerivedArtifact, deriveArtifact } from "./artifact-object.ts";
+import { type DerivedArtifact, deriveArtifact } from "./artifacts/artifact-object.ts";
+import { stripLocator } from "./artifacts/locator.ts";
 import { type Citation, cite } from "./citation.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { appendOnce } from "./idempotency.ts";
-import { stripLocator } from "./locator.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
 import { type CallIdentity, newRecord } from "./record.ts";

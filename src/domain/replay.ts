@@ -2,11 +2,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
-import type { RecordArchive, StoredRecord } from "../ledger/ports.ts";
-import { parseBundleContent } from "../policy/bundle.ts";
-import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/decision.ts";
-import { compilePolicyBundle } from "../policy/engine.ts";
-import { engineVersion } from "../policy/schema.ts";
+import type { RecordArchive, StoredRecord } from "../ledger/ports/ledger.ts";
+import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
+import { compilePolicyBundle } from "../policy/engine/engine.ts";
+import { engineVersion } from "../policy/engine/schema.ts";
+import { parseBundleContent } from "../policy/load/bundle.ts";
 import { decisionOutcome } from "./decision.ts";
 import { type DecisionRequest, questionOf } from "./question.ts";
 import { routes } from "./routes.ts";

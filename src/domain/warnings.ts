@@ -2,9 +2,9 @@
  * Texts of all warnings. They name members of the request and never repeat a value: labels, attributes, references,
  * locators and identifiers may be confidential.
  */
-import { parseCid } from "./cid.ts";
+import { parseCid } from "./artifacts/cid.ts";
+import { digestOddities } from "./artifacts/digest.ts";
 import type { CitationResult } from "./citation.ts";
-import { digestOddities } from "./digest.ts";
 
 export const warnings = {
   noContentDigest: "content_digest is absent: the decision is not bound to particular content",

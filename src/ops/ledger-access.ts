@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
-import type { PublishedLogs } from "../ledger/ports.ts";
+import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Turns } from "./turns.ts";
 

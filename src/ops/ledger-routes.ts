@@ -1,7 +1,7 @@
 /** The logs over HTTP: what C2SP tlog-tiles asks for, a list of the logs, consistency proofs, and search. */
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import type { PublishedLogs } from "../ledger/ports.ts";
+import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
 import { type Query, refuseOthers } from "./parameters.ts";
 import { addSearchRoute } from "./search-route.ts";

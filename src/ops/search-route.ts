@@ -1,14 +1,14 @@
 /** Search over HTTP. */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
-import type { PublishedLogs } from "../ledger/ports.ts";
+import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import {
   type AskedSearch,
   isContentParameter,
   openParameters,
   parseSearch,
   searchParameters,
-} from "../ledger/search-query.ts";
+} from "../ledger/search/search-query.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
 import { type Query, refuseOthers } from "./parameters.ts";
 import type { Turns } from "./turns.ts";

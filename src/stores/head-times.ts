@@ -1,5 +1,5 @@
 /** Logs whose newest record is of a time that is still to come. */
-import type { LogState } from "../ledger/store.ts";
+import type { LogState } from "../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "./errors.ts";
 
 /** Clocks of machines differ by seconds; by more only where one of them is wrong. */

@@ -3,11 +3,11 @@
  * them: from then on the old key counts for nothing new, so this one takes the new key from its file, or signs no more.
  */
 import { ServiceError } from "../base/errors.ts";
-import type { Checkpoint } from "../ledger/checkpoint.ts";
-import { type CheckpointSigner, LogSigner } from "../ledger/signer.ts";
-import { formatBase64 } from "../ledger/text-forms.ts";
-import { sameHash } from "../ledger/tree.ts";
-import { readKeyFile, type SigningKeys } from "./key-file.ts";
+import { formatBase64 } from "../base/text-forms.ts";
+import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
+import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
+import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
+import { sameHash } from "../ledger/tlog/tree.ts";
 
 /** The log has been handed over to a later key than the one that this process would sign with. Nothing was stored. */
 export class RetiredKeyError extends Error {

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { systemClock } from "../base/clock.ts";
 import type { PostgresTarget } from "../base/postgres-url.ts";
-import type { StoreArchive } from "../ledger/archive.ts";
+import type { StoreArchive } from "../ledger/ports/archive.ts";
 import { sqlitePlace } from "./sqlite/place.ts";
 
 /** Where records are kept, as settings say it. */

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { systemClock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import type { SearchIndexer } from "../ledger/search-index.ts";
+import type { SearchIndexer } from "../ledger/search/search-index.ts";
 import type { ArchiveLocation } from "./open-archive.ts";
 
 export interface IndexerOptions {
@@ -18,10 +18,10 @@ export interface IndexerOptions {
 export async function openSearchIndexer(options: IndexerOptions): Promise<SearchIndexer> {
   const { store, storePasswordFile: passwordFile, random, pause } = options;
   if (store.kind === "postgres") {
-    const { PostgresSearchIndexer } = await import("./postgres/search-indexer.ts");
+    const { PostgresSearchIndexer } = await import("./postgres/search/search-indexer.ts");
     return PostgresSearchIndexer.open({ target: store.target, passwordFile, clock: systemClock, random, pause });
   }
   if (!existsSync(store.path)) throw new Error(`${store.path} is missing`);
-  const { SqliteSearchIndexer } = await import("./sqlite/search-indexer.ts");
+  const { SqliteSearchIndexer } = await import("./sqlite/search/search-indexer.ts");
   return new SqliteSearchIndexer({ path: store.path, random, pause });
 }

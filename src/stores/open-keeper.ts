@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import type { StoreKeeper } from "../ledger/keeper.ts";
+import type { StoreKeeper } from "../ledger/ports/keeper.ts";
 import type { ArchiveSettings } from "./open-archive.ts";
 import { sqlitePlace } from "./sqlite/place.ts";
 
@@ -17,11 +17,11 @@ export interface KeeperMachine {
 export async function openStoreKeeper(settings: ArchiveSettings, machine: KeeperMachine): Promise<StoreKeeper> {
   const { store } = settings;
   if (store.kind === "postgres") {
-    const { PostgresKeeper } = await import("./postgres/keeper.ts");
+    const { PostgresKeeper } = await import("./postgres/erasure/keeper.ts");
     const { anchor: anchorPath, storePasswordFile: passwordFile } = settings;
     return PostgresKeeper.open({ target: store.target, passwordFile, anchorPath, ...machine });
   }
   if (!existsSync(store.path)) throw new Error(`${store.path} is missing`);
-  const { SqliteKeeper } = await import("./sqlite/keeper.ts");
+  const { SqliteKeeper } = await import("./sqlite/erasure/keeper.ts");
   return new SqliteKeeper({ ...sqlitePlace(store.path, settings), ...machine });
 }

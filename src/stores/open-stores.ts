@@ -2,8 +2,8 @@
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { PostgresTarget } from "../base/postgres-url.ts";
-import type { CommitObserver } from "../ledger/observed-writer.ts";
-import type { OpenSharedAnchor } from "../ledger/shared-anchor.ts";
+import type { CommitObserver } from "../ledger/append/observed-writer.ts";
+import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
 import type { PostgresStores, StoreLogger } from "./postgres/open-ledger.ts";
 import { openSqliteStores, type SqliteStores } from "./sqlite/open-ledger.ts";
 import { sqlitePlace } from "./sqlite/place.ts";

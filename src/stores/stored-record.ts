@@ -1,7 +1,8 @@
 /** Records as stores hold them, opened. */
-import { type Leaf, parseLeaf } from "../ledger/leaf.ts";
-import type { StoredRecord } from "../ledger/ports.ts";
-import { open } from "../ledger/sealing.ts";
+
+import type { StoredRecord } from "../ledger/ports/ledger.ts";
+import { type Leaf, parseLeaf } from "../ledger/record/leaf.ts";
+import { open } from "../ledger/record/sealing.ts";
 import { DamagedError } from "./errors.ts";
 
 /** A stored leaf. Throws `DamagedError`, which names it as `what`, where it does not parse. */

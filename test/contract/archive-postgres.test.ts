@@ -1,7 +1,7 @@
 /** Reading a store beside the ledger that writes it. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { auditLog } from "../../src/ledger/audit.ts";
-import type { Ledger } from "../../src/ledger/ports.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";

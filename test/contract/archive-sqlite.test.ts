@@ -1,6 +1,6 @@
 /** Reading a store beside the ledger that writes it. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Ledger, RecordArchive } from "../../src/ledger/ports.ts";
+import type { Ledger, RecordArchive } from "../../src/ledger/ports/ledger.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";

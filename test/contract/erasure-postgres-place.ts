@@ -1,8 +1,8 @@
 /** Databases of one server, for what is erased and held. */
 import { setImmediate } from "node:timers/promises";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresKeeper } from "../../src/stores/postgres/keeper.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search-indexer.ts";
+import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
+import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
 import type { ErasurePlace } from "./erasure-suite.ts";
 import type { PostgresPlace } from "./ledger-postgres-place.ts";
 import { manualClock } from "./ledger-records.ts";

@@ -1,8 +1,8 @@
 /** SQLite files in a directory of their own, for the contract of erasure. */
 import { setImmediate } from "node:timers/promises";
 import { openStoreArchive } from "../../src/stores/open-archive.ts";
-import { SqliteKeeper, type SqliteKeeperOptions } from "../../src/stores/sqlite/keeper.ts";
-import { SqliteSearchIndexer } from "../../src/stores/sqlite/search-indexer.ts";
+import { SqliteKeeper, type SqliteKeeperOptions } from "../../src/stores/sqlite/erasure/keeper.ts";
+import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
 import type { ErasurePlace } from "./erasure-suite.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
 

@@ -2,14 +2,19 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, parseRecordId, type RandomFill, type RecordId, type TenantId } from "../../src/base/ids.ts";
-import type { StoreArchive } from "../../src/ledger/archive.ts";
-import { auditLog } from "../../src/ledger/audit.ts";
-import { companionChecks } from "../../src/ledger/companions.ts";
-import type { ErasureStatement } from "../../src/ledger/erasure.ts";
-import { type ErasedRecord, type ErasureResult, maxErasedAtOnce, type StoreKeeper } from "../../src/ledger/keeper.ts";
-import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
-import type { SearchTerm } from "../../src/ledger/search.ts";
-import type { SearchIndexer } from "../../src/ledger/search-index.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
+import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
+import {
+  type ErasedRecord,
+  type ErasureResult,
+  maxErasedAtOnce,
+  type StoreKeeper,
+} from "../../src/ledger/ports/keeper.ts";
+import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports/ledger.ts";
+import type { ErasureStatement } from "../../src/ledger/record/erasure.ts";
+import type { SearchTerm } from "../../src/ledger/search/search.ts";
+import type { SearchIndexer } from "../../src/ledger/search/search-index.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless, type LedgerPlace } from "./ledger-suite.ts";
 

@@ -1,9 +1,9 @@
 /** A store that is not what it was signs nothing, and says so. */
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { parseCheckpoint } from "../../src/ledger/checkpoint.ts";
-import type { StoredLedger } from "../../src/ledger/ledger.ts";
-import { logNameOf } from "../../src/ledger/log-name.ts";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";

@@ -3,7 +3,7 @@ import { existsSync, rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import type { Appended, Ledger } from "../../src/ledger/ports.ts";
+import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { type Fault, FaultControl } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";

@@ -10,8 +10,8 @@ import {
   type RandomFill,
   type TenantId,
 } from "../../src/base/ids.ts";
-import type { NewRecord, Receipt } from "../../src/ledger/ports.ts";
-import type { GivenReceipt } from "../../src/ledger/receipt.ts";
+import type { NewRecord, Receipt } from "../../src/ledger/ports/ledger.ts";
+import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import type { StorePlace } from "../../src/stores/sqlite/place.ts";
 
 /** A clock that stands where the test puts it. */

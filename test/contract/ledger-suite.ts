@@ -3,12 +3,12 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
-import type { AppenderLimits } from "../../src/ledger/appender.ts";
-import type { NoteVerifier } from "../../src/ledger/note-keys.ts";
-import type { CommitObserver } from "../../src/ledger/observed-writer.ts";
-import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports.ts";
-import { verifyReceipt } from "../../src/ledger/receipt.ts";
-import { requestDigest } from "../../src/ledger/record.ts";
+import type { AppenderLimits } from "../../src/ledger/append/appender.ts";
+import type { CommitObserver } from "../../src/ledger/append/observed-writer.ts";
+import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports/ledger.ts";
+import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
+import { requestDigest } from "../../src/ledger/record/record.ts";
+import type { NoteVerifier } from "../../src/ledger/tlog/note-keys.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 /** One row of a log as it is stored, for looking behind the port. */

@@ -1,13 +1,13 @@
 /** Replicas on one database, whose only anchor is a witness. */
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { witnessingOf } from "../../src/app/witnessing.ts";
 import { systemTimers } from "../../src/base/timers.ts";
 import { witnesses as parseWitnesses } from "../../src/config/witnesses.ts";
-import { parseCheckpoint } from "../../src/ledger/checkpoint.ts";
-import { parseNote } from "../../src/ledger/note.ts";
-import { parseTlogProof } from "../../src/ledger/tlog-proof.ts";
-import { readKeyFile } from "../../src/stores/key-file.ts";
+import { readKeyFile } from "../../src/files/key-file.ts";
+import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { parseNote } from "../../src/ledger/tlog/note.ts";
+import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
-import { witnessingOf } from "../../src/witnessing.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { startWitness } from "../harness/witness.ts";
 import { postgresPlace, targetOf } from "./ledger-postgres-place.ts";

@@ -2,14 +2,14 @@
 import { createHash } from "node:crypto";
 import { expect, vi } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import type { StoreArchive } from "../../src/ledger/archive.ts";
-import { auditLog } from "../../src/ledger/audit.ts";
-import type { NoteVerifier } from "../../src/ledger/note-keys.ts";
-import type { Appended, Ledger, NewRecord } from "../../src/ledger/ports.ts";
-import { verifyReceipt } from "../../src/ledger/receipt.ts";
-import { RightEdge } from "../../src/ledger/right-edge.ts";
-import type { LogState } from "../../src/ledger/store.ts";
-import { leafHash } from "../../src/ledger/tree.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
+import type { Appended, Ledger, NewRecord } from "../../src/ledger/ports/ledger.ts";
+import type { LogState } from "../../src/ledger/ports/store.ts";
+import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
+import type { NoteVerifier } from "../../src/ledger/tlog/note-keys.ts";
+import { RightEdge } from "../../src/ledger/tlog/right-edge.ts";
+import { leafHash } from "../../src/ledger/tlog/tree.ts";
 import { givenOf } from "./ledger-records.ts";
 
 export interface Writer {

@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { StoredLedger } from "../../src/ledger/ledger.ts";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
 

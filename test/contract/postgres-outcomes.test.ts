@@ -1,8 +1,8 @@
 /** What a database that fails costs: never an acknowledged record, never an index, and only for as long as it fails. */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { auditLog } from "../../src/ledger/audit.ts";
-import type { Appended } from "../../src/ledger/ports.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";

@@ -1,6 +1,6 @@
 /** What the loss of a primary costs that has a synchronous standby: real servers, real streaming replication. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { Appended, Ledger } from "../../src/ledger/ports.ts";
+import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { type MovingAddress, movingAddress } from "../harness/moving-address.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";

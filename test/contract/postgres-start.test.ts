@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { signingKeyOf } from "../../src/ledger/note-keys.ts";
-import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
-import { migratePostgres } from "../../src/stores/postgres/migrate.ts";
+import { createKeyFile, readKeyFile, replaceKeyFile } from "../../src/files/key-file.ts";
+import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
-import { migrations } from "../../src/stores/postgres/schema.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
+import { migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -89,7 +89,7 @@ describe("a server", () => {
     await place.query("ALTER ROLE postgres SET synchronous_commit = off");
     await place.query("ALTER ROLE postgres SET client_min_messages = error");
     try {
-      const { Sessions } = await import("../../src/stores/postgres/sessions.ts");
+      const { Sessions } = await import("../../src/stores/postgres/connection/sessions.ts");
       const { systemTimers } = await import("../../src/base/timers.ts");
       const sessions = new Sessions({
         target: place.target,

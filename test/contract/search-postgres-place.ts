@@ -1,8 +1,8 @@
 /** Databases of one server, for what is searched. */
-import type { SearchTerm } from "../../src/ledger/search.ts";
-import { StoredTerms } from "../../src/ledger/search-index.ts";
+import type { SearchTerm } from "../../src/ledger/search/search.ts";
+import { StoredTerms } from "../../src/ledger/search/search-index.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search-indexer.ts";
+import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
 import type { PostgresPlace } from "./ledger-postgres-place.ts";
 import { manualClock, seededRandom } from "./ledger-records.ts";
 import type { SearchPlace } from "./search-suite.ts";

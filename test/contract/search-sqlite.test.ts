@@ -1,8 +1,8 @@
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
-import { SearchFill } from "../../src/stores/sqlite/search-fill.ts";
-import { SqliteSearchIndexer } from "../../src/stores/sqlite/search-indexer.ts";
-import { SearchWriter } from "../../src/stores/sqlite/search-writer.ts";
+import { SearchFill } from "../../src/stores/sqlite/search/search-fill.ts";
+import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
+import { SearchWriter } from "../../src/stores/sqlite/search/search-writer.ts";
 import { seededRandom, tenant } from "./ledger-records.ts";
 import { sqlitePlace } from "./ledger-sqlite-place.ts";
 import { type SearchPlace, searchSuite } from "./search-suite.ts";

@@ -2,9 +2,8 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
-import type { StoreArchive } from "../../src/ledger/archive.ts";
-import { logNameOf } from "../../src/ledger/log-name.ts";
-import type { Ledger, NewRecord, PublishedLogs, StoredRecord } from "../../src/ledger/ports.ts";
+import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
+import type { Ledger, NewRecord, PublishedLogs, StoredRecord } from "../../src/ledger/ports/ledger.ts";
 import {
   type FoundRecord,
   type SearchField,
@@ -12,8 +11,9 @@ import {
   type SearchQuery,
   type SearchTerm,
   searchFields,
-} from "../../src/ledger/search.ts";
-import type { SearchIndexer } from "../../src/ledger/search-index.ts";
+} from "../../src/ledger/search/search.ts";
+import type { SearchIndexer } from "../../src/ledger/search/search-index.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { LedgerPlace } from "./ledger-suite.ts";
 

@@ -1,8 +1,8 @@
 /** Searches of an embedded store keep nobody else waiting, and are not given up because others are before them. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import type { StoredLedger } from "../../src/ledger/ledger.ts";
-import { logNameOf } from "../../src/ledger/log-name.ts";
-import type { Appended } from "../../src/ledger/ports.ts";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { Appended } from "../../src/ledger/ports/ledger.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { SearchGate } from "./ledger-blocking-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";

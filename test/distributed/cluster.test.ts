@@ -1,13 +1,13 @@
 /** What a coordinator and two workers do that one server cannot: where rows are, who runs what, and what a loss costs. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { auditLog } from "../../src/ledger/audit.ts";
-import type { StoredLedger } from "../../src/ledger/ledger.ts";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { placement } from "../../src/stores/postgres/distribute.ts";
-import { PostgresKeeper } from "../../src/stores/postgres/keeper.ts";
-import { migratePostgres } from "../../src/stores/postgres/migrate.ts";
-import { migrations } from "../../src/stores/postgres/schema.ts";
-import { PostgresSearchIndexer } from "../../src/stores/postgres/search-indexer.ts";
+import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
+import { placement } from "../../src/stores/postgres/schema/distribute.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
+import { migrations } from "../../src/stores/postgres/schema/schema.ts";
+import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
 import { type PostgresPlace, postgresPlace, targetOf } from "../contract/ledger-postgres-place.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";

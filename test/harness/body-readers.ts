@@ -1,13 +1,13 @@
 /** What each protocol makes of a request body before the handler sees it. */
 import { create, fromBinary, fromJsonString, type Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
-import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/binary-records.ts";
-import { createRules } from "../../src/transport/interceptors/validate.ts";
-import { jsonFaults } from "../../src/transport/json/faults.ts";
-import { parseJson, readableText } from "../../src/transport/json/parse.ts";
+import { publicServices } from "../../src/transport/calls/services.ts";
+import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
+import { jsonFaults } from "../../src/transport/codec/faults.ts";
+import { parseJson, readableText } from "../../src/transport/codec/parse.ts";
+import { createRules } from "../../src/transport/codec/validate.ts";
 import { decodeRequest } from "../../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
-import { publicServices } from "../../src/transport/services.ts";
 import { type WireMethod, wireMethods } from "./methods.ts";
 
 const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));

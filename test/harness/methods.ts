@@ -8,9 +8,9 @@ import {
   toJson,
 } from "@bufbuild/protobuf";
 import { http } from "../../gen/google/api/annotations_pb.ts";
+import { publicServices } from "../../src/transport/calls/services.ts";
 import { messageEncoder } from "../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
-import { publicServices } from "../../src/transport/services.ts";
 
 const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { migratePostgres } from "../../src/stores/postgres/migrate.ts";
+import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../contract/ledger-postgres-place.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { startPostgres } from "./postgres.ts";

@@ -2,9 +2,9 @@
 import { sign } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Checkpoint, openCheckpoint, parseCheckpoint } from "../../src/ledger/checkpoint.ts";
-import { cosignedText } from "../../src/ledger/cosignature.ts";
-import { formatSignature, parseNote } from "../../src/ledger/note.ts";
+import { parseBase64, parseDecimal } from "../../src/base/text-forms.ts";
+import { type Checkpoint, openCheckpoint, parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { formatSignature, parseNote } from "../../src/ledger/tlog/note.ts";
 import {
   cosignatureType,
   formatVerifierKey,
@@ -12,9 +12,9 @@ import {
   type NoteVerifier,
   parseVerifierKey,
   signingKeyOf,
-} from "../../src/ledger/note-keys.ts";
-import { parseBase64, parseDecimal } from "../../src/ledger/text-forms.ts";
-import { verifyConsistency } from "../../src/ledger/tree-verify.ts";
+} from "../../src/ledger/tlog/note-keys.ts";
+import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
+import { cosignedText } from "../../src/ledger/witness/cosignature.ts";
 
 export interface TestWitness {
   /** Verifier key of its cosignatures. */

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
-import type { Receipt } from "../../src/ledger/ports.ts";
+import type { Receipt } from "../../src/ledger/ports/ledger.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { type SqlitePlace, sqlitePlace } from "../contract/ledger-sqlite-place.ts";
 

@@ -2,13 +2,13 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { openCheckpoint } from "../../src/ledger/checkpoint.ts";
-import { parseVerifierKey } from "../../src/ledger/note-keys.ts";
-import type { GivenReceipt } from "../../src/ledger/receipt.ts";
-import { parseBase64 } from "../../src/ledger/text-forms.ts";
-import { parseTlogProof } from "../../src/ledger/tlog-proof.ts";
-import { leafHash } from "../../src/ledger/tree.ts";
-import { verifyConsistency } from "../../src/ledger/tree-verify.ts";
+import { parseBase64 } from "../../src/base/text-forms.ts";
+import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
+import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
+import { parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
+import { parseTlogProof } from "../../src/ledger/tlog/tlog-proof.ts";
+import { leafHash } from "../../src/ledger/tlog/tree.ts";
+import { verifyConsistency } from "../../src/ledger/tlog/tree-verify.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 
 let gateway: Gateway;

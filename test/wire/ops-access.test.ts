@@ -10,7 +10,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { sameLog } from "../../examples/ledger/same-log.ts";
 import { type Receipt, ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { continues, type VerifiedReceipt, verifyReceipt } from "../../src/client/receipts.ts";
-import { formatOpsCredentials, hashOpsToken } from "../../src/stores/ops-credentials.ts";
+import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 

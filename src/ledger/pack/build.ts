@@ -1,7 +1,8 @@
 /** Makes packs. */
-import { readErasure } from "../erasure.ts";
-import { parseLeaf } from "../leaf.ts";
-import type { LogState } from "../store.ts";
+
+import type { LogState } from "../ports/store.ts";
+import { readErasure } from "../record/erasure.ts";
+import { parseLeaf } from "../record/leaf.ts";
 import { entryAt, erasuresOf, everyFound, findLeaves, openRecord, type PackSource } from "./found.ts";
 import { isTimeRange, type PackSelection, type TimeRange } from "./selection.ts";
 import { type PackRequest, PackWriter, type Shown } from "./writer.ts";

@@ -1,11 +1,11 @@
 /** Whether an entry's leaf, opening and record belong together. What it says is not looked at here. */
 
-import { unerasable } from "../erasure.ts";
-import type { Leaf } from "../leaf.ts";
-import type { StoredRecord } from "../ports.ts";
-import { readExactLeaf, readExactRecord, recordDisagreement } from "../record-check.ts";
-import { openingBytes, verifyCommitment } from "../sealing.ts";
-import { parseBase64 } from "../text-forms.ts";
+import { parseBase64 } from "../../base/text-forms.ts";
+import type { StoredRecord } from "../ports/ledger.ts";
+import { unerasable } from "../record/erasure.ts";
+import type { Leaf } from "../record/leaf.ts";
+import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/record-check.ts";
+import { openingBytes, verifyCommitment } from "../record/sealing.ts";
 import type { PackEntry } from "./format.ts";
 import { refuse } from "./problem.ts";
 

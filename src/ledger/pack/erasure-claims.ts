@@ -1,5 +1,5 @@
 /** What a pack says is erased, beside the erasures that it shows: without one, a record would merely be left out. */
-import { readErasure } from "../erasure.ts";
+import { readErasure } from "../record/erasure.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { PackError, refuse } from "./problem.ts";
 

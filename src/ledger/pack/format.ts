@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
-import { assertedCanonicalText, canonicalText } from "../canonical.ts";
+import { assertedCanonicalText, canonicalText } from "../record/canonical.ts";
 import { PackError } from "./problem.ts";
 import { parseSelection } from "./selection.ts";
 

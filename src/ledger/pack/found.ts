@@ -1,12 +1,13 @@
 /** Finds the leaves that a pack by value is made of. */
-import type { StoreArchive } from "../archive.ts";
-import type { StoredEntry } from "../audit.ts";
-import { readErasure } from "../erasure.ts";
-import { parseLeaf } from "../leaf.ts";
-import type { StoredRecord } from "../ports.ts";
-import { open } from "../sealing.ts";
-import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../search.ts";
-import type { LogState } from "../store.ts";
+
+import type { StoredEntry } from "../audit/audit.ts";
+import type { StoreArchive } from "../ports/archive.ts";
+import type { StoredRecord } from "../ports/ledger.ts";
+import type { LogState } from "../ports/store.ts";
+import { readErasure } from "../record/erasure.ts";
+import { parseLeaf } from "../record/leaf.ts";
+import { open } from "../record/sealing.ts";
+import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../search/search.ts";
 import { decisionOf, maxLinkedRecords } from "./item-check.ts";
 import { PackError } from "./problem.ts";
 import { isLinked, type PackField } from "./selection.ts";

@@ -1,6 +1,6 @@
 /** Whether what a pack shows belongs to a selection by value. That nothing else does, no pack can show. */
-import type { StoredRecord } from "../ports.ts";
-import { hasTerms, searchTermsOf } from "../search-terms.ts";
+import type { StoredRecord } from "../ports/ledger.ts";
+import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { PackError, refuse } from "./problem.ts";
 import { isLinked, type PackField } from "./selection.ts";

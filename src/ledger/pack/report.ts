@@ -1,6 +1,7 @@
 /** What a verified pack tells: for machines as it is, for people in `ledger pack verify`. */
-import type { Cosigned } from "../cosignature.ts";
-import { formatBase64 } from "../text-forms.ts";
+
+import { formatBase64 } from "../../base/text-forms.ts";
+import type { Cosigned } from "../witness/cosignature.ts";
 import type { LineageReport } from "./lineage.ts";
 import { isTimeRange, selectionMembers } from "./selection.ts";
 import type { VerifiedPack } from "./verify.ts";

@@ -1,8 +1,9 @@
 /** Keys that a log's own records say have been replaced. */
-import { openCheckpoint } from "../checkpoint.ts";
-import { NoteError } from "../note.ts";
-import { ed25519Type, formatVerifierKey, keyIdOf, type NoteVerifier, parseVerifierKey } from "../note-keys.ts";
-import { readRotation } from "../rotation.ts";
+
+import { readRotation } from "../record/rotation.ts";
+import { openCheckpoint } from "../tlog/checkpoint.ts";
+import { NoteError } from "../tlog/note.ts";
+import { ed25519Type, formatVerifierKey, keyIdOf, type NoteVerifier, parseVerifierKey } from "../tlog/note-keys.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { refuse } from "./problem.ts";
 

@@ -3,7 +3,7 @@
  * that cover them (compact ranges). Leaves side by side need no hash between them, so what a range of n leaves in a tree
  * of size m needs besides its leaves is some 2 log m hashes, whatever n is.
  */
-import { emptyRoot, type Hash, nodeHash } from "../tree.ts";
+import { emptyRoot, type Hash, nodeHash } from "../tlog/tree.ts";
 
 /** The subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
 export interface Subtree {

@@ -1,8 +1,8 @@
 /** Roots of subtrees, read from the tiles of a stored log. */
-import type { AuditedLog } from "../audit.ts";
-import { rootOf } from "../tile-nodes.ts";
-import { tileHeight, tileWidth } from "../tiles.ts";
-import { type Hash, hashBytes } from "../tree.ts";
+import type { AuditedLog } from "../audit/audit.ts";
+import { rootOf } from "../tlog/tile-nodes.ts";
+import { tileHeight, tileWidth } from "../tlog/tiles.ts";
+import { type Hash, hashBytes } from "../tlog/tree.ts";
 import { PackError } from "./problem.ts";
 import type { Subtree } from "./subtrees.ts";
 

@@ -1,11 +1,11 @@
 /** Verifies a pack from its bytes and the trusted keys alone, line by line. */
 import { createHash } from "node:crypto";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
-import type { Checkpoint, LogVerifier } from "../checkpoint.ts";
-import { NoteError } from "../note.ts";
-import { isMoment, parseBase64 } from "../text-forms.ts";
-import { hashBytes, leafHash, sameHash } from "../tree.ts";
-import { openWithAny } from "../trusted-key.ts";
+import { isMoment, parseBase64 } from "../../base/text-forms.ts";
+import type { Checkpoint, LogVerifier } from "../tlog/checkpoint.ts";
+import { NoteError } from "../tlog/note.ts";
+import { hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
+import { openWithAny } from "../tlog/trusted-key.ts";
 import { type CheckedEntry, checkEntry } from "./entry-check.ts";
 import { ErasureClaims } from "./erasure-claims.ts";
 import {

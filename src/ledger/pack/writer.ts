@@ -1,11 +1,11 @@
 /** Writes the lines of a pack. */
 import { createHash, type Hash as Digest } from "node:crypto";
 import { isCleanText } from "../../base/ids.ts";
-import type { StoredEntry } from "../audit.ts";
-import { parseLeaf } from "../leaf.ts";
-import type { LogState } from "../store.ts";
-import { formatBase64 } from "../text-forms.ts";
-import { leafHash, sameHash } from "../tree.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
+import type { StoredEntry } from "../audit/audit.ts";
+import type { LogState } from "../ports/store.ts";
+import { parseLeaf } from "../record/leaf.ts";
+import { leafHash, sameHash } from "../tlog/tree.ts";
 import { contentAddress, formatLine, maxLineBytes, type PackLine, packFormat } from "./format.ts";
 import { openBytes, type PackSource } from "./found.ts";
 import { PackError } from "./problem.ts";

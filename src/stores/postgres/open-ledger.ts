@@ -3,25 +3,25 @@ import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
-import type { LogAnchor } from "../../ledger/anchor.ts";
-import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/appender.ts";
-import { StoredLedger } from "../../ledger/ledger.ts";
-import { requireOriginPrefix } from "../../ledger/log-name.ts";
-import type { CommitObserver } from "../../ledger/observed-writer.ts";
-import { describeReturned, returnedRemedy } from "../../ledger/returned.ts";
-import type { OpenSharedAnchor } from "../../ledger/shared-anchor.ts";
+import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/appender.ts";
+import { StoredLedger } from "../../ledger/append/ledger.ts";
+import type { CommitObserver } from "../../ledger/append/observed-writer.ts";
+import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import type { LogAnchor } from "../../ledger/ports/anchor.ts";
+import type { OpenSharedAnchor } from "../../ledger/ports/shared-anchor.ts";
+import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import { KeyRing } from "../key-ring.ts";
-import type { PostgresConnection } from "./client-options.ts";
-import { openFileAnchor } from "./file-anchor.ts";
-import { slowAfterMs } from "./lanes.ts";
-import { LogWriter } from "./log-writer.ts";
-import { handOverLogs, prepareStore } from "./prepare.ts";
-import { findReturned } from "./returned-erasures.ts";
-import { Sessions, type StoreLogger } from "./sessions.ts";
-import { SigningKeysOfStore } from "./signing-keys.ts";
+import type { PostgresConnection } from "./connection/client-options.ts";
+import { slowAfterMs } from "./connection/lanes.ts";
+import { Sessions, type StoreLogger } from "./connection/sessions.ts";
+import { findReturned } from "./erasure/returned-erasures.ts";
+import { openFileAnchor } from "./log/file-anchor.ts";
+import { LogWriter } from "./log/log-writer.ts";
+import { SigningKeysOfStore } from "./log/signing-keys.ts";
+import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
 
-export type { StoreLogger } from "./sessions.ts";
+export type { StoreLogger } from "./connection/sessions.ts";
 
 /** How to open the ledger. The database has this program's schema; the key is made where the store is empty. */
 export interface PostgresLedgerOptions extends PostgresConnection {

@@ -1,27 +1,27 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
 import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { LogAnchor } from "../../ledger/anchor.ts";
-import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
-import type { LogName } from "../../ledger/log-name.ts";
-import type { StoredRecord } from "../../ledger/ports.ts";
-import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
-import type { BatchFailure, BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/store.ts";
-import type { TileName } from "../../ledger/tiles.ts";
-import type { Hash } from "../../ledger/tree.ts";
+import type { LogAnchor } from "../../ledger/ports/anchor.ts";
+import type { StoredRecord } from "../../ledger/ports/ledger.ts";
+import type { BatchFailure, BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/ports/store.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/search/search.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
+import type { TileName } from "../../ledger/tlog/tiles.ts";
+import type { Hash } from "../../ledger/tlog/tree.ts";
+import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
 import type { ProofUse } from "../proof-batches.ts";
-import { Attempts } from "./attempts.ts";
-import { keepCosignatures, readCosignatures } from "./cosignatures.ts";
-import { isConnectionLost, toError } from "./errors.ts";
-import { slowAfterMs } from "./lanes.ts";
-import { LogReader } from "./log-reader.ts";
-import type { LogWriter } from "./log-writer.ts";
-import { ProofUses } from "./proof-uses.ts";
-import { searchRecords } from "./search.ts";
-import type { Statement } from "./session.ts";
-import type { Sessions } from "./sessions.ts";
-import type { SigningKeysOfStore } from "./signing-keys.ts";
+import { isConnectionLost, toError } from "./connection/errors.ts";
+import { slowAfterMs } from "./connection/lanes.ts";
+import type { Statement } from "./connection/session.ts";
+import type { Sessions } from "./connection/sessions.ts";
+import { Attempts } from "./limits/attempts.ts";
+import { ProofUses } from "./limits/proof-uses.ts";
+import { keepCosignatures, readCosignatures } from "./log/cosignatures.ts";
+import { LogReader } from "./log/log-reader.ts";
+import type { LogWriter } from "./log/log-writer.ts";
+import type { SigningKeysOfStore } from "./log/signing-keys.ts";
+import { searchRecords } from "./search/search.ts";
 
 const keepRevision: Statement = {
   name: "keep_revision",

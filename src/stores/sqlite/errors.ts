@@ -1,6 +1,6 @@
 /** What an SQLite error means for who waits. */
 import { ServiceError } from "../../base/errors.ts";
-import { UnsoundLogError, UnstorableError } from "../../ledger/store.ts";
+import { UnsoundLogError, UnstorableError } from "../../ledger/ports/store.ts";
 import { DamagedError, damaged, unavailable } from "../errors.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import { StoreMovedError } from "./file-watch.ts";

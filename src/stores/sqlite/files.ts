@@ -1,9 +1,9 @@
 /** The database file: who may read it, and that it is still there after a crash. */
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
+import { isFileError } from "../../files/file-errors.ts";
+import { syncDirectory } from "../../files/sync-directory.ts";
 import { IncompatibleStoreError } from "../errors.ts";
-import { isFileError } from "../file-errors.ts";
-import { syncDirectory } from "../sync-directory.ts";
 
 /**
  * Creates the file (mode 0600) and its directories (0700) where they are missing; what exists keeps its modes. SQLite

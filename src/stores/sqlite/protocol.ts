@@ -1,14 +1,14 @@
 /** What passes between the store and its two threads. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
-import type { LogName } from "../../ledger/log-name.ts";
-import type { SearchQuery } from "../../ledger/search.ts";
-import type { TileName } from "../../ledger/tiles.ts";
+import type { SearchQuery } from "../../ledger/search/search.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
+import type { TileName } from "../../ledger/tlog/tiles.ts";
+import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import type { AttemptLimit } from "../attempt-limits.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { WatchedFile } from "./file-watch.ts";
-import type { SeededBatch } from "./log-writer.ts";
+import type { SeededBatch } from "./log/log-writer.ts";
 
 /** What a thread is started with. */
 export interface WorkerData {

@@ -1,12 +1,12 @@
 /** All that reads records back: in the reader's thread, on a connection that cannot write. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
-import type { StoredRecord } from "../../ledger/ports.ts";
+import type { StoredRecord } from "../../ledger/ports/ledger.ts";
+import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
-import { readCosignatures } from "./cosignatures.ts";
-import { LogReader } from "./log-reader.ts";
-import { SearchReader } from "./search-reader.ts";
+import { readCosignatures } from "./log/cosignatures.ts";
+import { LogReader } from "./log/log-reader.ts";
+import { SearchReader } from "./search/search-reader.ts";
 
 export class SqliteReader {
   readonly #connection: SqliteConnection;

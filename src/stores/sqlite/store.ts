@@ -4,14 +4,14 @@
  */
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
-import type { LogName } from "../../ledger/log-name.ts";
-import type { StoredRecord } from "../../ledger/ports.ts";
-import type { SearchPage, SearchQuery } from "../../ledger/search.ts";
-import { seedBytes } from "../../ledger/sequence.ts";
-import type { BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/store.ts";
-import type { TileName } from "../../ledger/tiles.ts";
-import type { Hash } from "../../ledger/tree.ts";
+import { seedBytes } from "../../ledger/append/sequence.ts";
+import type { StoredRecord } from "../../ledger/ports/ledger.ts";
+import type { BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/ports/store.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/search/search.ts";
+import type { LogName } from "../../ledger/tlog/log-name.ts";
+import type { TileName } from "../../ledger/tlog/tiles.ts";
+import type { Hash } from "../../ledger/tlog/tree.ts";
+import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
 import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches, type ProofUse } from "../proof-batches.ts";

@@ -1,17 +1,17 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
 
-import type { KeptCosignature } from "../../ledger/cosignature-store.ts";
-import type { BatchPlace, LogState } from "../../ledger/store.ts";
-import { sameHash } from "../../ledger/tree.ts";
+import type { BatchPlace, LogState } from "../../ledger/ports/store.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
-import type { SqliteAnchor } from "./anchor.ts";
-import { Attempts } from "./attempts.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
-import { Cosignatures } from "./cosignatures.ts";
-import { LogWriter, type SeededBatch } from "./log-writer.ts";
-import { ProofUses } from "./proof-uses.ts";
+import { Attempts } from "./limits/attempts.ts";
+import { ProofUses } from "./limits/proof-uses.ts";
+import type { SqliteAnchor } from "./log/anchor.ts";
+import { Cosignatures } from "./log/cosignatures.ts";
+import { LogWriter, type SeededBatch } from "./log/log-writer.ts";
 import { inTransaction } from "./transaction.ts";
 
 /**

@@ -1,8 +1,8 @@
 /** The refusal of what is too much, in the terms of the caller's protocol, made from headers alone. */
 import type { ServiceError } from "../../base/errors.ts";
-import type { Call } from "../call.ts";
+import type { Call } from "../calls/call.ts";
+import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
 import { isRpcRequest, type Written, writeRpcRefusal } from "../connect/rpc-refusal.ts";
-import { refusalHeaders, toEnvelope } from "../errors.ts";
 
 /** Writes the refusal, and notes it on the call. */
 export function writeRefusal(

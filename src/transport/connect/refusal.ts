@@ -10,8 +10,8 @@ import { codeToHttpStatus, errorFromJsonBytes, errorToJsonBytes } from "@connect
 import { findTrailerError, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerParse, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
 import type { ServiceError } from "../../base/errors.ts";
-import type { Call } from "../call.ts";
-import { fromProtocolError, isUnreadable, toConnectError } from "../errors.ts";
+import type { Call } from "../calls/call.ts";
+import { fromProtocolError, isUnreadable, toConnectError } from "../calls/errors.ts";
 
 /** Whose refusals are written anew, and how. */
 export interface Restating {

@@ -9,11 +9,11 @@ import { type ConnectRouter, createContextValues, type MethodImpl } from "@conne
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
-import { binaryOptions } from "../binary-records.ts";
-import { callOf, kCall } from "../call.ts";
-import { toConnectError, toServiceError } from "../errors.ts";
-import { type AdapterOptions, kRequest } from "../exchange.ts";
-import type { ServedMethod } from "../methods.ts";
+import { callOf, kCall } from "../calls/call.ts";
+import { toConnectError, toServiceError } from "../calls/errors.ts";
+import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
+import type { ServedMethod } from "../calls/methods.ts";
+import { binaryOptions } from "../codec/binary-records.ts";
 import { wrap } from "./wrap.ts";
 
 /** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */

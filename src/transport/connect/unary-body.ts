@@ -9,12 +9,12 @@ import { compressedFlag, encodeEnvelope, type UniversalServerRequest } from "@co
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
-import { requireFewRecords } from "../binary-records.ts";
-import { admitBody, type BodyLimits, bodyTooLarge, prefixBytes, readBody } from "../body.ts";
-import type { Protocol } from "../call.ts";
-import { invalidMessage, toServiceError } from "../errors.ts";
-import { continueIfExpected, declaredBytes } from "../exchange.ts";
-import { readableText } from "../json/parse.ts";
+import type { Protocol } from "../calls/call.ts";
+import { invalidMessage, toServiceError } from "../calls/errors.ts";
+import { continueIfExpected, declaredBytes } from "../calls/exchange.ts";
+import { requireFewRecords } from "../codec/binary-records.ts";
+import { readableText } from "../codec/parse.ts";
+import { admitBody, type BodyLimits, bodyTooLarge, prefixBytes, readBody } from "../http/body.ts";
 
 /** Encodings of request messages. Each is taken off piece by piece: a few bytes may become a thousand times as many. */
 const decompressors: ReadonlyMap<string, () => Duplex> = new Map<string, () => Duplex>([

@@ -3,11 +3,11 @@ import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protoco
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
-import type { BodyLease } from "../body-budget.ts";
-import type { Protocol } from "../call.ts";
-import { startDeadline } from "../deadline.ts";
-import { invalidMessage, toServiceError } from "../errors.ts";
-import { type AdapterOptions, kRequest, route } from "../exchange.ts";
+import type { Protocol } from "../calls/call.ts";
+import { startDeadline } from "../calls/deadline.ts";
+import { invalidMessage, toServiceError } from "../calls/errors.ts";
+import { type AdapterOptions, kRequest, route } from "../calls/exchange.ts";
+import type { BodyLease } from "../http/body-budget.ts";
 import { explainUnread } from "./explain.ts";
 import { answerRefusal } from "./refusal.ts";
 import { protocolOf, type RefusedWith, rpcRefusal } from "./rpc-refusal.ts";

@@ -2,8 +2,9 @@
  * Length-prefixed messages of gRPC: one byte of flags, four bytes of length, the message
  * (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md).
  */
-import { bodyTooLarge } from "../body.ts";
-import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../errors.ts";
+
+import { invalidMessage, undeclaredCompression, wrongMessageCount } from "../calls/errors.ts";
+import { bodyTooLarge } from "../http/body.ts";
 
 /** Bytes before each message. */
 export const frameHeaderBytes = 5;

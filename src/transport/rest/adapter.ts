@@ -5,12 +5,9 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
-import { admitBody, readBody } from "../body.ts";
-import type { BodyLease } from "../body-budget.ts";
-import type { ByteText } from "../byte-text.ts";
-import { createCallContext } from "../context.ts";
-import { startDeadline } from "../deadline.ts";
-import { toServiceError } from "../errors.ts";
+import { createCallContext } from "../calls/context.ts";
+import { startDeadline } from "../calls/deadline.ts";
+import { toServiceError } from "../calls/errors.ts";
 import {
   type AdapterOptions,
   answeredByHook,
@@ -19,11 +16,14 @@ import {
   hasBody,
   route,
   whenCallerGone,
-} from "../exchange.ts";
-import type { MessageRules } from "../json/faults.ts";
-import { refuse, sendJson } from "../json-answer.ts";
-import type { ServedMethod } from "../methods.ts";
-import { type UnaryInvoker, unaryInvoker } from "../seam.ts";
+} from "../calls/exchange.ts";
+import type { ServedMethod } from "../calls/methods.ts";
+import { type UnaryInvoker, unaryInvoker } from "../calls/seam.ts";
+import type { ByteText } from "../codec/byte-text.ts";
+import type { MessageRules } from "../codec/faults.ts";
+import { admitBody, readBody } from "../http/body.ts";
+import type { BodyLease } from "../http/body-budget.ts";
+import { refuse, sendJson } from "../http/json-answer.ts";
 import { answerEncoder } from "./answer.ts";
 import { decodeRequest } from "./codec.ts";
 import { createRestRegistry } from "./registry.ts";

@@ -1,8 +1,8 @@
 /** Bytes of the JSON routes to protobuf messages. */
 import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { invalidRequests } from "../../base/errors.ts";
-import { jsonFaults, type MessageRules } from "../json/faults.ts";
-import { type ParsedJson, parseJson } from "../json/parse.ts";
+import { jsonFaults, type MessageRules } from "../codec/faults.ts";
+import { type ParsedJson, parseJson } from "../codec/parse.ts";
 import { messageReader, type Reader } from "./reader.ts";
 
 const noRules: MessageRules = () => [];

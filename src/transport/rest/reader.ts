@@ -4,8 +4,8 @@
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { isObject } from "../json/check.ts";
-import { itemLimit } from "../size-limits.ts";
+import { isObject } from "../codec/check.ts";
+import { itemLimit } from "../codec/size-limits.ts";
 
 /** Returns undefined for what the general way has to look at: whatever may be a fault, and rarities such as null. */
 export type Reader = (value: unknown) => Message | undefined;

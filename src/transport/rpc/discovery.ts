@@ -1,7 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { Discovery } from "../../domain/discovery.ts";
-import { callerOf } from "../call.ts";
+import { callerOf } from "../calls/call.ts";
 import { artifactProfile, authMode, protectionOperation } from "./enums.ts";
 import { envelope, forMessage } from "./envelope.ts";
 

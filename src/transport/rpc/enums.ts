@@ -17,7 +17,7 @@ import {
   keyAccessOperations,
   protectionOperations,
 } from "../../base/vocabulary.ts";
-import { enumNames } from "../json/normal-form.ts";
+import { enumNames } from "../codec/normal-form.ts";
 
 type Numbers<Word extends string, Value extends number> = Readonly<Record<Word, Value>>;
 

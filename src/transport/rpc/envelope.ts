@@ -4,7 +4,7 @@ import type { HandlerContext } from "@connectrpc/connect";
 import type { Caller as CallerMessage } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { CallIdentity } from "../../domain/record.ts";
-import { callerOf, callOf } from "../call.ts";
+import { callerOf, callOf } from "../calls/call.ts";
 
 export interface Envelope {
   readonly service: string;

@@ -6,7 +6,7 @@ import {
 } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import type { Evidence } from "../../domain/evidence.ts";
 import type { EvidenceRequest } from "../../domain/requests.ts";
-import { toNormalForm } from "../json/normal-form.ts";
+import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactKind, artifactProfile, evidenceEventType } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
 import { withReceipt } from "./receipt.ts";

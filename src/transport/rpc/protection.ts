@@ -14,7 +14,7 @@ import {
 import type { KeyAccess } from "../../domain/key-access.ts";
 import type { PolicySummary, Protection } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
-import { toNormalForm } from "../json/normal-form.ts";
+import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
 import { keyTransportMessage, platformDomainMessages } from "./messages.ts";

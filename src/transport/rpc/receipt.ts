@@ -1,7 +1,7 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { Receipt as ReceiptMessage } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import type { DecisionMembers } from "../../domain/answer.ts";
-import { callOf } from "../call.ts";
+import { callOf } from "../calls/call.ts";
 
 type Receipt = DecisionMembers["receipt"];
 

@@ -6,7 +6,7 @@ import {
 } from "../../../gen/platform/sdk/v1/registration_pb.ts";
 import type { Registrations } from "../../domain/registration.ts";
 import type { RegistrationRequest } from "../../domain/requests.ts";
-import { toNormalForm } from "../json/normal-form.ts";
+import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactKind, artifactProfile, protectionOperation } from "./enums.ts";
 import { envelope, forMessage, identityOf } from "./envelope.ts";
 import { withReceipt } from "./receipt.ts";

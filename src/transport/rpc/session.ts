@@ -3,7 +3,7 @@ import type { SessionService } from "../../../gen/platform/sdk/v1/session_pb.ts"
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import { parseTenantId } from "../../base/ids.ts";
 import type { Sessions } from "../../domain/session.ts";
-import { callOf } from "../call.ts";
+import { callOf } from "../calls/call.ts";
 
 /** The session service over its domain. Its answer has the members of specification 4.5 and no others. */
 export function createSessionService(sessions: Sessions): ServiceImpl<typeof SessionService> {

@@ -3,7 +3,7 @@ import { create, type DescMessage, type FileRegistry, type Message } from "@bufb
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import type { HandlerContext } from "@connectrpc/connect";
 import { type ErrorCode, ServiceError } from "../../../src/base/errors.ts";
-import type { UnarySpec } from "../../../src/transport/context.ts";
+import type { UnarySpec } from "../../../src/transport/calls/context.ts";
 
 interface Header {
   readonly name: string;

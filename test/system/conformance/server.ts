@@ -10,10 +10,10 @@ import { createFileRegistry, type DescMethodUnary, fromBinary, toBinary } from "
 import { reflect } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { systemClock } from "../../../src/base/clock.ts";
-import { createBodyBudget } from "../../../src/transport/body-budget.ts";
-import { createChain } from "../../../src/transport/chain.ts";
-import type { ServedMethod } from "../../../src/transport/methods.ts";
-import { createServer } from "../../../src/transport/server.ts";
+import type { ServedMethod } from "../../../src/transport/calls/methods.ts";
+import { createChain } from "../../../src/transport/gate/chain.ts";
+import { createBodyBudget } from "../../../src/transport/http/body-budget.ts";
+import { createServer } from "../../../src/transport/http/server.ts";
 import { conformanceMethods } from "./methods.ts";
 
 const prefixBytes = 4;

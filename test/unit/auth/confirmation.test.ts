@@ -1,10 +1,10 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { confirmPossession, type MutualTlsRule, type NoPossessionRule } from "../../../src/auth/confirmation.ts";
-import { bindingOf } from "../../../src/auth/confirmation-method.ts";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
-import type { ForwardedCertificateFormat } from "../../../src/auth/forwarded-certificate.ts";
+import { confirmPossession, type MutualTlsRule, type NoPossessionRule } from "../../../src/auth/proof/confirmation.ts";
+import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
+import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/thumbprint.ts";
 import { edgeOf, refusalOf } from "./world.ts";

@@ -1,9 +1,9 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { DpopRule } from "../../../src/auth/dpop.ts";
-import { createDpopNonces } from "../../../src/auth/dpop-nonce.ts";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
-import type { ReplayStore } from "../../../src/auth/replay-store.ts";
+import type { DpopRule } from "../../../src/auth/proof/dpop.ts";
+import { createDpopNonces } from "../../../src/auth/proof/dpop-nonce.ts";
+import type { ReplayStore } from "../../../src/auth/proof/replay-store.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { boundTo, memoryReplayStore, mintProof, type ProofTarget, publicJwkOf } from "../../harness/proofs.ts";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { parseClientFile } from "../../../src/stores/client-file.ts";
-import { isSecret } from "../../../src/stores/client-secret.ts";
+import { parseClientFile } from "../../../src/credentials/client-file.ts";
+import { isSecret } from "../../../src/credentials/client-secret.ts";
 
 let directory: string;
 let path: string;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { toJunit } from "../../../src/cli/junit.ts";
-import type { PolicyTestResult } from "../../../src/policy/policy-tests.ts";
+import { toJunit } from "../../../src/cli/policy/junit.ts";
+import type { PolicyTestResult } from "../../../src/policy/tools/policy-tests.ts";
 
 test("text of any kind stays inside its attribute or element", () => {
   const result = {

@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { openCheckpoint } from "../../../src/ledger/checkpoint.ts";
-import { parseVerifierKey } from "../../../src/ledger/note-keys.ts";
+import { openCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
+import { parseVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { enterWithStore, leave, run } from "./surroundings.ts";

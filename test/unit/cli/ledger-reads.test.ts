@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
-import type { Appended } from "../../../src/ledger/ports.ts";
+import type { Appended } from "../../../src/ledger/ports/ledger.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { enterWithStore, erasing, leave, run } from "./surroundings.ts";

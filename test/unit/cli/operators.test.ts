@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { operatorOf, parseOpsCredentials } from "../../../src/stores/ops-credentials.ts";
+import { operatorOf, parseOpsCredentials } from "../../../src/credentials/ops-credentials.ts";
 import { captureTerminal } from "./terminal.ts";
 
 let directory: string;

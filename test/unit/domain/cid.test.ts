@@ -2,7 +2,7 @@ import { base32upper } from "multiformats/bases/base32";
 import { base58btc } from "multiformats/bases/base58";
 import { CID } from "multiformats/cid";
 import { expect, test } from "vitest";
-import { parseCid, rawCid } from "../../../src/domain/cid.ts";
+import { parseCid, rawCid } from "../../../src/domain/artifacts/cid.ts";
 import { sha256 } from "./world.ts";
 
 // The well-known CID of no bytes at all.

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { digestOddities, hashOfDigest, isDigestOf, parseDigest } from "../../../src/domain/digest.ts";
+import { digestOddities, hashOfDigest, isDigestOf, parseDigest } from "../../../src/domain/artifacts/digest.ts";
 import { hashNames } from "../../../src/domain/ports.ts";
 import { digestWarnings } from "../../../src/domain/warnings.ts";
 

@@ -4,11 +4,11 @@ import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { createKeyAccess } from "../../../src/domain/key-access.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import { recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
-import type { StoredRecord } from "../../../src/ledger/ports.ts";
-import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/bundle.ts";
-import type { PolicyEngine } from "../../../src/policy/decision.ts";
-import { loadPolicyDirectory } from "../../../src/policy/directory.ts";
-import { compilePolicyBundle } from "../../../src/policy/engine.ts";
+import type { StoredRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { PolicyEngine } from "../../../src/policy/engine/decision.ts";
+import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
+import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
 import { deployment, FakeEngine, FakeLedger, identity, livePlatform, must, startMs } from "./world.ts";
 

@@ -14,9 +14,9 @@ import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
 import type { ArtifactHasher } from "../../../src/domain/ports.ts";
 import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
-import type { Ledger, NewRecord, Receipt, StoredRecord } from "../../../src/ledger/ports.ts";
-import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/decision.ts";
-import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/key-references.ts";
+import type { Ledger, NewRecord, Receipt, StoredRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/guidance/key-references.ts";
 
 export const startMs = Date.UTC(2026, 2, 1, 12);
 

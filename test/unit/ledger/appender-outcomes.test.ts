@@ -1,17 +1,17 @@
 /** Writes whose batches end apart from each other. */
 import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
-import { Appender } from "../../../src/ledger/appender.ts";
-import { signingKeyOf } from "../../../src/ledger/note-keys.ts";
-import { readRecordText } from "../../../src/ledger/record-text.ts";
-import { LogSigner } from "../../../src/ledger/signer.ts";
+import { Appender } from "../../../src/ledger/append/appender.ts";
 import {
   type BatchFailure,
   type BatchPlace,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
-} from "../../../src/ledger/store.ts";
+} from "../../../src/ledger/ports/store.ts";
+import { readRecordText } from "../../../src/ledger/record/record-text.ts";
+import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());

@@ -1,10 +1,15 @@
 import { afterEach, expect, test } from "vitest";
-import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/appender.ts";
-import { signingKeyOf } from "../../../src/ledger/note-keys.ts";
-import type { NewRecord } from "../../../src/ledger/ports.ts";
-import { readRecordText } from "../../../src/ledger/record-text.ts";
-import { LogSigner } from "../../../src/ledger/signer.ts";
-import { type BatchPlace, type BatchWriter, type TenantBatch, UnstorableError } from "../../../src/ledger/store.ts";
+import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/appender.ts";
+import type { NewRecord } from "../../../src/ledger/ports/ledger.ts";
+import {
+  type BatchPlace,
+  type BatchWriter,
+  type TenantBatch,
+  UnstorableError,
+} from "../../../src/ledger/ports/store.ts";
+import { readRecordText } from "../../../src/ledger/record/record-text.ts";
+import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { planBatch } from "../../../src/ledger/batch-plan.ts";
-import type { Idempotency } from "../../../src/ledger/ports.ts";
-import { type WrittenRecord, writeRecord } from "../../../src/ledger/record-text.ts";
-import type { PlacedRecord } from "../../../src/ledger/store.ts";
+import { planBatch } from "../../../src/ledger/append/batch-plan.ts";
+import type { Idempotency } from "../../../src/ledger/ports/ledger.ts";
+import type { PlacedRecord } from "../../../src/ledger/ports/store.ts";
+import { type WrittenRecord, writeRecord } from "../../../src/ledger/record/record-text.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());

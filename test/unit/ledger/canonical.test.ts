@@ -7,7 +7,7 @@ import {
   assertedCanonicalText,
   assertedJsonText,
   canonicalText,
-} from "../../../src/ledger/canonical.ts";
+} from "../../../src/ledger/record/canonical.ts";
 
 test("writes the example of RFC 8785 §3.2.2 and §3.2.3 byte for byte", () => {
   const value = {

@@ -1,9 +1,9 @@
 import { sign } from "node:crypto";
 import { expect, test } from "vitest";
-import { cosignedText, findCosignature, parseCosignerKey } from "../../../src/ledger/cosignature.ts";
-import { formatSignature, parseNote } from "../../../src/ledger/note.ts";
-import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/note-keys.ts";
-import { parseWitnessSize } from "../../../src/ledger/witness-protocol.ts";
+import { formatSignature, parseNote } from "../../../src/ledger/tlog/note.ts";
+import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { cosignedText, findCosignature, parseCosignerKey } from "../../../src/ledger/witness/cosignature.ts";
+import { parseWitnessSize } from "../../../src/ledger/witness/witness-protocol.ts";
 
 const good = <Value>(value: Value | undefined): Value => {
   if (value === undefined) throw new Error("malformed");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { originPrefixProblem } from "../../../src/ledger/log-name.ts";
+import { originPrefixProblem } from "../../../src/ledger/tlog/log-name.ts";
 
 const name = "0".repeat(32);
 

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
-import { checkpointText, openCheckpoint, parseCheckpoint, signCheckpoint } from "../../../src/ledger/checkpoint.ts";
-import { openNote, parseNote, signNote } from "../../../src/ledger/note.ts";
-import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
+import {
+  checkpointText,
+  openCheckpoint,
+  parseCheckpoint,
+  signCheckpoint,
+} from "../../../src/ledger/tlog/checkpoint.ts";
+import { openNote, parseNote, signNote } from "../../../src/ledger/tlog/note.ts";
+import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
 
 const good = <Value>(value: Value | undefined): Value => {
   if (value === undefined) throw new Error("malformed");

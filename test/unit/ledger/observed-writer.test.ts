@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { observedWriter } from "../../../src/ledger/observed-writer.ts";
-import type { BatchFailure, BatchPlace, PlacedRecord } from "../../../src/ledger/store.ts";
+import { observedWriter } from "../../../src/ledger/append/observed-writer.ts";
+import type { BatchFailure, BatchPlace, PlacedRecord } from "../../../src/ledger/ports/store.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 
 const fresh = { leafIndex: 1 } as PlacedRecord;

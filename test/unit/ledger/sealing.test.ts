@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { commit, open, openingBytes, seal, verifyCommitment } from "../../../src/ledger/sealing.ts";
+import { commit, open, openingBytes, seal, verifyCommitment } from "../../../src/ledger/record/sealing.ts";
 
 const opening = Uint8Array.from({ length: openingBytes }, (_, index) => index);
 const record = Buffer.from('{"kind":"decision"}');

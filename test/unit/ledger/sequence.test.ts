@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonValue } from "../../../src/base/json.ts";
-import { canonicalText } from "../../../src/ledger/canonical.ts";
-import { leafBytes, maxLeafBytes, parseLeaf } from "../../../src/ledger/leaf.ts";
-import type { AppendedRecord } from "../../../src/ledger/record.ts";
-import { readRecordText, recordText as textOf } from "../../../src/ledger/record-text.ts";
-import { open } from "../../../src/ledger/sealing.ts";
-import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/sequence.ts";
+import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
+import { canonicalText } from "../../../src/ledger/record/canonical.ts";
+import { leafBytes, maxLeafBytes, parseLeaf } from "../../../src/ledger/record/leaf.ts";
+import type { AppendedRecord } from "../../../src/ledger/record/record.ts";
+import { readRecordText, recordText as textOf } from "../../../src/ledger/record/record-text.ts";
+import { open } from "../../../src/ledger/record/sealing.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const clock = manualClock();

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { allTiles, encodeEntries, parseTilePath, partialTiles, tilePath } from "../../../src/ledger/tiles.ts";
+import { allTiles, encodeEntries, parseTilePath, partialTiles, tilePath } from "../../../src/ledger/tlog/tiles.ts";
 
 test.each([
   ["0/000", { level: 0, index: 0, width: 256 }],

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
-import { signCheckpoint } from "../../../src/ledger/checkpoint.ts";
-import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/note-keys.ts";
-import { findReceipt, type GivenReceipt } from "../../../src/ledger/receipt.ts";
-import { RightEdge } from "../../../src/ledger/right-edge.ts";
+import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
+import { signCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
+import { formatVerifierKey, noteSigner, parseVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
 import {
   formatPath,
   formatPaths,
   formatTlogProof,
   parseTlogProof,
   verifyTlogProof,
-} from "../../../src/ledger/tlog-proof.ts";
-import { leafHash } from "../../../src/ledger/tree.ts";
+} from "../../../src/ledger/tlog/tlog-proof.ts";
+import { leafHash } from "../../../src/ledger/tlog/tree.ts";
 
 const origin = "example.com/log";
 const key = signingKeyOf(new Uint8Array(32).fill(1));

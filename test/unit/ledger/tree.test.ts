@@ -2,10 +2,10 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RightEdge } from "../../../src/ledger/right-edge.ts";
-import { nodesOfTiles } from "../../../src/ledger/tile-nodes.ts";
-import { hashBytes, leafHash, Tree } from "../../../src/ledger/tree.ts";
-import { verifyConsistency, verifyInclusion } from "../../../src/ledger/tree-verify.ts";
+import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
+import { nodesOfTiles } from "../../../src/ledger/tlog/tile-nodes.ts";
+import { hashBytes, leafHash, Tree } from "../../../src/ledger/tlog/tree.ts";
+import { verifyConsistency, verifyInclusion } from "../../../src/ledger/tlog/tree-verify.ts";
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex");
 const fromHex = (text: string) => Buffer.from(text, "hex");

@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { parseTenantId, type TenantId } from "../../../src/base/ids.ts";
 import { systemTimers } from "../../../src/base/timers.ts";
-import type { PublishedLogs } from "../../../src/ledger/ports.ts";
+import type { PublishedLogs } from "../../../src/ledger/ports/ledger.ts";
 import { refusalLog, type ServedLogs } from "../../../src/ops/ledger-access.ts";
 import { createOpsListener, type OpsListener } from "../../../src/ops/listener.ts";
 import { createLogger } from "../../../src/telemetry/logger.ts";

@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { type PolicyBundle, parseBundleContent } from "../../../src/policy/bundle.ts";
-import { checkBundle } from "../../../src/policy/check.ts";
-import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine.ts";
-import { engineVersion } from "../../../src/policy/schema.ts";
+import { checkBundle } from "../../../src/policy/check/check.ts";
+import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { engineVersion } from "../../../src/policy/engine/schema.ts";
+import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 
 async function revisionOf(files: Files, settings = {}): Promise<string> {

@@ -2,8 +2,8 @@ import * as fileSystem from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
-import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/directory.ts";
-import { describeProblem } from "../../../src/policy/problem.ts";
+import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/load/directory.ts";
+import { describeProblem } from "../../../src/policy/load/problem.ts";
 import { memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 
 const made: string[] = [];

@@ -5,13 +5,13 @@
 import { type AuthorizationAnswer, isAuthorized, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { PolicyQuery } from "../../../src/policy/decision.ts";
-import { factTeller, tellEverything } from "../../../src/policy/fact-teller.ts";
-import { hasSchemaTypes } from "../../../src/policy/fact-types.ts";
-import { namedActions, scopeActions } from "../../../src/policy/policy-tree.ts";
-import { PreparedSet, type Verdict } from "../../../src/policy/prepared-set.ts";
-import { factsRead, joinFacts } from "../../../src/policy/reads.ts";
-import { publishedSchema } from "../../../src/policy/schema.ts";
+import { namedActions, scopeActions } from "../../../src/policy/check/policy-tree.ts";
+import { factsRead, joinFacts } from "../../../src/policy/check/reads.ts";
+import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import { factTeller, tellEverything } from "../../../src/policy/engine/fact-teller.ts";
+import { hasSchemaTypes } from "../../../src/policy/engine/fact-types.ts";
+import { PreparedSet, type Verdict } from "../../../src/policy/engine/prepared-set.ts";
+import { publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { ask, permitAll, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
 

@@ -5,11 +5,11 @@ import type { Caller } from "../../../src/base/caller.ts";
 import { authSources } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
-import type { Claimed, PolicyAction, PolicyQuery } from "../../../src/policy/decision.ts";
-import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/directory.ts";
-import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine.ts";
-import { describeProblem } from "../../../src/policy/problem.ts";
-import { policyActions } from "../../../src/policy/schema.ts";
+import type { Claimed, PolicyAction, PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
+import { policyActions } from "../../../src/policy/engine/schema.ts";
+import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/load/directory.ts";
+import { describeProblem } from "../../../src/policy/load/problem.ts";
 
 /** Files of a policy directory by path within it. */
 export type Files = Readonly<Record<string, string | Uint8Array>>;

@@ -3,7 +3,11 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { keyReferences } from "../../../src/config/key-references.ts";
-import { type KeyReferenceRule, keyReferenceAliases, keyReferenceLookup } from "../../../src/policy/key-references.ts";
+import {
+  type KeyReferenceRule,
+  keyReferenceAliases,
+  keyReferenceLookup,
+} from "../../../src/policy/guidance/key-references.ts";
 
 const tenantA = "tenant-a" as TenantId;
 const rule = (pattern: string, ...tenants: string[]): KeyReferenceRule => ({

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/annotations.ts";
-import { mergeGuidance } from "../../../src/policy/guidance-merge.ts";
+import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
+import { mergeGuidance } from "../../../src/policy/guidance/guidance-merge.ts";
 import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
 

@@ -1,7 +1,7 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
 import { beforeEach, expect, test, vi } from "vitest";
-import { tellEverything } from "../../../src/policy/fact-teller.ts";
-import { PreparedSet } from "../../../src/policy/prepared-set.ts";
+import { tellEverything } from "../../../src/policy/engine/fact-teller.ts";
+import { PreparedSet } from "../../../src/policy/engine/prepared-set.ts";
 import { ask, permitAll } from "./harness.ts";
 
 vi.mock("@cedar-policy/cedar-wasm/nodejs", { spy: true });

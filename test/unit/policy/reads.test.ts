@@ -1,7 +1,7 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
-import { allFactNames } from "../../../src/policy/facts.ts";
-import { factsRead } from "../../../src/policy/reads.ts";
+import { factsRead } from "../../../src/policy/check/reads.ts";
+import { allFactNames } from "../../../src/policy/engine/facts.ts";
 import { ask, engineOf, openFiles } from "./harness.ts";
 
 const identity = ["caller.principal_id", "caller.tenant_id"];

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { PolicyBundle } from "../../../src/policy/bundle.ts";
-import { checkBundle } from "../../../src/policy/check.ts";
-import { checkBundleInThread } from "../../../src/policy/check-thread.ts";
-import { readPolicyDirectory } from "../../../src/policy/directory.ts";
-import { PolicyHolder } from "../../../src/policy/holder.ts";
-import { describeProblem } from "../../../src/policy/problem.ts";
-import { PolicyReloader, type ReloadEvent } from "../../../src/policy/reloader.ts";
-import { publishedSchema } from "../../../src/policy/schema.ts";
+import { checkBundle } from "../../../src/policy/check/check.ts";
+import { checkBundleInThread } from "../../../src/policy/check/check-thread.ts";
+import { PolicyHolder } from "../../../src/policy/engine/holder.ts";
+import { publishedSchema } from "../../../src/policy/engine/schema.ts";
+import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
+import { readPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { describeProblem } from "../../../src/policy/load/problem.ts";
+import { PolicyReloader, type ReloadEvent } from "../../../src/policy/load/reloader.ts";
 import { ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
 import { handTimers } from "./timers.ts";
 

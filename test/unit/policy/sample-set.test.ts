@@ -1,10 +1,10 @@
 import * as fileSystem from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/directory.ts";
-import { compilePolicyBundle } from "../../../src/policy/engine.ts";
-import { runPolicyTests } from "../../../src/policy/policy-tests.ts";
-import { publishedSchema } from "../../../src/policy/schema.ts";
+import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { publishedSchema } from "../../../src/policy/engine/schema.ts";
+import { loadPolicyDirectory, loadPolicyTests } from "../../../src/policy/load/directory.ts";
+import { runPolicyTests } from "../../../src/policy/tools/policy-tests.ts";
 import { ask } from "./harness.ts";
 
 const directory = new URL("../../../policies", import.meta.url).pathname;

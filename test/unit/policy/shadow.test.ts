@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import type { PolicyDecision, PolicyQuery } from "../../../src/policy/decision.ts";
-import { differenceOf } from "../../../src/policy/difference.ts";
-import type { CompiledEngine } from "../../../src/policy/engine.ts";
-import { PolicyShadow, type ShadowSample } from "../../../src/policy/shadow.ts";
+import type { PolicyDecision, PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import type { CompiledEngine } from "../../../src/policy/engine/engine.ts";
+import { differenceOf } from "../../../src/policy/tools/difference.ts";
+import { PolicyShadow, type ShadowSample } from "../../../src/policy/tools/shadow.ts";
 import { ask, engineOf, openFiles, permitAll } from "./harness.ts";
 import { handTimers } from "./timers.ts";
 

@@ -1,7 +1,7 @@
 /** A table without a place would stay on the coordinator of a cluster, alone, without anybody noticing. */
 import { expect, test } from "vitest";
-import { placement } from "../../../src/stores/postgres/distribute.ts";
-import { migrations } from "../../../src/stores/postgres/schema.ts";
+import { placement } from "../../../src/stores/postgres/schema/distribute.ts";
+import { migrations } from "../../../src/stores/postgres/schema/schema.ts";
 
 test("every table of the schema has one place on a cluster, and those of a tenant are with it", () => {
   const sql = migrations.map((migration) => migration.sql).join("\n");

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { recordText } from "../../../src/ledger/record-text.ts";
-import { seedBytes } from "../../../src/ledger/sequence.ts";
-import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/sqlite/anchor.ts";
+import { seedBytes } from "../../../src/ledger/append/sequence.ts";
+import { recordText } from "../../../src/ledger/record/record-text.ts";
 import { openConnection, type SqliteConnection } from "../../../src/stores/sqlite/connection.ts";
-import { migrateSqlite } from "../../../src/stores/sqlite/migrate.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../../../src/stores/sqlite/log/anchor.ts";
+import { migrateSqlite } from "../../../src/stores/sqlite/schema/migrate.ts";
 import { SqliteWriter } from "../../../src/stores/sqlite/writer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 

@@ -6,10 +6,10 @@ import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
-import { readBody } from "../../../src/transport/body.ts";
-import { type BodyLease, createBodyBudget } from "../../../src/transport/body-budget.ts";
-import type { Call } from "../../../src/transport/call.ts";
-import { callerGone } from "../../../src/transport/deadline.ts";
+import type { Call } from "../../../src/transport/calls/call.ts";
+import { callerGone } from "../../../src/transport/calls/deadline.ts";
+import { readBody } from "../../../src/transport/http/body.ts";
+import { type BodyLease, createBodyBudget } from "../../../src/transport/http/body-budget.ts";
 
 const lease: BodyLease = { holds: () => {}, release: () => {} };
 const limits = { maxBytes: 10, timeoutMs: 60_000, lease };

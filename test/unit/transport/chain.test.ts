@@ -6,8 +6,8 @@ import type { EdgeRequest } from "../../../src/auth/edge.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
-import { type Call, kCall } from "../../../src/transport/call.ts";
-import { createChain } from "../../../src/transport/chain.ts";
+import { type Call, kCall } from "../../../src/transport/calls/call.ts";
+import { createChain } from "../../../src/transport/gate/chain.ts";
 
 type AnyFn = Parameters<Interceptor>[0];
 

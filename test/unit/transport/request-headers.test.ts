@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RequestHeaders } from "../../../src/transport/request-headers.ts";
+import { RequestHeaders } from "../../../src/transport/http/request-headers.ts";
 
 const names = ["host", "Content-Type", "x-own", "X-Own", "cookie", "set-cookie", "Idempotency-Key", "key-bin"];
 const values = fc.oneof(

@@ -7,8 +7,8 @@ import {
   WhoAmIRequestSchema,
   WhoAmIResponseSchema,
 } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
-import type { UnarySpec } from "../../../src/transport/context.ts";
-import { unaryInvoker } from "../../../src/transport/seam.ts";
+import type { UnarySpec } from "../../../src/transport/calls/context.ts";
+import { unaryInvoker } from "../../../src/transport/calls/seam.ts";
 
 const key = createContextKey("none");
 const method = DiscoveryService.method.whoAmI;

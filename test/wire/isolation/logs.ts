@@ -1,11 +1,11 @@
 /** Logs as they are published, and the receipts that stand on them. */
 import { expect } from "vitest";
 import { sampleCalls } from "../../../dev/requests.ts";
-import { parseCosignerKey } from "../../../src/ledger/cosignature.ts";
-import { logNameOf } from "../../../src/ledger/log-name.ts";
-import { parseNote } from "../../../src/ledger/note.ts";
-import { parseVerifierKey } from "../../../src/ledger/note-keys.ts";
-import { verifyReceipt } from "../../../src/ledger/receipt.ts";
+import { verifyReceipt } from "../../../src/ledger/record/receipt.ts";
+import { logNameOf } from "../../../src/ledger/tlog/log-name.ts";
+import { parseNote } from "../../../src/ledger/tlog/note.ts";
+import { parseVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
+import { parseCosignerKey } from "../../../src/ledger/witness/cosignature.ts";
 import type { IsolationRow } from "./row.ts";
 import { answerOf, bearer, expectAllDifferent, receiptOf, type Wire, type World } from "./world.ts";
 

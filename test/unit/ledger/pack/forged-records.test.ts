@@ -1,7 +1,7 @@
 /** Logs whose operator wrote what does not belong together: proven in the log, and refused all the same. */
 import { expect, test } from "vitest";
-import type { NoteVerifier } from "../../../../src/ledger/note-keys.ts";
-import { requestDigest } from "../../../../src/ledger/record.ts";
+import { requestDigest } from "../../../../src/ledger/record/record.ts";
+import type { NoteVerifier } from "../../../../src/ledger/tlog/note-keys.ts";
 import { memoryLog, moment } from "./memory-log.ts";
 import { linesIn, sealLines, verifyText } from "./packs.ts";
 

@@ -1,9 +1,9 @@
 /** Packs taken apart and put together again, as somebody would who makes false ones. */
 import { createHash } from "node:crypto";
-import type { NoteVerifier } from "../../../../src/ledger/note-keys.ts";
 import type { CheckedEntry } from "../../../../src/ledger/pack/entry-check.ts";
 import { formatLine, type PackLine, parseLine } from "../../../../src/ledger/pack/format.ts";
 import { type VerifiedPack, verifyPack } from "../../../../src/ledger/pack/verify.ts";
+import type { NoteVerifier } from "../../../../src/ledger/tlog/note-keys.ts";
 
 export function verifyText(
   text: string | Uint8Array,

@@ -1,5 +1,5 @@
 /** Records as the service makes them, for lineages. */
-import type { NewRecord } from "../../../../src/ledger/ports.ts";
+import type { NewRecord } from "../../../../src/ledger/ports/ledger.ts";
 
 type Changes = Partial<NewRecord>;
 interface Named {

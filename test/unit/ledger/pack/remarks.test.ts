@@ -1,7 +1,7 @@
 /** What a report says of decisions and what cites them: its words, case by case. */
 import { describe, expect, test } from "vitest";
 import type { RecordId } from "../../../../src/base/ids.ts";
-import { reportText } from "../../../../src/cli/ledger-pack-text.ts";
+import { reportText } from "../../../../src/cli/ledger/pack-text.ts";
 import { type Lineage, LineageCollector, lineageOf } from "../../../../src/ledger/pack/lineage.ts";
 import { type PackReport, packReport } from "../../../../src/ledger/pack/report.ts";
 import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { GrowingTree, subtreesBetween } from "../../../../src/ledger/pack/subtrees.ts";
-import { type Hash, leafHash, nodeHash, Tree } from "../../../../src/ledger/tree.ts";
+import { type Hash, leafHash, nodeHash, Tree } from "../../../../src/ledger/tlog/tree.ts";
 
 const leaves = Array.from({ length: 300 }, (_, index) => leafHash(Buffer.from(String(index))));
 

@@ -3,10 +3,10 @@ import { BoolValueSchema, SourceCodeInfoSchema, StructSchema } from "@bufbuild/p
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
+import { publicServices } from "../../../../src/transport/calls/services.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
 import { messageEncoder } from "../../../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";
-import { publicServices } from "../../../../src/transport/services.ts";
 import { messages } from "../../../harness/any-message.ts";
 import { wireMethods } from "../../../harness/methods.ts";
 

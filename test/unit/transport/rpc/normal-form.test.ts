@@ -9,7 +9,7 @@ import {
 } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegisterArtifactRequestSchema } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
 import { CreateSessionRequestSchema } from "../../../../gen/platform/sdk/v1/session_pb.ts";
-import { toNormalForm } from "../../../../src/transport/json/normal-form.ts";
+import { toNormalForm } from "../../../../src/transport/codec/normal-form.ts";
 
 const full = {
   operation: "PROTECTION_OPERATION_PROTECT",

@@ -19,7 +19,7 @@ import { createEvidence } from "../../../../src/domain/evidence.ts";
 import { createKeyAccess } from "../../../../src/domain/key-access.ts";
 import { createProtection } from "../../../../src/domain/protection.ts";
 import { createRegistrations } from "../../../../src/domain/registration.ts";
-import { kCall } from "../../../../src/transport/call.ts";
+import { kCall } from "../../../../src/transport/calls/call.ts";
 import { createDiscoveryService } from "../../../../src/transport/rpc/discovery.ts";
 import { createEvidenceService } from "../../../../src/transport/rpc/evidence.ts";
 import { createProtectionService } from "../../../../src/transport/rpc/protection.ts";

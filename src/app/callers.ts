@@ -1,0 +1,174 @@
+/** Who may call: settings become the authenticator and, where they ask for it, the session route. */
+import { readFileSync } from "node:fs";
+import {
+  type Authenticator,
+  type AuthenticatorEvent,
+  type AuthenticatorOptions,
+  createAuthenticator,
+} from "../auth/authenticator.ts";
+import { createDpopNonces } from "../auth/proof/dpop-nonce.ts";
+import type { ReplayStore } from "../auth/proof/replay-store.ts";
+import { sessionPeer } from "../auth/session-peer.ts";
+import type { ProofOfPossessionRule, SessionTokenRule, TokenOptions } from "../auth/tokens/access-tokens.ts";
+import { identityHeaderNames } from "../auth/trusted-headers.ts";
+import type { TrustedIngress } from "../auth/trusted-ingress.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
+import type { Timers } from "../base/timers.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import type { AuthConfiguration } from "../domain/discovery.ts";
+import type { AttemptCounters } from "../domain/session-ports.ts";
+import type { RootLogger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { createSessionRoute, noSessionRoute, openSessionFiles, type SessionRoute } from "./session-route.ts";
+
+type Config = ConfigFor<"serve">;
+
+/** What the machine provides. */
+export interface CallersMachine {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly random: RandomFill;
+  readonly fetch: typeof globalThis.fetch;
+  readonly logger: RootLogger;
+  readonly metrics: Metrics;
+}
+
+export interface Callers {
+  readonly authenticator: Authenticator;
+  readonly session: SessionRoute;
+  /** Stops what runs in the background. */
+  close(): void;
+}
+
+/** Rejects, naming the setting, where a file cannot be read or is not what it should be. */
+export async function openCallers(
+  config: Config,
+  shared: ReplayStore & AttemptCounters,
+  machine: CallersMachine,
+): Promise<Callers> {
+  const onEvent = (event: AuthenticatorEvent) => reportAuthentication(event, machine);
+  const files = await openSessionFiles(config, machine);
+  const token = files && { issuer: sessionIssuer(config), keys: files.keys };
+  const options = authenticatorOptions(config, token, shared, machine.clock);
+  const authenticator = createAuthenticator(options, { ...machine, random: Math.random, onEvent });
+  return {
+    authenticator,
+    session:
+      files === undefined || token === undefined
+        ? noSessionRoute
+        : createSessionRoute({
+            ...machine,
+            ...token,
+            clients: () => files.clients.current,
+            audience: config.oidcAudience,
+            counters: shared,
+            peerOf: (edge) =>
+              sessionPeer(edge, ingressOf(config), certificateRule(config), (remoteAddress) =>
+                onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
+              ),
+          }),
+    close() {
+      authenticator.close();
+      files?.keys.close();
+      files?.clients.close();
+    },
+  };
+}
+
+/** Whether tokens of an OIDC issuer are taken. */
+export function takesIssuerTokens({ authMode, oidcIssuer }: Config): boolean {
+  return authMode !== "trusted_headers" && oidcIssuer !== undefined;
+}
+
+/** What is in force: where no issuer's tokens are taken none are minted for us; where none at all, none are bound. */
+export function authConfiguration(config: Config, oidcIssuerReady: boolean): AuthConfiguration {
+  const proofOfPossession = config.authMode === "trusted_headers" ? "none" : config.proofOfPossession;
+  const common = { proofOfPossession, mtlsReady: proofOfPossession === "mtls" };
+  const { oidcIssuer, oidcAudience } = config;
+  return takesIssuerTokens(config) && oidcIssuer !== undefined
+    ? { mode: "oauth_client_credentials", ...common, oidcIssuer, oidcAudience, oidcIssuerReady }
+    : { mode: "bearer_token_validation", ...common, oidcIssuerReady: false };
+}
+
+function authenticatorOptions(
+  config: Config,
+  session: SessionTokenRule | undefined,
+  replayStore: ReplayStore,
+  clock: Clock,
+): AuthenticatorOptions {
+  const { authMode, headerPrefix } = config;
+  const proofOfPossession = proofOfPossessionRule(config, replayStore, clock);
+  return {
+    tokens: authMode === "trusted_headers" ? undefined : tokenOptions(config, session, proofOfPossession),
+    identityHeaders:
+      authMode === "bearer_token"
+        ? undefined
+        : { names: identityHeaderNames(headerPrefix), ingress: ingressOf(config) },
+  };
+}
+
+function tokenOptions(
+  config: Config,
+  session: SessionTokenRule | undefined,
+  proofOfPossession: ProofOfPossessionRule,
+): TokenOptions {
+  return {
+    issuer: config.oidcIssuer,
+    session,
+    audience: config.oidcAudience,
+    requireAtJwt: config.requireAtJwt,
+    claims: {
+      tenant: config.tenantClaim,
+      principal: config.principalClaim,
+      subject: config.subjectClaim,
+      scope: config.scopeClaim,
+    },
+    proofOfPossession,
+  };
+}
+
+function proofOfPossessionRule(config: Config, replayStore: ReplayStore, clock: Clock): ProofOfPossessionRule {
+  const { proofOfPossession, publicUrl, dpopNonceKey } = config;
+  if (proofOfPossession !== "dpop") return certificateRule(config);
+  const nonces =
+    dpopNonceKey === undefined ? undefined : createDpopNonces(readFileSync(dpopNonceKey, "utf8").trim(), clock);
+  return { mode: "dpop", publicUrl, replayStore, nonces };
+}
+
+/** What is asked of a token apart from DPoP, which settings allow for no session. */
+function certificateRule(config: Config): Exclude<ProofOfPossessionRule, { readonly mode: "dpop" }> {
+  if (config.proofOfPossession !== "mtls") return { mode: "none" };
+  return {
+    mode: "mtls",
+    headerName: `${config.headerPrefix}mtls-client-certificate`,
+    format: config.forwardedCertFormat,
+    ingress: ingressOf(config),
+  };
+}
+
+/** Whom the deployment trusts to speak for others. */
+export function ingressOf({ trustedProxies, trustedProxyCertificates }: Config): TrustedIngress {
+  return { networks: trustedProxies, certificates: trustedProxyCertificates };
+}
+
+/** `iss` of session tokens: settings that make it the issuer's own name do not start. */
+function sessionIssuer({ publicUrl, serviceName }: Config): string {
+  return publicUrl ?? serviceName;
+}
+
+function reportAuthentication(event: AuthenticatorEvent, { logger, metrics }: CallersMachine): void {
+  if (event.type === "identity_headers_ignored") {
+    metrics.identityHeadersIgnored();
+    logger.warn({ remote_address: event.remoteAddress }, "identity headers of an untrusted peer ignored");
+    return;
+  }
+  if (event.type === "forwarded_certificate_ignored") {
+    metrics.forwardedCertificateIgnored();
+    logger.warn({ remote_address: event.remoteAddress }, "forwarded certificate of an untrusted peer ignored");
+    return;
+  }
+  metrics.issuerKeysFetched(event.issuerReady);
+  if (event.issuerReady) logger.debug({ detail: event.detail }, "issuer keys fetched");
+  else logger.warn({ detail: event.detail }, "issuer keys not available");
+}

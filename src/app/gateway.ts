@@ -1,0 +1,230 @@
+import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
+import { create } from "@bufbuild/protobuf";
+import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
+import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
+import { ServerReflection as ServerReflectionAlpha } from "../../gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { DiscoveryService } from "../../gen/platform/sdk/v1/discovery_pb.ts";
+import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
+import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
+import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
+import packageFile from "../../package.json" with { type: "json" };
+import { callerAddress } from "../auth/caller-address.ts";
+import type { EdgeRequest } from "../auth/edge.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
+import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import type { DecisionDependencies } from "../domain/decision.ts";
+import { createDiscovery } from "../domain/discovery.ts";
+import { createEvidence } from "../domain/evidence.ts";
+import { createKeyAccess } from "../domain/key-access.ts";
+import { type LivePlatform, platformStatus } from "../domain/platform-domains.ts";
+import { createProtection } from "../domain/protection.ts";
+import { createRegistrations, type RegistrationDependencies } from "../domain/registration.ts";
+import type { ScopeTable } from "../domain/routes.ts";
+import type { PublishedOptions } from "../portal/published.ts";
+import type { RootLogger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
+import { createReport } from "../transport/calls/report.ts";
+import { publicServices } from "../transport/calls/services.ts";
+import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
+import { type BodyBudget, createBodyBudget } from "../transport/http/body-budget.ts";
+import type { ServerOptions } from "../transport/http/server.ts";
+import { createDiscoveryService } from "../transport/rpc/discovery.ts";
+import { createEvidenceService } from "../transport/rpc/evidence.ts";
+import { createProtectionService } from "../transport/rpc/protection.ts";
+import { createRegistrationService } from "../transport/rpc/registration.ts";
+import type { HealthMonitor, HealthMonitorOptions } from "../transport/unauthenticated/health-monitor.ts";
+import { createHealthService } from "../transport/unauthenticated/health-service.ts";
+import { createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
+import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
+import { ingressOf } from "./callers.ts";
+
+/** Configuration of the service. */
+export type ServeConfig = ConfigFor<"serve">;
+
+/** What the machine provides, and where the service reports. */
+export interface Machine {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  readonly logger: RootLogger;
+  readonly metrics: Metrics;
+}
+
+/** Version of the program, as its package says it. */
+const programVersion = packageFile.version;
+
+/** Longest time until request headers are complete, and that an idle connection is kept, in milliseconds. */
+const headersTimeoutMs = 10_000;
+const idleTimeoutMs = 65_000;
+/** Room for a token of 8 KiB, a forwarded certificate, and what proxies add. */
+const maxHeaderBytes = 32 * 1024;
+
+/** The public methods over their domain. */
+export function methodsOf(
+  service: string,
+  dependencies: DecisionDependencies & RegistrationDependencies,
+): ServedMethod[] {
+  const { deployment, live } = dependencies;
+  return servedMethods([
+    bind(DiscoveryService, createDiscoveryService(service, createDiscovery(deployment, live))),
+    bind(
+      ProtectionService,
+      createProtectionService(service, createProtection(dependencies), createKeyAccess(dependencies)),
+    ),
+    bind(RegistrationService, createRegistrationService(service, createRegistrations(dependencies))),
+    bind(EvidenceService, createEvidenceService(service, createEvidence(dependencies))),
+  ]);
+}
+
+/** Readiness checks that each public service needs. */
+export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, readonly string[] | "all">([
+  [DiscoveryService.typeName, ["issuer_keys"]],
+  [ProtectionService.typeName, "all"],
+  [RegistrationService.typeName, ["issuer_keys", "store"]],
+  [EvidenceService.typeName, ["issuer_keys", "store"]],
+]);
+
+/** What needs no credentials: health, and reflection where it is on. */
+export function openServices(health: HealthMonitor, { reflection }: ServeConfig): ServiceBinding[] {
+  const bindings = [bind(Health, createHealthService(health))];
+  if (!reflection) return bindings;
+  const catalog = createCatalog([...publicServices, Health], [file_google_rpc_error_details]);
+  const service = createReflectionService(catalog);
+  return [...bindings, bind(ServerReflection, service.v1), bind(ServerReflectionAlpha, service.v1alpha)];
+}
+
+/** Options of the server: the chain that every call passes, limits and listener. */
+export function serverOptions(
+  config: ServeConfig,
+  methods: readonly ServedMethod[],
+  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials">,
+  { clock, random, logger, metrics }: Machine,
+): ServerOptions {
+  const ingress = ingressOf(config);
+  const addressOf = (edge: EdgeRequest) => callerAddress(edge, ingress);
+  const chain = createChain({
+    service: config.serviceName,
+    headerPrefix: config.headerPrefix,
+    ...chainOptions,
+    warmUp: methods.map(({ spec }) => ({ desc: spec.method.input, sample: create(spec.method.input) })),
+  });
+  return {
+    service: config.serviceName,
+    methods,
+    ...chain,
+    addressOf,
+    bodies: bodyBudgetOf(config, addressOf, metrics),
+    limits: {
+      maxBodyBytes: maxBodyBytesOf(config),
+      bodyTimeoutMs: config.bodyTimeoutMs,
+      maxDeadlineMs: config.maxDeadlineMs,
+    },
+    watchWaiting: metrics.watchWaiting,
+    tenantHeader: `${config.headerPrefix}tenant-id`,
+    listener: {
+      ...tlsOf(config),
+      headersTimeoutMs,
+      requestTimeoutMs: headersTimeoutMs + config.bodyTimeoutMs,
+      idleTimeoutMs,
+      maxHeaderBytes,
+      answerTimeoutMs: config.answerTimeoutMs,
+      maxConnections: config.maxConnections,
+      isShared: (address) => isLoopbackAddress(address) || isInNetworks(config.trustedProxies, address),
+      onRefused: countedWarning(logger, "connections refused: there are too many"),
+      onDefect: defectReport(logger),
+    },
+    clock,
+    random,
+    onAnswered: createReport(logger, metrics, clock),
+  };
+}
+
+const warningPauseMs = 60_000;
+
+/** Warns at once, and then at most once a minute, with the number that it stands for. */
+function countedWarning(logger: RootLogger, message: string): () => void {
+  let count = 0;
+  let warnedAtMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    count += 1;
+    const nowMs = performance.now();
+    if (nowMs - warnedAtMs < warningPauseMs) return;
+    logger.warn({ count }, message);
+    warnedAtMs = nowMs;
+    count = 0;
+  };
+}
+
+/** Tells of a defect that ended a connection, and nothing else. */
+export function defectReport(logger: RootLogger): ServerOptions["listener"]["onDefect"] {
+  return (error, remoteAddress) =>
+    logger.error({ err: error, remote_address: remoteAddress }, "unexpected error: connection ended");
+}
+
+/** What the published pages say of the deployment. */
+export function publishedOptions(
+  config: ServeConfig,
+  methods: readonly ServedMethod[],
+  scopes: ScopeTable,
+  live: LivePlatform,
+): PublishedOptions {
+  return {
+    methods,
+    scopes,
+    service: config.serviceName,
+    version: programVersion,
+    headerPrefix: config.headerPrefix,
+    authMode: config.authMode,
+    proofOfPossession: config.proofOfPossession,
+    maxBodyBytes: maxBodyBytesOf(config),
+    serverUrl: config.publicUrl,
+    explorer: config.explorer,
+    isReady: () => Object.values(platformStatus(live)).every(({ configured }) => configured),
+  };
+}
+
+/** Least and most for request bodies where no setting says it: what is made of a body takes several times as much. */
+const leastBodyBudgetBytes = 32 * 1024 * 1024;
+const mostBodyBudgetBytes = 64 * 1024 * 1024;
+
+function bodyBudgetOf(
+  { bodyBudgetBytes }: ServeConfig,
+  addressOf: ServerOptions["addressOf"],
+  metrics: Metrics,
+): BodyBudget {
+  // What the container may use, where it is limited; 0 or more than there is where it is not.
+  const memoryBytes = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+  const maxBytes =
+    bodyBudgetBytes ?? Math.min(mostBodyBudgetBytes, Math.max(leastBodyBudgetBytes, Math.floor(memoryBytes / 8)));
+  const budget = createBodyBudget({ maxBytes, addressOf, onRefused: metrics.bodyRefused });
+  metrics.watchBodies(() => budget.inFlightBytes);
+  return budget;
+}
+
+function maxBodyBytesOf(config: ServeConfig): (rpc: string) => number {
+  return (rpc) => (rpc === "RegistrationService/RegisterArtifact" ? config.maxArtifactBodyBytes : config.maxBodyBytes);
+}
+
+/** TLS of the operator listener; absent where it is plaintext. */
+export function opsTlsOf({ opsTlsCert, opsTlsKey, tlsClientCa }: ServeConfig): Pick<ServerOptions["listener"], "tls"> {
+  return tlsOf({ tlsCert: opsTlsCert, tlsKey: opsTlsKey, tlsClientCa });
+}
+
+function tlsOf({
+  tlsCert,
+  tlsKey,
+  tlsClientCa,
+}: Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">): Pick<ServerOptions["listener"], "tls"> {
+  if (tlsCert === undefined || tlsKey === undefined) return {};
+  return {
+    tls: {
+      cert: readFileSync(tlsCert, "utf8"),
+      key: readFileSync(tlsKey, "utf8"),
+      ...(tlsClientCa !== undefined && { clientCa: readFileSync(tlsClientCa, "utf8") }),
+    },
+  };
+}

@@ -1,0 +1,53 @@
+/** The live facts of every answer, from what runs. They are made when they change and not for each answer. */
+import type { Authenticator } from "../auth/authenticator.ts";
+import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
+import type { ObservedLedger } from "../ledger/append/observed.ts";
+import { authConfiguration } from "./callers.ts";
+import type { ServeConfig } from "./gateway.ts";
+import type { LivePolicy } from "./live-policy.ts";
+
+/** Completes "the revision in force; a newer set …" where the newest set is not the one in force. */
+export const newerSet = { refused: "was refused", failed: "could not be taken yet" } as const;
+
+const writable: DomainStatus = {
+  configured: true,
+  reason: "Records are written to the evidence ledger before they are answered.",
+};
+const notWritable: DomainStatus = { configured: false, reason: "The record store cannot be written now." };
+
+export function livePlatform(
+  config: ServeConfig,
+  authenticator: Authenticator,
+  policy: LivePolicy,
+  ledger: ObservedLedger,
+): LivePlatform {
+  const ready = authConfiguration(config, true);
+  const notReady = authConfiguration(config, false);
+  let newest: PolicyFacts | undefined;
+  return {
+    authMode: config.authMode,
+    authConfiguration: () => (authenticator.status().issuerReady ? ready : notReady),
+    policy() {
+      newest = policyFacts(policy, newest);
+      return newest.status;
+    },
+    ledger: () => (ledger.writable ? writable : notWritable),
+    managedKeyPatterns: config.keyReferences.length,
+  };
+}
+
+interface PolicyFacts {
+  readonly revision: string;
+  readonly newest: ReturnType<LivePolicy["standing"]>["newest"];
+  readonly status: DomainStatus;
+}
+
+/** Returns what is known where it still holds. */
+function policyFacts({ engine, standing }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
+  const { revision } = engine;
+  const { newest } = standing();
+  if (known?.revision === revision && known.newest === newest) return known;
+  const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
+  const reason = `Policy revision ${revision} is in force${more}.`;
+  return { revision, newest, status: { configured: true, reason } };
+}

@@ -1,0 +1,189 @@
+/** The policy of a running service: what is in force, how it follows its directory, and the candidate beside it. */
+import * as fileSystem from "node:fs/promises";
+import { performance } from "node:perf_hooks";
+import type { Timers } from "../base/timers.ts";
+import type { Config } from "../config/settings.ts";
+import type { Ledger } from "../ledger/ports/ledger.ts";
+import { checkBundleInThread } from "../policy/check/check-thread.ts";
+import { type CompiledEngine, compilePolicyBundle } from "../policy/engine/engine.ts";
+import { PolicyHolder } from "../policy/engine/holder.ts";
+import { type PolicyReading, readPolicyDirectory } from "../policy/load/directory.ts";
+import { describeProblem, type PolicyProblem, sortProblems } from "../policy/load/problem.ts";
+import {
+  PolicyReloader,
+  type PolicyStanding,
+  type ReloadEvent,
+  type ReloaderOptions,
+} from "../policy/load/reloader.ts";
+import { PolicyShadow, type ShadowSample } from "../policy/tools/shadow.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics, PolicyRole } from "../telemetry/metrics.ts";
+
+type Settings = Pick<
+  Config,
+  "shadowPolicyDir" | "shadowPercent" | "policyPollMs" | "keyReferences" | "supportedProfiles"
+> & { readonly policyDir: string };
+
+export interface LivePolicyMachine {
+  readonly timers: Timers;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}
+
+export interface LivePolicy {
+  /** Decides by the set in force at the moment of each question. */
+  readonly engine: PolicyHolder;
+  /** To be told of every decision that was made; absent where there is no candidate. */
+  readonly observe?: PolicyShadow["observe"];
+  /**
+   * Keeps the revision in force, and from then on each one before it decides. To be called before the first decision,
+   * and before the directories are followed.
+   */
+  keepIn(ledger: Pick<Ledger, "keepPolicyRevision">): Promise<void>;
+  /** Whether the newest content of the directory is in force. */
+  standing(): PolicyStanding;
+  /** Begins to follow the directories. */
+  start(): void;
+  /** Takes the directories as they are now. Does not reject. */
+  reload(): Promise<void>;
+  /** Stops following; decisions are still made. Resolves when nothing is under way. */
+  stop(): Promise<void>;
+  /** Gives all memory back. Later decisions are denials. */
+  release(): void;
+}
+
+/** Loads the directory. Rejects with all that is wrong with it. */
+export async function openLivePolicy(settings: Settings, machine: LivePolicyMachine): Promise<LivePolicy> {
+  const known = await readPolicyDirectory(settings.policyDir, fileSystem, settings);
+  const first = firstEngine(known);
+  const engine = new PolicyHolder(first);
+  report("active", { type: "loaded", revision: engine.revision }, machine);
+  let keeper: Pick<Ledger, "keepPolicyRevision"> | undefined;
+  const active = reloaderOf("active", settings.policyDir, settings, machine, {
+    known,
+    async keep(revision, content) {
+      if (keeper === undefined) throw new Error("there is no ledger to keep the revision yet");
+      await keeper.keepPolicyRevision(revision, content);
+    },
+    current: () => engine.revision,
+    install: (next) => engine.replace(next),
+  });
+  const { shadow, reloader } = shadowOf(settings, machine);
+  const reloaders = reloader === undefined ? [active] : [active, reloader];
+  return {
+    engine,
+    ...(shadow !== undefined && {
+      observe: (query, decision, decisionId) => shadow.observe(query, decision, decisionId),
+    }),
+    async keepIn(ledger) {
+      await ledger.keepPolicyRevision(first.revision, first.content);
+      keeper = ledger;
+    },
+    standing: () => active.standing,
+    start() {
+      for (const each of reloaders) each.start();
+    },
+    async reload() {
+      await Promise.all(reloaders.map((each) => each.reload()));
+    },
+    async stop() {
+      await Promise.all(reloaders.map((each) => each.stop()));
+    },
+    release() {
+      shadow?.release();
+      engine.release();
+    },
+  };
+}
+
+function firstEngine({ bundle, problems }: PolicyReading): CompiledEngine {
+  if (bundle === undefined) throw policyRefused(problems);
+  const { engine, problems: misjudged = [] } = compilePolicyBundle(bundle);
+  if (engine !== undefined && problems.length === 0) return engine;
+  engine?.release();
+  throw policyRefused(sortProblems([...problems, ...misjudged]));
+}
+
+function policyRefused(problems: readonly PolicyProblem[]): Error {
+  return new Error(`SVC_POLICY_DIR: the policy set is refused\n${problems.map(describeProblem).join("\n")}`);
+}
+
+/**
+ * The candidate decides nothing, so nothing of it stops the service: one that is bad at start-up is reported and looked
+ * at again when it changes. Its revisions are not kept, because no record names them.
+ */
+function shadowOf(settings: Settings, machine: LivePolicyMachine) {
+  const { shadowPolicyDir, shadowPercent } = settings;
+  if (shadowPolicyDir === undefined) return {};
+  const { timers, logger, metrics } = machine;
+  const shadow = new PolicyShadow({
+    share: shadowPercent / 100,
+    random: Math.random,
+    timers,
+    elapsedMs: () => performance.now(),
+    onCompared: (difference) =>
+      metrics.shadowCompared(difference && { kind: difference.kind, tenant: difference.tenantId }),
+    onDropped: metrics.shadowDropped,
+    onSample: (sample) => logger.info(sampleFields(sample), "the candidate policy set decides differently"),
+  });
+  const reloader = reloaderOf("shadow", shadowPolicyDir, settings, machine, {
+    keep: async () => {},
+    current: () => shadow.revision,
+    install: (next) => shadow.replace(next),
+  });
+  return { shadow, reloader };
+}
+
+function reloaderOf(
+  role: PolicyRole,
+  directory: string,
+  settings: Settings,
+  machine: LivePolicyMachine,
+  parts: Pick<ReloaderOptions, "known" | "keep" | "current" | "install">,
+): PolicyReloader {
+  return new PolicyReloader({
+    ...parts,
+    read: () => readPolicyDirectory(directory, fileSystem, settings),
+    check: checkBundleInThread,
+    pollMs: settings.policyPollMs,
+    timers: machine.timers,
+    onEvent: (event) => report(role, event, machine),
+  });
+}
+
+/** Lines of problems that one log line carries. */
+const maxLoggedProblems = 20;
+
+function report(role: PolicyRole, event: ReloadEvent, { logger, metrics }: LivePolicyMachine): void {
+  switch (event.type) {
+    case "loaded":
+      metrics.policyLoaded(role, event.revision);
+      logger.info({ role, policy_revision: event.revision }, "policy set in force");
+      break;
+    case "refused": {
+      metrics.policyRefused(role, "refused");
+      const problems = event.problems.slice(0, maxLoggedProblems).map(describeProblem);
+      logger.error({ role, problem_count: event.problems.length, problems }, "policy set refused");
+      break;
+    }
+    case "failed":
+      metrics.policyRefused(role, "failed");
+      logger.error({ role, err: event.error }, "policy set could not be taken; it is tried again");
+      break;
+  }
+}
+
+function sampleFields({ tenantId, decisionId, action, active, candidate, difference, count }: ShadowSample) {
+  return {
+    tenant_id: tenantId,
+    decision_id: decisionId,
+    action,
+    difference: difference.kind,
+    guidance: difference.guidance,
+    reasons: active.reasons,
+    candidate_reasons: candidate.reasons,
+    policy_revision: active.policyRevision,
+    candidate_revision: candidate.policyRevision,
+    count,
+  };
+}

@@ -1,0 +1,23 @@
+/** Files that settings name and a running service follows. */
+import { readFile, stat } from "node:fs/promises";
+import type { Timers } from "../base/timers.ts";
+import { LiveFile } from "../files/live-file.ts";
+import type { Logger } from "../telemetry/logger.ts";
+
+/** Opens the file. Rejects, naming the setting, where it is not good; when it turns bad later, the log says so. */
+export function openLiveSetting<Content>(
+  setting: string,
+  path: string,
+  parse: (text: string) => Content | Promise<Content>,
+  { timers, logger }: { readonly timers: Timers; readonly logger: Pick<Logger, "error"> },
+): Promise<LiveFile<Content>> {
+  return LiveFile.open({
+    path,
+    parse,
+    files: { stat, readFile },
+    timers,
+    onProblem: (problem) => logger.error({ setting, problem }, "a file is not followed: what it said before stands"),
+  }).catch((error: unknown) => {
+    throw new Error(`${setting}: ${error instanceof Error ? error.message : "cannot be read"}`, { cause: error });
+  });
+}

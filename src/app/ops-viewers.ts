@@ -1,0 +1,123 @@
+/** Who reads the logs on the operator listener: operators by their credentials, tenants by their own tokens. */
+import type { IncomingMessage } from "node:http";
+import type { Authenticator } from "../auth/authenticator.ts";
+import { presentedScheme } from "../auth/authorization-header.ts";
+import { inRealm } from "../auth/challenge.ts";
+import { requireScopes } from "../auth/scopes.ts";
+import { matchTenantHeader } from "../auth/tenant-header.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Timers } from "../base/timers.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
+import type { Viewer } from "../ops/ledger-access.ts";
+import type { RootLogger } from "../telemetry/logger.ts";
+import { edgeOf } from "../transport/http/edge.ts";
+import { openLiveSetting } from "./live-setting.ts";
+
+type Config = Pick<
+  ConfigFor<"serve">,
+  "authMode" | "headerPrefix" | "defaultRequiredScopes" | "opsCredentials" | "opsListen" | "opsTlsCert"
+>;
+
+export interface OpsViewers {
+  viewerOf(request: IncomingMessage): Promise<Viewer>;
+  /** Stops what runs in the background. */
+  close(): void;
+}
+
+/** Time for the issuer's keys to come. */
+const deadlineMs = 5_000;
+
+/** The protection space (RFC 9110 §11.5): the logs. Credentials of operators count nowhere else. */
+const realm = "ledger";
+const challenge = `Bearer realm="${realm}"`;
+/** Which lets a tenant's token search for what requests were about, rather than for who called. */
+const searchScope = "ledger.search";
+const anonymousRefusal = new ServiceError(
+  "missing_token",
+  `this search needs operator credentials, or an access token with the scope ${searchScope}`,
+  { challenge },
+);
+/** b64token (RFC 6750 §2.1) under the one scheme that operators have. */
+const bearer = /^Bearer +([A-Za-z0-9._~+/-]+=*)$/i;
+
+/** Whether the logs are served: credentials, and what they open, are not for a network in the clear. */
+export function servesLogs({ opsListen, opsTlsCert }: Pick<Config, "opsListen" | "opsTlsCert">): boolean {
+  return opsListen.loopback || opsTlsCert !== undefined;
+}
+
+/**
+ * Opens the file of the operators' credentials, where one is named, and follows it. Rejects, naming the setting, where
+ * it is not good.
+ * @param authenticator the one of the service itself: a tenant's token is worth here what it is worth there
+ */
+export async function openOpsViewers(
+  config: Config,
+  authenticator: Pick<Authenticator, "authenticate">,
+  machine: { readonly timers: Timers; readonly logger: RootLogger },
+): Promise<OpsViewers> {
+  const { opsCredentials } = config;
+  const file =
+    opsCredentials === undefined
+      ? undefined
+      : await openLiveSetting("SVC_OPS_CREDENTIALS", opsCredentials, parseOpsCredentials, machine);
+  return {
+    viewerOf: (request) => viewerOf(request, config, file?.current ?? [], authenticator, machine.timers),
+    close: () => file?.close(),
+  };
+}
+
+async function viewerOf(
+  request: IncomingMessage,
+  config: Config,
+  operators: readonly OpsCredential[],
+  authenticator: Pick<Authenticator, "authenticate">,
+  timers: Timers,
+): Promise<Viewer> {
+  const edge = edgeOf(request);
+  const values = edge.headerValues("authorization");
+  if (values.length === 0) {
+    if (config.opsListen.loopback) return { tenantId: undefined, presented: false, contentRefusal: anonymousRefusal };
+    throw new ServiceError("missing_token", "operator credentials or an access token are required", { challenge });
+  }
+  const [, token] = values.length === 1 ? (bearer.exec(values[0] ?? "") ?? []) : [];
+  if (token !== undefined && operatorOf(operators, token) !== undefined)
+    return { tenantId: undefined, presented: true, contentRefusal: undefined };
+  // Identity headers name no operator, and no tenant here: they come with a call, not with a person who reads.
+  if (config.authMode === "trusted_headers")
+    throw new ServiceError("invalid_token", "the credentials are not an operator's", {
+      challenge: `${challenge}, error="invalid_token"`,
+    });
+  try {
+    const caller = await withDeadline(timers, (signal) => authenticator.authenticate(edge, signal));
+    matchTenantHeader(caller, edge, `${config.headerPrefix}tenant-id`);
+    requireScopes(caller, config.defaultRequiredScopes, presentedScheme(edge));
+    const contentRefusal = refusalOf(() => requireScopes(caller, [searchScope], presentedScheme(edge)));
+    return { tenantId: caller.tenantId, presented: true, contentRefusal };
+  } catch (error) {
+    throw inRealm(realm, error);
+  }
+}
+
+function refusalOf(require: () => void): ServiceError | undefined {
+  try {
+    require();
+    return undefined;
+  } catch (error) {
+    const refusal = inRealm(realm, error);
+    if (refusal instanceof ServiceError) return refusal;
+    throw refusal;
+  }
+}
+
+async function withDeadline<Result>(timers: Timers, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+  const controller = new AbortController();
+  const cancel = timers.after(deadlineMs, () =>
+    controller.abort(new ServiceError("issuer_unavailable", "the keys of the token issuer are not available")),
+  );
+  try {
+    return await work(controller.signal);
+  } finally {
+    cancel();
+  }
+}

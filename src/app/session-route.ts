@@ -1,0 +1,88 @@
+/** The session route: files of clients and keys become its methods, what they pass, and its pages. */
+import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
+import type { EdgeRequest } from "../auth/edge.ts";
+import type { SessionPeer } from "../auth/session-peer.ts";
+import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
+import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
+import { createFairSlots } from "../base/slots.ts";
+import type { Timers } from "../base/timers.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
+import { FileSessionClients } from "../credentials/session-clients.ts";
+import { createSessions } from "../domain/session.ts";
+import type { AttemptCounters } from "../domain/session-ports.ts";
+import type { LiveFile } from "../files/live-file.ts";
+import { keySetPage } from "../portal/key-set.ts";
+import type { RootLogger } from "../telemetry/logger.ts";
+import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
+import type { GateLink } from "../transport/gate/gate.ts";
+import { noteSessionPeer } from "../transport/gate/note-session-peer.ts";
+import type { Page } from "../transport/http/page.ts";
+import { createSessionService } from "../transport/rpc/session.ts";
+import { openLiveSetting } from "./live-setting.ts";
+
+/** What the session route adds to a server; all of it empty where there is none. */
+export interface SessionRoute {
+  readonly methods: readonly ServedMethod[];
+  /** What each of the methods passes in place of the credentials that it has none of. */
+  readonly withoutCredentials: ReadonlyMap<string, readonly GateLink[]>;
+  readonly pages: readonly Page[];
+}
+
+/** Where no clients are configured. */
+export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
+
+/** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it: of one party, and in all. */
+const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
+
+export interface SessionFiles {
+  readonly clients: LiveFile<readonly RegisteredClient[]>;
+  readonly keys: LiveFile<SessionKeys>;
+}
+
+/** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
+export async function openSessionFiles(
+  { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
+  machine: { readonly timers: Timers; readonly logger: RootLogger },
+): Promise<SessionFiles | undefined> {
+  if (sessionClients === undefined || sessionKey === undefined) return undefined;
+  const clients = await openLiveSetting("SVC_SESSION_CLIENTS", sessionClients, parseClientFile, machine);
+  try {
+    return { clients, keys: await openLiveSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };
+  } catch (error) {
+    clients.close();
+    throw error;
+  }
+}
+
+export interface SessionRouteOptions {
+  /** `iss` and `aud` of the tokens. */
+  readonly issuer: string;
+  readonly audience: string;
+  readonly clients: () => readonly RegisteredClient[];
+  readonly keys: SessionKeySource;
+  readonly counters: AttemptCounters;
+  readonly peerOf: (edge: EdgeRequest) => SessionPeer;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
+  const { clients, keys, counters, peerOf, clock } = options;
+  const sessions = createSessions({
+    clients: new FileSessionClients(clients),
+    counters,
+    signer: createSessionTokens(options),
+    slots: createFairSlots(sessionSlots),
+    clock,
+  });
+  const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);
+  const link = noteSessionPeer(peerOf);
+  return {
+    methods,
+    withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, [link]])),
+    pages: [keySetPage(() => keys.current.published)],
+  };
+}

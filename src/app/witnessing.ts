@@ -1,0 +1,92 @@
+/** The witnesses of a deployment: settings become an anchor of the ledger, and what operators see of it. */
+import type { Clock } from "../base/clock.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Timers } from "../base/timers.ts";
+import type { WitnessSetting } from "../config/witnesses.ts";
+import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
+import { trustedWitnesses } from "../ledger/witness/trusted-witnesses.ts";
+import { type StandingChange, Witnesses } from "../ledger/witness/witnesses.ts";
+import type { ReadinessCheck } from "../ops/readiness.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+
+/** What the machine provides, and where the witnesses' doings are reported. */
+export interface WitnessMachine {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly fetch: typeof globalThis.fetch;
+  readonly logger: Logger;
+  readonly metrics: Pick<Metrics, "witnessChanged">;
+}
+
+export interface WitnessingSettings {
+  readonly witnesses: readonly WitnessSetting[];
+  readonly witnessQuorum: number | undefined;
+  readonly store: { readonly kind: "sqlite" | "postgres" };
+  readonly anchor: string | undefined;
+}
+
+export interface Witnessing {
+  readonly open: OpenSharedAnchor;
+  /** Fails while answers wait for a quorum in vain; remarks what lags or finds fault. */
+  readonly readiness: ReadinessCheck;
+}
+
+/** Undefined where no witnesses are set. Throws, naming the setting, for a key that is none. */
+export function witnessingOf(settings: WitnessingSettings, machine: WitnessMachine): Witnessing | undefined {
+  if (settings.witnesses.length === 0) return undefined;
+  const witnesses = trustedWitnesses(settings.witnesses, { fetch: machine.fetch, timers: machine.timers });
+  // Without an anchor file the witnesses alone know what was answered.
+  const hasFile = settings.store.kind === "sqlite" || settings.anchor !== undefined;
+  const rule = {
+    quorum: settings.witnessQuorum ?? Math.floor(witnesses.length / 2) + 1,
+    awaited: settings.witnessQuorum !== undefined || !hasFile,
+  };
+  let opened: Witnesses | undefined;
+  return {
+    async open(store, signer) {
+      const logs = {
+        head: (name) => store.head(name),
+        consistencyProof: (name, first, second) => store.consistencyProof(name, first, second),
+        logs: () => store.logs(),
+        cosignatures: () => store.cosignatures(),
+        keepCosignatures: (cosignatures) => store.keepCosignatures(cosignatures),
+        sign: (checkpoint) => signer.sign(checkpoint),
+      } satisfies ConstructorParameters<typeof Witnesses>[0]["logs"];
+      const { clock, timers } = machine;
+      opened = new Witnesses({
+        ...rule,
+        witnesses,
+        logs,
+        clock,
+        timers,
+        onStanding: (change) => report(change, machine),
+      });
+      await opened.start();
+      return opened;
+    },
+    readiness: {
+      name: "witnesses",
+      async check() {
+        if (opened?.isWaitingInVain === true)
+          throw new ServiceError("store_unavailable", remarkOf(opened) ?? "not enough witnesses answer");
+      },
+      remark: () => opened && remarkOf(opened),
+    },
+  };
+}
+
+function remarkOf(witnesses: Witnesses): string | undefined {
+  const remarks = witnesses.remarks();
+  return remarks.length === 0 ? undefined : remarks.join("; ");
+}
+
+function report({ witness, origin, standing }: StandingChange, { logger, metrics }: WitnessMachine): void {
+  if (standing.kind === "unasked") return;
+  metrics.witnessChanged(witness, standing.kind);
+  const fields = { witness, origin };
+  if (standing.kind === "cosigned") logger.debug(fields, "the witness has cosigned the log");
+  else if (standing.kind === "failed")
+    logger.warn({ ...fields, problem: standing.message }, "the witness does not cosign");
+  else logger.error({ ...fields, problem: standing.message }, "the log must not be continued");
+}

@@ -1,0 +1,78 @@
+/** Proof of possession by client certificate: a token that is bound to a key is worth nothing without it. */
+import { timingSafeEqual } from "node:crypto";
+import { thumbprintOf } from "../../base/thumbprint.ts";
+import { refusedToken } from "../challenge.ts";
+import type { EdgeRequest } from "../edge.ts";
+import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";
+import { boundThumbprint, requireUnbound, type TokenBinding } from "./confirmation-method.ts";
+import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
+
+/** Tokens must be bound to nobody: a binding that cannot be checked is refused, not overlooked. */
+export interface NoPossessionRule {
+  readonly mode: "none";
+}
+
+/** Tokens must be bound to the client's certificate (RFC 8705 §3). */
+export interface MutualTlsRule {
+  readonly mode: "mtls";
+  /** Lowercase name of the header in which the ingress forwards the certificate. */
+  readonly headerName: string;
+  readonly format: ForwardedCertificateFormat;
+  /** Whose forwarded certificate counts, and only it. */
+  readonly ingress: TrustedIngress;
+}
+
+/** Told where the header came from someone who is not believed. */
+export type OnCertificateIgnored = (remoteAddress: string) => void;
+
+/**
+ * Checks that what a verified token is bound to fits the call that carries it. To be called on every call, however the
+ * token was verified.
+ * @throws ServiceError `proof_of_possession_failed`
+ */
+export function confirmPossession(
+  binding: TokenBinding,
+  edge: EdgeRequest,
+  rule: NoPossessionRule | MutualTlsRule,
+  onCertificateIgnored: OnCertificateIgnored,
+): void {
+  if (rule.mode === "none") {
+    requireUnbound(binding);
+    return;
+  }
+  const presented = presentedThumbprint(edge, rule, onCertificateIgnored);
+  const bound = Buffer.from(boundThumbprint(binding, "x5t#S256"), "base64url");
+  if (presented === undefined) throw refusedPossession("no client certificate was presented");
+  if (!timingSafeEqual(bound, presented))
+    throw refusedPossession("the access token is bound to another client certificate");
+}
+
+/**
+ * The SHA-256, 32 bytes, of the client certificate that a call presents; undefined where it presents none. The trusted
+ * ingress is judged by the header that it forwards, even where it came with a certificate of its own;
+ * everybody else by the TLS session alone.
+ * @throws ServiceError `proof_of_possession_failed` where what is forwarded is not well formed
+ */
+export function presentedThumbprint(
+  edge: EdgeRequest,
+  rule: MutualTlsRule,
+  onCertificateIgnored: OnCertificateIgnored,
+): Buffer | undefined {
+  const forwarded = edge.headerValues(rule.headerName);
+  if (!isFromIngress(edge, rule.ingress)) {
+    if (forwarded.length > 0) onCertificateIgnored(edge.remoteAddress);
+    const der = edge.clientCertificate?.();
+    return der === undefined ? undefined : thumbprintOf(der);
+  }
+  const [value] = forwarded;
+  // nginx forwards an empty value, or drops the header, where the client came without a certificate.
+  if (value === undefined || (value === "" && forwarded.length === 1)) return undefined;
+  const thumbprint = forwarded.length === 1 ? parseForwardedCertificate(value, rule.format) : undefined;
+  if (thumbprint === undefined) throw refusedPossession("the forwarded client certificate is not well formed");
+  return thumbprint;
+}
+
+/** 401: the call does not show that it holds the key. */
+export function refusedPossession(message: string): Error {
+  return refusedToken("proof_of_possession_failed", message);
+}

@@ -1,0 +1,110 @@
+/** A DPoP proof (RFC 9449 §4): a JWT that the caller signs for one call, with the key that its token is bound to. */
+import { hash } from "node:crypto";
+import {
+  calculateJwkThumbprint,
+  EmbeddedJWK,
+  errors,
+  type JWTHeaderParameters,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+} from "jose";
+import { ServiceError } from "../../base/errors.ts";
+import { isCleanText } from "../../base/ids.ts";
+import { refusedProof, refusedToken } from "../challenge.ts";
+import { signatureAlgorithms } from "../tokens/signature-algorithms.ts";
+import { normalTarget } from "./dpop-target.ts";
+
+/** Longest proof that is looked at. One with an RSA key of 4096 bits is around 2 KiB. */
+const maximumProofBytes = 4 * 1024;
+const maximumIdLength = 256;
+/** Seconds for which a proof counts after it was made, its way and the difference of the clocks included. */
+export const proofLifetimeSeconds = 60;
+
+/** What the proof must say. */
+export interface ProofExpectation {
+  /** RFC 7638 thumbprint of the key that the token is bound to, base64url. */
+  readonly boundKey: string;
+  readonly accessToken: string;
+  /** HTTP method, upper case. */
+  readonly method: string;
+  /** As `targetOf` returns it; undefined where it cannot be known, which no proof fits. */
+  readonly target: string | undefined;
+  /** Milliseconds since the Unix epoch. */
+  readonly nowMs: number;
+  /** Seconds by which the caller's clock may be ahead of ours. */
+  readonly clockToleranceSeconds: number;
+}
+
+/** What a proof that stands says besides. */
+export interface DpopProof {
+  /** Its `jti`: 1 to 256 characters. */
+  readonly id: string;
+  /** Its `iat`, in seconds since the Unix epoch. */
+  readonly issuedAtSeconds: number;
+  /** Undefined where it carries none. */
+  readonly nonce: string | undefined;
+}
+
+/**
+ * Verifies a proof: RFC 9449 §4.3, items 2 to 9, 11 and 12. The key is compared with the token's before it is used,
+ * so that only keys which the issuer has seen are ever computed with. Does NOT check the nonce (item 10) nor whether
+ * the proof was used before.
+ * @throws ServiceError `proof_of_possession_failed`
+ */
+export async function verifyProof(proof: string, expected: ProofExpectation): Promise<DpopProof> {
+  if (proof.length > maximumProofBytes) throw refusedProof("the DPoP proof is too long");
+  const findKey: JWTVerifyGetKey = async (header, jws) => {
+    await checkHeader(header, expected.boundKey);
+    return EmbeddedJWK(header, jws);
+  };
+  const payload = await verifySignature(proof, findKey, {
+    algorithms: signatureAlgorithms,
+    clockTolerance: expected.clockToleranceSeconds,
+    currentDate: new Date(expected.nowMs),
+  });
+  const { htm, htu, ath, jti, iat, nonce } = payload;
+  if (htm !== expected.method) throw refusedProof("the DPoP proof is for another method");
+  if (typeof htu !== "string" || expected.target === undefined || normalTarget(htu) !== expected.target) {
+    throw refusedProof("the DPoP proof is for another URL");
+  }
+  if (ath !== hash("sha256", expected.accessToken, "base64url")) {
+    throw refusedProof("the DPoP proof is for another access token");
+  }
+  if (typeof jti !== "string" || jti.length < 1 || jti.length > maximumIdLength || !isCleanText(jti)) {
+    throw refusedProof("the DPoP proof has no valid jti");
+  }
+  if (nonce !== undefined && typeof nonce !== "string") throw refusedProof("the DPoP proof has no valid nonce");
+  return { id: jti, issuedAtSeconds: checkAge(iat, expected), nonce };
+}
+
+/** Items 4, 6 and 12: the type, and the key that the token is bound to. That it is public is `EmbeddedJWK`'s. */
+async function checkHeader({ typ, jwk }: JWTHeaderParameters, boundKey: string): Promise<void> {
+  if (typ !== "dpop+jwt") throw refusedProof("the DPoP proof is of another type");
+  if (jwk === undefined) throw refusedProof("the DPoP proof carries no key");
+  if ((await calculateJwkThumbprint(jwk)) !== boundKey) {
+    throw refusedToken("proof_of_possession_failed", "the access token is bound to another DPoP key");
+  }
+}
+
+function checkAge(iat: number | undefined, { nowMs, clockToleranceSeconds }: ProofExpectation): number {
+  const nowSeconds = nowMs / 1000;
+  if (iat === undefined || !Number.isFinite(iat)) throw refusedProof("the DPoP proof has no valid iat");
+  if (iat < nowSeconds - proofLifetimeSeconds) throw refusedProof("the DPoP proof is too old");
+  if (iat > nowSeconds + clockToleranceSeconds) throw refusedProof("the DPoP proof was made in the future");
+  return iat;
+}
+
+async function verifySignature(
+  proof: string,
+  findKey: JWTVerifyGetKey,
+  options: Parameters<typeof jwtVerify>[2],
+): Promise<JWTPayload> {
+  try {
+    return (await jwtVerify(proof, findKey, options)).payload;
+  } catch (error) {
+    if (error instanceof ServiceError) throw error;
+    const cause = error instanceof errors.JOSEError ? error.code : error instanceof Error ? error.name : "unknown";
+    throw refusedProof("the DPoP proof is not valid", cause);
+  }
+}

@@ -1,0 +1,158 @@
+/** Callers that present an access token: found in the header, verified or remembered, and bound to the call. */
+import type { Caller } from "../../base/caller.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Timers } from "../../base/timers.ts";
+import { readAccessToken } from "../authorization-header.ts";
+import { underDpop } from "../challenge.ts";
+import type { ClaimNames } from "../claims.ts";
+import type { EdgeRequest } from "../edge.ts";
+import {
+  confirmPossession,
+  type MutualTlsRule,
+  type NoPossessionRule,
+  type OnCertificateIgnored,
+} from "../proof/confirmation.ts";
+import { boundThumbprint, type TokenBinding } from "../proof/confirmation-method.ts";
+import { confirmDpopPossession, type DpopRule } from "../proof/dpop.ts";
+import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
+import { type SessionKeySource, sessionClaimNames, sessionKeyFinder } from "./session-tokens.ts";
+import { cacheVerdicts } from "./token-cache.ts";
+import { revisionOf, type TokenSource, verifyBySource } from "./token-sources.ts";
+import { verifyToken } from "./token-verifier.ts";
+
+const defaultMaximumTokenBytes = 8 * 1024;
+const defaultClockToleranceSeconds = 30;
+const defaultFetchTimeoutMs = 5_000;
+
+/** How possession of a token's key is proved in this deployment. */
+export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
+
+/** Tokens of the service's own. */
+export interface SessionTokenRule {
+  /** Their `iss`, which differs from the issuer's. */
+  readonly issuer: string;
+  readonly keys: SessionKeySource;
+}
+
+/** What a deployment decides about access tokens. */
+export interface TokenOptions {
+  /** Issuer identifier: https, or http on loopback. Undefined: no issuer's tokens are taken. */
+  readonly issuer: string | undefined;
+  /** Undefined: none of the service's own are taken. */
+  readonly session?: SessionTokenRule | undefined;
+  readonly audience: string;
+  /** Whether the issuer's tokens must be of the type `at+jwt`. Default false. */
+  readonly requireAtJwt?: boolean;
+  readonly claims: ClaimNames;
+  readonly proofOfPossession: ProofOfPossessionRule;
+  /** Longest access token in bytes. Default 8192: what common HTTP servers take as one header line. */
+  readonly maximumTokenBytes?: number;
+  /** Seconds by which the issuer's clock may differ from ours. Default 30; 0 to 300 make sense. */
+  readonly clockToleranceSeconds?: number;
+  /** Milliseconds for one document of the issuer. Default 5000. */
+  readonly fetchTimeoutMs?: number;
+}
+
+export interface TokenDependencies {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly fetch: typeof globalThis.fetch;
+  /** Neither may throw. */
+  readonly onKeysFetched: (status: IssuerStatus) => void;
+  readonly onCertificateIgnored: OnCertificateIgnored;
+}
+
+export interface AccessTokens {
+  /** As `Authenticator.authenticate`. */
+  authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller>;
+  status(): IssuerStatus;
+  start(): void;
+  close(): void;
+}
+
+/** @throws Error where the issuer identifier is none, or is http off loopback; where nobody's tokens are taken */
+export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
+  const { clock, onCertificateIgnored } = dependencies;
+  const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
+  const clockToleranceSeconds = options.clockToleranceSeconds ?? defaultClockToleranceSeconds;
+  const rule = options.proofOfPossession;
+  const keys = options.issuer === undefined ? undefined : openIssuerKeys(options.issuer, options, dependencies);
+  const sources = sourcesOf(options, clockToleranceSeconds, keys, clock);
+  const verify = cacheVerdicts(verifyBySource(sources), {
+    clock,
+    keyRevision: () => revisionOf(sources),
+    clockToleranceSeconds,
+  });
+
+  async function authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller> {
+    const token = readAccessToken(edge, rule.mode === "dpop" ? "DPoP" : "Bearer", maximumTokenBytes);
+    // Nothing is fetched for a caller who does not hold what its token says that it is bound to.
+    const mayFetch = (binding: TokenBinding) => {
+      if (rule.mode === "dpop") boundThumbprint(binding, "jkt");
+      else confirmPossession(binding, edge, rule, () => {});
+    };
+    const verified = await verify(token, { signal, mayFetch });
+    if (rule.mode === "dpop") {
+      await confirmDpopPossession(token, verified, edge, rule, { clock, clockToleranceSeconds });
+    } else {
+      confirmPossession(verified.binding, edge, rule, onCertificateIgnored);
+    }
+    return verified.caller;
+  }
+
+  return {
+    authenticate:
+      rule.mode !== "dpop"
+        ? authenticate
+        : (edge, signal) =>
+            authenticate(edge, signal).catch((error: unknown) => {
+              throw underDpop(error);
+            }),
+    status: () => keys?.status() ?? { issuerReady: false, detail: "no token issuer is configured" },
+    start: () => keys?.start(),
+    close: () => keys?.close(),
+  };
+}
+
+function openIssuerKeys(issuer: string, options: TokenOptions, dependencies: TokenDependencies): IssuerKeys {
+  return createIssuerKeys(issuer, {
+    ...dependencies,
+    timeoutMs: options.fetchTimeoutMs ?? defaultFetchTimeoutMs,
+    onFetched: dependencies.onKeysFetched,
+  });
+}
+
+/** Each with keys and claims of its own: nothing of one can pass for the other's. */
+function sourcesOf(
+  { issuer, session, audience, claims, requireAtJwt = false }: TokenOptions,
+  clockToleranceSeconds: number,
+  keys: IssuerKeys | undefined,
+  clock: Clock,
+): [TokenSource, ...TokenSource[]] {
+  const sources: TokenSource[] = [];
+  if (issuer !== undefined && keys !== undefined) {
+    const common = { issuer, audience, claims, clockToleranceSeconds, requireAtJwt };
+    const rules = { ...common, authSource: "bearer_token" } as const;
+    sources.push({
+      issuer,
+      verify: (token, context) => verifyToken(token, rules, keys.find, clock, context),
+      revision: keys.revision,
+    });
+  }
+  if (session !== undefined) {
+    if (session.issuer === issuer) throw new Error("session tokens have the name of the token issuer");
+    const common = { issuer: session.issuer, audience, clockToleranceSeconds, requireAtJwt: true };
+    const rules = { ...common, claims: sessionClaimNames, authSource: "session_token" } as const;
+    const findKeys = sessionKeyFinder(session.keys);
+    sources.push({
+      issuer: session.issuer,
+      verify: (token, context) => verifyToken(token, rules, findKeys, clock, context),
+      revision: () => session.keys.revision,
+    });
+  }
+  const [first, ...others] = sources;
+  if (first === undefined) throw new Error("nobody's access tokens are taken");
+  return [first, ...others];
+}

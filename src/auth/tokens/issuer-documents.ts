@@ -1,0 +1,119 @@
+/** Fetching what an issuer publishes: its discovery document and its key set. */
+import type { JSONWebKeySet, JWK } from "jose";
+import { isLoopbackHost } from "../../base/network.ts";
+import type { Timers } from "../../base/timers.ts";
+
+/** Longest document that is read. Key sets of large issuers are around 10 KiB. */
+const maximumBytes = 256 * 1024;
+
+export interface FetchContext {
+  readonly fetch: typeof globalThis.fetch;
+  readonly timers: Timers;
+  /** Milliseconds for one document, from connecting to its last byte. */
+  readonly timeoutMs: number;
+  /** Aborted when the authenticator closes. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Parses an issuer identifier (OpenID Connect Discovery §3): https, or http on loopback, without query or fragment.
+ * @throws Error naming what is wrong
+ */
+export function parseIssuer(issuer: string): URL {
+  const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
+  if (url === undefined) throw new Error("the issuer is not a URL");
+  if (!isAllowed(url, url)) throw new Error("the issuer must be https; http is for loopback only");
+  if (/[?#]/.test(issuer)) throw new Error("the issuer must have no query and no fragment");
+  if (url.username !== "" || url.password !== "") throw new Error("the issuer must have no user information");
+  return url;
+}
+
+/**
+ * Discovers where the issuer publishes its keys (OpenID Connect Discovery §4): the document's `issuer` must equal the
+ * configured one byte for byte (§4.3), and keys come over https unless both are on loopback.
+ * @throws Error naming what is wrong
+ */
+export async function discoverKeySetUrl(issuer: string, context: FetchContext): Promise<URL> {
+  const location = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
+  const document = await fetchJsonObject(new URL(location), "discovery document", context);
+  if (document.issuer !== issuer) throw new Error("the discovery document names another issuer");
+  const keySetUrl = document.jwks_uri;
+  if (typeof keySetUrl !== "string" || !URL.canParse(keySetUrl)) {
+    throw new Error("the discovery document has no valid jwks_uri");
+  }
+  const url = new URL(keySetUrl);
+  if (!isAllowed(url, parseIssuer(issuer))) throw new Error("the issuer's jwks_uri is not https");
+  return url;
+}
+
+/**
+ * Fetches the public signature keys (RFC 7517 §5). Keys of other types or uses are left out, as §5 asks; so are
+ * symmetric ones, which have no place in a published set.
+ * @throws Error naming what is wrong
+ */
+export async function fetchKeySet(url: URL, context: FetchContext): Promise<JSONWebKeySet> {
+  const { keys } = await fetchJsonObject(url, "key set", context);
+  if (!Array.isArray(keys)) throw new Error("the issuer's key set is malformed");
+  return { keys: (keys as unknown[]).filter(isSignatureKey) };
+}
+
+function isSignatureKey(key: unknown): key is JWK {
+  if (!isObject(key)) return false;
+  const { kty, use } = key;
+  return (kty === "RSA" || kty === "EC" || kty === "OKP") && (use === undefined || use === "sig");
+}
+
+function isAllowed(url: URL, issuer: URL): boolean {
+  if (url.protocol === "https:") return true;
+  return url.protocol === "http:" && isLoopbackHost(url.hostname) && isLoopbackHost(issuer.hostname);
+}
+
+async function fetchJsonObject(url: URL, what: string, context: FetchContext): Promise<Record<string, unknown>> {
+  const timeout = new AbortController();
+  const cancelTimeout = context.timers.after(context.timeoutMs, () =>
+    timeout.abort(new Error(`no answer within ${context.timeoutMs} ms`)),
+  );
+  try {
+    const response = await context.fetch(url, {
+      headers: { accept: "application/json" },
+      // A redirect would let whoever controls one path of the issuer's host choose our keys.
+      redirect: "error",
+      signal: AbortSignal.any([timeout.signal, context.signal]),
+    });
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      throw new Error(`status ${response.status}`);
+    }
+    const document: unknown = JSON.parse(await readText(response));
+    if (!isObject(document)) throw new Error("not a JSON object");
+    return document;
+  } catch (cause) {
+    throw new Error(`the issuer's ${what} cannot be fetched: ${describe(cause)}`, { cause });
+  } finally {
+    cancelTimeout();
+  }
+}
+
+async function readText(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of response.body ?? []) {
+    sizeBytes += chunk.byteLength;
+    if (sizeBytes > maximumBytes) throw new Error(`longer than ${maximumBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown error";
+  if (error instanceof SyntaxError) return "not JSON";
+  const inner: unknown = error.cause;
+  if (!(inner instanceof Error)) return error.message;
+  return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
+}

@@ -1,0 +1,130 @@
+/** Access tokens that were verified or refused, kept for a short time, so that no signature is checked for every call. */
+import { hash } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { Caller } from "../../base/caller.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { ServiceError } from "../../base/errors.ts";
+import type { TokenBinding } from "../proof/confirmation-method.ts";
+
+/** Longest time that a token is not looked at again; a change of keys ends it at once. */
+const maximumAgeMs = 5 * 60_000;
+/** Number of verified tokens that are kept, around 1 KiB each. The one that was not used for longest goes first. */
+const maximumTokens = 10_000;
+/** Number of refused tokens of each kind that are kept, around 200 bytes each. */
+const maximumRefused = 4_096;
+
+/** An access token whose signature and claims stand. Says nothing about who sent it: that is the confirmation's. */
+export interface VerifiedToken {
+  readonly caller: Caller;
+  readonly binding: TokenBinding;
+  /** End of its life in milliseconds since the Unix epoch, tolerance not counted. */
+  readonly expiresAtMs: number;
+}
+
+/** A token that is refused for what its bytes are: time makes it no better, and other keys alone could. */
+export interface RefusedToken {
+  readonly refusal: ServiceError;
+  /** What it was refused for: what it says, or its signature. */
+  readonly by: "claims" | "signature";
+}
+
+export type Verdict = VerifiedToken | RefusedToken;
+
+/** The call that a token came with. */
+export interface CallContext {
+  /** Its deadline: ends the wait for the issuer's keys. */
+  readonly signal: AbortSignal;
+  /** Throws the refusal where nothing is to be fetched for a token that is bound like this. */
+  readonly mayFetch: (binding: TokenBinding) => void;
+}
+
+/** Verifies an access token, as `verifyToken` does. */
+export type Verify = (token: string, context: CallContext) => Promise<Verdict>;
+
+export interface TokenCacheOptions {
+  readonly clock: Clock;
+  /** As of the keys of all issuers: another value empties the cache, undefined keeps it empty. */
+  readonly keyRevision: () => number | string | undefined;
+  /** Seconds that a token lives beyond its `exp`; the verifier's own. */
+  readonly clockToleranceSeconds: number;
+}
+
+interface Entry<T> {
+  readonly verdict: T;
+  readonly atMs: number;
+}
+
+/**
+ * Puts a cache in front of the verifier. It answers as the verifier would: `exp` is looked at on every hit, a change
+ * of the key set empties it, and what the verifier throws is never kept. Tokens are found by their SHA-256, so that
+ * memory holds none. Tokens refused for what they say have a room of their own, so that none of those, which cost
+ * their sender nothing, drive out one whose signature would have to be checked again. Does NOT check possession of a
+ * bound key, which belongs to the call and not to the token.
+ */
+export function cacheVerdicts(verify: Verify, { clock, keyRevision, clockToleranceSeconds }: TokenCacheOptions) {
+  const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: maximumTokens });
+  const refused = {
+    claims: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
+    signature: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
+  };
+  const rooms = [verified, refused.claims, refused.signature];
+  const share = sharedRefusals();
+  let revisionOfTokens: number | string | undefined;
+
+  function currentRevision(): number | string | undefined {
+    const revision = keyRevision();
+    if (revision !== revisionOfTokens) {
+      for (const room of rooms) room.clear();
+      revisionOfTokens = revision;
+    }
+    return revision;
+  }
+
+  /** A clock that went back may be before a token's `nbf`, or before the `exp` that it was refused for. */
+  function isRecent({ atMs }: Entry<unknown>): boolean {
+    const ageMs = clock.now() - atMs;
+    return ageMs >= 0 && ageMs < maximumAgeMs;
+  }
+
+  function remembered(key: string): VerifiedToken | undefined {
+    const entry = verified.get(key);
+    if (entry !== undefined) {
+      const endsAtMs = entry.verdict.expiresAtMs + clockToleranceSeconds * 1000;
+      if (isRecent(entry) && clock.now() < endsAtMs) return entry.verdict;
+      verified.delete(key);
+      return undefined;
+    }
+    const refusal = refused.claims.get(key) ?? refused.signature.get(key);
+    if (refusal !== undefined && isRecent(refusal)) throw refusal.verdict;
+    return undefined;
+  }
+
+  return async (token: string, context: CallContext): Promise<VerifiedToken> => {
+    const revision = currentRevision();
+    const key = hash("sha256", token, "base64");
+    const known = remembered(key);
+    if (known !== undefined) return known;
+    const atMs = clock.now();
+    const verdict = await verify(token, context);
+    // Keys that changed in the meantime may not be those that it was judged by.
+    const keep = revision !== undefined && currentRevision() === revision;
+    if ("refusal" in verdict) {
+      const refusal = share(verdict.refusal);
+      if (keep) refused[verdict.by].set(key, { verdict: refusal, atMs });
+      throw refusal;
+    }
+    if (keep) verified.set(key, { verdict, atMs });
+    return verdict;
+  };
+}
+
+/** One error for all refusals that read the same: their texts are constants, and each would carry a stack of its own. */
+function sharedRefusals(): (refusal: ServiceError) => ServiceError {
+  const shared = new Map<string, ServiceError>();
+  return (refusal) => {
+    const text = `${refusal.reason} ${refusal.message} ${String(refusal.details.cause)}`;
+    const known = shared.get(text) ?? refusal;
+    shared.set(text, known);
+    return known;
+  };
+}

@@ -1,0 +1,99 @@
+/** What a token says of itself, judged with no key: it can only refuse, and costs far less than a signature. */
+import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
+import type { AuthSource } from "../../base/caller.ts";
+import { refusedToken } from "../challenge.ts";
+import { type ClaimNames, callerFromClaims } from "../claims.ts";
+import { bindingOf } from "../proof/confirmation-method.ts";
+import { signatureAlgorithms } from "./signature-algorithms.ts";
+import type { VerifiedToken } from "./token-cache.ts";
+import { checkContentType, checkHeaderType } from "./token-type.ts";
+
+export interface TokenRules {
+  /** Compared byte for byte with `iss`. */
+  readonly issuer: string;
+  /** Must be `aud` or in it. */
+  readonly audience: string;
+  /** Whether the header's `typ` must be `at+jwt` (RFC 9068 §4); else `JWT` and none will do. */
+  readonly requireAtJwt: boolean;
+  readonly claims: ClaimNames;
+  /** What a caller with such a token comes from. */
+  readonly authSource: AuthSource;
+  /** Seconds by which the issuer's clock may differ from ours, for `exp`, `nbf` and `iat`. */
+  readonly clockToleranceSeconds: number;
+}
+
+/** The members of a token's header that choose its key. */
+export interface TokenHeader {
+  readonly alg: string;
+  readonly kid?: string;
+}
+
+/** A token as it reads, verified by nobody. */
+export interface ReadToken {
+  readonly header: TokenHeader;
+  readonly payload: JWTPayload;
+}
+
+/** JWS compact serialization (RFC 7515 §7.1): three parts of base64url without padding. */
+const compactForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+/**
+ * Reads a token and judges its header: shape, `typ`, `alg`, `kid`, and `crit`, of which nothing is understood
+ * (RFC 7515 §4.1.11). `jku`, `jwk`, `x5u`, `x5c` are never looked at.
+ * @throws ServiceError `invalid_token`
+ */
+export function readToken(token: string, rules: TokenRules): ReadToken {
+  if (!compactForm.test(token)) throw invalid("form");
+  const { typ, alg, kid, crit } = decoded(() => decodeProtectedHeader(token));
+  checkHeaderType(typ, rules.requireAtJwt);
+  if (alg === undefined || !signatureAlgorithms.includes(alg)) throw invalid("alg");
+  if (kid !== undefined && typeof kid !== "string") throw invalid("kid");
+  if (crit !== undefined) throw invalid("crit");
+  return { header: { alg, ...(kid !== undefined && { kid }) }, payload: decoded(() => decodeJwt(token)) };
+}
+
+/**
+ * Judges all claims that stay wrong once they are: `iss`, `aud`, the kind of token, `exp`, and those that name the
+ * caller. `iat` and `nbf` are `checkBegun`'s.
+ * @param nowSeconds seconds since the Unix epoch
+ * @throws ServiceError `invalid_token`, `expired_token`
+ */
+export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: number): VerifiedToken {
+  const { iss, aud, exp, nbf, iat } = payload;
+  if (iss !== rules.issuer) throw invalid("iss");
+  if (aud !== rules.audience && !(Array.isArray(aud) && aud.includes(rules.audience))) throw invalid("aud");
+  checkContentType(payload);
+  // JSON has no infinity, but 1e999 becomes one.
+  if (!Number.isFinite(exp)) throw invalid("exp");
+  for (const [name, value] of [["nbf", nbf] as const, ["iat", iat] as const]) {
+    if (value !== undefined && typeof value !== "number") throw invalid(name);
+  }
+  const expiresAtSeconds = exp as number;
+  if (expiresAtSeconds <= nowSeconds - rules.clockToleranceSeconds) {
+    throw refusedToken("expired_token", "the access token expired", "token exp");
+  }
+  return {
+    caller: callerFromClaims(payload, rules.claims, rules.authSource),
+    binding: bindingOf(Object.hasOwn(payload, "cnf") ? payload.cnf : undefined),
+    expiresAtMs: expiresAtSeconds * 1000,
+  };
+}
+
+/** @throws ServiceError `invalid_token` for a token that is not to count yet: a second later it may be good */
+export function checkBegun({ nbf = 0, iat = 0 }: JWTPayload, latestSeconds: number): void {
+  if (nbf > latestSeconds) throw invalid("nbf");
+  if (iat > latestSeconds) throw refusedToken("invalid_token", "the access token was issued in the future");
+}
+
+function decoded<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch {
+    throw invalid("form");
+  }
+}
+
+/** The name of what is wrong goes to the log. */
+function invalid(what: string): Error {
+  return refusedToken("invalid_token", "the access token is not valid", `token ${what}`);
+}

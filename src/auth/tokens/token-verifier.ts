@@ -1,0 +1,85 @@
+/** Verifying an access token: what it says, then who signed it. */
+import { type CryptoKey, errors, type JWTPayload, jwtVerify } from "jose";
+import type { Clock } from "../../base/clock.ts";
+import { ServiceError } from "../../base/errors.ts";
+import { refusedToken } from "../challenge.ts";
+import type { FindKeys } from "./candidate-keys.ts";
+import { signatureAlgorithms } from "./signature-algorithms.ts";
+import { mayBeSigned } from "./signature-check.ts";
+import type { CallContext, RefusedToken, Verdict, VerifiedToken } from "./token-cache.ts";
+import { checkBegun, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
+
+/**
+ * Verifies an access token: shape, `typ`, kind, algorithm, `iss`, `aud`, `exp` (required), the claims that name the
+ * caller, `nbf`, `iat`; then its signature, so that no key is looked for, fetched or computed with for a token that is
+ * refused anyway. Does NOT check revocation, `jti`, or possession of a bound key.
+ * @returns the token, or the refusal where another look would not change it unless the keys do
+ * @throws ServiceError `invalid_token` of an unknown key or before its time, `issuer_unavailable`, what the context's
+ *   `mayFetch` throws
+ */
+export async function verifyToken(
+  token: string,
+  rules: TokenRules,
+  findKeys: FindKeys,
+  clock: Clock,
+  { signal, mayFetch }: CallContext,
+): Promise<Verdict> {
+  const nowSeconds = Math.floor(clock.now() / 1000);
+  const claimed = readAndJudge(token, rules, nowSeconds);
+  if ("refusal" in claimed) return claimed;
+  const latestSeconds = nowSeconds + rules.clockToleranceSeconds;
+  checkBegun(claimed.payload, latestSeconds);
+  const keys = await findKeys(claimed.header, signal, () => mayFetch(claimed.judged.binding));
+  const payload = await verifiedPayload(token, claimed.header.alg, keys, {
+    algorithms: signatureAlgorithms,
+    issuer: rules.issuer,
+    audience: rules.audience,
+    clockTolerance: rules.clockToleranceSeconds,
+    currentDate: new Date(nowSeconds * 1000),
+  });
+  if (payload === undefined) {
+    const refusal = refusedToken("invalid_token", "the access token is not valid", "token signature");
+    return { refusal, by: "signature" };
+  }
+  // Judged again as it was verified: nothing rests on what an unverified token was read as.
+  checkBegun(payload, latestSeconds);
+  return judgeClaims(payload, rules, nowSeconds);
+}
+
+interface JudgedToken extends ReadToken {
+  readonly judged: VerifiedToken;
+}
+
+function readAndJudge(token: string, rules: TokenRules, nowSeconds: number): JudgedToken | RefusedToken {
+  try {
+    const read = readToken(token, rules);
+    return { ...read, judged: judgeClaims(read.payload, rules, nowSeconds) };
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    return { refusal: error, by: "claims" };
+  }
+}
+
+/** The payload of a token that one of the keys signed; undefined where none did. */
+async function verifiedPayload(
+  token: string,
+  alg: string,
+  keys: readonly CryptoKey[],
+  options: Parameters<typeof jwtVerify>[2],
+): Promise<JWTPayload | undefined> {
+  for (const key of keys) {
+    if (!mayBeSigned(token, alg, key)) continue;
+    try {
+      return (await jwtVerify(token, key, options)).payload;
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw toRefusal(error);
+    }
+  }
+  return undefined;
+}
+
+/** Keeps the code for the log; the library's errors carry the claims and parts of the token itself. */
+function toRefusal(error: unknown): ServiceError {
+  const cause = error instanceof errors.JOSEError ? error.code : error instanceof Error ? error.name : "unknown";
+  return refusedToken("invalid_token", "the access token is not valid", cause);
+}

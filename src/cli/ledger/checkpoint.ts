@@ -1,0 +1,53 @@
+/** Checkpoints that commands sign. */
+
+import { KeyFileError, readKeyFile } from "../../files/key-file.ts";
+import type { LogState } from "../../ledger/ports/store.ts";
+import { LogSigner } from "../../ledger/tlog/signer.ts";
+import { sameHash } from "../../ledger/tlog/tree.ts";
+import type { Output } from "../output.ts";
+import type { OpenedStore } from "./store.ts";
+
+export interface SignedState {
+  /** With the cosignatures of this very tree that the store keeps. */
+  readonly checkpoint: string;
+  /** What it is of: the state that was asked for, or the newest before it that the anchor knows of. */
+  readonly head: LogState;
+  /** Verifier keys of the log, the current one first. */
+  readonly verifierKeys: readonly string[];
+}
+
+/**
+ * Signs the newest state, up to the given one, that may be signed; where its anchor or the key does not allow that,
+ * reports why and resolves with undefined. Changes neither.
+ */
+export async function signOrReport(
+  { archive, keyPath }: OpenedStore,
+  committed: LogState,
+  output: Output,
+): Promise<SignedState | undefined> {
+  const keys = readKeys(keyPath);
+  if (typeof keys === "string") return reported(output, keys);
+  const signable = await archive.signable(committed);
+  if ("problem" in signable) return reported(output, signable.problem);
+  const { head } = signable;
+  const signer = new LogSigner(keys);
+  const cosignatures = (await archive.cosignatures())
+    .filter(({ tenantId, size, root }) => tenantId === head.tenantId && size === head.size && sameHash(root, head.root))
+    .map(({ line }) => line);
+  const checkpoint = signer.sign(head) + cosignatures.join("");
+  return { checkpoint, head, verifierKeys: signer.verifierKeys(head.origin) };
+}
+
+function reported(output: Output, problem: string): undefined {
+  output.fail([problem]);
+}
+
+/** The keys, or what is wrong with their file. */
+function readKeys(path: string) {
+  try {
+    return readKeyFile(path) ?? `${path} is missing`;
+  } catch (error) {
+    if (error instanceof KeyFileError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,48 @@
+/** What the options of `ledger pack` select. */
+
+import { isMoment } from "../../base/text-forms.ts";
+import { parseTimestamp } from "../../base/timestamps.ts";
+import type { PackField, PackSelection } from "../../ledger/pack/selection.ts";
+
+export interface PackFlags {
+  readonly from?: string;
+  readonly to?: string;
+  readonly artifactDigest?: string;
+  readonly cid?: string;
+  readonly decision?: string;
+  readonly principal?: string;
+}
+
+const fields = [
+  ["artifactDigest", "artifact_digest"],
+  ["cid", "cid"],
+  ["decision", "decision_id"],
+  ["principal", "principal"],
+] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
+
+/** The selection, or what is wrong with the options: exactly one is needed. */
+export function readSelection(flags: PackFlags): { readonly selection: PackSelection } | { readonly problem: string } {
+  const values = fields.flatMap(([flag, field]) => (flags[flag] ? [{ field, value: flags[flag] }] : []));
+  const isRange = flags.from !== undefined || flags.to !== undefined;
+  const [value] = values;
+  if (values.length + (isRange ? 1 : 0) !== 1)
+    return {
+      problem: "exactly one of --from and --to, --artifact-digest, --cid, --decision, --principal says what to pack",
+    };
+  return value === undefined ? readRange(flags) : { selection: value };
+}
+
+function readRange({ from, to }: PackFlags): { readonly selection: PackSelection } | { readonly problem: string } {
+  const ends = { ...(from !== undefined && { from: moment(from) }), ...(to !== undefined && { to: moment(to) }) };
+  for (const [name, end] of Object.entries(ends))
+    if (!isMoment(end)) return { problem: `--${name}: is no RFC 3339 time, such as 2026-01-31T00:00:00Z` };
+  if (ends.from !== undefined && ends.to !== undefined && ends.from >= ends.to)
+    return { problem: "--to: is not after --from" };
+  return { selection: ends };
+}
+
+/** As records have it; a text that is no time is left as it is. */
+function moment(text: string): string {
+  const ms = parseTimestamp(text);
+  return ms === undefined ? text : new Date(ms).toISOString();
+}

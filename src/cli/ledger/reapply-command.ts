@@ -1,0 +1,112 @@
+import type { Command } from "commander";
+import type { TenantId } from "../../base/ids.ts";
+import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import type { ReapplyResult, ReturnedErasure } from "../../ledger/ports/keeper.ts";
+import { type ErasureStatement, unerasable } from "../../ledger/record/erasure.ts";
+import {
+  type ConfirmationOptions,
+  confirmOrReport,
+  readStatement,
+  type StatementOptions,
+  withConfirmation,
+  withStatement,
+} from "../confirmation.ts";
+import { type CommonOptions, withCommonOptions } from "../options.ts";
+import { createOutput, type Output } from "../output.ts";
+import type { Terminal } from "../terminal.ts";
+import { describeHold } from "./hold-commands.ts";
+import { parseOrReport, withKeeperOrReport } from "./keeper.ts";
+import { withStoreOrReport } from "./store.ts";
+
+interface ReapplyOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
+  readonly tenant?: string;
+}
+
+const notOverwritten =
+  "removed, and its bytes are still in the store's write-ahead log, because somebody reads an older state: `ledger " +
+  "erase` of the same records, when they have ended, overwrites them";
+
+/** `ledger reapply-erasures`: removes again what a restored backup brought back of erased records. */
+export function addLedgerReapplyCommand(ledger: Command, terminal: Terminal): void {
+  const command = withCommonOptions(ledger.command("reapply-erasures"))
+    .description("erase again what a restored backup brought back of erased records; what is held stays")
+    .option("--tenant <tenant>", "this tenant's only");
+  withConfirmation(withStatement(command)).action(async (options: ReapplyOptions) => {
+    const output = createOutput(options.json === true, terminal);
+    const parsed = parseOrReport(options, output);
+    if (parsed === undefined) return;
+    const { tenantId } = parsed;
+    const statement = readStatement(options);
+    if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
+    const returned = await findOrReport(options, tenantId, output);
+    if (returned === undefined) return;
+    const possible = returned.filter(({ refusal }) => refusal === undefined);
+    if (options.dryRun === true || possible.length === 0) return tellFound(returned, output);
+    const question = `${describeReturned(possible).join("; ")}. Erase again for good?`;
+    if (!(await confirmOrReport(question, options, terminal, output))) return;
+    await withKeeperOrReport(options, output, async (keeper) =>
+      tellDone(await keeper.reapplyErasures(tenantId, statement as ErasureStatement), output),
+    );
+  });
+}
+
+async function findOrReport(
+  options: ReapplyOptions,
+  tenantId: TenantId | undefined,
+  output: Output,
+): Promise<readonly ReturnedErasure[] | undefined> {
+  let returned: readonly ReturnedErasure[] | undefined;
+  await withStoreOrReport(options, output, async ({ archive }) => {
+    returned = (await archive.returnedErasures()).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+  });
+  return returned;
+}
+
+function tellFound(returned: readonly ReturnedErasure[], output: Output): void {
+  const [left, possible] = [returned.filter(isLeft), returned.filter((one) => !isLeft(one))];
+  const value = { would_reapply: possible.map(membersOf), left: left.map(membersOf) };
+  const lines = [...describeReturned(returned), ...possible.map((one) => `${name(one)} would be erased again`)];
+  if (left.length > 0) output.fail(left.map(leftLine), value, lines.join("\n"));
+  else output.succeed(value, lines.join("\n") || "nothing that was erased is there again");
+}
+
+function tellDone({ reapplied, left, overwritten }: ReapplyResult, output: Output): void {
+  const value = {
+    reapplied: reapplied.map(membersOf),
+    left: left.map(membersOf),
+    ...(overwritten !== undefined && { overwritten }),
+  };
+  const lines = reapplied.map((one) => `${name(one)} erased again; leaf ${one.erasureLeafIndex} says so`);
+  const problems = [...left.map(leftLine), ...(overwritten === false ? [notOverwritten] : [])];
+  if (problems.length > 0) output.fail(problems, value, lines.join("\n"));
+  else output.succeed(value, lines.join("\n"));
+}
+
+function isLeft({ refusal }: ReturnedErasure): boolean {
+  return refusal !== undefined;
+}
+
+function name({ tenantId, recordId, leafIndex }: ReturnedErasure): string {
+  return `${recordId} of tenant ${tenantId}: leaf ${leafIndex}`;
+}
+
+function leftLine(one: ReturnedErasure): string {
+  return `${name(one)} is left as it is: ${why(one)}; ${returnedRemedy}`;
+}
+
+function why({ refusal }: ReturnedErasure): string {
+  if (refusal === undefined) return "it came back meanwhile";
+  if (refusal.why === "held") return describeHold(refusal.hold);
+  if (refusal.why === "unproven") return "the store has it among the erased ones, and no leaf of the log erased it";
+  return `a record of kind ${refusal.kind} is never erased: ${unerasable[refusal.kind]}`;
+}
+
+function membersOf({ tenantId, recordId, leafIndex, erasureLeafIndex, refusal }: ReturnedErasure) {
+  return {
+    tenant_id: tenantId,
+    record_id: recordId,
+    leaf_index: leafIndex,
+    ...(erasureLeafIndex !== undefined && { erasure_leaf_index: erasureLeafIndex }),
+    ...(refusal !== undefined && { why: refusal.why }),
+  };
+}

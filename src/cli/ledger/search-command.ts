@@ -1,0 +1,103 @@
+import type { Command } from "commander";
+import { parseTenantId, type TenantId } from "../../base/ids.ts";
+import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { StoredRecord } from "../../ledger/ports/ledger.ts";
+import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/search/search.ts";
+import { type CommonOptions, withCommonOptions } from "../options.ts";
+import { createOutput, type Output } from "../output.ts";
+import type { Terminal } from "../terminal.ts";
+import { type AskedPage, readSearch, withSearchTerms } from "./search-flags.ts";
+import { logsOrReport, withStoreOrReport } from "./store.ts";
+
+interface SearchOptions extends CommonOptions, AskedPage {
+  readonly tenant: string;
+  readonly records?: boolean;
+}
+
+/** `ledger search`: records of a tenant by what they speak of; all that is given must hold. */
+export function addLedgerSearchCommand(ledger: Command, terminal: Terminal): void {
+  const command = withCommonOptions(ledger.command("search"))
+    .description("find records of a tenant by what they speak of, and when; all that is given must hold")
+    .requiredOption("--tenant <tenant>", "whose records")
+    .option("--record <id>", "the record with this id");
+  withSearchTerms(command)
+    .option("--after <index>", "behind this leaf: where the page before ended")
+    .option("--limit <number>", "records of a page, 1 to 1000 (default 100)")
+    .option("--records", "print the records themselves too")
+    .action((options: SearchOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const query = readQueryOrReport(options, output);
+      if (query === undefined) return;
+      return withStoreOrReport(options, output, async ({ archive }) => {
+        if ((await logsOrReport(archive, query.tenantId, output)) === undefined) return;
+        await search(archive, query, options.records === true, output);
+      });
+    });
+}
+
+function readQueryOrReport(options: SearchOptions, output: Output): SearchQuery | undefined {
+  const tenantId = parseTenantId(options.tenant);
+  const asked = readSearch(options);
+  if (tenantId !== undefined && "limit" in asked) return { ...asked, tenantId };
+  output.fail([...(tenantId === undefined ? ["--tenant: is no tenant id"] : []), ...("limit" in asked ? [] : asked)]);
+  return undefined;
+}
+
+async function search(archive: StoreArchive, query: SearchQuery, withRecords: boolean, output: Output): Promise<void> {
+  const { found, next, unindexed } = await fullPage(archive, query);
+  const records: (StoredRecord | undefined)[] = [];
+  for (const { recordId } of withRecords ? found : []) records.push(await recordOf(archive, query.tenantId, recordId));
+  const lines = found.flatMap((place, position) => [
+    lineOf(place),
+    ...(records[position] === undefined ? [] : [JSON.stringify(records[position])]),
+  ]);
+  const more = next === undefined ? [] : [`more: --after ${next}`];
+  const slow =
+    unindexed === undefined
+      ? []
+      : [`every record was looked at: the index has no ${unindexed.join(", ")} yet; \`ledger reindex\` makes it anew`];
+  output.succeed(
+    {
+      tenant_id: query.tenantId,
+      found: found.map((place, position) => ({
+        ...describe(place),
+        ...(records[position] !== undefined && { record: records[position] }),
+      })),
+      ...(next !== undefined && { next }),
+      ...(unindexed !== undefined && { unindexed }),
+    },
+    [...(lines.length === 0 ? ["nothing found"] : lines), ...more, ...slow].join("\n"),
+  );
+}
+
+/** A page with as many records as there are, up to the limit: the store's own pages may end before. */
+async function fullPage(archive: StoreArchive, query: SearchQuery): Promise<SearchPage> {
+  const found: FoundRecord[] = [];
+  let next = query.after;
+  let unindexed: SearchPage["unindexed"];
+  do {
+    const after = next === undefined ? {} : { after: next };
+    const page = await archive.search({ ...query, ...after, limit: query.limit - found.length });
+    found.push(...page.found);
+    next = page.next;
+    unindexed ??= page.unindexed;
+  } while (next !== undefined && found.length < query.limit);
+  return { found, ...(next !== undefined && { next }), ...(unindexed !== undefined && { unindexed }) };
+}
+
+async function recordOf(
+  archive: StoreArchive,
+  tenantId: TenantId,
+  recordId: FoundRecord["recordId"],
+): Promise<StoredRecord | undefined> {
+  const record = await archive.find(tenantId, recordId);
+  return record === "erased" || record === "unknown" ? undefined : record;
+}
+
+function lineOf({ leafIndex, recordedAt, kind, recordId, erased }: FoundRecord): string {
+  return `${leafIndex}\t${recordedAt}\t${kind}\t${recordId}${erased ? "\terased" : ""}`;
+}
+
+function describe({ leafIndex, recordId, kind, recordedAt, erased }: FoundRecord) {
+  return { leaf_index: leafIndex, record_id: recordId, kind, recorded_at: recordedAt, erased };
+}

@@ -1,0 +1,66 @@
+/** The options by which commands find records, and what they ask for. */
+import type { Command } from "commander";
+import { type AskedSearch, parseSearch, type SearchParameter } from "../../ledger/search/search-query.ts";
+
+/** Options of what to look for, and the parameter that each of them is. */
+const terms = {
+  request: "request_id",
+  decision: "decision_id",
+  artifactDigest: "artifact_digest",
+  cid: "cid",
+  resource: "resource_id",
+  attribute: "attribute",
+  label: "label",
+  subject: "subject",
+  principal: "principal",
+  decidedBy: "reason",
+  operation: "operation",
+  outcome: "outcome",
+} as const satisfies Record<string, SearchParameter>;
+
+const range = { from: "from", to: "to" } as const satisfies Record<string, SearchParameter>;
+
+const page = { record: "record_id", after: "after", limit: "limit" } as const satisfies Record<string, SearchParameter>;
+
+const flags = { ...page, ...terms, ...range };
+
+export type AskedTerms = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
+export type AskedPage = AskedTerms & { readonly [Flag in keyof typeof page]?: string };
+
+/** Adds the options of what records speak of, and when they were recorded. */
+export function withSearchTerms(command: Command): Command {
+  return command
+    .option("--request <id>", "what was recorded of the call with this request id")
+    .option("--decision <id>", "a decision, and everything that cites it")
+    .option("--artifact-digest <digest>", "what was said of the artifact with this digest")
+    .option("--cid <cid>", "what was said of the artifact with this CID, as it was given or derived")
+    .option("--resource <id>", "requests about the resource with this id")
+    .option("--attribute <key=value>", "requests with this attribute")
+    .option("--label <label>", "requests with this label")
+    .option("--subject <subject>", "calls of this subject")
+    .option("--principal <id>", "calls of this principal")
+    .option("--decided-by <reason>", "decisions with this among their reasons")
+    .option("--operation <operation>", "requests for this operation")
+    .option("--outcome <outcome>", "decisions: allow, deny; registrations: accepted, refused; events: their own word")
+    .option("--from <time>", "recorded at this time or later (RFC 3339)")
+    .option("--to <time>", "recorded before this time (RFC 3339)");
+}
+
+/** Whether anything is asked for besides a time. */
+export function asksForTerms(options: AskedTerms): boolean {
+  return Object.keys(terms).some((flag) => options[flag as keyof AskedTerms] !== undefined);
+}
+
+/** The search, or what is wrong with the options. */
+export function readSearch(options: AskedPage): AskedSearch | readonly string[] {
+  const asked = parseSearch(
+    Object.fromEntries(Object.entries(flags).map(([flag, parameter]) => [parameter, options[flag as keyof AskedPage]])),
+  );
+  return "limit" in asked ? asked : asked.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
+}
+
+/** The option as it is written. */
+function flagOf(parameter: SearchParameter): string {
+  const [flag = parameter] = Object.entries(flags).find(([, named]) => named === parameter) ?? [];
+  return `--${flag.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+}

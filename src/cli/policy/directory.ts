@@ -1,0 +1,36 @@
+/** The policy directory that a command is about: from the command line, else from the settings. */
+import * as fileSystem from "node:fs/promises";
+import { type CompiledEngine, compilePolicyBundle } from "../../policy/engine/engine.ts";
+import { loadPolicyDirectory, loadPolicyTests } from "../../policy/load/directory.ts";
+import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
+import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
+import { type CommonOptions, loadOrReport } from "../options.ts";
+import type { Output } from "../output.ts";
+
+/** Loads and compiles the directory; where it is not good, reports why and returns undefined. */
+export async function compileOrReport(
+  argument: string | undefined,
+  options: CommonOptions,
+  output: Output,
+): Promise<{ readonly directory: string; readonly engine: CompiledEngine } | undefined> {
+  const settings = loadOrReport("policy", options, output);
+  if (settings === undefined) return undefined;
+  const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
+  if (directory === undefined) return undefined;
+  const loaded = await loadPolicyDirectory(directory, fileSystem, settings);
+  if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
+  const compiled = compilePolicyBundle(loaded.bundle);
+  return compiled.problems === undefined
+    ? { directory, engine: compiled.engine }
+    : reportProblems(compiled.problems, output);
+}
+
+/** Reads the directory's expected decisions; where they are not good, reports why and returns undefined. */
+export async function readTestsOrReport(directory: string, output: Output): Promise<readonly PolicyTest[] | undefined> {
+  const { tests, problems } = await loadPolicyTests(directory, fileSystem);
+  return problems.length > 0 ? reportProblems(problems, output) : tests;
+}
+
+function reportProblems(problems: readonly PolicyProblem[], output: Output): undefined {
+  output.fail(problems.map(describeProblem), { policy_problems: problems });
+}

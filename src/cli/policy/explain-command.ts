@@ -1,0 +1,89 @@
+import type { Command } from "commander";
+import type { PolicyQuery } from "../../policy/engine/decision.ts";
+import { describeGuidance } from "../../policy/guidance/guidance-text.ts";
+import type { ExplainedLayer, ExplainedPolicy, Explanation } from "../../policy/tools/explanation.ts";
+import { type CommonOptions, withCommonOptions } from "../options.ts";
+import { createOutput, type Output } from "../output.ts";
+import type { Terminal } from "../terminal.ts";
+import { compileOrReport } from "./directory.ts";
+import { type QuestionOptions, readQuestion, withQuestionOptions } from "./question.ts";
+
+/** `policy explain`: why a policy directory answers a question as it does. A denial explained is no failure. */
+export function addPolicyExplainCommand(policy: Command, terminal: Terminal): void {
+  withQuestionOptions(withCommonOptions(policy.command("explain")))
+    .argument("[directory]", "policy directory (default: SVC_POLICY_DIR)")
+    .description("show which policies decide a question, what they say, and the facts they read")
+    .action(async (argument: string | undefined, options: CommonOptions & QuestionOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const query = await questionOrReport(options, output);
+      if (query === undefined) return;
+      const compiled = await compileOrReport(argument, options, output);
+      if (compiled === undefined) return;
+      try {
+        const explanation = compiled.engine.explain(query);
+        output.succeed(explanationMembers(explanation), explanationText(explanation));
+      } finally {
+        compiled.engine.release();
+      }
+    });
+}
+
+async function questionOrReport(options: QuestionOptions, output: Output): Promise<PolicyQuery | undefined> {
+  try {
+    return await readQuestion(options);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return void output.fail([error.message]);
+  }
+}
+
+function explanationMembers({ decision, layers }: Explanation) {
+  return {
+    allow: decision.allow,
+    policy_revision: decision.policyRevision,
+    reasons: decision.reasons,
+    inputs: decision.inputs,
+    guidance: describeGuidance(decision.guidance),
+    layers: layers.map(({ policies, ...layer }) => ({
+      ...layer,
+      policies: policies.map(({ guidance: { scalars, lists }, facts, ...rest }) => ({
+        ...rest,
+        facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, value ?? null])),
+        annotations: { ...scalars, ...lists },
+      })),
+    })),
+  };
+}
+
+function explanationText({ decision, layers }: Explanation): string {
+  const guidance = Object.entries(describeGuidance(decision.guidance));
+  return [
+    `${decision.allow ? "ALLOW" : "DENY"} under ${decision.policyRevision}`,
+    `because of: ${decision.reasons.join(", ") || "no policy permits it"}`,
+    ...layers.flatMap(layerLines),
+    "guidance:",
+    ...guidance.map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
+  ].join("\n");
+}
+
+function layerLines({ layer, set, outcome, policies }: ExplainedLayer): readonly string[] {
+  const others = policies.filter(({ decided }) => !decided);
+  return [
+    `${layer} (set ${set}): ${outcome}`,
+    ...policies.filter(({ decided }) => decided).flatMap(policyLines),
+    ...(others.length === 0 ? [] : [`  did not decide: ${others.map(({ id }) => id).join(", ")}`]),
+  ];
+}
+
+function policyLines(policy: ExplainedPolicy): readonly string[] {
+  const { id, file, line, effect, description, guidance, facts } = policy;
+  return [
+    `  ${effect} ${id} (${file}:${line})${description === undefined ? "" : `: ${description}`}`,
+    ...Object.entries({ ...guidance.scalars, ...guidance.lists }).map(
+      ([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`,
+    ),
+    ...Object.entries(facts).map(
+      ([name, value]) => `    read ${name}: ${value === undefined ? "absent" : JSON.stringify(value)}`,
+    ),
+  ];
+}

@@ -1,0 +1,94 @@
+import type { Command } from "commander";
+import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../../app/replay.ts";
+import { parseRecordId, parseTenantId } from "../../base/ids.ts";
+import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
+import { createOutput, type Output } from "../output.ts";
+import type { Terminal } from "../terminal.ts";
+import { compileOrReport } from "./directory.ts";
+
+interface ReplayOptions extends CommonOptions {
+  readonly decision: string;
+  readonly tenant: string;
+}
+
+/** `policy replay`: whether a recorded decision comes out again, and what it would be now. */
+export function addPolicyReplayCommand(policy: Command, terminal: Terminal): void {
+  withCommonOptions(policy.command("replay"))
+    .argument("[directory]", "policy directory to compare with (default: SVC_POLICY_DIR)")
+    .requiredOption("--decision <id>", "id of the decision")
+    .requiredOption("--tenant <id>", "tenant of the decision")
+    .description("evaluate a recorded decision under its own policy revision and under the current one")
+    .action(async (argument: string | undefined, options: ReplayOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const [tenantId, decisionId] = [parseTenantId(options.tenant), parseRecordId(options.decision)];
+      if (tenantId === undefined) return output.fail(["--tenant: is no tenant id"]);
+      if (decisionId === undefined) return output.fail(["--decision: is no decision id"]);
+      const settings = loadOrReport("policy_replay", options, output);
+      if (settings === undefined) return;
+      const compiled = await compileOrReport(argument, options, output);
+      if (compiled === undefined) return;
+      try {
+        // Loaded here, so that no other command pays for it.
+        const { replayFromStore } = await import("../../app/replay.ts");
+        tell(await replayFromStore(settings, tenantId, decisionId, compiled.engine), output);
+      } catch (error) {
+        output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+      } finally {
+        compiled.engine.release();
+      }
+    });
+}
+
+const why: Readonly<Record<Irreproducible, string>> = {
+  unknown: "the tenant has no record with this id",
+  erased: "erased",
+  not_a_decision: "the record is not of a decision",
+  revision_missing: "the policy revision that decided was not kept",
+  revision_refused: "the policy revision that decided does not compile any more",
+};
+
+function tell(replay: Replay | Irreproducible, output: Output): void {
+  if (typeof replay === "string") output.fail([why[replay]], { status: replay });
+  else tellReplay(replay, output);
+}
+
+function tellReplay(replay: Replay, output: Output): void {
+  const { record, query, sameEngine, own, current } = replay;
+  const reproduced = own.differences.length === 0;
+  const value = {
+    status: reproduced ? "reproduced" : "differs",
+    recorded_at: record.recorded_at,
+    route: record.route,
+    action: query.action,
+    recorded: record.outcome,
+    same_engine: sameEngine,
+    own: evaluatedMembers(own),
+    current: evaluatedMembers(current),
+  };
+  const text = [
+    `${query.action} on ${record.route} at ${record.recorded_at}: ${answer(record.outcome)}`,
+    `under its own revision ${own.policyRevision}: ${verdict(own)}`,
+    ...own.differences.map(differenceLine),
+    `under the current revision ${current.policyRevision}: ${verdict(current)}`,
+    ...current.differences.map(differenceLine),
+  ].join("\n");
+  const engine = sameEngine ? "" : ": it was made by another version of the engine";
+  if (reproduced) output.succeed(value, text);
+  else output.fail([`the recorded decision does not come out again${engine}`], value, text);
+}
+
+function evaluatedMembers({ policyRevision, outcome, differences }: Evaluated) {
+  return { policy_revision: policyRevision, outcome, differences };
+}
+
+function answer({ allow, reasons }: Replay["record"]["outcome"]): string {
+  return `${allow === true ? "ALLOW" : "DENY"}, ${(reasons as readonly string[]).join(", ") || "no policy permits it"}`;
+}
+
+function verdict({ outcome, differences }: Evaluated): string {
+  return differences.length === 0 ? "the same" : answer(outcome);
+}
+
+function differenceLine({ member, recorded, now }: OutcomeDifference): string {
+  return `  ${member}: ${JSON.stringify(recorded) ?? "absent"} → ${JSON.stringify(now) ?? "absent"}`;
+}

@@ -1,0 +1,84 @@
+/** Digests of the form `algorithm:value`. The value is opaque: what is odd about it is worth a warning, not a refusal. */
+import type { HashName } from "../ports.ts";
+
+export interface Digest {
+  /** `[a-z0-9][a-z0-9+._-]*` */
+  readonly algorithm: string;
+  readonly value: string;
+}
+
+interface Algorithm {
+  /** Length of the value in hexadecimal digits. */
+  readonly hexLength: number;
+  /** Absent where it cannot be computed here. */
+  readonly hash?: HashName;
+  /** Collisions have been shown. */
+  readonly weak?: true;
+}
+
+/** Algorithms by every name under which they are written. */
+const algorithms: ReadonlyMap<string, Algorithm> = new Map([
+  ...names({ hexLength: 32, hash: "md5", weak: true }, "md5"),
+  ...names({ hexLength: 40, hash: "sha1", weak: true }, "sha1", "sha-1"),
+  ...names({ hexLength: 56, hash: "sha224" }, "sha224", "sha-224", "sha2-224"),
+  ...names({ hexLength: 64, hash: "sha256" }, "sha256", "sha-256", "sha2-256"),
+  ...names({ hexLength: 96, hash: "sha384" }, "sha384", "sha-384", "sha2-384"),
+  ...names({ hexLength: 128, hash: "sha512" }, "sha512", "sha-512", "sha2-512"),
+  ...names({ hexLength: 64, hash: "sha512-256" }, "sha512-256", "sha-512-256", "sha2-512-256"),
+  ...names({ hexLength: 56, hash: "sha3-224" }, "sha3-224"),
+  ...names({ hexLength: 64, hash: "sha3-256" }, "sha3-256"),
+  ...names({ hexLength: 96, hash: "sha3-384" }, "sha3-384"),
+  ...names({ hexLength: 128, hash: "sha3-512" }, "sha3-512"),
+  ...names({ hexLength: 128, hash: "blake2b512" }, "blake2b", "blake2b-512", "blake2b512"),
+  ...names({ hexLength: 64 }, "blake2b-256", "blake2b256"),
+  ...names({ hexLength: 64, hash: "blake2s256" }, "blake2s", "blake2s-256", "blake2s256"),
+  ...names({ hexLength: 64 }, "blake3"),
+]);
+
+function names(algorithm: Algorithm, ...aliases: string[]): [string, Algorithm][] {
+  return aliases.map((alias) => [alias, algorithm]);
+}
+
+/** Splits a digest at its first colon. Returns undefined where the text is none. */
+export function parseDigest(text: string): Digest | undefined {
+  const match = /^([a-z0-9][a-z0-9+._-]*):(.+)$/s.exec(text);
+  return match === null ? undefined : { algorithm: match[1] as string, value: match[2] as string };
+}
+
+/** What is odd about a digest: its value is not hexadecimal of the algorithm's length, or the algorithm is broken. */
+export type DigestOddity = "not_hex" | "weak";
+
+/** Oddities of a digest. Nothing is said of an algorithm that is not known. */
+export function digestOddities(text: string): readonly DigestOddity[] {
+  const digest = parseDigest(text);
+  const algorithm = digest === undefined ? undefined : algorithms.get(digest.algorithm);
+  if (digest === undefined || algorithm === undefined) return [];
+  return [
+    ...(isHex(digest.value, algorithm.hexLength) ? [] : (["not_hex"] as const)),
+    ...(algorithm.weak ? (["weak"] as const) : []),
+  ];
+}
+
+function isHex(value: string, length: number): boolean {
+  return value.length === length && /^[0-9a-fA-F]+$/.test(value);
+}
+
+/** The hash that a digest names, where it can be computed here. */
+export function hashOfDigest(text: string): HashName | undefined {
+  return algorithms.get(parseDigest(text)?.algorithm ?? "")?.hash;
+}
+
+/**
+ * Whether a digest's value is the given hash. Hexadecimal in either case, base64 and base64url, with or without
+ * padding, are the same bytes; anything else is not.
+ *
+ * @param hex lowercase hexadecimal
+ */
+export function isDigestOf(text: string, hex: string): boolean {
+  const value = parseDigest(text)?.value;
+  if (value === undefined) return false;
+  if (value.toLowerCase() === hex) return true;
+  const bytes = Buffer.from(hex, "hex");
+  const spelled = value.replace(/=+$/, "");
+  return spelled === bytes.toString("base64url") || spelled === bytes.toString("base64").replace(/=+$/, "");
+}

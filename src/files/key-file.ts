@@ -1,0 +1,88 @@
+/** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
+import { createPrivateKey } from "node:crypto";
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import type { RandomFill } from "../base/ids.ts";
+import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
+import { isFileError } from "./file-errors.ts";
+import { syncDirectory } from "./sync-directory.ts";
+
+export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
+
+const pemKey = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----/g;
+
+/** The file is there and cannot be used; the message says why, and repeats nothing of it. */
+export class KeyFileError extends Error {
+  override readonly name = "KeyFileError";
+}
+
+/** Reads the keys; undefined where there is no file. Throws a KeyFileError. */
+export function readKeyFile(path: string): SigningKeys | undefined {
+  const text = readIfThere(path);
+  if (text === undefined) return undefined;
+  const [first, ...rest] = (text.match(pemKey) ?? []).map((pem) => parseKey(path, pem));
+  if (first === undefined) throw new KeyFileError(`${path} holds no private key in PEM (PKCS #8, no passphrase).`);
+  return [first, ...rest];
+}
+
+/** Writes a key file. Mode 0600; durable when it returns. Throws a file system error `EEXIST` where there is one. */
+export function createKeyFile(path: string, keys: SigningKeys): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeDurably(path, pemOf(keys));
+}
+
+/**
+ * Makes a key and its file. Another process may make the same file meanwhile: then its keys are the ones. Throws like
+ * `createKeyFile` and `readKeyFile`.
+ */
+export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | undefined {
+  const keys: SigningKeys = [signingKeyOf(random(new Uint8Array(32)))];
+  try {
+    createKeyFile(keyPath, keys);
+    return keys;
+  } catch (error) {
+    if (isFileError(error, ["EEXIST"])) return readKeyFile(keyPath);
+    throw error;
+  }
+}
+
+/** Writes new keys in the place of a file, all or nothing. Mode 0600; durable when it returns. */
+export function replaceKeyFile(path: string, keys: SigningKeys): void {
+  const next = `${path}.next`;
+  writeDurably(next, pemOf(keys));
+  renameSync(next, path);
+  syncDirectory(dirname(path));
+}
+
+function pemOf(keys: SigningKeys): string {
+  return keys.map(({ privateKey }) => privateKey.export({ format: "pem", type: "pkcs8" })).join("");
+}
+
+function writeDurably(path: string, text: string): void {
+  const file = openSync(path, "wx", 0o600);
+  try {
+    writeSync(file, text);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  syncDirectory(dirname(path));
+}
+
+function parseKey(path: string, pem: string): SigningKey {
+  try {
+    return signingKey(createPrivateKey(pem));
+  } catch (cause) {
+    throw new KeyFileError(`${path} holds a key that is no Ed25519 private key.`, { cause });
+  }
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if (isFileError(error, ["ENOENT"])) return undefined;
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    throw new KeyFileError(`${path} cannot be read${code}.`, { cause: error });
+  }
+}

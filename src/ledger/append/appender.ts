@@ -1,0 +1,310 @@
+/**
+ * Group commit. Callers queue per tenant; one write carries what many of them wait for, so that they share one durable
+ * commit; each is answered only when that commit is confirmed.
+ */
+import { outsideConnections } from "../../base/connection.ts";
+import { overloaded, ServiceError } from "../../base/errors.ts";
+import { systemTimers, type Timers } from "../../base/timers.ts";
+import type { AnchoredLog } from "../ports/anchor.ts";
+import type { Appended, NewRecord } from "../ports/ledger.ts";
+import type { SharedAnchor } from "../ports/shared-anchor.ts";
+import {
+  type BatchFailure,
+  type BatchPlace,
+  type BatchWriter,
+  type StoredTree,
+  UnsoundLogError,
+  UnstorableError,
+} from "../ports/store.ts";
+import { recordText } from "../record/record-text.ts";
+import type { CheckpointSigner } from "../tlog/signer.ts";
+import { answerBatch } from "./answering.ts";
+import { type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
+
+/** Bounds of the appender. */
+export interface AppenderLimits extends QueueLimits {
+  /** Writes under way at a time; their tenants differ. */
+  readonly maxWritesInFlight: number;
+  /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
+  readonly slowWriteMs: number;
+  /**
+   * How long a write waits for company: as long as every turn of the event loop brings more records, at most so many
+   * turns. Fewer, larger commits cost less in all; but where the writer has a core of its own, it would stand idle.
+   */
+  readonly gatherTurns: number;
+  /** Of one record's JSON text in UTF-8, before the ledger adds its own members. */
+  readonly maxRecordBytes: number;
+}
+
+/**
+ * Defaults. A record of the largest request, every character escaped, is under 1 MiB; 256 records are where a larger
+ * batch stops paying; 64 MiB is a second of a saturated store at ordinary sizes.
+ */
+export const defaultAppenderLimits: AppenderLimits = {
+  maxQueuedPerTenant: 1024,
+  maxQueuedBytes: 64 * 1024 * 1024,
+  maxTenantsPerWrite: 256,
+  maxRecordsPerWrite: 256,
+  maxBytesPerWrite: 4 * 1024 * 1024,
+  maxWritesInFlight: 1,
+  slowWriteMs: Number.POSITIVE_INFINITY,
+  gatherTurns: 0,
+  maxRecordBytes: 1024 * 1024,
+};
+
+const retryAfterSeconds = 1;
+/** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
+const maxAnswersWaiting = 32;
+
+export class Appender {
+  readonly #writer: BatchWriter;
+  readonly #signer: CheckpointSigner;
+  readonly #limits: AppenderLimits;
+  readonly #anchor: SharedAnchor | undefined;
+  readonly #queues: TenantQueues;
+  readonly #timers: Timers;
+  #writesInFlight = 0;
+  /** Records that were ever queued. */
+  #queued = 0;
+  #answersWaiting = 0;
+  #scheduled = false;
+  #closed: PromiseWithResolvers<void> | undefined;
+
+  constructor(
+    writer: BatchWriter,
+    signer: CheckpointSigner,
+    limits: AppenderLimits = defaultAppenderLimits,
+    anchor?: SharedAnchor,
+    timers: Timers = systemTimers,
+  ) {
+    this.#timers = timers;
+    this.#writer = writer;
+    this.#anchor = anchor;
+    this.#signer = signer;
+    this.#limits = limits;
+    this.#queues = new TenantQueues(limits);
+  }
+
+  /**
+   * Resolves when the record is durable. Rejects with `ServiceError`: `invalid_request` for a record that is too large
+   * or cannot be written as canonical JSON, `overloaded` when the tenant's share of the queue is full, `store_unavailable`
+   * when its log is unsound or the store failed, `idempotency_conflict` when the record's idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose id is taken.
+   */
+  append(record: NewRecord): Promise<Appended> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
+      const refusal = this.#anchor?.refusal(record.tenantId);
+      if (refusal !== undefined) throw refusal;
+      const json = this.#encode(record);
+      const waiting: Waiting = {
+        recordId: record.recordId,
+        json,
+        sizeBytes: Buffer.byteLength(json),
+        resolve,
+        reject,
+      };
+      if (waiting.sizeBytes > this.#limits.maxRecordBytes) throw tooLarge(this.#limits.maxRecordBytes);
+      if (!this.#queues.push(record.tenantId, waiting)) throw overloaded("too many records are waiting to be stored");
+      this.#queued += 1;
+      this.#schedule();
+    });
+  }
+
+  /** Refuses further records; resolves when those that wait have been written or refused. */
+  close(): Promise<void> {
+    this.#closed ??= Promise.withResolvers();
+    this.#settleClose();
+    return this.#closed.promise;
+  }
+
+  #encode(record: NewRecord): string {
+    try {
+      return recordText(record);
+    } catch (cause) {
+      const problem = cause instanceof Error ? cause.message : "cannot be recorded";
+      throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
+    }
+  }
+
+  /**
+   * Starts writing once the event loop has been through its events: calls that arrived together, and calls that their
+   * answered callers make at once, so share a commit.
+   */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    this.#gather(this.#limits.gatherTurns);
+  }
+
+  #gather(turnsLeft: number): void {
+    const queued = this.#queued;
+    outsideConnections(setImmediate, () => {
+      if (turnsLeft > 0 && this.#queued > queued) return this.#gather(turnsLeft - 1);
+      this.#scheduled = false;
+      while (this.#mayWrite && this.#queues.hasReady) void this.#writeNext();
+    });
+  }
+
+  get #mayWrite(): boolean {
+    return this.#writesInFlight < this.#limits.maxWritesInFlight && this.#answersWaiting < maxAnswersWaiting;
+  }
+
+  async #writeNext(): Promise<void> {
+    const shares = this.#queues.take();
+    const leave = this.#enter();
+    try {
+      await this.#write(shares);
+    } catch (cause) {
+      this.#refuse(shares, cause);
+    } finally {
+      leave();
+      this.#queues.release(shares);
+      if (this.#queues.hasReady) this.#schedule();
+      this.#settleClose();
+    }
+  }
+
+  /** Counts a write, until it has ended or has been slow. Returns what ends it. */
+  #enter(): () => void {
+    const { slowWriteMs } = this.#limits;
+    let isCounted = true;
+    const leave = () => {
+      if (isCounted) this.#writesInFlight -= 1;
+      isCounted = false;
+    };
+    this.#writesInFlight += 1;
+    if (slowWriteMs === Number.POSITIVE_INFINITY) return leave;
+    const cancel = this.#timers.after(slowWriteMs, () => {
+      leave();
+      if (this.#queues.hasReady) this.#schedule();
+    });
+    return () => {
+      cancel();
+      leave();
+    };
+  }
+
+  /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
+  async #write(shares: readonly Share[]): Promise<void> {
+    const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
+    const outcomes = await this.#writer
+      .write(shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) })))
+      .catch((error: unknown) => {
+        if (!(error instanceof UnstorableError)) throw error;
+        return error;
+      });
+    if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, outcomes);
+    const unstorable = shares.flatMap((share, index) => {
+      const error = this.#answer(share, outcomes[index], anchored[index]);
+      return error === undefined ? [] : [{ share, error }];
+    });
+    for (const { share, error } of unstorable) await this.#writeHalves([share], error);
+  }
+
+  /** Answers those who wait for a share. Returns why not, where its data is the reason. */
+  #answer(
+    share: Share,
+    outcome: BatchPlace | BatchFailure | undefined,
+    since: AnchoredLog | undefined,
+  ): UnstorableError | undefined {
+    const { waiting } = share;
+    if (outcome === undefined) throw new Error("The store left a batch unanswered.");
+    if ("results" in outcome) {
+      if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
+      if (this.#anchor === undefined) answerBatch(waiting, outcome, this.#signer);
+      else void this.#answerAnchored(share, outcome, this.#anchor, since);
+      return undefined;
+    }
+    if (outcome.error instanceof UnstorableError) return outcome.error;
+    const refusal = storeFailure(outcome.error);
+    for (const { reject } of waiting) reject(refusal);
+    // What came meanwhile has waited as well, and would wait as long again.
+    if (outcome.isLate === true) for (const { reject } of this.#queues.drain(share.tenantId)) reject(refusal);
+    return undefined;
+  }
+
+  /** Answers once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
+  async #answerAnchored(
+    { tenantId, waiting }: Share,
+    place: BatchPlace,
+    anchor: SharedAnchor,
+    since: AnchoredLog | undefined,
+  ): Promise<void> {
+    this.#answersWaiting += 1;
+    try {
+      const newest = newestTree(place);
+      if (newest !== undefined)
+        await anchor.appended({ tenantId, origin: place.log, ...newest.tree }, newest.isFresh ? since : undefined);
+      answerBatch(waiting, place, this.#signer);
+    } catch (cause) {
+      const refusal = storeFailure(cause);
+      for (const { reject } of waiting) reject(refusal);
+    } finally {
+      this.#answersWaiting -= 1;
+      if (this.#queues.hasReady) this.#schedule();
+      this.#settleClose();
+    }
+  }
+
+  async #writeHalves(shares: readonly Share[], cause: UnstorableError): Promise<void> {
+    const halves = halve(shares);
+    if (halves !== undefined) {
+      for (const half of halves) await this.#write(half); // one after the other: order within a tenant holds
+      return;
+    }
+    const refusal =
+      cause instanceof UnsoundLogError
+        ? unavailable("The log cannot be continued.", cause)
+        : new ServiceError("internal", "The record cannot be stored.", { cause });
+    for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
+  }
+
+  /** The store failed: everyone who waits is told now, rather than one failing write after the other. */
+  #refuse(shares: readonly Share[], cause: unknown): void {
+    const refusal = storeFailure(cause);
+    // Those of the write that were answered already, before a half of it failed, do not notice.
+    for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
+    for (const { reject } of this.#queues.drain()) reject(refusal);
+  }
+
+  #settleClose(): void {
+    if (this.#closed !== undefined && this.#queues.isIdle && this.#answersWaiting === 0) this.#closed.resolve();
+  }
+}
+
+/** Two halves, by tenant while there are several; undefined for a single record. */
+function halve(shares: readonly Share[]): readonly [readonly Share[], readonly Share[]] | undefined {
+  if (shares.length > 1) {
+    const middle = shares.length >> 1;
+    return [shares.slice(0, middle), shares.slice(middle)];
+  }
+  const [share] = shares;
+  if (share === undefined || share.waiting.length < 2) return undefined;
+  const middle = share.waiting.length >> 1;
+  const part = (waiting: readonly Waiting[]): readonly Share[] => [{ tenantId: share.tenantId, waiting }];
+  return [part(share.waiting.slice(0, middle)), part(share.waiting.slice(middle))];
+}
+
+/** The largest tree that a batch is answered with, and whether the batch made it. Undefined where nothing has a place. */
+function newestTree({ results }: BatchPlace): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
+  const placed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
+  const fresh = placed.find(({ keptAnswer }) => keptAnswer === undefined);
+  if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
+  const [newest] = placed.sort((a, b) => b.tree.size - a.tree.size);
+  return newest && { tree: newest.tree, isFresh: false };
+}
+
+function storeFailure(cause: unknown): ServiceError {
+  return cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
+}
+
+function unavailable(message: string, cause?: unknown): ServiceError {
+  return new ServiceError("store_unavailable", message, {
+    retryAfterSeconds,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function tooLarge(maxRecordBytes: number): ServiceError {
+  return new ServiceError("invalid_request", `The request is too large to be recorded (over ${maxRecordBytes} bytes).`);
+}

@@ -1,0 +1,53 @@
+/** Sorts a batch into records to append and calls that were answered before. */
+import type { Idempotency } from "../ports/ledger.ts";
+import { type BatchPlace, type PlacedRecord, type Unplaced, UnstorableError } from "../ports/store.ts";
+import { readRecordText, type WrittenRecord } from "../record/record-text.ts";
+
+export interface BatchPlan {
+  /** Records to append, in order. */
+  readonly fresh: readonly WrittenRecord[];
+  /** The batch's results, given where the fresh records were placed. */
+  results(placed: readonly PlacedRecord[]): BatchPlace["results"];
+}
+
+/** What stands for one record of the batch: a fresh one by its position, or a result that is known. */
+type Part = { readonly position: number; readonly retried: boolean } | { readonly result: PlacedRecord | Unplaced };
+
+/** The records of a batch, which carries them as text. */
+export function readBatch(records: readonly string[]): readonly WrittenRecord[] {
+  return records.map(readRecordText);
+}
+
+/** Looks up the records with an idempotency scope. A scope that comes twice in one batch is one record. */
+export function planBatch(
+  records: readonly WrittenRecord[],
+  find: (idempotency: Idempotency) => PlacedRecord | Unplaced | undefined,
+): BatchPlan {
+  const fresh: WrittenRecord[] = [];
+  const positions = new Map<string, number>();
+  const plan = (record: WrittenRecord): Part => {
+    const { idempotency } = record;
+    const twin = idempotency && positions.get(idempotency.scope);
+    if (twin !== undefined) {
+      const isSame = fresh[twin]?.idempotency?.payloadDigest === idempotency?.payloadDigest;
+      return isSame ? { position: twin, retried: true } : { result: "conflict" };
+    }
+    const known = idempotency && find(idempotency);
+    if (known !== undefined) return { result: known };
+    if (idempotency !== undefined) positions.set(idempotency.scope, fresh.length);
+    fresh.push(record);
+    return { position: fresh.length - 1, retried: false };
+  };
+  const parts = records.map(plan);
+  return {
+    fresh,
+    results: (placed) =>
+      parts.map((part) => {
+        if ("result" in part) return part.result;
+        const result = placed[part.position];
+        if (result === undefined) throw new UnstorableError("A record was not placed.");
+        const answer = part.retried ? fresh[part.position]?.idempotency?.answer : undefined;
+        return answer === undefined ? result : { ...result, keptAnswer: JSON.stringify(answer) };
+      }),
+  };
+}

@@ -1,0 +1,111 @@
+/** The ledger over any store: appends through group commit, everything else straight to the store. */
+import { ServiceError } from "../../base/errors.ts";
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { Appended, Ledger, NewRecord, PublishedLog, PublishedLogs, StoredRecord } from "../ports/ledger.ts";
+import type { SharedAnchor } from "../ports/shared-anchor.ts";
+import { type LedgerStore, UnsoundLogError } from "../ports/store.ts";
+import type { SearchPage, SearchQuery } from "../search/search.ts";
+import { logNameOf, parseLogName } from "../tlog/log-name.ts";
+import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
+import { parseTilePath } from "../tlog/tiles.ts";
+import { Appender, type AppenderLimits } from "./appender.ts";
+import { type CommitObserver, observedWriter } from "./observed-writer.ts";
+
+export class StoredLedger implements Ledger, PublishedLogs {
+  readonly #store: LedgerStore;
+  readonly #signer: CheckpointSigner;
+  readonly #anchor: SharedAnchor | undefined;
+  readonly #appender: Appender;
+  #checking: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+
+  /** The anchor, where there is one besides the store's own, is closed with the ledger. */
+  constructor(
+    store: LedgerStore,
+    signer: CheckpointSigner,
+    limits?: AppenderLimits,
+    anchor?: SharedAnchor,
+    commits?: CommitObserver,
+  ) {
+    this.#store = store;
+    this.#signer = anchor === undefined ? signer : cosigning(signer, anchor);
+    this.#anchor = anchor;
+    const writer = commits === undefined ? store : observedWriter(store, commits);
+    this.#appender = new Appender(writer, this.#signer, limits, anchor);
+  }
+
+  append(record: NewRecord): Promise<Appended> {
+    return this.#appender.append(record);
+  }
+
+  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+    return this.#store.find(tenantId, recordId);
+  }
+
+  async published(): Promise<readonly PublishedLog[]> {
+    const logs = await this.#store.logs();
+    return logs.map(({ tenantId, origin, size }) => ({
+      name: logNameOf(origin),
+      tenantId,
+      origin,
+      size,
+      verifierKeys: this.#signer.verifierKeys(origin),
+    }));
+  }
+
+  async tenantOf(text: string): Promise<TenantId | undefined> {
+    const name = parseLogName(text);
+    return name === undefined ? undefined : (await this.#store.log(name))?.tenantId;
+  }
+
+  async search(text: string, query: Omit<SearchQuery, "tenantId">): Promise<SearchPage | undefined> {
+    const tenantId = await this.tenantOf(text);
+    return tenantId === undefined ? undefined : this.#store.search({ ...query, tenantId });
+  }
+
+  async checkpoint(text: string): Promise<string | undefined> {
+    const name = parseLogName(text);
+    if (name === undefined) return undefined;
+    const head = await this.#store.head(name).catch((cause: unknown) => {
+      if (!(cause instanceof UnsoundLogError)) throw cause;
+      throw new ServiceError("store_unavailable", "The log cannot be signed.", { retryAfterSeconds: 1, cause });
+    });
+    if (head === undefined) return undefined;
+    await this.#anchor?.confirm(head);
+    return this.#signer.sign(head);
+  }
+
+  async tile(text: string, path: string): Promise<Uint8Array | undefined> {
+    const name = parseLogName(text);
+    const tile = parseTilePath(path);
+    return name === undefined || tile === undefined ? undefined : this.#store.tile(name, tile);
+  }
+
+  async consistencyProof(text: string, first: number, second: number): Promise<readonly Uint8Array[] | undefined> {
+    const name = parseLogName(text);
+    return name === undefined ? undefined : this.#store.consistencyProof(name, first, second);
+  }
+
+  keepPolicyRevision(revision: string, content: string): Promise<void> {
+    return this.#store.keepPolicyRevision(revision, content);
+  }
+
+  /** Checks that come while one is under way share its answer, so that probes cannot load the store. */
+  check(): Promise<void> {
+    this.#checking ??= this.#store.check().finally(() => {
+      this.#checking = undefined;
+    });
+    return this.#checking;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#appender.close();
+    await this.#anchor?.close();
+    await this.#store.close();
+  }
+}

@@ -1,0 +1,54 @@
+import type { RecordId } from "../../base/ids.ts";
+import { formatBase64 } from "../../base/text-forms.ts";
+import type { LogState, PlacedRecord, StoredTree } from "../ports/store.ts";
+import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
+import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
+import type { Sequenced } from "./sequence.ts";
+
+/** A record of a log, in full. */
+export interface LoggedRecord {
+  readonly recordId: RecordId;
+  readonly leafIndex: number;
+  readonly recordedAt: string;
+  readonly leaf: Uint8Array;
+  readonly opening: Uint8Array;
+  readonly record: Uint8Array;
+}
+
+/** What a receipt is made of: the record and its place in a tree whose size and root are `stored`. */
+export function placeRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): PlacedRecord {
+  const path = formatPath(tree.inclusionProof(logged.leafIndex));
+  return placed(logged, logged.recordedAt, leafHash(logged.leaf), path, stored);
+}
+
+/** The batch's own records, without the genesis. */
+export function placeAll(
+  { entries, firstLeafIndex, recordedAt }: Sequenced,
+  tree: Tree,
+  log: LogState,
+): PlacedRecord[] {
+  const stored: StoredTree = { size: log.size, root: log.root };
+  const own = entries.filter(({ leafIndex }) => leafIndex >= firstLeafIndex);
+  const paths = formatPaths(tree, firstLeafIndex);
+  return own.map((entry, position) => placed(entry, recordedAt, entry.leafHash, paths[position] as string, stored));
+}
+
+function placed(
+  { recordId, leafIndex, leaf, opening, record }: Omit<LoggedRecord, "recordedAt">,
+  recordedAt: string,
+  hash: Hash,
+  path: string,
+  tree: StoredTree,
+): PlacedRecord {
+  return {
+    recordId,
+    leafIndex,
+    recordedAt,
+    tree,
+    leafHash: formatBase64(hash),
+    path,
+    leaf: formatBase64(leaf),
+    opening: formatBase64(opening),
+    record: formatBase64(record),
+  };
+}

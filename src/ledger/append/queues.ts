@@ -1,0 +1,145 @@
+/** The waiting rooms of the appender: one bounded queue per tenant, served in turn. */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { Appended } from "../ports/ledger.ts";
+
+/** One record that waits to be written, and who waits for it. */
+export interface Waiting {
+  readonly recordId: RecordId;
+  /** The record as `recordText` writes it. */
+  readonly json: string;
+  readonly sizeBytes: number;
+  resolve(appended: Appended): void;
+  reject(error: unknown): void;
+}
+
+/** What one write takes of one tenant, in order; never empty. */
+export interface Share {
+  readonly tenantId: TenantId;
+  readonly waiting: readonly Waiting[];
+}
+
+/** Bounds of the queues and of one write. */
+export interface QueueLimits {
+  readonly maxQueuedPerTenant: number;
+  /** Over all tenants, so that many tenants together cannot exhaust the memory. */
+  readonly maxQueuedBytes: number;
+  readonly maxTenantsPerWrite: number;
+  readonly maxRecordsPerWrite: number;
+  /** A write takes at least one record, whatever its size. */
+  readonly maxBytesPerWrite: number;
+}
+
+interface TenantQueue {
+  readonly tenantId: TenantId;
+  waiting: Waiting[];
+  queuedBytes: number;
+}
+
+/** Queues per tenant. A tenant whose share was taken is not served again until it is released. */
+export class TenantQueues {
+  readonly #limits: QueueLimits;
+  readonly #queues = new Map<TenantId, TenantQueue>();
+  /** Tenants that may be served, in their turn. A set keeps the order of insertion. */
+  readonly #ready = new Set<TenantQueue>();
+  readonly #busy = new Set<TenantId>();
+  #queuedBytes = 0;
+
+  constructor(limits: QueueLimits) {
+    this.#limits = limits;
+  }
+
+  /** Whether a share can be taken now. */
+  get hasReady(): boolean {
+    return this.#ready.size > 0;
+  }
+
+  /** Whether nothing waits and nothing is being written. */
+  get isIdle(): boolean {
+    return this.#queues.size === 0 && this.#busy.size === 0;
+  }
+
+  /**
+   * Returns false, and queues nothing, when the tenant's queue or all of them together are full. A tenant may hold as
+   * many bytes as are left for everybody else, and no more: one alone gets a half, two a third each, and somebody new
+   * always finds room (dynamic thresholds, Choudhury and Hahne 1998).
+   */
+  push(tenantId: TenantId, waiting: Waiting): boolean {
+    const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
+    if (queue.waiting.length >= this.#limits.maxQueuedPerTenant) return false;
+    const leftBytes = this.#limits.maxQueuedBytes - this.#queuedBytes - waiting.sizeBytes;
+    if (leftBytes < queue.queuedBytes) return false;
+    queue.waiting.push(waiting);
+    queue.queuedBytes += waiting.sizeBytes;
+    this.#queuedBytes += waiting.sizeBytes;
+    this.#queues.set(tenantId, queue);
+    if (!this.#busy.has(tenantId)) this.#ready.add(queue);
+    return true;
+  }
+
+  /**
+   * Takes what one write shall carry: a record of each ready tenant in turn, until the write is full. A tenant with a
+   * long queue so gets what the others leave and never delays them by more than one write.
+   */
+  take(): readonly Share[] {
+    const counts = this.#countInTurn();
+    const shares: Share[] = [];
+    for (const [queue, count] of counts) {
+      const waiting = queue.waiting.splice(0, count);
+      for (const { sizeBytes } of waiting) {
+        queue.queuedBytes -= sizeBytes;
+        this.#queuedBytes -= sizeBytes;
+      }
+      if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
+      this.#ready.delete(queue);
+      this.#busy.add(queue.tenantId);
+      shares.push({ tenantId: queue.tenantId, waiting });
+    }
+    return shares;
+  }
+
+  /** The tenants' shares have been written or refused: each may be served again, after those that wait already. */
+  release(shares: readonly Share[]): void {
+    for (const { tenantId } of shares) {
+      this.#busy.delete(tenantId);
+      const queue = this.#queues.get(tenantId);
+      if (queue !== undefined) this.#ready.add(queue);
+    }
+  }
+
+  /** Empties every queue, or one tenant's, and returns what waited. */
+  drain(tenantId?: TenantId): Waiting[] {
+    if (tenantId !== undefined) return this.#drainOne(this.#queues.get(tenantId));
+    const all = [...this.#queues.values()].flatMap((queue) => queue.waiting);
+    this.#queues.clear();
+    this.#ready.clear();
+    this.#queuedBytes = 0;
+    return all;
+  }
+
+  #drainOne(queue: TenantQueue | undefined): Waiting[] {
+    if (queue === undefined) return [];
+    this.#queues.delete(queue.tenantId);
+    this.#ready.delete(queue);
+    for (const { sizeBytes } of queue.waiting) this.#queuedBytes -= sizeBytes;
+    return queue.waiting;
+  }
+
+  #countInTurn(): Map<TenantQueue, number> {
+    const { maxTenantsPerWrite, maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
+    const counts = new Map<TenantQueue, number>();
+    let turn = [...this.#ready].slice(0, maxTenantsPerWrite);
+    let records = 0;
+    let bytes = 0;
+    while (turn.length > 0) {
+      for (const queue of turn) {
+        const count = counts.get(queue) ?? 0;
+        bytes += queue.waiting[count]?.sizeBytes ?? 0;
+        if (records === maxRecordsPerWrite || (records > 0 && bytes > maxBytesPerWrite)) return counts;
+        counts.set(queue, count + 1);
+        records += 1;
+      }
+      turn = turn.filter((queue) => (counts.get(queue) ?? 0) < queue.waiting.length);
+    }
+    return counts;
+  }
+}

@@ -1,0 +1,132 @@
+/** Gives records their place in a log. Pure: the store calls it while it holds the lock of the log's head. */
+import { v7 } from "uuid";
+import type { RecordId } from "../../base/ids.ts";
+import type { RecordKind } from "../ports/ledger.ts";
+import { leafBytes } from "../record/leaf.ts";
+import { genesisRecordBytes, type Place, recordBytes } from "../record/record.ts";
+import type { WrittenRecord } from "../record/record-text.ts";
+import { openingBytes, seal } from "../record/sealing.ts";
+import { searchKeyBytes } from "../search/search-index.ts";
+import { type Hash, leafHash } from "../tlog/tree.ts";
+
+/** The newest state of a log. */
+export interface LogHead {
+  readonly origin: string;
+  /** Number of leaves. */
+  readonly size: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly lastRecordedAtMs: number;
+}
+
+/** One row of a log, ready to be stored. */
+export interface SealedEntry {
+  readonly leafIndex: number;
+  readonly recordId: RecordId;
+  readonly leaf: Uint8Array;
+  readonly sealed: Uint8Array;
+  readonly opening: Uint8Array;
+  readonly leafHash: Hash;
+  /** What is sealed, for the receipt; never stored as it is. */
+  readonly record: Uint8Array;
+}
+
+/** What the records of one batch share. */
+export interface Sequenced {
+  readonly head: LogHead;
+  /** Index of the first record of the batch; the genesis leaf, where there is one, stands before it. */
+  readonly firstLeafIndex: number;
+  readonly recordedAt: string;
+  readonly entries: readonly SealedEntry[];
+  /** Key of the log's search index, where the log begins with this batch. */
+  readonly searchKey: Uint8Array | undefined;
+}
+
+const originRandomBytes = 16;
+const recordIdRandomBytes = 16;
+const searchKeyOffset = openingBytes + originRandomBytes + recordIdRandomBytes;
+const genesisBytes = searchKeyOffset + searchKeyBytes;
+
+/** Random bytes that a batch needs: an opening per record, and what a genesis needs should the log not exist yet. */
+export function seedBytes(recordCount: number): number {
+  return recordCount * openingBytes + genesisBytes;
+}
+
+/**
+ * Sequences one batch of one tenant.
+ *
+ * @param head the log's head as read under its lock, or undefined when the tenant has no log yet
+ * @param nowMs the clock; time within a log never goes back, so the later of it and the head's is recorded
+ * @param seed `seedBytes(records.length)` fresh random bytes
+ * @param originPrefix what stands before the random part of a new log's origin
+ * @param publicKey the key that signs a new log, 32 bytes; undefined where the store has none yet
+ * @throws RangeError or TypeError for a record that cannot be stored
+ */
+export function sequence(
+  head: LogHead | undefined,
+  records: readonly [WrittenRecord, ...WrittenRecord[]],
+  nowMs: number,
+  seed: Uint8Array,
+  originPrefix: string,
+  publicKey?: Uint8Array,
+): Sequenced {
+  if (seed.length !== seedBytes(records.length)) throw new RangeError("The seed has the wrong size.");
+  const genesisSeed = seed.subarray(records.length * openingBytes);
+  const recordedAtMs = Math.max(nowMs, head?.lastRecordedAtMs ?? 0);
+  const recordedAt = new Date(recordedAtMs).toISOString();
+  const origin = head?.origin ?? `${originPrefix}/${newOriginSuffix(genesisSeed)}`;
+  const place: Place = { log: origin, recordedAt };
+  const entries: SealedEntry[] = [];
+  if (head === undefined) {
+    const recordId = genesisRecordId(genesisSeed, recordedAtMs);
+    const bytes = genesisRecordBytes(recordId, records[0], place, publicKey);
+    entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, genesisSeed.subarray(0, openingBytes)));
+  }
+  const firstLeafIndex = (head?.size ?? 0) + entries.length;
+  records.forEach((record, position) => {
+    const opening = seed.subarray(position * openingBytes, (position + 1) * openingBytes);
+    entries.push(sealEntry(record, recordedAt, recordBytes(record, place), firstLeafIndex + position, opening));
+  });
+  const size = firstLeafIndex + records.length;
+  return {
+    head: { origin, size, lastRecordedAtMs: recordedAtMs },
+    firstLeafIndex,
+    recordedAt,
+    entries,
+    searchKey: head === undefined ? genesisSeed.subarray(searchKeyOffset, genesisBytes) : undefined,
+  };
+}
+
+/** The part of a record that its leaf shows. */
+interface Shown {
+  readonly kind: RecordKind;
+  readonly recordId: RecordId;
+  readonly policyRevision?: string;
+}
+
+function sealEntry(
+  { kind, recordId, policyRevision }: Shown,
+  recordedAt: string,
+  record: Uint8Array,
+  leafIndex: number,
+  opening: Uint8Array,
+): SealedEntry {
+  const { commitment, sealed } = seal(record, opening);
+  const leaf = leafBytes({
+    kind,
+    record_id: recordId,
+    recorded_at: recordedAt,
+    ...(policyRevision === undefined ? {} : { policy_revision: policyRevision }),
+    commitment,
+  });
+  return { leafIndex, recordId, leaf, leafHash: leafHash(leaf), sealed, opening, record };
+}
+
+/** Opaque, so that an origin tells nothing of its tenant; hexadecimal, so that it fits a signed note's key name. */
+function newOriginSuffix(genesisSeed: Uint8Array): string {
+  return Buffer.from(genesisSeed.subarray(openingBytes, openingBytes + originRandomBytes)).toString("hex");
+}
+
+function genesisRecordId(genesisSeed: Uint8Array, nowMs: number): RecordId {
+  const random = genesisSeed.subarray(openingBytes + originRandomBytes, searchKeyOffset);
+  return v7({ msecs: nowMs, random, seq: 0 }) as RecordId;
+}

@@ -1,0 +1,58 @@
+/** Compares the records that a log has lost with those that it says were erased, leaf by leaf. */
+
+import type { StoredRecord } from "../ports/ledger.ts";
+import { readErasure, unerasable } from "../record/erasure.ts";
+import type { Leaf } from "../record/leaf.ts";
+import type { AuditProblem, StoredEntry } from "./audit.ts";
+
+/** Keeps the records that were lost and not yet accounted for, and no others: an erasure comes after what it erases. */
+export class ErasureAudit {
+  readonly #lost = new Map<string, number>();
+  #erased = 0;
+
+  /** Records that are gone, as the log says. */
+  get erased(): number {
+    return this.#erased;
+  }
+
+  /** Takes the next leaf, with its record where that can be opened. Returns what is wrong. */
+  next(
+    { leafIndex, recordId }: StoredEntry,
+    { kind }: Leaf,
+    record: StoredRecord | undefined,
+  ): AuditProblem | undefined {
+    if (record === undefined) {
+      if (unerasable[kind] !== undefined)
+        return { leafIndex, message: `leaf ${leafIndex} of kind ${kind} cannot be opened, and is never erased` };
+      this.#lost.set(recordId, leafIndex);
+      return undefined;
+    }
+    return kind === "erasure" ? this.#account(record, leafIndex) : undefined;
+  }
+
+  /** What is wrong when the last leaf was seen. */
+  end(): AuditProblem | undefined {
+    const [first] = this.#lost.values();
+    if (first === undefined) return undefined;
+    const count = this.#lost.size === 1 ? "1 record" : `${this.#lost.size} records`;
+    return {
+      leafIndex: first,
+      message: `${count} cannot be opened, and no leaf erased them: the first is leaf ${first}`,
+    };
+  }
+
+  #account(record: StoredRecord, erasureIndex: number): AuditProblem | undefined {
+    const said = readErasure(record);
+    if (said === undefined)
+      return { leafIndex: erasureIndex, message: `leaf ${erasureIndex} does not say what it erases` };
+    const { recordId, leafIndex } = said;
+    const lost = this.#lost.get(recordId);
+    if (lost === undefined)
+      return { leafIndex, message: `leaf ${leafIndex} was erased by leaf ${erasureIndex}, and can still be opened` };
+    if (lost !== leafIndex)
+      return { leafIndex: erasureIndex, message: `leaf ${erasureIndex} names the wrong leaf for what it erases` };
+    this.#lost.delete(recordId);
+    this.#erased += 1;
+    return undefined;
+  }
+}

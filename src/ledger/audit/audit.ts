@@ -1,0 +1,211 @@
+/**
+ * Walks a whole log as its operator sees it, leaf by leaf, and says where the first thing is wrong. Memory is that of
+ * one tile a level, and of the ids of erased records up to the leaf that erased them, whatever the size of the log.
+ */
+
+import type { StoredRecord } from "../ports/ledger.ts";
+import type { LogState } from "../ports/store.ts";
+import { type Leaf, parseLeaf } from "../record/leaf.ts";
+import { open } from "../record/sealing.ts";
+import { RightEdge, type WrittenTile } from "../tlog/right-edge.ts";
+import { tileWidth } from "../tlog/tiles.ts";
+import { type Hash, hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
+import { ErasureAudit } from "./audit-erasures.ts";
+import { type LogRotation, RotationAudit } from "./rotation-audit.ts";
+
+/** One leaf as it is stored, with its sealed record. */
+export interface StoredEntry {
+  readonly leafIndex: number;
+  readonly recordId: string;
+  readonly leaf: Uint8Array;
+  readonly sealed: Uint8Array;
+  /** Undefined where the record was erased. */
+  readonly opening: Uint8Array | undefined;
+}
+
+/** A log as it is stored. */
+export interface AuditedLog {
+  readonly head: LogState;
+  /** In the order of their indices. */
+  entries(): AsyncIterable<StoredEntry>;
+  /** Hashes of a tile, as many as are stored; undefined where there is none. */
+  tile(level: number, index: number): Promise<Uint8Array | undefined>;
+}
+
+/** What was found. */
+export interface Audit {
+  /** Leaves that were looked at. */
+  readonly leaves: number;
+  /** Leaves whose record was erased, as later leaves say: what they commit to cannot be shown. */
+  readonly erased: number;
+  readonly root: Hash;
+  /** Keys that were retired, in their order. */
+  readonly rotations: readonly LogRotation[];
+  /** The key that the genesis record names. 32 bytes; undefined in logs from before it did. */
+  readonly firstKey: Uint8Array | undefined;
+  /** The first thing that is wrong. */
+  readonly problem?: AuditProblem;
+}
+
+export interface AuditProblem {
+  /** Index of the first leaf that is wrong, or that a wrong tile stands for; undefined for the log as a whole. */
+  readonly leafIndex?: number;
+  readonly message: string;
+}
+
+/** A tree that somebody was shown earlier, with what vouches for it. */
+export interface EarlierTree {
+  readonly size: number;
+  readonly root: Hash;
+  /** What it was read from, for messages. */
+  readonly source: string;
+}
+
+/** Compares what stands beside a log with its records, while they are walked. */
+export interface RecordCheck {
+  /** @param record undefined where it was erased */
+  next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
+  /** When the last leaf was seen. */
+  end(): Promise<void>;
+}
+
+export interface AuditOptions {
+  readonly onProgress?: (leaves: number) => void;
+  /** The log must go on from each of them: it has only grown since. */
+  readonly earlier?: readonly EarlierTree[];
+  readonly checks?: readonly RecordCheck[];
+}
+
+/** How often `onProgress` is told, in leaves. */
+const progressEvery = 4 * tileWidth;
+
+class Finding extends Error {
+  readonly problem: AuditProblem;
+  constructor(message: string, leafIndex?: number) {
+    super(message);
+    this.problem = { message, ...(leafIndex !== undefined && { leafIndex }) };
+  }
+}
+
+/**
+ * Checks that indices are gapless, that every leaf parses and no time goes back, that every record opens to what its
+ * leaf commits to and says the same unless a later leaf erased it, and no record that was erased does, that each key
+ * hands over to the next, that every tile is the one that the leaves give, and that the head's size and root are theirs.
+ */
+export async function auditLog(
+  log: AuditedLog,
+  { onProgress = () => {}, earlier = [], checks = [] }: AuditOptions = {},
+): Promise<Audit> {
+  const earlierBySize = Map.groupBy(earlier, ({ size }) => size);
+  const edge = new RightEdge();
+  const erasures = new ErasureAudit();
+  const keys = new RotationAudit();
+  const found = () => ({
+    leaves: edge.size,
+    erased: erasures.erased,
+    root: edge.tree().root(),
+    rotations: keys.rotations,
+    firstKey: keys.firstKey,
+  });
+  try {
+    checkEarlier(edge, earlierBySize.get(0));
+    let previous: Leaf | undefined;
+    for await (const entry of log.entries()) {
+      if (entry.leafIndex !== edge.size) throw new Finding(`leaf ${edge.size} is missing`, edge.size);
+      const { leaf, record } = checkEntry(entry, log.head, previous);
+      previous = leaf;
+      orThrow(erasures.next(entry, leaf, record));
+      orThrow(keys.next(entry.leafIndex, record));
+      for (const check of checks) await check.next(entry, leaf, record);
+      edge.append(leafHash(entry.leaf));
+      checkEarlier(edge, earlierBySize.get(edge.size));
+      if (edge.size % tileWidth === 0) await checkTiles(log, edge.takeTouched());
+      if (edge.size % progressEvery === 0) onProgress(edge.size);
+    }
+    for (const check of checks) await check.end();
+    await checkTiles(log, edge.takeTouched());
+    checkHead(log.head, edge);
+    orThrow(erasures.end());
+    const beyond = earlier.find(({ size }) => size > edge.size);
+    if (beyond !== undefined)
+      throw new Finding(
+        `the log has ${edge.size} leaves, and had ${beyond.size} in ${beyond.source}: it is an older copy`,
+      );
+    return found();
+  } catch (error) {
+    if (!(error instanceof Finding)) throw error;
+    return { ...found(), problem: error.problem };
+  }
+}
+
+function orThrow(problem: AuditProblem | undefined): void {
+  if (problem !== undefined) throw new Finding(problem.message, problem.leafIndex);
+}
+
+/** The leaf, and its record unless that has no opening. */
+interface CheckedEntry {
+  readonly leaf: Leaf;
+  readonly record: StoredRecord | undefined;
+}
+
+function checkEntry(entry: StoredEntry, head: LogState, previous: Leaf | undefined): CheckedEntry {
+  const { leafIndex } = entry;
+  const leaf = orFinding(() => parseLeaf(entry.leaf), leafIndex, "does not parse");
+  const expect = (holds: boolean, what: string) => {
+    if (!holds) throw new Finding(`leaf ${leafIndex} ${what}`, leafIndex);
+  };
+  expect(leaf.record_id === entry.recordId, "is not of the record that it is stored with");
+  expect((leaf.kind === "genesis") === (leafIndex === 0), "is a genesis in the wrong place, or the first and none");
+  expect(previous === undefined || leaf.recorded_at >= previous.recorded_at, "is older than the one before it");
+  if (entry.opening === undefined) return { leaf, record: undefined };
+  const { sealed, opening } = entry;
+  const bytes = orFinding(() => open(sealed, opening, leaf.commitment), leafIndex, "does not open its record");
+  const record = orFinding(
+    () => JSON.parse(Buffer.from(bytes).toString("utf8")) as StoredRecord,
+    leafIndex,
+    "has no record",
+  );
+  expect(record.record_id === leaf.record_id && record.kind === leaf.kind, "and its record differ");
+  expect(record.recorded_at === leaf.recorded_at, "and its record differ in time");
+  expect(record.log === head.origin && record.tenant_id === head.tenantId, "has the record of another log");
+  return { leaf, record };
+}
+
+function checkEarlier(edge: RightEdge, trees: readonly EarlierTree[] = []): void {
+  for (const { size, root, source } of trees)
+    if (!sameHash(edge.tree().root(), root))
+      throw new Finding(`the first ${size} leaves are not those of ${source}: the log was changed, not only added to`);
+}
+
+async function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {
+  for (const { level, index, width, hashes } of computed) {
+    const stored = await tile(level, index);
+    const leavesEach = tileWidth ** level;
+    const first = index * tileWidth * leavesEach;
+    const name = `tile ${index} of level ${level}`;
+    if (stored === undefined) throw new Finding(`${name} is missing`, first);
+    for (let place = 0; place < width; place++) {
+      const at = [place * hashBytes, (place + 1) * hashBytes] as const;
+      if (!sameHash(stored.subarray(...at), hashes.subarray(...at)))
+        throw new Finding(
+          `${name} is not what the leaves give, from leaf ${first + place * leavesEach}`,
+          first + place * leavesEach,
+        );
+    }
+    if (stored.length > width * hashBytes && width === tileWidth) throw new Finding(`${name} is too long`, first);
+  }
+}
+
+function checkHead(head: LogState, edge: RightEdge): void {
+  if (head.size !== edge.size)
+    throw new Finding(`the head says ${head.size} leaves; there are ${edge.size}`, edge.size);
+  if (!sameHash(head.root, edge.tree().root())) throw new Finding("the head's root is not that of its leaves");
+}
+
+function orFinding<Value>(read: () => Value, leafIndex: number, problem: string): Value {
+  try {
+    return read();
+  } catch {
+    throw new Finding(`leaf ${leafIndex} ${problem}`, leafIndex);
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * What stands beside a log in its store: none of it is in the tree, so nothing that is signed vouches for it, and all of it
+ * can be compared with the records. Problems are collected rather than thrown: one does not hide the others, nor what is
+ * wrong with the log itself.
+ */
+import { createHash } from "node:crypto";
+import type { StoredRecord } from "../ports/ledger.ts";
+import type { LogState } from "../ports/store.ts";
+import { type KeptRow, keptProblem } from "../record/kept-answer.ts";
+import type { Leaf } from "../record/leaf.ts";
+import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts";
+import { indexedTermsOf } from "../search/search-terms.ts";
+import type { AuditProblem, RecordCheck, StoredEntry } from "./audit.ts";
+
+/** Rows of one log, as they are stored. All reject as a `StoreArchive` does. */
+export interface Companions {
+  /** Of the head, which no record is made earlier than. Milliseconds since the Unix epoch. */
+  readonly lastRecordedAtMs: number;
+  /** The search index that serves; undefined where none is whole. */
+  readonly searchIndex: SearchRows | undefined;
+  keptAnswers(): AsyncIterable<KeptRow>;
+}
+
+export interface SearchRows {
+  readonly key: Uint8Array;
+  /** Says which fields the index has. */
+  readonly edition: number;
+  /** Terms of the leaves of a block. */
+  terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
+}
+
+/** Checks of all that stands beside a log; policy texts belong to the whole store. */
+export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {
+  const { searchIndex, lastRecordedAtMs } = companions;
+  return [
+    new TimeCheck(lastRecordedAtMs, nowMs),
+    new KeptAnswerCheck(companions, head),
+    ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
+  ];
+}
+
+/** A check that collects what it finds. */
+export interface CompanionCheck extends RecordCheck {
+  readonly problems: readonly AuditProblem[];
+}
+
+/** More problems of one kind are not named. */
+const maxProblems = 16;
+/** Of a clock that goes fast, as the start of the service bears it. */
+const maxClockSkewMs = 5 * 60_000;
+
+abstract class Check implements CompanionCheck {
+  readonly problems: AuditProblem[] = [];
+
+  protected report(message: string, leafIndex?: number): void {
+    if (this.problems.length < maxProblems)
+      this.problems.push({ message, ...(leafIndex !== undefined && { leafIndex }) });
+  }
+
+  abstract next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
+  abstract end(): Promise<void>;
+}
+
+/** The index has the terms of every record that was not erased, and no others. */
+class SearchCheck extends Check {
+  readonly #rows: SearchRows;
+  readonly #stored = new StoredTerms();
+  #block = 0;
+  #expected = new Map<string, number>();
+
+  constructor(rows: SearchRows) {
+    super();
+    this.#rows = rows;
+  }
+
+  async next({ leafIndex }: StoredEntry, _: Leaf, record: StoredRecord | undefined): Promise<void> {
+    while (blockOf(leafIndex) > this.#block) await this.end();
+    for (const term of record === undefined ? [] : termsOfEdition(this.#rows.edition, indexedTermsOf(record)))
+      this.#expected.set(rowOf(leafIndex, this.#stored.of(this.#rows.key, term)), leafIndex);
+  }
+
+  /** Compares a block. */
+  async end(): Promise<void> {
+    const surplus = new Set<number>();
+    for (const { leafIndex, term } of await this.#rows.terms(this.#block))
+      if (!this.#expected.delete(rowOf(leafIndex, term))) surplus.add(leafIndex);
+    for (const leafIndex of new Set(this.#expected.values()))
+      this.report(
+        `leaf ${leafIndex} is not found by all that it says: ledger reindex builds the index anew`,
+        leafIndex,
+      );
+    for (const leafIndex of surplus)
+      this.report(
+        `leaf ${leafIndex} is found by what it does not say: ledger reindex builds the index anew`,
+        leafIndex,
+      );
+    this.#expected = new Map();
+    this.#block += 1;
+  }
+}
+
+function rowOf(leafIndex: number, term: Uint8Array): string {
+  return `${leafIndex} ${Buffer.from(term).toString("hex")}`;
+}
+
+/** The time of the head is that of the last leaf, and has come. */
+class TimeCheck extends Check {
+  readonly #lastRecordedAtMs: number;
+  readonly #nowMs: number;
+  #newest: string | undefined;
+
+  constructor(lastRecordedAtMs: number, nowMs: number) {
+    super();
+    this.#lastRecordedAtMs = lastRecordedAtMs;
+    this.#nowMs = nowMs;
+  }
+
+  async next(_: StoredEntry, { recorded_at }: Leaf): Promise<void> {
+    this.#newest = recorded_at;
+  }
+
+  async end(): Promise<void> {
+    const told = new Date(this.#lastRecordedAtMs).toISOString();
+    if (this.#newest !== undefined && this.#newest !== told)
+      this.report(`the head says ${told}, and the last leaf ${this.#newest}`);
+    const newestMs = Math.max(this.#lastRecordedAtMs, Date.parse(this.#newest ?? told));
+    if (newestMs > this.#nowMs + maxClockSkewMs)
+      this.report(`the log is ahead of the clock: its newest time is ${new Date(newestMs).toISOString()}`);
+  }
+}
+
+/** What is kept for retries belongs to its record, and went with it. */
+class KeptAnswerCheck extends Check {
+  readonly #companions: Companions;
+  readonly #head: LogState;
+
+  constructor(companions: Companions, head: LogState) {
+    super();
+    this.#companions = companions;
+    this.#head = head;
+  }
+
+  async next(): Promise<void> {}
+
+  async end(): Promise<void> {
+    for await (const row of this.#companions.keptAnswers()) {
+      const problem = keptProblem(row, this.#head.size);
+      if (problem !== undefined)
+        this.report(`what is kept for retries of leaf ${row.leafIndex} ${problem}`, row.leafIndex);
+    }
+  }
+}
+
+/** A content address: what a policy revision is called that the service made. */
+const addressPattern = /^sha256:[0-9a-f]{64}$/;
+
+/** Policy texts are there, and are those of their revisions. One check serves all logs of a store. */
+export class PolicyCheck extends Check {
+  readonly #policyRevision: (revision: string) => Promise<string | undefined>;
+  readonly #seen = new Set<string>();
+
+  constructor(policyRevision: (revision: string) => Promise<string | undefined>) {
+    super();
+    this.#policyRevision = policyRevision;
+  }
+
+  async next({ leafIndex }: StoredEntry, { policy_revision: revision }: Leaf): Promise<void> {
+    if (revision !== undefined) await this.look(revision, leafIndex);
+  }
+
+  /** Looks at one revision: also at those that no leaf names. */
+  async look(revision: string, leafIndex?: number): Promise<void> {
+    if (this.#seen.has(revision) || !addressPattern.test(revision)) return;
+    this.#seen.add(revision);
+    const content = await this.#policyRevision(revision);
+    if (content === undefined) this.report(`the text of the policy revision ${revision} is missing`, leafIndex);
+    else if (revision !== `sha256:${createHash("sha256").update(content, "utf8").digest("hex")}`)
+      this.report(`the text of the policy revision ${revision} was changed`, leafIndex);
+  }
+
+  async end(): Promise<void> {}
+}

@@ -1,0 +1,40 @@
+/** Erasures that have to be carried out once more, in words. */
+
+import type { ReapplyRefusal, ReturnedErasure } from "../ports/keeper.ts";
+import type { RecordKind } from "../ports/ledger.ts";
+import { unerasable } from "../record/erasure.ts";
+
+/** The refusal of a record of this kind, if it is never erased. */
+export function refusalOfKind(kind: RecordKind): ReapplyRefusal | undefined {
+  return unerasable[kind] === undefined ? undefined : { why: "kind", kind };
+}
+
+/** What came back, one line for each tenant and cause, for the operator. */
+export function describeReturned(returned: readonly ReturnedErasure[]): readonly string[] {
+  return [...Map.groupBy(returned, ({ tenantId }) => tenantId)].flatMap(([tenantId, ofTenant]) => {
+    const recorded = ofTenant.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined).length;
+    const noted = ofTenant.length - recorded;
+    return [
+      ...(recorded === 0
+        ? []
+        : [
+            `tenant ${tenantId}: openings or kept answers of ${recorded} erased ${plural(recorded)} are in the store ` +
+              "again, as a backup from before the erasure brings them back",
+          ]),
+      ...(noted === 0
+        ? []
+        : [
+            `tenant ${tenantId}: the anchor notes the erasure of ${noted} ${plural(noted)}, and the log has no leaf for ` +
+              "it: the store is an older copy, or the anchor's file was changed",
+          ]),
+    ];
+  });
+}
+
+/** What is to be done about it, for the operator. */
+export const returnedRemedy =
+  "they are answered as erased, and stay in the store until `ledger reapply-erasures` removes them";
+
+function plural(count: number): string {
+  return count === 1 ? "record" : "records";
+}

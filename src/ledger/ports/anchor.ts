@@ -1,0 +1,65 @@
+/**
+ * The anchor: what every log was last known to be, kept outside the store. A store that was put back to an older copy,
+ * replaced, or rewritten does not agree with it, and then nothing may be signed: two trees of one log that are not
+ * consistent can never be taken back.
+ */
+import type { TenantId } from "../../base/ids.ts";
+import { type Hash, sameHash } from "../tlog/tree.ts";
+import type { LogState, StoredTree } from "./store.ts";
+
+/** What was answered, or was about to be: the log was at least this. */
+export interface AnchoredLog extends StoredTree {
+  readonly tenantId: TenantId;
+  readonly origin: string;
+}
+
+/** What may be signed of a log, or why nothing may be. */
+export type SignableState = { readonly head: LogState } | { readonly problem: string };
+
+/** Where anchored states are kept. All reject where that place cannot be used. */
+export interface LogAnchor {
+  /** What was noted of a tenant's log; undefined where nothing was. */
+  find(tenantId: TenantId): Promise<AnchoredLog | undefined>;
+  /** Every log, by tenant. */
+  all(): Promise<readonly AnchoredLog[]>;
+  /** Identity of the store that is anchored here; undefined for a new anchor. */
+  storeId(): Promise<string | undefined>;
+  /** Makes a new anchor the store's, with all the logs that it has. */
+  adopt(storeId: string, logs: readonly LogState[]): Promise<void>;
+  /** Notes committed states; those that are not newer than what is noted are passed over. */
+  advance(logs: readonly LogState[]): Promise<void>;
+  /** Makes a small write. */
+  probe(nowMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What the store has now. */
+export interface StoreState {
+  /** Undefined where the tenant has no log. */
+  readonly log: Pick<LogState, "origin" | "size" | "root"> | undefined;
+  /** Root over the log's first leaves, as the stored tiles have them. May throw where they are damaged. */
+  rootAt(size: number): Hash;
+}
+
+/** Says what does not hold of the log, for the operator; undefined where it goes on from what was anchored. */
+export function anchorProblem(anchored: AnchoredLog | undefined, { log, rootAt }: StoreState): string | undefined {
+  if (anchored === undefined) return undefined;
+  if (log === undefined) return `log ${anchored.origin} with ${anchored.size} leaves is missing from the store`;
+  if (log.origin !== anchored.origin) return `log ${anchored.origin} was replaced by ${log.origin}`;
+  if (log.size < anchored.size)
+    return `log ${log.origin} has ${log.size} leaves, and had ${anchored.size}: the store is an older copy`;
+  const root = log.size === anchored.size ? log.root : rootAt(anchored.size);
+  return sameHash(root, anchored.root) ? undefined : `log ${log.origin} was rewritten before leaf ${anchored.size}`;
+}
+
+/**
+ * The newest state of a log, up to the given one, that its anchor knows of, and so may be signed. The log agrees with its
+ * anchor.
+ * @param anchored `unknown` where there is an anchor that has nothing of the log, `unanchored` where there is none
+ */
+export function signableOf(head: LogState, anchored: AnchoredLog | "unknown" | "unanchored"): SignableState {
+  if (anchored === "unanchored") return { head };
+  if (anchored === "unknown") return { problem: `the anchor does not know log ${head.origin} yet: try again` };
+  const { size, root } = anchored;
+  return { head: size < head.size ? { ...head, size, root } : head };
+}

@@ -1,0 +1,57 @@
+/** A whole store as its operator sees it, beside a running service or without one: what commands read. */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { AuditedLog, StoredEntry } from "../audit/audit.ts";
+import type { Companions } from "../audit/companions.ts";
+import type { SearchPage, SearchQuery } from "../search/search.ts";
+import type { TileName } from "../tlog/tiles.ts";
+import type { KeptCosignature } from "../witness/cosignature-store.ts";
+import type { SignableState } from "./anchor.ts";
+import type { ErasurePreview, LegalHold, ReturnedErasure } from "./keeper.ts";
+import type { RecordArchive } from "./ledger.ts";
+import type { LogState } from "./store.ts";
+
+/** One thing that does not hold; of one tenant's log, or of all where the tenant is undefined. */
+export interface AnchorFinding {
+  readonly tenantId: TenantId | undefined;
+  readonly message: string;
+}
+
+/**
+ * Holds on to the store as it was when it was opened: what is appended meanwhile is not seen. Reads, and changes
+ * nothing. Records that were erased are so for whoever reads, also where their openings are there again, and where only
+ * the anchor of this very store knows of it. All reject with
+ * `store_unavailable` where the store cannot be read, with `internal` where what it holds is damaged.
+ */
+export interface StoreArchive extends RecordArchive {
+  /** Every log, by tenant. */
+  logs(): Promise<readonly LogState[]>;
+  /** Finds records of a tenant; an empty page where it has no log. */
+  search(query: SearchQuery): Promise<SearchPage>;
+  /** A log of `logs`, to be walked. */
+  log(head: LogState): AuditedLog;
+  /** Leaves from `first` up to and without `end`, in order; as many as there are. Memory does not grow with them. */
+  entries(head: LogState, first: number, end: number): AsyncIterable<StoredEntry>;
+  /** A tile or bundle of a log; undefined where it has not come so far. */
+  tile(head: LogState, tile: TileName): Promise<Uint8Array | undefined>;
+  /** What stands beside a log of `logs`. */
+  companions(head: LogState): Promise<Companions>;
+  /** Every policy revision of which a text is kept. */
+  policyRevisions(): Promise<readonly string[]>;
+  /** Cosignatures that are kept, of every log. */
+  cosignatures(): Promise<readonly KeptCosignature[]>;
+  /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
+  signingKeys(): Promise<readonly Uint8Array[]>;
+  /** Everything in which the store, as it is now, is not what its anchor says. */
+  anchorProblems(): Promise<readonly AnchorFinding[]>;
+  /**
+   * The newest state, up to this one, that may be signed: a service that has committed more than its anchor knows has
+   * not answered it yet.
+   */
+  signable(head: LogState): Promise<SignableState>;
+  /** Erasures that have to be carried out again, as the store is now. */
+  returnedErasures(): Promise<readonly ReturnedErasure[]>;
+  /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
+  /** What `StoreKeeper.erase` would do. */
+  previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview>;
+}

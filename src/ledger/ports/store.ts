@@ -1,0 +1,117 @@
+/** What the ledger asks of a store. */
+import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { SearchPage, SearchQuery } from "../search/search.ts";
+import type { LogName } from "../tlog/log-name.ts";
+import type { TileName } from "../tlog/tiles.ts";
+import type { Hash } from "../tlog/tree.ts";
+import type { CosignatureStore } from "../witness/cosignature-store.ts";
+import type { StoredRecord } from "./ledger.ts";
+
+/** Records of one tenant, in order. Each is as `recordText` writes it: text crosses threads and waits cheaply. */
+export interface TenantBatch {
+  readonly tenantId: TenantId;
+  /** At least one. */
+  readonly records: readonly string[];
+}
+
+/** A tree of a log: all leaves before `size`, and the root over them. */
+export interface StoredTree {
+  readonly size: number;
+  readonly root: Uint8Array;
+}
+
+/** Where a record stands, and what its receipt is made of. Bytes are base64: it is what they are needed as. */
+export interface PlacedRecord {
+  readonly recordId: RecordId;
+  readonly leafIndex: number;
+  /** RFC 3339 with milliseconds, UTC. */
+  readonly recordedAt: string;
+  /** A committed tree that holds the record; one object for all records of a batch. */
+  readonly tree: StoredTree;
+  readonly leafHash: string;
+  /** Audit path in that tree, as `formatPath` writes it. */
+  readonly path: string;
+  readonly leaf: string;
+  readonly opening: string;
+  readonly record: string;
+  /** Set where the record is an earlier one: JSON text of the answer that was kept with it. */
+  readonly keptAnswer?: string;
+}
+
+/** Why a record with an idempotency scope was not appended: what the scope stands for has another payload, or is gone. */
+export type Unplaced = "conflict" | "erased";
+
+/** What became of a batch: one result a record, in their order. */
+export interface BatchPlace {
+  readonly log: string;
+  readonly results: readonly (PlacedRecord | Unplaced)[];
+}
+
+/** Why nothing is known to have become of a batch while others of its write may have been stored. */
+export interface BatchFailure {
+  /** `UnstorableError` because of the data: nothing was stored. Anything else: it may still have become durable. */
+  readonly error: unknown;
+  /** Whether it took all the time that it had: what waits behind it of the same tenant has waited as long. */
+  readonly isLate?: boolean;
+}
+
+/** The newest committed state of a log. */
+export interface LogState extends StoredTree {
+  readonly tenantId: TenantId;
+  readonly origin: string;
+}
+
+/**
+ * A write failed because of what is in it: nothing of it was stored, and it will fail again. Any other rejection is a
+ * failure of the store.
+ */
+export class UnstorableError extends Error {
+  override readonly name: string = "UnstorableError";
+}
+
+/** A write failed because the tenant's log is not what it was: it is damaged, older than its anchor, or another. */
+export class UnsoundLogError extends UnstorableError {
+  override readonly name = "UnsoundLogError";
+}
+
+/** Writes batches. The appender is its only user. */
+export interface BatchWriter {
+  /**
+   * Appends each batch to its tenant's log, all or nothing, and opens the logs that do not exist yet. Indices are
+   * gapless, whoever else writes to the same store. Resolves with what became of each batch, in the same order: with a
+   * place only when it is durable and the anchor has been advanced to it, so that its trees may be signed. Rejects where
+   * no batch has a place: with `UnstorableError` because of the data, with anything else because of the store; then all
+   * of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls at a time.
+   */
+  write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]>;
+}
+
+/** A store of logs. Every rejection that is not said otherwise is a `ServiceError` `store_unavailable`. */
+export interface LedgerStore extends BatchWriter, CosignatureStore {
+  /** Sees everything whose `write` resolved before the call. Rejects with `internal` when what it finds is damaged. */
+  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
+  /**
+   * Finds records of a tenant; an empty page where it has no log. Sees everything whose `write` resolved before the
+   * call. Rejects with `internal` when what it comes across is damaged.
+   */
+  search(query: SearchQuery): Promise<SearchPage>;
+  /** Every log. */
+  logs(): Promise<readonly LogState[]>;
+  /** The newest committed state of a log, not yet to be signed. Undefined where there is no such log. */
+  log(name: LogName): Promise<LogState | undefined>;
+  /**
+   * The newest committed tree of a log, once the anchor has been advanced to it: then it may be signed. Undefined
+   * where there is no such log. Rejects with `UnsoundLogError` like `write`.
+   */
+  head(name: LogName): Promise<LogState | undefined>;
+  /** A tile or bundle of the committed log, of any width that it has reached. Undefined where there is none. */
+  tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
+  /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined where it has not, or where there is none. */
+  consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
+  /** Durable when it resolves. Keeps what is already there. */
+  keepPolicyRevision(revision: string, content: string): Promise<void>;
+  /** Makes a small durable write. */
+  check(): Promise<void>;
+  /** Finishes what it was given, then lets go of the files or connections. */
+  close(): Promise<void>;
+}

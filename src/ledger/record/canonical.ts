@@ -1,0 +1,126 @@
+/** Canonical JSON (RFC 8785): one value, one sequence of bytes, in every language. */
+import canonicalize from "canonicalize";
+import { isCleanText } from "../../base/ids.ts";
+import type { JsonValue } from "../../base/json.ts";
+
+/** Deeper values are refused: no request has more than a few levels, and the walk below is recursive. */
+const maxDepth = 32;
+
+/**
+ * Refuses what RFC 8785 cannot express or a store cannot index: text that is not well-formed or holds U+0000, numbers
+ * that are not finite, values that are no JSON, nesting over 32 levels. Throws a TypeError that names the problem and
+ * neither member nor value, because members may be a caller's attribute keys.
+ */
+export function assertCanonical(value: unknown): void {
+  assertValue(value, 0, assertText);
+}
+
+/**
+ * JSON text, members in the order in which they come, of a value that `assertCanonical` accepts; throws as that does.
+ * Costs less than both by themselves: text that is not good can be told from what JSON makes of it.
+ */
+export function assertedJsonText(value: unknown): string {
+  assertValue(value, 0, () => {});
+  const text = JSON.stringify(value);
+  // U+0000 and lone surrogates are written as escapes of this kind, but so are other control characters, and a
+  // backslash of the text's own may stand before a `u`.
+  if (text.includes("\\u")) assertCanonical(value);
+  return text;
+}
+
+/**
+ * Canonical text of a value that `assertCanonical` accepts; throws as that does. Costs less than `assertCanonical` and
+ * `canonicalText` by themselves: the value is walked once.
+ *
+ * @param depth levels that the value is nested in already
+ */
+export function assertedCanonicalText(value: JsonValue, depth: number): string {
+  if (!assertValue(value, depth, () => {})) {
+    assertValue(value, depth, assertText);
+    return canonicalText(value);
+  }
+  const text = JSON.stringify(value);
+  if (text.includes("\\u")) assertValue(value, depth, assertText);
+  return text;
+}
+
+/** Returns whether all members come in the order of RFC 8785 §3.2.3. */
+function assertValue(value: unknown, depth: number, onText: (text: string) => void): boolean {
+  switch (typeof value) {
+    case "string":
+      onText(value);
+      return true;
+    case "number":
+      if (!Number.isFinite(value)) throw new TypeError("holds a number that is not finite");
+      return true;
+    case "boolean":
+      return true;
+    case "object":
+      if (value === null) return true;
+      if (depth === maxDepth) throw new TypeError(`is nested deeper than ${maxDepth} levels`);
+      return Array.isArray(value) ? assertItems(value, depth + 1, onText) : assertMembers(value, depth + 1, onText);
+    default:
+      throw new TypeError(`holds a ${typeof value}, which is no JSON value`);
+  }
+}
+
+function assertItems(items: readonly unknown[], depth: number, onText: (text: string) => void): boolean {
+  let inOrder = true;
+  for (const item of items) if (!assertValue(item, depth, onText)) inOrder = false;
+  return inOrder;
+}
+
+function assertMembers(object: object, depth: number, onText: (text: string) => void): boolean {
+  if (typeof (object as { toJSON?: unknown }).toJSON === "function")
+    throw new TypeError("holds an object that is not plain");
+  let inOrder = true;
+  let previous = "";
+  for (const name of Object.keys(object)) {
+    const member = (object as Readonly<Record<string, unknown>>)[name];
+    if (member === undefined) continue; // absent, as in JSON.stringify
+    onText(name);
+    if (!assertValue(member, depth, onText) || name < previous) inOrder = false;
+    previous = name;
+  }
+  return inOrder;
+}
+
+function assertText(text: string): void {
+  if (!isCleanText(text)) throw new TypeError("holds text that is not well-formed Unicode, or U+0000");
+}
+
+/**
+ * Canonical text of a value that `assertCanonical` accepts. Members that are undefined are absent. Objects whose
+ * members come in order cost a fraction of others: RFC 8785 §3.2.2 writes everything else as ECMAScript does.
+ */
+export function canonicalText(value: JsonValue): string {
+  const text = isInOrder(value) ? JSON.stringify(value) : canonicalize(value);
+  if (text === undefined) throw new TypeError("is no JSON value");
+  return text;
+}
+
+/** Whether all members come in the order of RFC 8785 §3.2.3. False for what is no JSON. */
+function isInOrder(value: unknown): boolean {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return true;
+    case "number":
+      return Number.isFinite(value);
+    case "object":
+      return value === null || (Array.isArray(value) ? value.every(isInOrder) : areMembersInOrder(value));
+    default:
+      return false;
+  }
+}
+
+function areMembersInOrder(object: object): boolean {
+  let previous = "";
+  for (const name of Object.keys(object)) {
+    const member = (object as Readonly<Record<string, unknown>>)[name];
+    if (member === undefined) continue;
+    if (name < previous || !isInOrder(member)) return false;
+    previous = name;
+  }
+  return true;
+}

@@ -1,0 +1,92 @@
+/** What is kept of a call so that a retry gets the same answer: one text, sealed under the record's own opening. */
+import type { RecordId } from "../../base/ids.ts";
+import { placeRecord } from "../append/placing.ts";
+import type { Idempotency } from "../ports/ledger.ts";
+import { type PlacedRecord, type Unplaced, UnsoundLogError } from "../ports/store.ts";
+import type { Tree } from "../tlog/tree.ts";
+import { parseLeaf } from "./leaf.ts";
+import { open, openAnswer, sealAnswer } from "./sealing.ts";
+
+/** For how long a retry is recognized, at least. */
+export const keepAnswersMs = 24 * 60 * 60 * 1_000;
+/** Old answers that go for each new one: more than one, so that they do not pile up; few, so that no write waits. */
+export const purgedPerKept = 4;
+
+/** A kept answer as it is stored, with the record that it is about. */
+export interface KeptRow {
+  readonly leafIndex: number;
+  /** Size of the tree that the first answer spoke of. */
+  readonly treeSize: number;
+  /** Sealed; null where it was erased, like the opening. */
+  readonly answer: Uint8Array | null;
+  readonly opening: Uint8Array | null;
+  readonly recordId: RecordId;
+  readonly leaf: Uint8Array;
+  /** Sealed. */
+  readonly record: Uint8Array;
+}
+
+/** Seals what is kept of a call whose record has this opening. */
+export function sealKept({ payloadDigest, answer }: Idempotency, opening: Uint8Array): Uint8Array {
+  return sealAnswer(Buffer.from(keptText(payloadDigest, JSON.stringify(answer)), "utf8"), opening);
+}
+
+/**
+ * The record that a scope stands for, as it was answered: its receipt is the one of then.
+ *
+ * @param treeAt the log as it was at a size that it has reached
+ * @throws UnsoundLogError where what is stored does not verify
+ */
+export function keptResult(
+  row: KeptRow,
+  { payloadDigest }: Pick<Idempotency, "payloadDigest">,
+  treeAt: (size: number) => Tree,
+): PlacedRecord | Unplaced {
+  const { answer, opening } = row;
+  if (answer === null || opening === null) return "erased";
+  try {
+    const keptAnswer = answerFor(payloadDigest, Buffer.from(openAnswer(answer, opening)).toString("utf8"));
+    return keptAnswer === undefined ? "conflict" : { ...placeKept(row, opening, treeAt(row.treeSize)), keptAnswer };
+  } catch (cause) {
+    throw new UnsoundLogError(`the answer kept with leaf ${row.leafIndex} does not verify`, { cause });
+  }
+}
+
+/** What is wrong with a row that was kept beside a log of this size; undefined where nothing is. */
+export function keptProblem(
+  { leafIndex, treeSize, answer, opening, leaf, record }: KeptRow,
+  size: number,
+): string | undefined {
+  if (treeSize <= leafIndex || treeSize > size) return `speaks of a tree of ${treeSize} leaves`;
+  if (answer === null || opening === null)
+    return answer === opening
+      ? undefined
+      : `was ${answer === null ? "emptied, and the record was not erased" : "left behind, and the record was erased"}`;
+  try {
+    const [payloadDigest = "", ...lines] = Buffer.from(openAnswer(answer, opening)).toString("utf8").split("\n");
+    JSON.parse(lines.join("\n"));
+    open(record, opening, parseLeaf(leaf).commitment);
+    return /^sha256:[0-9a-f]{64}$/.test(payloadDigest) ? undefined : "names no payload";
+  } catch {
+    return "does not open, or is none";
+  }
+}
+
+function placeKept(row: KeptRow, opening: Uint8Array, tree: Tree): PlacedRecord {
+  const { recordId, leafIndex, leaf } = row;
+  const { commitment, recorded_at: recordedAt } = parseLeaf(leaf);
+  const record = open(row.record, opening, commitment);
+  const logged = { recordId, leafIndex, recordedAt, leaf, opening, record };
+  return placeRecord(logged, tree, { size: tree.size, root: tree.root() });
+}
+
+/** The payload's digest on the first line, the answer's JSON after it. */
+function keptText(payloadDigest: string, answer: string): string {
+  return `${payloadDigest}\n${answer}`;
+}
+
+/** The answer's JSON text where the payload is the same one; undefined where it is another. */
+function answerFor(payloadDigest: string, kept: string): string | undefined {
+  const prefix = `${payloadDigest}\n`;
+  return kept.startsWith(prefix) ? kept.slice(prefix.length) : undefined;
+}

@@ -1,0 +1,113 @@
+/** Receipts: what a caller keeps of a record, and how anyone checks it without asking the service. */
+
+import { parseBase64 } from "../../base/text-forms.ts";
+import type { StoredRecord } from "../ports/ledger.ts";
+import { NoteError } from "../tlog/note.ts";
+import type { NoteVerifier } from "../tlog/note-keys.ts";
+import { verifyTlogProof } from "../tlog/tlog-proof.ts";
+import { leafHash, sameHash } from "../tlog/tree.ts";
+import { readExactLeaf, readExactRecord, recordDisagreement } from "./record-check.ts";
+import { openingBytes, verifyCommitment } from "./sealing.ts";
+
+/** The members of an answer's `receipt` that verification reads. */
+export interface GivenReceipt {
+  readonly record_id: string;
+  readonly log_origin: string;
+  readonly leaf_index: number;
+  readonly tree_size: number;
+  /** Base64, like the three last. */
+  readonly leaf_hash: string;
+  readonly proof: string;
+  readonly leaf?: string;
+  readonly opening?: string;
+  readonly record?: string;
+}
+
+const positionMembers = ["record_id", "log_origin", "leaf_index", "tree_size", "leaf_hash", "proof"] as const;
+const materialMembers = ["leaf", "opening", "record"] as const;
+
+/**
+ * Finds a receipt in parsed JSON: a receipt itself, or an answer of the service that carries one. Undefined where there
+ * is none in the right shape.
+ */
+export function findReceipt(value: unknown): GivenReceipt | undefined {
+  const answer = objectOf(value);
+  const candidates = [answer, answer.receipt, ...receiptHolders.map((holder) => objectOf(answer[holder]).receipt)];
+  return candidates.map(objectOf).find(isReceipt);
+}
+
+const receiptHolders = ["decision", "registration", "ingestion"] as const;
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+function isReceipt(
+  value: Readonly<Record<string, unknown>>,
+): value is Readonly<Record<string, unknown>> & GivenReceipt {
+  const isText = (member: string) => typeof value[member] === "string";
+  return (
+    ["record_id", "log_origin", "leaf_hash", "proof"].every(isText) &&
+    ["leaf_index", "tree_size"].every((member) => Number.isSafeInteger(value[member])) &&
+    materialMembers.every((member) => value[member] === undefined || isText(member))
+  );
+}
+
+/** What a receipt proves. */
+export interface VerifiedReceipt {
+  readonly leafIndex: number;
+  readonly treeSize: number;
+  readonly root: Uint8Array;
+  /** The record itself; absent where the receipt has none, and then only the position of a hash is proven. */
+  readonly record?: StoredRecord;
+}
+
+/**
+ * Checks a receipt against the key that the verifier trusts. Throws a NoteError that says what does not hold. Does not
+ * show that the record tells the truth, nor that it was not erased since.
+ */
+export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): VerifiedReceipt {
+  // Nothing rides along that nothing vouches for.
+  const known: readonly string[] = [...positionMembers, ...materialMembers];
+  if (!Object.keys(receipt).every((member) => known.includes(member))) fail("members are not those of a receipt");
+  const hash = bytes(receipt.leaf_hash, "leaf_hash");
+  const { index, checkpoint } = verifyTlogProof(receipt.proof, hash, verifier);
+  const told = { log_origin: checkpoint.origin, leaf_index: index, tree_size: checkpoint.size };
+  for (const [member, proven] of Object.entries(told)) {
+    if (receipt[member as keyof typeof told] !== proven)
+      throw new NoteError(`The receipt's ${member} is not what its proof shows.`);
+  }
+  const position = { leafIndex: index, treeSize: checkpoint.size, root: checkpoint.root };
+  const given = materialMembers.filter((member) => receipt[member] !== undefined);
+  if (given.length === 0) return position;
+  if (given.length < materialMembers.length)
+    throw new NoteError("The receipt has only a part of leaf, opening, record.");
+  return { ...position, record: verifyMaterial(receipt, hash) };
+}
+
+/** The record, shown to be the one that the leaf with this hash commits to. */
+function verifyMaterial(receipt: GivenReceipt, hash: Uint8Array): StoredRecord {
+  const leafBytes = bytes(receipt.leaf, "leaf");
+  if (!sameHash(leafHash(leafBytes), hash)) throw new NoteError("The receipt's leaf_hash is not its leaf's.");
+  const leaf = readExactLeaf(leafBytes) ?? fail("leaf cannot be read");
+  const recordBytes = bytes(receipt.record, "record");
+  const opening = bytes(receipt.opening, "opening");
+  if (opening.length !== openingBytes || !verifyCommitment(recordBytes, opening, leaf.commitment))
+    fail("record is not the one that its leaf commits to");
+  const record = readExactRecord(recordBytes) ?? fail("record cannot be read");
+  const problem = recordDisagreement(record, leaf);
+  if (problem !== undefined) fail(`record ${problem}`);
+  if (record.record_id !== receipt.record_id || record.log !== receipt.log_origin)
+    fail("record, leaf and members do not name the same record");
+  return record;
+}
+
+function bytes(text: string | undefined, member: string): Uint8Array {
+  const parsed = text === undefined ? undefined : parseBase64(text);
+  if (parsed === undefined) throw new NoteError(`The receipt's ${member} is not base64.`);
+  return parsed;
+}
+
+function fail(problem: string): never {
+  throw new NoteError(`The receipt's ${problem}.`);
+}

@@ -1,0 +1,50 @@
+/**
+ * Records as text, on their way into a store. Request and outcome become canonical JSON at once: whoever sequences the
+ * record, under the lock of the log's head, only puts them where they belong.
+ */
+
+import type { SearchTerm } from "../search/search.ts";
+import { contentTermsOf } from "../search/search-terms.ts";
+import { assertedCanonicalText, assertedJsonText } from "./canonical.ts";
+import type { AppendedRecord } from "./record.ts";
+
+/** A record that is ready to be sequenced. */
+export interface WrittenRecord extends Omit<AppendedRecord, "request" | "outcome"> {
+  /** Canonical JSON, like the outcome. */
+  readonly request: string;
+  readonly outcome: string;
+  /** What the record is found by besides its caller; absent where there is nothing. */
+  readonly terms?: readonly SearchTerm[];
+}
+
+/** Request and outcome are members of the record, and their nesting is the record's. */
+const depth = 1;
+
+/**
+ * Three lines, for JSON has no line breaks: all other members as JSON, the request, the outcome.
+ *
+ * @throws TypeError as `assertCanonical` does, for a record that cannot be written as canonical JSON
+ */
+export function recordText(record: AppendedRecord): string {
+  const { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency } = record;
+  const found = contentTermsOf(record);
+  const terms = found.length > 0 ? found : undefined;
+  const others = { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency, terms };
+  const request = assertedCanonicalText(record.request, depth);
+  const outcome = assertedCanonicalText(record.outcome, depth);
+  return `${assertedJsonText(others)}\n${request}\n${outcome}`;
+}
+
+/** Reads what `recordText` wrote. Throws for any other text. */
+export function readRecordText(text: string): WrittenRecord {
+  const lines = text.split("\n");
+  const [others, request, outcome] = lines;
+  if (others === undefined || request === undefined || outcome === undefined || lines.length > 3)
+    throw new TypeError("The text is no record's.");
+  return Object.assign(JSON.parse(others) as Omit<WrittenRecord, "request" | "outcome">, { request, outcome });
+}
+
+/** A record that crosses no thread. Throws like `recordText`. */
+export function writeRecord(record: AppendedRecord): WrittenRecord {
+  return readRecordText(recordText(record));
+}

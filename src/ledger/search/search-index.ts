@@ -1,0 +1,141 @@
+/**
+ * The search index at rest. Records are sealed; an index of their values in the clear would undo that. So a term is
+ * stored as what it is under a random key of the tenant's own, which is kept, and backed up, where openings are.
+ */
+import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { TenantId } from "../../base/ids.ts";
+import type { SearchField, SearchTerm } from "./search.ts";
+
+/** Size of the key of an index. */
+export const searchKeyBytes = 32;
+/** Size of a stored term: HMAC-SHA-256, cut. Two values that share one are told apart when the record is opened. */
+export const storedTermBytes = 16;
+
+/** Leaves of a block. Rows of an index stand together by block: see the store's schema. */
+export const blockLeaves = 1_024;
+
+/** The block of a leaf. */
+export function blockOf(leafIndex: number): number {
+  return Math.floor(leafIndex / blockLeaves);
+}
+
+/**
+ * Fields that an index has, by its edition: the number in the column `fields` of its key. `record_id` needs none; by what
+ * most records have in common, such as an outcome, every record that has the rest is looked at.
+ */
+const editions: readonly ReadonlySet<SearchField>[] = [
+  new Set(),
+  new Set(["decision_id", "artifact_digest", "cid", "subject", "principal"]),
+  new Set([
+    "request_id",
+    "decision_id",
+    "artifact_digest",
+    "cid",
+    "resource_id",
+    "attribute",
+    "label",
+    "subject",
+    "principal",
+  ]),
+];
+
+/** Edition of the indexes that are made now. */
+export const newestEdition = 2;
+
+const newestFields = editions[newestEdition] as ReadonlySet<SearchField>;
+
+/** Those of the terms that an index of the edition has. */
+export function termsOfEdition(edition: number, terms: readonly SearchTerm[]): readonly SearchTerm[] {
+  const fields = edition >= newestEdition ? newestFields : (editions[edition] ?? newestFields);
+  return terms.filter(({ field }) => fields.has(field));
+}
+
+/** Fields of the terms that an index of the edition is too old to have, each once. */
+export function missingFields(edition: number, terms: readonly SearchTerm[]): readonly SearchField[] {
+  const has = new Set(termsOfEdition(edition, terms));
+  const missing = terms.filter((term) => newestFields.has(term.field) && !has.has(term));
+  return [...new Set(missing.map(({ field }) => field))];
+}
+
+/** Where in a log to look: leaves from `first` up to and without `end`. */
+export interface LeafRange {
+  readonly first: number;
+  readonly end: number;
+}
+
+/**
+ * The leaves that an index has of a decision's id, and the decision's own, which stores find by its record id.
+ * @param leaves of the range, in order
+ * @param decision leaf of the record with this id; undefined where there is none, or where nothing of it is indexed
+ */
+export function withDecision(
+  leaves: readonly number[],
+  decision: number | undefined,
+  { first, end }: LeafRange,
+): readonly number[] {
+  if (decision === undefined || decision < first || decision >= end || leaves.includes(decision)) return leaves;
+  return [...leaves, decision].sort((one, other) => one - other);
+}
+
+/** What became of an index that was built anew. */
+export interface RebuiltIndex {
+  /** Leaves that were looked at. */
+  readonly leaves: number;
+  /** Leaves whose record was erased: nothing is indexed of them. */
+  readonly erased: number;
+  /** Leaves whose record cannot be opened: nothing is indexed of them, and `ledger verify` says what is wrong. */
+  readonly damaged: readonly number[];
+}
+
+/** Builds search indexes anew. */
+export interface SearchIndexer {
+  /**
+   * Builds the index of a tenant's log from its records, beside whoever serves the store, in many small transactions.
+   * The one that is there goes on to serve until the new one is whole: a rebuild that is broken off has changed
+   * nothing that is seen, and the next one clears it away. Rejects with an Error where the tenant has no log, or
+   * another rebuild of the same index that began later was done first; with `store_unavailable` where the store fails.
+   */
+  rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex>;
+  close(): Promise<void>;
+}
+
+/** Values that come again and again: those who call, and the decisions that are cited. About 300 bytes each. */
+const cachedFields: ReadonlySet<SearchField> = new Set(["subject", "principal", "decision_id"]);
+const maxCached = 4_096;
+
+/** A key as it is used: prepared for the HMAC, and as the beginning of names in the cache. */
+interface PreparedKey {
+  readonly secret: KeyObject;
+  readonly prefix: string;
+}
+
+/** Terms as they are stored. Remembers the ones that come again. */
+export class StoredTerms {
+  readonly #keys = new WeakMap<Uint8Array, PreparedKey>();
+  readonly #cache = new LRUCache<string, Uint8Array>({ max: maxCached });
+
+  /** The first 16 bytes of HMAC-SHA-256 under the key, over the field's name, a zero byte and the value in UTF-8. */
+  of(key: Uint8Array, term: SearchTerm): Uint8Array {
+    const { secret, prefix } = this.#prepared(key);
+    if (!cachedFields.has(term.field)) return storedTerm(secret, term);
+    const name = `${prefix}${term.field}\0${term.value}`;
+    const known = this.#cache.get(name);
+    if (known !== undefined) return known;
+    const stored = storedTerm(secret, term);
+    this.#cache.set(name, stored);
+    return stored;
+  }
+
+  #prepared(key: Uint8Array): PreparedKey {
+    const known = this.#keys.get(key);
+    if (known !== undefined) return known;
+    const prepared = { secret: createSecretKey(key), prefix: Buffer.from(key).toString("latin1") };
+    this.#keys.set(key, prepared);
+    return prepared;
+  }
+}
+
+function storedTerm(secret: KeyObject, { field, value }: SearchTerm): Uint8Array {
+  return createHmac("sha256", secret).update(`${field}\0${value}`, "utf8").digest().subarray(0, storedTermBytes);
+}

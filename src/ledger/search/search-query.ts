@@ -1,0 +1,81 @@
+/** Searches as they are asked for in text: on a command line, or in a URL. */
+
+import { parseDecimal } from "../../base/text-forms.ts";
+import { parseTimestamp } from "../../base/timestamps.ts";
+import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "./search.ts";
+
+/** Names of what may be asked for; each of them once. */
+export const searchParameters = [...searchFields, "from", "to", "after", "limit"] as const;
+
+/** Those of them that anybody may ask for who may read the log, and that may stand in a URL. */
+export const openParameters = searchParameters.filter((parameter) => !isContentParameter(parameter));
+
+/** Whether it is about the content of requests: then its values are for operators, and stand in no URL. */
+export function isContentParameter(parameter: string): boolean {
+  return (contentFields as ReadonlySet<string>).has(parameter);
+}
+
+export type SearchParameter = (typeof searchParameters)[number];
+
+/** A search without the tenant, whom nobody names in a query. */
+export type AskedSearch = Omit<SearchQuery, "tenantId">;
+
+/** Records of a page where nothing is said. */
+const defaultLimit = 100;
+/** Longer values than a record can have: an attribute is its key and its value. */
+const maxValueLength = 2_048;
+
+/** Why a parameter is refused; completes its name. */
+export interface SearchProblem {
+  readonly parameter: SearchParameter;
+  readonly message: string;
+}
+
+/**
+ * Reads a search. Times are RFC 3339: `from` is inclusive, `to` is not; `after` is the `next` of the page before; `limit`
+ * is 1 to 1,000, 100 where it is absent.
+ */
+export function parseSearch(
+  asked: Readonly<Partial<Record<SearchParameter, string | undefined>>>,
+): AskedSearch | readonly SearchProblem[] {
+  const problems: SearchProblem[] = [];
+  const read = <Value>(
+    parameter: SearchParameter,
+    parse: (text: string) => Value | undefined,
+    message: string,
+  ): Value | undefined => {
+    const text = asked[parameter];
+    const value = text === undefined ? undefined : parse(text);
+    if (text !== undefined && value === undefined) problems.push({ parameter, message });
+    return value;
+  };
+  const readValue = (field: SearchField) =>
+    read(field, parseValue, `must be 1 to ${maxValueLength} characters of text`);
+  const terms = searchFields.flatMap((field) => {
+    const value = readValue(field);
+    return value === undefined ? [] : [{ field, value }];
+  });
+  const time = "must be an RFC 3339 time, such as 2026-01-31T00:00:00Z";
+  const fromMs = read("from", parseTimestamp, time);
+  const toMs = read("to", parseTimestamp, time);
+  const after = read("after", parseDecimal, "must be the index of a leaf");
+  const limit = read("limit", parseLimit, `must be 1 to ${maxSearchLimit}`) ?? defaultLimit;
+  if (problems.length > 0) return problems;
+  return {
+    terms,
+    limit,
+    ...(fromMs !== undefined && { fromMs }),
+    ...(toMs !== undefined && { toMs }),
+    ...(after !== undefined && { after }),
+  };
+}
+
+function parseValue(text: string): string | undefined {
+  const isText = text.isWellFormed() && !text.includes("\u0000");
+  return isText && text.length >= 1 && text.length <= maxValueLength ? text : undefined;
+}
+
+function parseLimit(text: string): number | undefined {
+  const limit = parseDecimal(text);
+  return limit !== undefined && limit >= 1 && limit <= maxSearchLimit ? limit : undefined;
+}

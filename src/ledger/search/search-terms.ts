@@ -1,0 +1,116 @@
+/** What of a record it can be found by. */
+import type { RequestId } from "../../base/ids.ts";
+import type { JsonObject, JsonValue } from "../../base/json.ts";
+import type { Sequenced } from "../append/sequence.ts";
+import type { RecordCaller, RecordKind, StoredRecord } from "../ports/ledger.ts";
+import type { WrittenRecord } from "../record/record-text.ts";
+import type { SearchField, SearchTerm } from "./search.ts";
+
+/** The part of a record that its terms come from. */
+export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
+
+/** What an index has of the record at a place in the log. */
+export interface IndexedRecord {
+  readonly leafIndex: number;
+  readonly terms: readonly SearchTerm[];
+}
+
+/**
+ * The entries of a batch, to be indexed, without reading their bytes again.
+ * @param records what was sequenced
+ */
+export function indexedRecords(
+  { entries, firstLeafIndex }: Sequenced,
+  records: readonly WrittenRecord[],
+): readonly IndexedRecord[] {
+  return entries.flatMap(({ leafIndex }): readonly IndexedRecord[] => {
+    const record = records[Math.max(0, leafIndex - firstLeafIndex)];
+    if (record === undefined) return [];
+    // The genesis leaf is of the first record's call, and asks nothing.
+    const content = leafIndex < firstLeafIndex ? undefined : record.terms;
+    return [{ leafIndex, terms: [...callTermsOf(record.caller, record.requestId), ...(content ?? [])] }];
+  });
+}
+
+/**
+ * Terms of a record that an index has, without duplicates. What every store finds anyway is none of them: a record by
+ * its id, and so a decision by its own.
+ */
+export function indexedTermsOf(record: TermSource): readonly SearchTerm[] {
+  return [...callTermsOf(record.caller, record.request_id), ...contentTermsOf(record)];
+}
+
+/** Terms of a record, without duplicates; `record_id` is none of them. A decision has its own id as `decision_id`. */
+export function searchTermsOf(record: TermSource): readonly SearchTerm[] {
+  const own = record.kind === "decision" ? term("decision_id", record.record_id) : [];
+  return [...indexedTermsOf(record), ...own, ...commonTermsOf(record)];
+}
+
+function callTermsOf({ subject, principal_id }: RecordCaller, requestId: RequestId): readonly SearchTerm[] {
+  return [...term("subject", subject), ...term("principal", principal_id), ...term("request_id", requestId)];
+}
+
+/** What many records have in common, and no index has: policies that decided, what was asked for, what became of it. */
+function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchTerm[] {
+  const reasons = kind === "decision" && Array.isArray(outcome.reasons) ? new Set(outcome.reasons) : [];
+  return [
+    ...[...reasons].flatMap((reason) => term("reason", reason)),
+    ...term("operation", request.operation),
+    ...term("outcome", outcomeOf(kind, request, outcome)),
+  ];
+}
+
+/** A decision's `allow` or `deny`, a registration's `accepted` or `refused`, and what an event says of itself. */
+function outcomeOf(kind: RecordKind, request: JsonObject, outcome: JsonObject): JsonValue | undefined {
+  if (kind === "decision") return outcome.allow === true ? "allow" : "deny";
+  if (kind === "registration") return outcome.accepted === true ? "accepted" : "refused";
+  return kind === "evidence" ? request.outcome : undefined;
+}
+
+/**
+ * Terms that come from what was asked and answered. A registration or an event has the `decision_id` that it cites,
+ * whatever became of the citation. A CID is taken as the record has it: as given, and as derived from the object where
+ * one was sent.
+ */
+export function contentTermsOf({
+  kind,
+  request,
+  outcome,
+}: Pick<TermSource, "kind" | "request" | "outcome">): readonly SearchTerm[] {
+  const cids = [request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid];
+  return [
+    ...(kind === "decision" ? [] : term("decision_id", request.decision_id)),
+    ...term("artifact_digest", request.artifact_digest),
+    ...cids.flatMap((cid, position) => (cids.indexOf(cid) < position ? [] : term("cid", cid))),
+    ...aboutTermsOf(request),
+  ];
+}
+
+/** What a request is about, besides artifacts. */
+function aboutTermsOf({ resource, labels, attributes }: JsonObject): readonly SearchTerm[] {
+  return [
+    ...(isObject(resource) ? term("resource_id", resource.id) : []),
+    ...(Array.isArray(labels) ? [...new Set(labels)].flatMap((label) => term("label", label)) : []),
+    ...(isObject(attributes) ? Object.entries(attributes) : []).flatMap(([key, value]) =>
+      typeof value === "string" ? term("attribute", `${key}=${value}`) : [],
+    ),
+  ];
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Whether the record has all of the terms. */
+export function hasTerms(record: TermSource, terms: readonly SearchTerm[]): boolean {
+  const own = searchTermsOf(record);
+  return terms.every(({ field, value }) =>
+    field === "record_id"
+      ? value === record.record_id
+      : own.some((candidate) => candidate.field === field && candidate.value === value),
+  );
+}
+
+function term(field: SearchField, value: JsonValue | undefined): readonly SearchTerm[] {
+  return typeof value === "string" && value !== "" ? [{ field, value }] : [];
+}

@@ -1,0 +1,62 @@
+/** Checkpoints, C2SP tlog-checkpoint: a note whose text is origin, tree size and root hash, a line each. */
+
+import { formatBase64, parseBase64, parseDecimal } from "../../base/text-forms.ts";
+import { NoteError, openNote, parseNote, signNote } from "./note.ts";
+import type { NoteSigner, NoteVerifier } from "./note-keys.ts";
+import { type Hash, hashBytes } from "./tree.ts";
+
+export interface Checkpoint {
+  readonly origin: string;
+  readonly size: number;
+  readonly root: Hash;
+}
+
+/** Checks what a log's key signs. */
+export interface LogVerifier extends NoteVerifier {
+  /** Leaves of the largest tree for which the key counts; undefined where it was never retired. */
+  readonly maxTreeSize?: number | undefined;
+}
+
+/** The text that is signed. */
+export function checkpointText({ origin, size, root }: Checkpoint): string {
+  return `${origin}\n${size}\n${formatBase64(root)}\n`;
+}
+
+/** A signed checkpoint. The signers' names should be the origin. */
+export function signCheckpoint(checkpoint: Checkpoint, signers: readonly NoteSigner[]): string {
+  return signNote(checkpointText(checkpoint), signers);
+}
+
+/** Reads a checkpoint without checking any signature. Throws a NoteError when it is malformed. */
+export function parseCheckpoint(note: string): Checkpoint {
+  return parseText(parseNote(note).text);
+}
+
+/**
+ * Reads a checkpoint that the verifier's key signed, of a tree for which it counts, and whose origin is that key's name.
+ * Throws a NoteError. Does not check that it is the newest, nor that it is consistent with any other.
+ */
+export function openCheckpoint(note: string, verifier: LogVerifier): Checkpoint {
+  const checkpoint = parseText(openNote(note, verifier));
+  if (checkpoint.origin !== verifier.name) throw new NoteError("The checkpoint is of another log.");
+  requireBound(checkpoint.size, verifier);
+  return checkpoint;
+}
+
+/** Throws a NoteError where the key was retired before the tree had this size. */
+export function requireBound(size: number, { keyId, maxTreeSize }: LogVerifier): void {
+  if (maxTreeSize !== undefined && size > maxTreeSize)
+    throw new NoteError(
+      `The key ${keyId} was retired: it counts for trees of up to ${maxTreeSize} leaves, not ${size}.`,
+    );
+}
+
+function parseText(text: string): Checkpoint {
+  const lines = text.split("\n");
+  const [origin = "", sizeText = "", rootText = "", ...extensions] = lines.slice(0, -1);
+  const size = parseDecimal(sizeText);
+  const root = parseBase64(rootText);
+  if (origin === "" || size === undefined || root?.length !== hashBytes || extensions.includes(""))
+    throw new NoteError("The checkpoint is malformed.");
+  return { origin, size, root };
+}

@@ -1,0 +1,79 @@
+/** Tiles of a log: how C2SP tlog-tiles cuts a tree and its entries into files, and how it names them. */
+import { maxLeafBytes } from "../record/leaf.ts";
+
+/** Height of a tile: 2^8 = 256 hashes when it is full. */
+export const tileHeight = 8;
+export const tileWidth = 2 ** tileHeight;
+
+/** A tile. Its width is 256 when it is full. */
+export interface TileCoordinate {
+  /** Hashes of level 0 are those of leaves; those of the next are roots of full tiles of this. */
+  readonly level: number;
+  readonly index: number;
+  readonly width: number;
+}
+
+/** What a path under `tile/` names: a tile of hashes, or a bundle of entries. */
+export interface TileName extends Omit<TileCoordinate, "level"> {
+  readonly level: number | "entries";
+}
+
+const namePattern = /^(entries|0|[1-9][0-9]?)\/((?:x[0-9]{3}\/)*)([0-9]{3})(?:\.p\/([1-9][0-9]{0,2}))?$/;
+
+/** Path of a tile or bundle below `tile/`, such as `0/x001/234` or `entries/000.p/17`. */
+export function tilePath({ level, index, width }: TileName): string {
+  const digits = String(index);
+  const groups = digits.padStart(Math.ceil(digits.length / 3) * 3, "0").match(/[0-9]{3}/g) ?? [];
+  const name = groups.map((group, position) => (position < groups.length - 1 ? `x${group}` : group)).join("/");
+  return `${level}/${name}${width === tileWidth ? "" : `.p/${width}`}`;
+}
+
+/** Reads a path below `tile/`. Returns undefined for any text that `tilePath` does not write. */
+export function parseTilePath(path: string): TileName | undefined {
+  const [, level, upper = "", last, partial] = namePattern.exec(path) ?? [];
+  if (level === undefined || last === undefined) return undefined;
+  const name: TileName = {
+    level: level === "entries" ? level : Number(level),
+    index: Number(upper.replaceAll(/[x/]/g, "") + last),
+    width: partial === undefined ? tileWidth : Number(partial),
+  };
+  // The round trip refuses what the pattern lets through: needless zeros, widths over 255, indices beyond 2^53.
+  return tilePath(name) === path && (name.level === "entries" || name.level < 64) ? name : undefined;
+}
+
+/** Number of hashes that a tree of this size has on a level of tiles. */
+export function hashesOnLevel(level: number, size: number): number {
+  return Math.floor(size / tileWidth ** level);
+}
+
+/** The tiles that are partial in a tree of this size, one for each level that has one, from level 0 up. */
+export function partialTiles(size: number): TileCoordinate[] {
+  const tiles: TileCoordinate[] = [];
+  for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {
+    const width = count % tileWidth;
+    if (width > 0) tiles.push({ level, index: Math.floor(count / tileWidth), width });
+  }
+  return tiles;
+}
+
+/** Every tile of a tree of this size, level by level, full ones first. */
+export function* allTiles(size: number): Generator<TileCoordinate> {
+  for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {
+    const full = Math.floor(count / tileWidth);
+    for (let index = 0; index < full; index++) yield { level, index, width: tileWidth };
+    if (count % tileWidth > 0) yield { level, index: full, width: count % tileWidth };
+  }
+}
+
+/** A bundle of entries: each behind its length as a big-endian 16-bit number. */
+export function encodeEntries(entries: readonly Uint8Array[]): Uint8Array {
+  const bundle = Buffer.alloc(entries.reduce((sum, { length }) => sum + 2 + length, 0));
+  let offset = 0;
+  for (const entry of entries) {
+    if (entry.length > maxLeafBytes) throw new RangeError("The entry is too long for a bundle.");
+    bundle.writeUInt16BE(entry.length, offset);
+    bundle.set(entry, offset + 2);
+    offset += 2 + entry.length;
+  }
+  return bundle;
+}

@@ -1,0 +1,102 @@
+/** Inclusion proofs as text, C2SP tlog-proof v1: index, audit path and checkpoint, verifiable offline. */
+
+import { formatBase64, parseBase64, parseDecimal } from "../../base/text-forms.ts";
+import { type Checkpoint, openCheckpoint, parseCheckpoint } from "./checkpoint.ts";
+import { maxNoteBytes, NoteError } from "./note.ts";
+import type { NoteVerifier } from "./note-keys.ts";
+import { type Hash, hashBytes, splitPoint, type Tree } from "./tree.ts";
+import { verifyInclusion } from "./tree-verify.ts";
+
+const header = "c2sp.org/tlog-proof@v1";
+/** A tree of 2^53 leaves has no longer path. */
+const maxPathLength = 53;
+
+export interface TlogProof {
+  /** Of the leaf, from 0. */
+  readonly index: number;
+  readonly path: readonly Hash[];
+  /** The signed checkpoint, verbatim. */
+  readonly checkpoint: string;
+  /** Opaque and not authenticated. */
+  readonly extra?: Uint8Array;
+}
+
+/** A proof's path as lines of base64, each with its newline. */
+export function formatPath(path: readonly Hash[]): string {
+  return path.map(formatPathLine).join("");
+}
+
+function formatPathLine(hash: Hash): string {
+  return `${formatBase64(hash)}\n`;
+}
+
+/**
+ * Paths of all leaves of a tree from one on, in their order, each as `formatPath` writes it. Neighbours share most of
+ * their paths: a node is written once, whoever has it in his path.
+ */
+export function formatPaths(tree: Tree, first: number): string[] {
+  const paths: string[] = [];
+  // `above` is what the paths of all leaves of the range end with.
+  const walk = (begin: number, end: number, above: string): void => {
+    if (end - begin === 1) {
+      paths.push(above);
+      return;
+    }
+    const middle = begin + splitPoint(end - begin);
+    if (first < middle) walk(begin, middle, formatPathLine(tree.range(middle, end)) + above);
+    walk(middle, end, formatPathLine(tree.range(begin, middle)) + above);
+  };
+  if (first < tree.size) walk(0, tree.size, "");
+  return paths;
+}
+
+/** Text of a proof whose path is already written by `formatPath`. */
+export function formatTlogProof(index: number, pathLines: string, checkpoint: string): string {
+  return `${header}\nindex ${index}\n${pathLines}\n${checkpoint}`;
+}
+
+/** Reads a proof; the checkpoint's form is checked too, its signatures are not. Throws a NoteError. */
+export function parseTlogProof(text: string): TlogProof {
+  if (Buffer.byteLength(text) > maxNoteBytes) throw new NoteError("The proof is too large.");
+  const end = text.indexOf("\n\n");
+  if (end < 0) throw new NoteError("The proof has no checkpoint.");
+  const checkpoint = text.slice(end + 2);
+  const [first, ...lines] = text.slice(0, end).split("\n");
+  if (first !== header) throw new NoteError("The text is no tlog-proof of version 1.");
+  const extra =
+    lines[0]?.startsWith("extra ") === true ? member(lines.shift() as string, "extra", parseBase64) : undefined;
+  const index = member(lines.shift() ?? "", "index", parseDecimal);
+  if (lines.length > maxPathLength) throw new NoteError("The proof is too long.");
+  const path = lines.map((line) => {
+    const hash = parseBase64(line);
+    if (hash?.length !== hashBytes) throw new NoteError("A hash of the proof is malformed.");
+    return hash;
+  });
+  parseCheckpoint(checkpoint);
+  return { index, path, checkpoint, ...(extra !== undefined && { extra }) };
+}
+
+/** Value of the line `name value`. */
+function member<Value>(line: string, name: string, parse: (text: string) => Value | undefined): Value {
+  const value = line.startsWith(`${name} `) ? parse(line.slice(name.length + 1)) : undefined;
+  if (value === undefined) throw new NoteError(`The line "${name}" of the proof is missing or malformed.`);
+  return value;
+}
+
+/** What a proof shows, once it is verified. */
+export interface Proven {
+  readonly index: number;
+  readonly checkpoint: Checkpoint;
+}
+
+/**
+ * Verifies that the log of the trusted key holds a leaf with this hash. Throws a NoteError that says what does not
+ * hold. The key must come from whoever verifies, never from the proof.
+ */
+export function verifyTlogProof(text: string, leaf: Hash, verifier: NoteVerifier): Proven {
+  const proof = parseTlogProof(text);
+  const checkpoint = openCheckpoint(proof.checkpoint, verifier);
+  if (!verifyInclusion(leaf, proof.index, checkpoint.size, checkpoint.root, proof.path))
+    throw new NoteError("The proof does not lead from the leaf to the checkpoint's root.");
+  return { index: proof.index, checkpoint };
+}

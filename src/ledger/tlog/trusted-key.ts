@@ -1,0 +1,50 @@
+/**
+ * Keys that somebody trusts for a log. A key that was retired counts for trees without the leaf of its rotation only:
+ * `VKEY@SIZE`, where SIZE is the index of that leaf, and so the largest tree without it.
+ */
+
+import { parseDecimal } from "../../base/text-forms.ts";
+import { type Checkpoint, type LogVerifier, openCheckpoint, requireBound } from "./checkpoint.ts";
+import { NoteError, openNote, parseNote } from "./note.ts";
+import { parseVerifierKey } from "./note-keys.ts";
+
+/** Reads `VKEY` or `VKEY@SIZE`. Returns undefined for any other text. */
+export function parseTrustedKey(text: string): LogVerifier | undefined {
+  // No base64 has an @, so it never is of the key.
+  const [, vkey = text, bound] = /^(.*)@([0-9]+)$/su.exec(text) ?? [];
+  const verifier = parseVerifierKey(vkey);
+  if (verifier === undefined || bound === undefined) return verifier;
+  const maxTreeSize = parseDecimal(bound);
+  return maxTreeSize === undefined ? undefined : { ...verifier, maxTreeSize };
+}
+
+/** What `parseTrustedKey` reads. */
+export function formatTrustedKey(vkey: string, maxTreeSize: number): string {
+  return `${vkey}@${maxTreeSize}`;
+}
+
+/** A checkpoint, and the key that it is believed on. */
+export interface OpenedCheckpoint {
+  readonly checkpoint: Checkpoint;
+  readonly verifier: LogVerifier;
+}
+
+/**
+ * Opens a checkpoint that one of the keys signed and may have signed. Throws a NoteError: also where the signature of
+ * any of them is wrong, as C2SP signed-note asks.
+ */
+export function openWithAny(note: string, keys: readonly LogVerifier[]): OpenedCheckpoint {
+  const { signatures } = parseNote(note);
+  const signing = keys.filter(({ name, keyId }) =>
+    signatures.some((signature) => signature.name === name && signature.keyId === keyId),
+  );
+  const [first] = signing;
+  if (first === undefined)
+    throw new NoteError(keys.length === 0 ? "There is no trusted key." : "The note is not signed by the trusted key.");
+  for (const key of signing) openNote(note, key);
+  const { size } = openCheckpoint(note, { ...first, maxTreeSize: undefined });
+  const verifier = signing.find(({ maxTreeSize }) => maxTreeSize === undefined || size <= maxTreeSize);
+  if (verifier === undefined) requireBound(size, first);
+  const believed = verifier ?? first;
+  return { checkpoint: openCheckpoint(note, believed), verifier: believed };
+}

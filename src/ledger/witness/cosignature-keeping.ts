@@ -1,0 +1,59 @@
+/** Brings cosignatures to the store, together and not at every commit: losing the newest costs one question later. */
+import type { TenantId } from "../../base/ids.ts";
+import type { Timers } from "../../base/timers.ts";
+import type { CosignatureStore } from "./cosignature-store.ts";
+import type { WitnessLog } from "./witness-log.ts";
+
+/** Pause between two writes. Milliseconds. */
+const keepIntervalMs = 1_000;
+
+export class CosignatureKeeping {
+  readonly #store: Pick<CosignatureStore, "keepCosignatures">;
+  readonly #timers: Timers;
+  readonly #unkept = new Map<WitnessLog, TenantId>();
+  #keeping: Promise<void> | undefined;
+  #cancel: (() => void) | undefined;
+  #closed = false;
+
+  constructor(store: Pick<CosignatureStore, "keepCosignatures">, timers: Timers) {
+    this.#store = store;
+    this.#timers = timers;
+  }
+
+  /** Keeps what the witness has cosigned of the log, soon. */
+  note(atWitness: WitnessLog, tenantId: TenantId): void {
+    this.#unkept.set(atWitness, tenantId);
+    this.#keepSoon();
+  }
+
+  /** Keeps what is not kept yet. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancel?.();
+    await this.#keeping;
+    await this.#keep();
+  }
+
+  #keepSoon(): void {
+    if (this.#closed) return;
+    this.#cancel ??= this.#timers.after(keepIntervalMs, () => {
+      this.#keeping = this.#keep().finally(() => {
+        this.#cancel = undefined;
+        if (this.#unkept.size > 0) this.#keepSoon();
+      });
+    });
+  }
+
+  /** A store that cannot keep them now gets them later: nothing rests on it. */
+  async #keep(): Promise<void> {
+    const entries = [...this.#unkept];
+    this.#unkept.clear();
+    const cosignatures = entries.flatMap(([{ witness, newest }, tenantId]) =>
+      newest === undefined ? [] : [{ tenantId, witness: witness.name, keyId: witness.keyId, ...newest }],
+    );
+    if (cosignatures.length === 0) return;
+    await this.#store.keepCosignatures(cosignatures).catch(() => {
+      for (const [atWitness, tenantId] of entries) this.#unkept.set(atWitness, tenantId);
+    });
+  }
+}

@@ -1,0 +1,81 @@
+/** A witness over HTTP: C2SP tlog-witness `add-checkpoint`. */
+import { createSlots } from "../../base/slots.ts";
+import type { Timers } from "../../base/timers.ts";
+import { parseWitnessSize, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
+
+export interface HttpWitnessOptions {
+  /** Submission prefix, with or without a slash at its end. */
+  readonly url: string;
+  readonly fetch: typeof globalThis.fetch;
+  readonly timers: Timers;
+}
+
+/** For one exchange, from connecting to the last byte of the answer. Milliseconds. */
+export const exchangeTimeoutMs = 2_000;
+/** Signatures of a few keys of any kind that C2SP knows are under 16 KiB. */
+const maxAnswerBytes = 16 * 1024;
+/** A deployment has as many logs as tenants: so many ask one witness at a time, the others wait their turn. */
+const maxExchanges = 16;
+const maxWaiting = 1_000_000;
+
+/** The type of the body of a 409 that names a size (C2SP tlog-witness, "add-checkpoint"). */
+const sizeType = "text/x.tlog.size";
+
+export function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient {
+  const target = `${url.replace(/\/+$/, "")}/add-checkpoint`;
+  const slots = createSlots(maxExchanges, maxWaiting);
+  const never = new AbortController().signal;
+
+  async function exchange(body: string): Promise<WitnessAnswer> {
+    const timeout = new AbortController();
+    const cancel = timers.after(exchangeTimeoutMs, () =>
+      timeout.abort(new Error(`no answer within ${exchangeTimeoutMs} ms`)),
+    );
+    try {
+      const response = await fetch(target, {
+        method: "POST",
+        headers: { "content-type": "text/plain; charset=utf-8" },
+        body,
+        // Another host was not configured, whatever this one says.
+        redirect: "manual",
+        signal: timeout.signal,
+      });
+      return answerOf(response, await readText(response));
+    } catch (cause) {
+      throw new Error(describe(cause), { cause });
+    } finally {
+      cancel();
+    }
+  }
+
+  return { addCheckpoint: (body) => slots.run(() => exchange(body), never) };
+}
+
+function answerOf({ status, headers }: Response, text: string): WitnessAnswer {
+  if (status === 200) return { kind: "cosigned", lines: text };
+  if (status === 404) return { kind: "unknown_log" };
+  if (status === 403) return { kind: "untrusted_key" };
+  if (status === 422) return { kind: "inconsistent" };
+  const size = status === 409 && headers.get("content-type") === sizeType ? parseWitnessSize(text) : undefined;
+  if (size !== undefined) return { kind: "conflict", size };
+  throw new Error(`status ${status}`);
+}
+
+async function readText(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of response.body ?? []) {
+    sizeBytes += chunk.byteLength;
+    if (sizeBytes > maxAnswerBytes) throw new Error(`an answer of more than ${maxAnswerBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+}
+
+/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown error";
+  const inner: unknown = error.cause;
+  if (!(inner instanceof Error)) return error.message;
+  return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
+}

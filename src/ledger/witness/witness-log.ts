@@ -1,0 +1,178 @@
+/** What is known of one log at one witness, and how the witness is brought to the log's newest state. */
+import type { Clock } from "../../base/clock.ts";
+import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } from "../ports/store.ts";
+import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
+import { type LogName, logNameOf } from "../tlog/log-name.ts";
+import { sameHash } from "../tlog/tree.ts";
+import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
+import { formatAddCheckpoint, type WitnessAnswer, type WitnessClient } from "./witness-protocol.ts";
+
+/** A witness that the operator trusts. */
+export interface TrustedWitness {
+  readonly verifier: CosignatureVerifier;
+  readonly client: WitnessClient;
+}
+
+/** What the log's store gives, and who signs. */
+export interface WitnessedLogs extends Pick<LedgerStore, "head" | "consistencyProof"> {
+  /** Signs a committed tree. */
+  sign(checkpoint: Checkpoint): string;
+}
+
+/** A tree that a witness has cosigned. */
+export interface CosignedTree extends StoredTree {
+  /** Line of the note, with its newline. */
+  readonly line: string;
+}
+
+/**
+ * How the newest exchange ended. `unsound`: the witness has seen a tree that the log does not go on from. `failed`: it
+ * says nothing of the log; the message says why.
+ */
+export type WitnessStanding =
+  | { readonly kind: "unasked" }
+  | { readonly kind: "cosigned" }
+  | { readonly kind: "unsound"; readonly message: string }
+  | { readonly kind: "failed"; readonly message: string };
+
+/** The size that it has seen, then one that another replica told it meanwhile, then a last. */
+const maxExchanges = 3;
+
+export class WitnessLog {
+  readonly #witness: TrustedWitness;
+  readonly #logs: WitnessedLogs;
+  readonly #clock: Clock;
+  readonly #name: LogName;
+  readonly #onEnded: (log: WitnessLog) => void;
+  #newest: CosignedTree | undefined;
+  #standing: WitnessStanding = { kind: "unasked" };
+  #target: LogState;
+  #running: Promise<void> | undefined;
+
+  /** `kept` is what the witness cosigned before; `onEnded` is told after every run of exchanges. */
+  constructor(
+    witness: TrustedWitness,
+    log: LogState,
+    kept: CosignedTree | undefined,
+    context: { readonly logs: WitnessedLogs; readonly clock: Clock; readonly onEnded: (log: WitnessLog) => void },
+  ) {
+    this.#witness = witness;
+    this.#target = log;
+    this.#name = logNameOf(log.origin);
+    this.#newest = kept;
+    this.#logs = context.logs;
+    this.#clock = context.clock;
+    this.#onEnded = context.onEnded;
+  }
+
+  get witness(): CosignatureVerifier {
+    return this.#witness.verifier;
+  }
+
+  /** The newest committed state that is known of the log. */
+  get log(): LogState {
+    return this.#target;
+  }
+
+  get standing(): WitnessStanding {
+    return this.#standing;
+  }
+
+  /** The newest tree that the witness has cosigned. */
+  get newest(): CosignedTree | undefined {
+    return this.#newest;
+  }
+
+  /** Whether the witness has cosigned this tree, or one that begins with it, since this process asks it. */
+  hasCosigned(size: number): boolean {
+    return this.#standing.kind === "cosigned" && (this.#newest?.size ?? 0) >= size;
+  }
+
+  /** Resolves with whether the witness has cosigned so much of the log, asking it where that is not known. */
+  async cosign(size: number): Promise<boolean> {
+    while (!this.hasCosigned(size)) {
+      await this.submit();
+      if (this.#standing.kind !== "cosigned") return false;
+    }
+    return true;
+  }
+
+  /** Notes a committed state of the log, to be brought to the witness by the next `submit`. */
+  note(log: LogState): void {
+    if (log.size > this.#target.size) this.#target = log;
+  }
+
+  /**
+   * Brings the newest state to the witness, or joins who does. One exchange is under way at a time; states that come
+   * meanwhile share the next. Resolves when it ended either way; `standing` tells how.
+   */
+  submit(): Promise<void> {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+      this.#onEnded(this);
+    });
+    return this.#running;
+  }
+
+  async #run(): Promise<void> {
+    do {
+      try {
+        await this.#bring();
+        this.#standing = { kind: "cosigned" };
+      } catch (error) {
+        const message = error instanceof Error ? error.message : "unknown error";
+        this.#standing = { kind: error instanceof UnsoundLogError ? "unsound" : "failed", message };
+      }
+    } while (this.#standing.kind === "cosigned" && !this.hasCosigned(this.#target.size));
+  }
+
+  /** Gets the newest state cosigned. Throws `UnsoundLogError` where the log does not go on from what the witness saw. */
+  async #bring(): Promise<void> {
+    let log = this.#target;
+    let oldSize = this.#newest?.size ?? 0;
+    for (let exchange = 0; exchange < maxExchanges; exchange++) {
+      if (oldSize > log.size) log = await this.#headFrom(oldSize);
+      const answer = await this.#send(log, oldSize);
+      if (answer.kind === "cosigned") return this.#keep(log, answer.lines);
+      if (answer.kind !== "conflict") throw this.#refused(answer, log, oldSize);
+      oldSize = answer.size;
+    }
+    throw new Error("it names another size at every exchange");
+  }
+
+  async #send(log: LogState, oldSize: number): Promise<WitnessAnswer> {
+    const proof = oldSize === 0 ? [] : await this.#logs.consistencyProof(this.#name, oldSize, log.size);
+    if (proof === undefined) throw new Error(`the store has no proof from size ${oldSize} to ${log.size}`);
+    return this.#witness.client.addCheckpoint(formatAddCheckpoint(oldSize, proof, this.#logs.sign(log)));
+  }
+
+  /** The log as the store has it now: another replica may have brought it to the witness. */
+  async #headFrom(size: number): Promise<LogState> {
+    const head = await this.#logs.head(this.#name);
+    if (head !== undefined && head.size >= size) return head;
+    throw new UnsoundLogError(
+      `log ${this.#target.origin} has ${head?.size ?? 0} leaves, and witness ${this.witness.name} has seen ${size}: ` +
+        "the store is an older copy",
+    );
+  }
+
+  #keep(log: LogState, lines: string): void {
+    const line = findCosignature(lines, checkpointText(log), this.witness, this.#clock.now());
+    this.note(log);
+    if (log.size >= (this.#newest?.size ?? 0)) this.#newest = { size: log.size, root: log.root, line };
+  }
+
+  #refused({ kind }: WitnessAnswer, { origin }: LogState, oldSize: number): Error {
+    if (kind === "unknown_log") return new Error(`it does not know the log ${origin}`);
+    if (kind === "untrusted_key") return new Error(`it does not trust the key that signs the log ${origin}`);
+    if (oldSize === 0) return new Error("it refuses a proof from the empty tree");
+    return new UnsoundLogError(
+      `log ${origin} was rewritten before leaf ${oldSize}: witness ${this.witness.name} has seen another tree`,
+    );
+  }
+}
+
+/** Whether the cosigned tree is this one. */
+export function isTree(cosigned: CosignedTree | undefined, { size, root }: StoredTree): cosigned is CosignedTree {
+  return cosigned !== undefined && cosigned.size === size && sameHash(cosigned.root, root);
+}

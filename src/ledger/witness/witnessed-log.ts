@@ -1,0 +1,132 @@
+/** One log at all of its witnesses. */
+import { ServiceError } from "../../base/errors.ts";
+import type { Timers } from "../../base/timers.ts";
+import type { AnchoredLog } from "../ports/anchor.ts";
+import type { LedgerStore, LogState } from "../ports/store.ts";
+import { logNameOf } from "../tlog/log-name.ts";
+import type { WitnessLog } from "./witness-log.ts";
+
+export interface WitnessedLogContext extends Pick<LedgerStore, "head"> {
+  readonly quorum: number;
+  readonly awaited: boolean;
+  readonly timers: Timers;
+}
+
+export class WitnessedLog {
+  readonly atWitnesses: readonly WitnessLog[];
+  readonly #state: LogState;
+  readonly #context: WitnessedLogContext;
+  #admitted = false;
+  /** The log went back while this process watched. */
+  #setBack: { readonly message: string; readonly size: number } | undefined;
+
+  constructor(state: LogState, atWitnesses: readonly WitnessLog[], context: WitnessedLogContext) {
+    this.#state = state;
+    this.atWitnesses = atWitnesses;
+    this.#context = context;
+  }
+
+  get origin(): string {
+    return this.#state.origin;
+  }
+
+  /** Why the log must not be continued. One witness that has seen another log than ours is enough. */
+  get problem(): string | undefined {
+    if (this.#setBack !== undefined) return this.#setBack.message;
+    const standings = this.atWitnesses.map(({ standing }) => standing);
+    return standings.flatMap((standing) => (standing.kind === "unsound" ? [standing.message] : []))[0];
+  }
+
+  /** Witnesses of which nothing could be learned when they were asked last. */
+  get failing(): number {
+    return this.atWitnesses.filter(({ standing }) => standing.kind === "failed").length;
+  }
+
+  /**
+   * Whether the witnesses were asked before anything is appended: all of them, with what result ever, or, where
+   * answers wait for them, so many with success.
+   */
+  get isAdmitted(): boolean {
+    const { awaited, quorum } = this.#context;
+    const standings = this.atWitnesses.map(({ standing }) => standing.kind);
+    this.#admitted ||= awaited
+      ? standings.filter((kind) => kind === "cosigned").length >= quorum
+      : !standings.includes("unasked");
+    return this.#admitted;
+  }
+
+  /** The log is new, or was not known when this process started: its first state is what witnesses are asked about. */
+  admit(): void {
+    this.#admitted = true;
+  }
+
+  /** The newest state that enough witnesses have cosigned. */
+  get anchored(): AnchoredLog | undefined {
+    const trees = this.atWitnesses.flatMap(({ newest }) => (newest === undefined ? [] : [newest]));
+    const newest = trees.sort((a, b) => b.size - a.size)[this.#context.quorum - 1];
+    if (newest === undefined) return undefined;
+    const { tenantId, origin } = this.#state;
+    return { tenantId, origin, size: newest.size, root: newest.root };
+  }
+
+  /** An append that began when `since` was anchored cannot give a tree that is not larger. */
+  requireProgress(state: LogState, since: AnchoredLog): void {
+    if (state.size > since.size && state.origin === since.origin) return;
+    this.#setBack = {
+      message: `log ${since.origin} had ${since.size} leaves at its witnesses, and an append gave ${state.origin} ${state.size}: the store is an older copy`,
+      size: since.size,
+    };
+  }
+
+  note(state: LogState): void {
+    for (const atWitness of this.atWitnesses) atWitness.note(state);
+  }
+
+  /** Asks every witness that has not cosigned the newest state; resolves when all have answered or failed. */
+  async ask(): Promise<void> {
+    await Promise.all(this.atWitnesses.map((each) => (each.hasCosigned(each.log.size) ? undefined : each.submit())));
+  }
+
+  /** Lets those witnesses follow that did not fail last time; the others are asked again later. */
+  follow(): void {
+    for (const each of this.atWitnesses) if (each.standing.kind !== "failed") void each.submit();
+  }
+
+  /** As `follow`; resolves when they have answered or failed. */
+  async catchUp(): Promise<void> {
+    const following = this.atWitnesses.filter(({ standing }) => standing.kind !== "failed");
+    await Promise.all(following.map((each) => each.cosign(each.log.size)));
+  }
+
+  /** Asks those again that failed or found fault. Resolves with whether all is well. */
+  async retry(): Promise<boolean> {
+    if (this.#setBack !== undefined) {
+      const head = await this.#context.head(logNameOf(this.origin)).catch(() => undefined);
+      if (head !== undefined && head.size >= this.#setBack.size) this.#setBack = undefined;
+    }
+    await Promise.all(this.atWitnesses.map((each) => (each.standing.kind === "cosigned" ? undefined : each.submit())));
+    return this.failing === 0 && this.problem === undefined;
+  }
+
+  /**
+   * Resolves when the quorum has cosigned so much of the log. Rejects with `store_unavailable` where that cannot be, or
+   * takes longer than `waitMs`.
+   */
+  quorum(size: number, waitMs: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let missing = this.#context.quorum;
+    let toFail = this.atWitnesses.length - missing + 1;
+    const refuse = () =>
+      reject(
+        new ServiceError("store_unavailable", "Not enough witnesses have cosigned the log.", { retryAfterSeconds: 1 }),
+      );
+    const cancel = this.#context.timers.after(waitMs, refuse);
+    for (const each of this.atWitnesses) {
+      void each.cosign(size).then((done) => {
+        if (done && --missing === 0) resolve();
+        if (!done && --toFail === 0) refuse();
+      });
+    }
+    return promise.finally(cancel);
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Witnesses as an anchor (C2SP tlog-witness): each committed state is brought to all of them. Where answers wait for
+ * them, a state counts as anchored when the quorum has cosigned it; more than half, so that whatever was answered is
+ * known to at least one of any quorum that is asked later. Where they do not, the witnesses follow as they can.
+ */
+import type { Clock } from "../../base/clock.ts";
+import { ServiceError } from "../../base/errors.ts";
+import type { TenantId } from "../../base/ids.ts";
+import type { Timers } from "../../base/timers.ts";
+import type { AnchoredLog } from "../ports/anchor.ts";
+import type { SharedAnchor } from "../ports/shared-anchor.ts";
+import { type LogState, UnsoundLogError } from "../ports/store.ts";
+import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
+import { NoteError } from "../tlog/note.ts";
+import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
+import { CosignatureKeeping } from "./cosignature-keeping.ts";
+import type { CosignatureStore, KeptCosignature } from "./cosignature-store.ts";
+import { isTree, type TrustedWitness, type WitnessedLogs, WitnessLog, type WitnessStanding } from "./witness-log.ts";
+import { WitnessedLog } from "./witnessed-log.ts";
+
+export interface WitnessRule {
+  /** How many witnesses must have cosigned a state. */
+  readonly quorum: number;
+  /** Whether answers wait for the quorum. */
+  readonly awaited: boolean;
+}
+
+export interface WitnessesOptions extends WitnessRule {
+  readonly witnesses: readonly TrustedWitness[];
+  readonly logs: WitnessedLogs & CosignatureStore & { logs(): Promise<readonly LogState[]> };
+  readonly clock: Clock;
+  readonly timers: Timers;
+  /** Told when what is known of a log at a witness changes. */
+  readonly onStanding?: (change: StandingChange) => void;
+}
+
+export interface StandingChange {
+  readonly witness: string;
+  readonly origin: string;
+  readonly standing: WitnessStanding;
+}
+
+/** How long an answer waits for the quorum, and the start for all logs. Milliseconds. */
+const quorumWaitMs = 5_000;
+const startWaitMs = 10_000;
+/** Pause before witnesses that failed are asked again; it doubles up to the second. Milliseconds. */
+const firstRetryMs = 1_000;
+const lastRetryMs = 60_000;
+
+export class Witnesses implements SharedAnchor {
+  readonly #options: WitnessesOptions;
+  readonly #logs = new Map<TenantId, WitnessedLog>();
+  readonly #byOrigin = new Map<string, WitnessedLog>();
+  readonly #keeping: CosignatureKeeping;
+  readonly #told = new Map<WitnessLog, string>();
+  /** Witnesses whose newest exchange failed, of those about a log that they have cosigned before. */
+  readonly #down = new Set<WitnessLog["witness"]>();
+  #cancelRetry: (() => void) | undefined;
+  #retryMs = firstRetryMs;
+  #closed = false;
+
+  constructor(options: WitnessesOptions) {
+    this.#options = options;
+    this.#keeping = new CosignatureKeeping(options.logs, options.timers);
+  }
+
+  /** Brings every log to the witnesses. Resolves when all were asked, or after ten seconds. Rejects where the store does. */
+  async start(): Promise<void> {
+    const { logs, timers } = this.#options;
+    const kept = Map.groupBy(await logs.cosignatures(), ({ tenantId }) => tenantId);
+    for (const log of await logs.logs()) this.#add(log, kept.get(log.tenantId) ?? []);
+    const late = Promise.withResolvers<void>();
+    const cancel = timers.after(startWaitMs, late.resolve);
+    await Promise.race([Promise.all([...this.#logs.values()].map((log) => log.ask())), late.promise]);
+    cancel();
+  }
+
+  refusal(tenantId: TenantId): ServiceError | undefined {
+    const log = this.#logs.get(tenantId);
+    if (log === undefined) return undefined;
+    if (log.problem !== undefined) return cannotBeContinued(log.problem);
+    if (log.isAdmitted) return undefined;
+    void log.ask();
+    return unavailable("The witnesses of the log have not confirmed its state.");
+  }
+
+  anchored(tenantId: TenantId): AnchoredLog | undefined {
+    return this.#logs.get(tenantId)?.anchored;
+  }
+
+  async appended(state: LogState, since: AnchoredLog | undefined): Promise<void> {
+    const log = this.#noted(state);
+    if (since !== undefined) log.requireProgress(state, since);
+    await requireSound(log, () =>
+      this.#options.awaited ? log.quorum(state.size, quorumWaitMs) : Promise.resolve(log.follow()),
+    );
+  }
+
+  async confirm(state: LogState): Promise<void> {
+    const log = this.#noted(state);
+    await requireSound(log, () => (this.#options.awaited ? log.quorum(state.size, quorumWaitMs) : log.catchUp()));
+  }
+
+  cosignatures({ origin, size, root }: Checkpoint): string {
+    const trees = this.#byOrigin.get(origin)?.atWitnesses.map(({ newest }) => newest) ?? [];
+    return trees.flatMap((tree) => (isTree(tree, { size, root }) ? [tree.line] : [])).join("");
+  }
+
+  /** What an operator should know, a line each; empty where every witness has cosigned every log. */
+  remarks(): readonly string[] {
+    const all = [...this.#logs.values()];
+    return this.#options.witnesses.flatMap(({ verifier: { name } }, position) => {
+      const standings = all.map(({ atWitnesses }) => (atWitnesses[position] as WitnessLog).standing);
+      const problems = standings.flatMap((standing) => ("message" in standing ? [standing.message] : []));
+      const [first] = problems;
+      if (first === undefined) return [];
+      return [`witness ${name}: ${first}${problems.length > 1 ? `, and ${problems.length - 1} more logs` : ""}`];
+    });
+  }
+
+  /**
+   * Whether answers wait for a quorum in vain: too many witnesses failed where they had cosigned before, and have not
+   * cosigned anything since. Logs that were not asked about meanwhile say nothing of it.
+   */
+  get isWaitingInVain(): boolean {
+    const { awaited, quorum, witnesses } = this.#options;
+    const spare = witnesses.length - quorum;
+    const logs = [...this.#logs.values()];
+    const noneGetsIt = logs.length > 0 && logs.every(({ failing }) => failing > spare);
+    return awaited && (this.#down.size > spare || noneGetsIt);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelRetry?.();
+    await this.#keeping.close();
+  }
+
+  #noted(state: LogState): WitnessedLog {
+    let log = this.#logs.get(state.tenantId);
+    if (log === undefined) {
+      log = this.#add(state, []);
+      log.admit();
+    }
+    log.note(state);
+    return log;
+  }
+
+  #add(state: LogState, kept: readonly KeptCosignature[]): WitnessedLog {
+    const log = this.#witnessed(state, kept);
+    this.#logs.set(state.tenantId, log);
+    this.#byOrigin.set(state.origin, log);
+    return log;
+  }
+
+  #witnessed(state: LogState, kept: readonly KeptCosignature[]): WitnessedLog {
+    const { witnesses, logs, clock, timers, quorum, awaited } = this.#options;
+    const context = { logs, clock, onEnded: (atWitness: WitnessLog) => this.#ended(atWitness, state.tenantId) };
+    const atWitnesses = witnesses.map(
+      (witness) => new WitnessLog(witness, state, soundTree(state, witness.verifier, kept, clock), context),
+    );
+    return new WitnessedLog(state, atWitnesses, { quorum, awaited, timers, head: (name) => logs.head(name) });
+  }
+
+  #ended(atWitness: WitnessLog, tenantId: TenantId): void {
+    if (this.#closed) return;
+    const { witness, standing, log, newest } = atWitness;
+    if (standing.kind === "cosigned") this.#down.delete(witness);
+    else if (standing.kind === "failed" && newest !== undefined) this.#down.add(witness);
+    const text = "message" in standing ? standing.message : standing.kind;
+    if (this.#told.get(atWitness) !== text) {
+      this.#told.set(atWitness, text);
+      this.#options.onStanding?.({ witness: witness.name, origin: log.origin, standing });
+    }
+    if (standing.kind === "cosigned") this.#keeping.note(atWitness, tenantId);
+    else this.#retrySoon();
+  }
+
+  #retrySoon(): void {
+    if (this.#cancelRetry !== undefined || this.#closed) return;
+    this.#cancelRetry = this.#options.timers.after(this.#retryMs, () => {
+      this.#retryMs = Math.min(lastRetryMs, this.#retryMs * 2);
+      const failed = [...this.#logs.values()].filter((log) => log.failing > 0 || log.problem !== undefined);
+      void Promise.all(failed.map((log) => log.retry())).then((results) => {
+        this.#cancelRetry = undefined;
+        if (results.every((isWell) => isWell)) this.#retryMs = firstRetryMs;
+        else this.#retrySoon();
+      });
+    });
+  }
+}
+
+/** What is kept of the witness, if it still verifies: a line that does not would spoil every checkpoint. */
+function soundTree(
+  { origin }: LogState,
+  verifier: CosignatureVerifier,
+  kept: readonly KeptCosignature[],
+  clock: Clock,
+): KeptCosignature | undefined {
+  const own = kept.find(({ witness, keyId }) => witness === verifier.name && keyId === verifier.keyId);
+  if (own === undefined) return undefined;
+  try {
+    findCosignature(own.line, checkpointText({ origin, ...own }), verifier, clock.now());
+    return own;
+  } catch (error) {
+    if (error instanceof NoteError) return undefined;
+    throw error;
+  }
+}
+
+/** Does what is to be done of a log that nothing speaks against, before or after. */
+async function requireSound(log: WitnessedLog, work: () => Promise<void>): Promise<void> {
+  if (log.problem !== undefined) throw cannotBeContinued(log.problem);
+  await work().catch((error: unknown) => {
+    // A fault that was found says more than that there is no quorum.
+    if (log.problem === undefined) throw error;
+  });
+  if (log.problem !== undefined) throw cannotBeContinued(log.problem);
+}
+
+function cannotBeContinued(problem: string): ServiceError {
+  return unavailable("The log cannot be continued.", new UnsoundLogError(problem));
+}
+
+function unavailable(message: string, cause?: unknown): ServiceError {
+  return new ServiceError("store_unavailable", message, {
+    retryAfterSeconds: 1,
+    ...(cause !== undefined && { cause }),
+  });
+}

@@ -1,0 +1,77 @@
+/** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
+import { type DetailedError, type Effect, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PolicyAction } from "../engine/decision.ts";
+import { reservedIds } from "../engine/reasons.ts";
+import { type AnnotationRules, type PolicyGuidance, parseGuidance } from "../guidance/annotations.ts";
+import type { PolicyProblem } from "../load/problem.ts";
+import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
+import { factsRead } from "./reads.ts";
+
+/** What the text of a policy says. Nothing of Cedar's tree is kept: it is ten times the size of all this. */
+export interface PolicyContent {
+  /** Value of `@id`. */
+  readonly id: string;
+  readonly effect: Effect;
+  /** Actions that its scope admits. */
+  readonly actions: ReadonlySet<PolicyAction>;
+  /** Whether it decides every question about its actions. */
+  readonly unconditional: boolean;
+  readonly description?: string;
+  readonly guidance: PolicyGuidance;
+  /** Names of the facts that it reads; see `reads.ts`. */
+  readonly reads: readonly string[];
+  /** Actions and groups that it names; see `namedActions`. */
+  readonly namedActions: readonly string[];
+}
+
+/** What is made of a text. */
+export type PolicyReading =
+  /** It does not parse as one policy. */
+  | { readonly errors: readonly DetailedError[] }
+  /** Problems are without a place. A policy with problems may be missing. */
+  | {
+      readonly errors?: never;
+      readonly policy?: PolicyContent;
+      readonly problems: readonly Pick<PolicyProblem, "message" | "hint">[];
+    };
+
+const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
+
+/** Reads the text of one policy. */
+export function readPolicy(text: string, rules: AnnotationRules): PolicyReading {
+  const parsed = policyToJson(text);
+  if (parsed.type === "failure") return { errors: parsed.errors };
+  const tree = parsed.json;
+  // An annotation that is written without a value has null, whatever its type says.
+  const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
+  const { id } = annotations;
+  const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules);
+  const problems = [
+    ...misguided.map((message) => ({ message })),
+    ...foreignPrincipalIds(tree).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
+  ];
+  if (typeof id !== "string" || !idPattern.test(id) || reservedIds.includes(id)) {
+    const message = typeof id === "string" ? `@id(${JSON.stringify(id)}) cannot be used` : "the policy has no @id";
+    const hint = `lowercase letters, digits, and . _ -; not ${reservedIds.join(", ")}`;
+    return { problems: [...problems, { message, hint }] };
+  }
+  return { policy: contentOf(id, tree, annotations.description, guidance), problems };
+}
+
+function contentOf(
+  id: string,
+  tree: PolicyJson,
+  description: string | null | undefined,
+  guidance: PolicyGuidance,
+): PolicyContent {
+  return {
+    id,
+    effect: tree.effect,
+    actions: scopeActions(tree),
+    unconditional: isUnconditional(tree),
+    ...(typeof description === "string" && { description }),
+    guidance,
+    reads: factsRead(tree),
+    namedActions: namedActions(tree),
+  };
+}

@@ -1,0 +1,107 @@
+/** Judges the policies of one set: each by itself, their ids, their types. */
+import { type DetailedError, policySetTextToParts } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PolicyBundle } from "../load/bundle.ts";
+import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../load/policy-text.ts";
+import type { PolicyProblem } from "../load/problem.ts";
+import { type PolicyContent, type PolicyReading, readPolicy } from "./check-policy.ts";
+import { type TypeChecker, typeChecker } from "./check-types.ts";
+
+/** A policy that parsed, in its place. Its id is unique in the set. */
+export interface CheckedPolicy extends PolicyContent {
+  /** File and line where it starts. */
+  readonly file: string;
+  readonly line: number;
+  readonly text: string;
+}
+
+/** What a part of a set holds. Policies with problems may be missing. */
+export interface CheckedPart {
+  readonly policies: readonly CheckedPolicy[];
+  readonly problems: readonly PolicyProblem[];
+}
+
+/** Judges sets of one bundle. Sets that have text in common share what it costs. */
+export class SetChecker {
+  readonly #read: (text: string) => PolicyReading;
+  readonly #count: (source: string) => number | undefined;
+  readonly #typeProblems: TypeChecker;
+
+  constructor(bundle: PolicyBundle) {
+    this.#read = remembering((text) => readPolicy(text, bundle));
+    this.#count = remembering(countPolicies);
+    this.#typeProblems = typeChecker(bundle.schema);
+  }
+
+  /** Checks the files of a set, given by name. */
+  check(name: string, files: Readonly<Record<string, string>>): CheckedPart {
+    const policies = new Map<string, CheckedPolicy>();
+    const problems: PolicyProblem[] = [];
+    for (const [file, source] of Object.entries(files).sort()) {
+      const part = this.#checkFile(`${name}/${file}`, source);
+      problems.push(...part.problems);
+      for (const policy of part.policies) {
+        const first = policies.get(policy.id);
+        if (first === undefined) policies.set(policy.id, policy);
+        else {
+          const message = `the id ${policy.id} is taken by line ${first.line} of ${first.file}`;
+          problems.push({ file: policy.file, line: policy.line, message, hint: "ids are unique within a set" });
+        }
+      }
+    }
+    problems.push(...this.#typeProblems([...policies.values()]));
+    return { policies: [...policies.values()], problems };
+  }
+
+  #checkFile(file: string, source: string): CheckedPart {
+    const statements = splitPolicies(source);
+    const parts = statements.map((statement) => placed(file, source, statement, this.#read(statement.text)));
+    const problems = parts.flatMap((part) => part.problems);
+    // Cedar's own reading of the whole file must agree with ours of its parts: no policy may be lost between them.
+    if (problems.length === 0 && this.#count(source) !== statements.length) {
+      problems.push({
+        file,
+        message: "cannot be told apart into policies",
+        hint: "give each policy a file of its own",
+      });
+    }
+    return { policies: parts.flatMap((part) => part.policies), problems };
+  }
+}
+
+function remembering<T>(make: (text: string) => T): (text: string) => T {
+  const known = new Map<string, T>();
+  return (text) => {
+    const made = known.has(text) ? (known.get(text) as T) : make(text);
+    known.set(text, made);
+    return made;
+  };
+}
+
+/** Policies that Cedar finds in the file; undefined where it does not parse. */
+function countPolicies(source: string): number | undefined {
+  const whole = policySetTextToParts(source);
+  return whole.type === "failure" ? undefined : whole.policies.length;
+}
+
+function placed(file: string, source: string, statement: PolicyStatement, reading: PolicyReading): CheckedPart {
+  if (reading.errors !== undefined) {
+    const problems = reading.errors.map((error) => syntaxProblem(file, source, statement, error));
+    return { policies: [], problems };
+  }
+  const { line, text } = statement;
+  return {
+    policies: reading.policy === undefined ? [] : [{ ...reading.policy, file, line, text }],
+    problems: reading.problems.map((problem) => ({ file, line, ...problem })),
+  };
+}
+
+function syntaxProblem(file: string, source: string, statement: PolicyStatement, error: DetailedError): PolicyProblem {
+  const hint = error.help ?? error.sourceLocations?.find(({ label }) => label !== null)?.label;
+  const byte = error.sourceLocations?.[0]?.start ?? 0;
+  return {
+    file,
+    line: lineAt(source, statement.start + indexOfByte(statement.text, byte)),
+    message: error.message.replace(/^failed to parse policy from string: /, ""),
+    ...(typeof hint === "string" && { hint }),
+  };
+}

@@ -1,0 +1,54 @@
+/** Judges the types of policies, against the schema. */
+import { type DetailedError, type ValidationAnswer, validate } from "@cedar-policy/cedar-wasm/nodejs";
+import { indexOfByte, lineAt } from "../load/policy-text.ts";
+import type { PolicyProblem } from "../load/problem.ts";
+import type { CheckedPolicy } from "./check-set.ts";
+
+/** Names what is wrong with the types of policies that stand together in a set. */
+export type TypeChecker = (policies: readonly CheckedPolicy[]) => readonly PolicyProblem[];
+
+/**
+ * Type errors; and warnings too: a policy that can never apply, or text made to look like other text, is a mistake.
+ * Cedar judges each policy by itself, so that a text that was found good is good wherever else it stands.
+ */
+export function typeChecker(schema: string): TypeChecker {
+  const good = new Set<string>();
+  return (policies) => {
+    const fresh = policies.filter(({ text }) => !good.has(text));
+    if (fresh.length === 0) return [];
+    // As one text they cost Cedar half as much; but then it names neither policies nor their lines.
+    const together = validated(schema, fresh.map(({ text }) => text).join("\n"));
+    if (together.type === "failure" || complaints(together).length > 0) return typeProblems(fresh, schema);
+    for (const { text } of fresh) good.add(text);
+    return [];
+  };
+}
+
+function validated(schema: string, staticPolicies: string | Record<string, string>): ValidationAnswer {
+  return validate({ schema, policies: { staticPolicies }, validationSettings: { mode: "strict" } });
+}
+
+function complaints(answer: Extract<ValidationAnswer, { readonly type: "success" }>) {
+  return [...answer.validationErrors, ...answer.validationWarnings];
+}
+
+function typeProblems(policies: readonly CheckedPolicy[], schema: string): readonly PolicyProblem[] {
+  const byId = new Map(policies.map((policy) => [policy.id, policy]));
+  const answer = validated(schema, Object.fromEntries(policies.map(({ id, text }) => [id, text])));
+  if (answer.type === "failure") return answer.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
+  return complaints(answer).map(({ policyId, error }): PolicyProblem => {
+    const policy = byId.get(policyId) as CheckedPolicy;
+    const hint = error.help?.replace(/^for policy `[^`]*`, /, "");
+    return {
+      file: policy.file,
+      line: policy.line + lineWithin(error, policy.text) - 1,
+      // Cedar says the same once for each action.
+      message: `${policyId}: ${error.message.replace(/^for policy `[^`]*`[,:] /, "").replace(/ for Action::"\w+"/, "")}`,
+      ...(hint !== undefined && { hint }),
+    };
+  });
+}
+
+function lineWithin(error: DetailedError, text: string): number {
+  return lineAt(text, indexOfByte(text, error.sourceLocations?.[0]?.start ?? 0));
+}

@@ -1,0 +1,70 @@
+/** Judges a bundle before it decides anything: every problem of every set, and of sets that decide together. */
+import { checkParseSchema } from "@cedar-policy/cedar-wasm/nodejs";
+import { policyActions } from "../engine/schema.ts";
+import { mergeGuidance } from "../guidance/guidance-merge.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
+import { type PolicyProblem, sortProblems } from "../load/problem.ts";
+import { type CheckedPolicy, SetChecker } from "./check-set.ts";
+
+/** Policies of each set by name, and all that is wrong with them. */
+export interface CheckedBundle {
+  readonly sets: ReadonlyMap<string, readonly CheckedPolicy[]>;
+  readonly problems: readonly PolicyProblem[];
+}
+
+/** Bundles do not change, so that one is loaded and then compiled need not be paid for twice. */
+const known = new WeakMap<PolicyBundle, CheckedBundle>();
+
+/** Checks the bundle as a whole. A bundle with problems must not decide. */
+export function checkBundle(bundle: PolicyBundle): CheckedBundle {
+  const checked = known.get(bundle) ?? check(bundle);
+  known.set(bundle, checked);
+  return checked;
+}
+
+function check(bundle: PolicyBundle): CheckedBundle {
+  const schema = checkParseSchema(bundle.schema);
+  if (schema.type === "failure") {
+    const problems = schema.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
+    return { sets: new Map(), problems };
+  }
+  const problems: PolicyProblem[] = [];
+  const sets = new Map<string, readonly CheckedPolicy[]>();
+  const checker = new SetChecker(bundle);
+  for (const [name, files] of Object.entries(bundle.sets)) {
+    const checked = checker.check(name, files);
+    sets.set(name, checked.policies);
+    problems.push(...checked.problems);
+  }
+  const platform = sets.get(bundle.manifest.platform) ?? [];
+  for (const name of new Set(Object.values(bundle.manifest.tenants))) {
+    problems.push(...certainConflicts([...platform, ...(sets.get(name) ?? [])], bundle));
+  }
+  return { sets, problems: sortProblems(problems) };
+}
+
+/**
+ * Permits without any condition decide every allowed question of their actions. Two such that contradict each other
+ * would deny all of them, so they are refused here. Contradictions that depend on the question deny when they occur.
+ */
+function certainConflicts(policies: readonly CheckedPolicy[], bundle: PolicyBundle): readonly PolicyProblem[] {
+  const certain = policies.filter(({ effect, unconditional }) => effect === "permit" && unconditional);
+  return policyActions.flatMap((action) => {
+    const deciding = certain.filter(({ actions }) => actions.has(action));
+    const merged = mergeGuidance(
+      deciding.map(({ guidance }) => guidance),
+      bundle.strictness,
+    );
+    return merged.conflicts.map((name): PolicyProblem => {
+      const givers = deciding.filter(({ guidance }) => guidance.scalars[name] !== undefined);
+      const last = givers.at(-1) as CheckedPolicy;
+      const places = givers.map(({ id, file }) => `${id} in ${file}`).join(", ");
+      return {
+        file: last.file,
+        line: last.line,
+        message: `@${name} differs between policies that always decide ${action}: ${places}`,
+        hint: "give one value, add conditions, or order the values under strictness in the manifest",
+      };
+    });
+  });
+}

@@ -1,0 +1,130 @@
+/** A compiled bundle at work: from a question to the answer of both layers, and what is looked at after them. */
+import type { TenantId } from "../../base/ids.ts";
+import type { CheckedPolicy } from "../check/check-set.ts";
+import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
+import { type KeyReferenceStanding, keyReferenceLookup } from "../guidance/key-references.ts";
+import { type PolicyBundle, revisionOf } from "../load/bundle.ts";
+import { otherTenants } from "../load/manifest.ts";
+import { type Explanation, explain } from "../tools/explanation.ts";
+import type { PolicyDecision, PolicyQuery } from "./decision.ts";
+import { DecisionCache } from "./decision-cache.ts";
+import type { CompiledEngine, CompiledPolicy } from "./engine.ts";
+import type { EngineSets } from "./engine-sets.ts";
+import type { Plan, PlansByAction } from "./plan.ts";
+import { keyReferenceOfAnotherTenant, noPolicySet, reasonOf, requiredScopeMissing } from "./reasons.ts";
+import { type Ruling, rule } from "./ruling.ts";
+
+/** What an engine is made of. */
+export interface EngineParts {
+  readonly bundle: PolicyBundle;
+  readonly content: string;
+  /** Checked policies, by name of their set. */
+  readonly policies: ReadonlyMap<string, readonly CheckedPolicy[]>;
+  readonly sets: EngineSets;
+  /** By name of the tenant's set. */
+  readonly plans: ReadonlyMap<string, PlansByAction>;
+  /** 0 for none. */
+  readonly cachedRulings: number;
+}
+
+export class BundleEngine implements CompiledEngine {
+  readonly revision: string;
+  readonly content: string;
+  readonly #bundle: PolicyBundle;
+  readonly #policies: EngineParts["policies"];
+  readonly #sets: EngineSets;
+  readonly #plans: EngineParts["plans"];
+  readonly #cache: DecisionCache<Ruling> | undefined;
+  readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStanding;
+
+  constructor({ bundle, content, policies, sets, plans, cachedRulings }: EngineParts) {
+    this.#bundle = bundle;
+    this.content = content;
+    this.revision = revisionOf(content);
+    this.#policies = policies;
+    this.#sets = sets;
+    this.#plans = plans;
+    this.#cache = cachedRulings > 0 ? new DecisionCache(cachedRulings) : undefined;
+    this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
+  }
+
+  get policies(): readonly CompiledPolicy[] {
+    return [...this.#policies].flatMap(([set, policies]) => policies.map((policy) => ({ ...policy, set })));
+  }
+
+  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined {
+    const { platform, tenants } = this.#bundle.manifest;
+    if (layer === "platform") return platform;
+    return Object.hasOwn(tenants, tenant) ? tenants[tenant] : tenants[otherTenants];
+  }
+
+  explain(query: PolicyQuery): Explanation {
+    const { layers = [] } = this.#planOf(query) ?? {};
+    return explain(layers, (set, facts) => this.#sets.evaluate(set, facts), query, this.decide(query));
+  }
+
+  decide(query: PolicyQuery): PolicyDecision {
+    const plan = this.#planOf(query);
+    if (plan === undefined) return this.#deny(query, [reasonOf("platform", noPolicySet)], []);
+    const ruling = this.#rule(plan, query);
+    const standing = this.#standingOf(query);
+    if (standing === "another_tenant") {
+      const reason = reasonOf("platform", keyReferenceOfAnotherTenant);
+      const reasons = ruling.allow ? [reason] : [...ruling.reasons, reason].sort();
+      return this.#deny(query, reasons, plan.inputs, ruling.allow ? undefined : ruling);
+    }
+    if (!ruling.allow) return this.#deny(query, ruling.reasons, plan.inputs, ruling);
+    const required = ruling.guidance.lists.required_scopes ?? [];
+    if (!required.every((scope) => query.caller.scopes.includes(scope))) {
+      const guidance = { scalars: {}, lists: { required_scopes: required } };
+      return this.#deny(query, [reasonOf("platform", requiredScopeMissing)], plan.inputs, { guidance });
+    }
+    return {
+      allow: true,
+      reasons: ruling.reasons,
+      policyRevision: this.revision,
+      inputs: plan.inputs,
+      guidance: guidanceOfAllow(query, ruling.guidance, this.#bundle.guidance, standing),
+    };
+  }
+
+  release(): void {
+    this.#sets.release();
+    this.#cache?.clear();
+  }
+
+  #planOf({ caller, action }: PolicyQuery): Plan | undefined {
+    const set = this.setOf("tenant", caller.tenantId);
+    return set === undefined ? undefined : this.#plans.get(set)?.[action];
+  }
+
+  #rule(plan: Plan, query: PolicyQuery): Ruling {
+    const key = this.#cache === undefined ? "" : plan.key(query);
+    const known = this.#cache?.get(key);
+    if (known !== undefined) return known;
+    const ruling = rule(plan.layers, plan.evaluate(plan.tell(query)), this.#bundle.strictness);
+    if (!ruling.failed) this.#cache?.set(key, ruling);
+    return ruling;
+  }
+
+  #standingOf({ caller, claimed }: PolicyQuery): KeyReferenceStanding {
+    return claimed.key_reference === undefined
+      ? "unmanaged"
+      : this.#lookUpKeyReference(caller.tenantId, claimed.key_reference);
+  }
+
+  #deny(
+    query: PolicyQuery,
+    reasons: readonly string[],
+    inputs: readonly string[],
+    { guidance }: Pick<Ruling, "guidance"> = { guidance: { scalars: {}, lists: {} } },
+  ): PolicyDecision {
+    return {
+      allow: false,
+      reasons,
+      policyRevision: this.revision,
+      inputs,
+      guidance: guidanceOfDeny(query, guidance, this.#bundle.guidance),
+    };
+  }
+}

@@ -1,0 +1,85 @@
+/** What is asked of a policy set, and what it answers. Pure data; the engine is in `engine.ts`. */
+import type { Caller } from "../../base/caller.ts";
+import type { ArtifactProfile, KeyTransportMode } from "../../base/vocabulary.ts";
+
+/** Actions that policies name. The key operation `rewrap` is `rewrapKey`, so that it has rules of its own. */
+export type PolicyAction = "protect" | "access" | "rewrap" | "wrap" | "unwrap" | "rewrapKey";
+
+/**
+ * What the caller says of itself and of the resource. None of it is authenticated, so policies see it under
+ * `claimed` and never as part of the principal.
+ */
+export interface Claimed {
+  readonly workload: {
+    readonly application: string;
+    readonly environment?: string;
+    readonly component?: string;
+  };
+  readonly resource: { readonly kind: string; readonly id?: string; readonly mime_type?: string };
+  readonly purpose?: string;
+  readonly labels: readonly string[];
+  readonly attributes: Readonly<Record<string, string>>;
+  /** The profile that the request names, if any. */
+  readonly artifact_profile?: ArtifactProfile;
+  readonly content_digest_present: boolean;
+  readonly content_size_bytes?: number;
+  readonly key_reference?: string;
+}
+
+/** One question: may this caller do this? */
+export interface PolicyQuery {
+  readonly caller: Caller;
+  readonly action: PolicyAction;
+  readonly claimed: Claimed;
+}
+
+/** Guidance on key transport. Absent where the caller holds the key itself. */
+export interface KeyTransportGuidance {
+  readonly mode: KeyTransportMode;
+  readonly keyMaterialOrigin: string;
+  readonly stableKeyReferencePreferred: boolean;
+  readonly publicKeyDistribution?: string;
+  readonly exchangeAlgorithm?: string;
+}
+
+/** What the caller is told to do, after the deciding policies' annotations were merged over the defaults. */
+export interface Guidance {
+  readonly handlingMode: string;
+  readonly enforcementMode: string;
+  readonly localEnforcementLibrary: string;
+  /** The resolved profile: policy's override, else the one asked for, else the configured default. */
+  readonly artifactProfile: ArtifactProfile;
+  /** Whether policy replaced the profile that the request asked for. */
+  readonly artifactProfileOverridden: boolean;
+  readonly keyStrategy: string;
+  readonly authorizationStrategy: string;
+  readonly policyResolution: string;
+  readonly keyTransport?: KeyTransportGuidance;
+  readonly sendOnly: readonly string[];
+  readonly bindPolicyTo: readonly string[];
+  readonly requiredActions: readonly string[];
+  readonly evidenceExpected: readonly string[];
+  /** Scopes that policy requires besides the route's. The caller has them all, or the answer is a denial. */
+  readonly requiredScopes: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** The answer. Anything that could not be evaluated is a denial. */
+export interface PolicyDecision {
+  readonly allow: boolean;
+  /** Ids of the policies that decided, sorted; empty where nothing matched. */
+  readonly reasons: readonly string[];
+  /** Content address of everything that decided: both layers, schema, manifest, defaults, patterns, engine. */
+  readonly policyRevision: string;
+  /** Members of the request that the policy set reads for this action, sorted, such as `resource.kind`. */
+  readonly inputs: readonly string[];
+  readonly guidance: Guidance;
+}
+
+/** A loaded policy set, or the newest good one of a directory that is watched. */
+export interface PolicyEngine {
+  /** Pure and synchronous: reads memory only. Never throws for a query of the right type. */
+  decide(query: PolicyQuery): PolicyDecision;
+  /** The revision in force. */
+  readonly revision: string;
+}

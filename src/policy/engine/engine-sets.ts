@@ -1,0 +1,94 @@
+/**
+ * The Cedar sets of one engine, given back together.
+ *
+ * Layers are evaluated each by itself in meaning, but where that tells the same in one call to Cedar: most of a call's
+ * cost is that Cedar is told the facts. A policy's place in the joint set says which layer it is of, and what Cedar names
+ * is enough to tell the layers' outcomes apart:
+ *
+ * - where any policy fails, all that failed are named, so each layer knows its own errors;
+ * - where Cedar allows, every permit that holds is named and no forbid holds, so a layer allows if it is named at all;
+ * - where Cedar denies, every forbid that holds is named. A layer that none is of allows, or denies because no permit
+ *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
+ *   reasons to add.
+ */
+import type { CheckedPolicy } from "../check/check-set.ts";
+import type { Facts } from "./fact-teller.ts";
+import { PreparedSet, type Verdict } from "./prepared-set.ts";
+
+/** What one layer says. `error` where anything at all could not be evaluated. */
+export interface Evaluation {
+  readonly outcome: Verdict["outcome"];
+  /** Ids of the policies that decided, or that failed; in no particular order. */
+  readonly policyIds: readonly string[];
+}
+
+/** Evaluates layers. One evaluation each, in their order; errors where there are no facts. Does not throw. */
+export type EvaluateLayers = (facts: Facts | undefined) => readonly Evaluation[];
+
+export class EngineSets {
+  readonly #policies: ReadonlyMap<string, readonly CheckedPolicy[]>;
+  readonly #alone = new Map<string, PreparedSet>();
+  readonly #joint: PreparedSet[] = [];
+  #released = false;
+
+  /** Checked policies by name of their set. */
+  constructor(policies: ReadonlyMap<string, readonly CheckedPolicy[]>) {
+    this.#policies = policies;
+  }
+
+  /** Evaluates a set by itself. The first time costs more: it is then that Cedar parses the set. Does not throw. */
+  evaluate(set: string, facts: Facts | undefined): Evaluation {
+    return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(facts);
+  }
+
+  /** Evaluates each layer, given by its set, in a call of its own. */
+  apart(layers: readonly string[]): EvaluateLayers {
+    const evaluates = layers.map((set) => this.#alonePrepared(set));
+    return (facts) => evaluates.map((evaluate) => evaluate(facts));
+  }
+
+  /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
+  together(layers: readonly string[]): EvaluateLayers {
+    const places = layers.flatMap((set, layer) => this.#policiesOf(set).map(({ id, text }) => ({ layer, id, text })));
+    const prepared = new PreparedSet(places.map(({ text }) => text));
+    this.#joint.push(prepared);
+    const owners = places.map(({ layer, id }) => ({ layer, id }));
+    return (facts) => tellApart(prepared.evaluate(facts), owners, layers.length);
+  }
+
+  /** Later evaluations are errors. Idempotent. */
+  release(): void {
+    this.#released = true;
+    for (const prepared of [...this.#alone.values(), ...this.#joint]) prepared.release();
+  }
+
+  #policiesOf(set: string): readonly CheckedPolicy[] {
+    return this.#policies.get(set) ?? [];
+  }
+
+  #alonePrepared(set: string): (facts: Facts | undefined) => Evaluation {
+    const policies = this.#policiesOf(set);
+    const prepared = this.#alone.get(set) ?? new PreparedSet(policies.map(({ text }) => text));
+    this.#alone.set(set, prepared);
+    return (facts) => {
+      const { outcome, policies: named } = prepared.evaluate(facts);
+      return { outcome, policyIds: named.map((position) => (policies[position] as CheckedPolicy).id) };
+    };
+  }
+}
+
+interface Owner {
+  readonly layer: number;
+  readonly id: string;
+}
+
+function tellApart({ outcome, policies }: Verdict, owners: readonly Owner[], layers: number): readonly Evaluation[] {
+  const ids: string[][] = Array.from({ length: layers }, () => []);
+  for (const position of policies) {
+    const { layer, id } = owners[position] as Owner;
+    (ids[layer] as string[]).push(id);
+  }
+  // An error without a policy is one of the facts: no layer could be asked.
+  const isOfFacts = outcome === "error" && policies.length === 0;
+  return ids.map((own) => ({ outcome: own.length > 0 || isOfFacts ? outcome : "deny", policyIds: own }));
+}

@@ -1,0 +1,49 @@
+/** What is known of an action before any question about it. */
+
+import { joinFacts } from "../check/reads.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
+import type { PolicyAction, PolicyQuery } from "./decision.ts";
+import { keyMaker } from "./decision-cache.ts";
+import type { EvaluateLayers } from "./engine-sets.ts";
+import { type FactTeller, factTeller } from "./fact-teller.ts";
+import type { LayerSet } from "./ruling.ts";
+import { policyActions } from "./schema.ts";
+
+/** One action under one pair of sets. */
+export interface Plan {
+  readonly layers: readonly LayerSet[];
+  /** Tells Cedar what the layers read. */
+  readonly tell: FactTeller;
+  /** What the layers say. */
+  readonly evaluate: EvaluateLayers;
+  /** Facts that decide, by name, sorted. */
+  readonly inputs: readonly string[];
+  /** Equal for questions that have one ruling. */
+  readonly key: (query: PolicyQuery) => string;
+}
+
+export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
+
+/** Plans every action under the layers of the bundle. */
+export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, bundle: PolicyBundle): PlansByAction {
+  const sets = layers.map(({ set }) => set);
+  const plan = (action: PolicyAction): Plan => {
+    const policies = layers
+      .flatMap((layer) => [...layer.policies.values()])
+      .filter((policy) => policy.actions.has(action));
+    const read = joinFacts(policies.map(({ reads }) => reads));
+    // What decides after the policies: it is looked at anew for every question, and is no part of the key.
+    const afterwards = [
+      ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
+      ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),
+    ];
+    return {
+      layers,
+      tell: factTeller(read, [...new Set(policies.flatMap(({ namedActions }) => namedActions))]),
+      evaluate,
+      inputs: [...new Set([...read, ...afterwards])].sort(),
+      key: keyMaker([action, ...sets].join(" "), read),
+    };
+  };
+  return Object.fromEntries(policyActions.map((action) => [action, plan(action)])) as Record<PolicyAction, Plan>;
+}

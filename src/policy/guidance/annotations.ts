@@ -1,0 +1,174 @@
+/**
+ * Annotations of policies: the id, which every policy must have, a description, and the guidance that the policy
+ * gives when it decides.
+ *
+ * | annotation                                                        | on             | value                          |
+ * |-------------------------------------------------------------------|----------------|--------------------------------|
+ * | `@id`                                                             | both, required | unique in its set              |
+ * | `@description`                                                    | both           | text, for people               |
+ * | `@handling_mode`, `@enforcement_mode`, `@local_enforcement_library`, `@key_strategy`, `@authorization_strategy` | permit | one word |
+ * | `@artifact_profile`                                               | permit         | a profile of the deployment    |
+ * | `@key_transport`                                                  | permit         | see `key-transport.ts`         |
+ * | `@send_only`, `@bind_policy_to`, `@evidence_expected`             | permit         | comma-separated list           |
+ * | `@required_scopes`                                                | permit         | comma-separated list of scopes |
+ * | `@required_actions`                                               | both           | comma-separated list of words  |
+ * | `@warning`                                                        | both           | one sentence                   |
+ */
+import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
+import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import { formatKeyTransport, parseKeyTransport } from "./key-transport.ts";
+
+export const scalarNames = [
+  "handling_mode",
+  "enforcement_mode",
+  "local_enforcement_library",
+  "artifact_profile",
+  "key_strategy",
+  "authorization_strategy",
+  "key_transport",
+] as const;
+export type ScalarName = (typeof scalarNames)[number];
+
+export const listNames = [
+  "send_only",
+  "bind_policy_to",
+  "required_actions",
+  "evidence_expected",
+  "required_scopes",
+  "warning",
+] as const;
+export type ListName = (typeof listNames)[number];
+
+/** The guidance of one policy, or of several after the merge. A name that nobody gave is absent. */
+export interface PolicyGuidance {
+  readonly scalars: Readonly<Partial<Record<ScalarName, string>>>;
+  /** Sorted, without duplicates. */
+  readonly lists: Readonly<Partial<Record<ListName, readonly string[]>>>;
+}
+
+/** From weakest to strictest, by name. A name without an order has no stricter value: two that differ conflict. */
+export type StrictnessOrders = Readonly<Partial<Record<ScalarName, readonly string[]>>>;
+
+/** What annotation values are checked against. */
+export interface AnnotationRules {
+  readonly supportedProfiles: readonly ArtifactProfile[];
+  readonly strictness: StrictnessOrders;
+}
+
+/** Members of later calls that a caller can be told to send. There is no plaintext among them. */
+export const sendableMembers = [
+  ...["artifact_cid", "artifact_digest", "artifact_kind", "artifact_locator", "artifact_merkle_root_cid"],
+  ...["artifact_profile", "attributes", "content_digest", "content_size_bytes", "decision_id", "event_type"],
+  ...["key_reference", "labels", "occurred_at", "operation", "outcome", "purpose", "resource", "workload"],
+];
+/** What a caller can bind a decision to. */
+export const bindableIdentifiers = [
+  ...["artifact_cid", "artifact_digest", "artifact_merkle_root_cid", "content_digest", "decision_id"],
+  ...["key_reference", "policy_revision", "resource_id"],
+];
+
+/** A parser returns the value in its one form, or throws a RangeError that completes "must …". */
+type Parse<T> = (text: string, rules: AnnotationRules) => T;
+
+function refuse(rule: string): never {
+  throw new RangeError(rule);
+}
+
+export const word: Parse<string> = (text) =>
+  /^[a-z][a-z0-9_]{0,63}$/.test(text) ? text : refuse("be one word of lowercase letters, digits and underscores");
+
+const profile: Parse<string> = (text, { supportedProfiles }) =>
+  supportedProfiles.some((supported) => supported === text)
+    ? text
+    : refuse(`be one of ${supportedProfiles.join(", ")}`);
+
+const keyTransport: Parse<string> = (text) => {
+  const parsed = parseKeyTransport(text);
+  return typeof parsed === "string" ? refuse(parsed) : formatKeyTransport(parsed.choice);
+};
+
+type Accepts = (item: string) => boolean;
+const oneOf = (words: readonly string[]): Accepts => {
+  return (item) => words.includes(item);
+};
+const matching = (pattern: RegExp): Accepts => {
+  return (item) => pattern.test(item);
+};
+
+function list(accepts: Accepts, rule: string): Parse<readonly string[]> {
+  return (text) => {
+    const items = text.split(",").map((item) => item.trim());
+    return items.every(accepts) ? [...new Set(items)].sort() : refuse(`be a comma-separated list of ${rule}`);
+  };
+}
+
+const scalarParsers: Readonly<Record<ScalarName, Parse<string>>> = {
+  handling_mode: word,
+  enforcement_mode: word,
+  local_enforcement_library: word,
+  artifact_profile: profile,
+  key_strategy: word,
+  authorization_strategy: word,
+  key_transport: keyTransport,
+};
+
+const listParsers: Readonly<Record<ListName, Parse<readonly string[]>>> = {
+  send_only: list(oneOf(sendableMembers), sendableMembers.join(" ")),
+  bind_policy_to: list(oneOf(bindableIdentifiers), bindableIdentifiers.join(" ")),
+  required_actions: list(matching(/^[a-z][a-z0-9_.-]{0,127}$/), "words of lowercase letters, digits, and . _ -"),
+  evidence_expected: list(oneOf(["protect", "access", "rewrap"]), "protect access rewrap"),
+  required_scopes: list(matching(/^[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,256}$/), "scopes (RFC 6749, section 3.3)"),
+  warning: (text) =>
+    /^[^\p{Cc}\p{Cs}]{1,512}$/u.test(text) ? [text] : refuse("be one line of at most 512 characters"),
+};
+
+const forbidMayCarry: readonly string[] = ["required_actions", "warning"];
+
+/** From weakest to strictest: a signature keeps no secret, an envelope does, a TDF carries its policy with it. */
+export const profileStrictness: readonly ArtifactProfile[] = [...artifactProfiles].reverse();
+
+/** Parses one scalar as an annotation or the manifest writes it. Throws a RangeError that completes "must …". */
+export function parseScalar(name: ScalarName, text: string, rules: AnnotationRules): string {
+  const value = scalarParsers[name](text, rules);
+  const order = rules.strictness[name];
+  if (order !== undefined && !order.includes(value))
+    refuse(`be in the manifest's strictness order: ${order.join(", ")}`);
+  return value;
+}
+
+/** Parses one list. Throws a RangeError that completes "must …". */
+export function parseList(name: ListName, text: string, rules: AnnotationRules): readonly string[] {
+  return listParsers[name](text, rules);
+}
+
+/** Reads a policy's guidance. Problems are sentences without a place. `@id` and `@description` are not judged here. */
+export function parseGuidance(
+  effect: Effect,
+  annotations: Readonly<Record<string, string | null>>,
+  rules: AnnotationRules,
+): { readonly guidance: PolicyGuidance; readonly problems: readonly string[] } {
+  const problems: string[] = [];
+  const scalars: Partial<Record<ScalarName, string>> = {};
+  const lists: Partial<Record<ListName, readonly string[]>> = {};
+  for (const [name, text] of Object.entries(annotations)) {
+    if (name === "id" || name === "description") continue;
+    const scalar = scalarNames.find((candidate) => candidate === name);
+    const listed = listNames.find((candidate) => candidate === name);
+    if (scalar === undefined && listed === undefined) {
+      problems.push(
+        `unknown annotation @${name}; known: ${["id", "description", ...scalarNames, ...listNames].join(", ")}`,
+      );
+    } else if (effect === "forbid" && !forbidMayCarry.includes(name)) {
+      problems.push(`@${name} guides what is allowed; a forbid may carry ${forbidMayCarry.join(", ")}`);
+    } else {
+      try {
+        if (scalar !== undefined) scalars[scalar] = parseScalar(scalar, text ?? "", rules);
+        if (listed !== undefined) lists[listed] = parseList(listed, text ?? "", rules);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        problems.push(`@${name} must ${error.message}`);
+      }
+    }
+  }
+  return { guidance: { scalars, lists }, problems };
+}

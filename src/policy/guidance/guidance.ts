@@ -1,0 +1,89 @@
+/** From merged annotations, defaults and the key reference to the guidance of an answer. */
+
+import type { ArtifactProfile } from "../../base/vocabulary.ts";
+import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../engine/decision.ts";
+import type { PolicyGuidance } from "./annotations.ts";
+import type { GuidanceDefaults } from "./guidance-defaults.ts";
+import type { KeyReferenceStanding } from "./key-references.ts";
+import { type KeyTransportChoice, parseKeyTransport } from "./key-transport.ts";
+
+/** Guidance of an allowed query. `given` was parsed from annotations, so its values are known to be good. */
+export function guidanceOfAllow(
+  query: PolicyQuery,
+  given: PolicyGuidance,
+  defaults: GuidanceDefaults,
+  standing: KeyReferenceStanding,
+): Guidance {
+  const { scalars, lists } = given;
+  const asked = query.claimed.artifact_profile;
+  const profile = (scalars.artifact_profile as ArtifactProfile | undefined) ?? asked ?? defaults.artifact_profile;
+  const transport = keyTransport(query, scalars.key_transport, defaults.key_transport[profile], standing);
+  const managed = transport !== undefined && transport.mode !== "local_provided";
+  return {
+    handlingMode: scalars.handling_mode ?? defaults.handling_mode,
+    enforcementMode: scalars.enforcement_mode ?? defaults.enforcement_mode,
+    localEnforcementLibrary: scalars.local_enforcement_library ?? defaults.local_enforcement_library,
+    artifactProfile: profile,
+    artifactProfileOverridden: asked !== undefined && asked !== profile,
+    keyStrategy:
+      scalars.key_strategy ?? (managed ? defaults.key_strategy.managed : defaults.key_strategy.local[profile]),
+    authorizationStrategy: scalars.authorization_strategy ?? defaults.authorization_strategy,
+    policyResolution: defaults.policy_resolution,
+    ...(transport !== undefined && { keyTransport: transport }),
+    sendOnly: lists.send_only ?? defaults.send_only[query.action],
+    bindPolicyTo: lists.bind_policy_to ?? defaults.bind_policy_to,
+    requiredActions: lists.required_actions ?? [],
+    evidenceExpected: lists.evidence_expected ?? defaults.evidence_expected[query.action],
+    requiredScopes: lists.required_scopes ?? [],
+    warnings: lists.warning ?? [],
+  };
+}
+
+/**
+ * Guidance of a denial: the defaults, the event that tells of a denial, no key transport; and what the deciding
+ * policies say in actions, warnings and the scopes that were missing.
+ */
+export function guidanceOfDeny(query: PolicyQuery, given: PolicyGuidance, defaults: GuidanceDefaults): Guidance {
+  const profile = query.claimed.artifact_profile ?? defaults.artifact_profile;
+  return {
+    handlingMode: defaults.handling_mode,
+    enforcementMode: defaults.enforcement_mode,
+    localEnforcementLibrary: defaults.local_enforcement_library,
+    artifactProfile: profile,
+    artifactProfileOverridden: false,
+    keyStrategy: defaults.key_strategy.local[profile],
+    authorizationStrategy: defaults.authorization_strategy,
+    policyResolution: defaults.policy_resolution,
+    sendOnly: defaults.send_only.deny,
+    bindPolicyTo: defaults.bind_policy_to,
+    requiredActions: given.lists.required_actions ?? [],
+    evidenceExpected: defaults.evidence_expected.deny,
+    requiredScopes: given.lists.required_scopes ?? [],
+    warnings: given.lists.warning ?? [],
+  };
+}
+
+/** A policy's word first; then the reference's rule; then, for a plan without a reference, the profile's default. */
+function keyTransport(
+  { claimed }: PolicyQuery,
+  annotated: string | undefined,
+  profileDefault: KeyTransportChoice | undefined,
+  standing: KeyReferenceStanding,
+): KeyTransportGuidance | undefined {
+  const referenced = claimed.key_reference !== undefined;
+  const choice = annotated !== undefined ? choiceOf(annotated) : referenced ? standing : profileDefault;
+  if (choice === undefined || typeof choice === "string") return undefined;
+  return {
+    mode: choice.mode,
+    keyMaterialOrigin: choice.origin,
+    stableKeyReferencePreferred: referenced && choice.mode !== "local_provided",
+    ...(choice.publicKeyDistribution !== undefined && { publicKeyDistribution: choice.publicKeyDistribution }),
+    ...(choice.exchangeAlgorithm !== undefined && { exchangeAlgorithm: choice.exchangeAlgorithm }),
+  };
+}
+
+function choiceOf(text: string): KeyTransportChoice {
+  const parsed = parseKeyTransport(text);
+  if (typeof parsed === "string") throw new TypeError(`a loaded policy has a key transport that must ${parsed}`);
+  return parsed.choice;
+}

@@ -1,0 +1,213 @@
+/**
+ * Reads a policy directory:
+ *
+ *     manifest.yaml           see manifest.ts
+ *     schema.cedarschema      optional copy of the published schema, for editors; must be unchanged
+ *     <set>/*.cedar           one folder per set that the manifest names
+ *     tests/*.yaml            expected decisions, see policy-tests.ts
+ *
+ * Only names that the directory lists are opened, a tenant id is never one of them, and a link that leads out of the
+ * directory is refused (links within it are how orchestrators mount files).
+ */
+import { join, sep } from "node:path";
+import type { ArtifactProfile } from "../../base/vocabulary.ts";
+import { artifactProfiles } from "../../base/vocabulary.ts";
+import { checkBundle } from "../check/check.ts";
+import { engineVersion, publishedSchema } from "../engine/schema.ts";
+import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
+import type { PolicyBundle } from "./bundle.ts";
+import { parseManifest } from "./manifest.ts";
+import { testsFolder } from "./manifest-reader.ts";
+import { type PolicyTest, parsePolicyTests } from "./policy-test-file.ts";
+import { type PolicyProblem, sortProblems } from "./problem.ts";
+
+/** What is needed of a file system; `node:fs/promises` is one. */
+export interface PolicyFileSystem {
+  /** Names in the folder. */
+  readdir(path: string): Promise<readonly string[]>;
+  readFile(path: string): Promise<Uint8Array>;
+  /** The path without links. */
+  realpath(path: string): Promise<string>;
+}
+
+/** What decides besides the directory. */
+export interface PolicySettings {
+  /** Default: `defaultKeyReferences`. */
+  readonly keyReferences?: readonly KeyReferenceRule[];
+  /** Profiles of this deployment. Default: all. */
+  readonly supportedProfiles?: readonly ArtifactProfile[];
+}
+
+/** A good bundle, or all that is wrong with the directory. */
+export type LoadedPolicy =
+  | { readonly bundle: PolicyBundle; readonly problems?: never }
+  | { readonly bundle?: never; readonly problems: readonly PolicyProblem[] };
+
+/** What a directory held when it was read: policies are not judged yet. */
+export interface PolicyReading {
+  /** Absent where there is no manifest to go by. */
+  readonly bundle?: PolicyBundle;
+  /** What is wrong with files and manifest. A bundle beside problems must not decide. */
+  readonly problems: readonly PolicyProblem[];
+}
+
+/** Reads and validates the directory, and names everything that is wrong with it. Does not reject. */
+export async function loadPolicyDirectory(
+  path: string,
+  fileSystem: PolicyFileSystem,
+  settings: PolicySettings = {},
+): Promise<LoadedPolicy> {
+  const { bundle, problems } = await readPolicyDirectory(path, fileSystem, settings);
+  if (bundle === undefined) return { problems };
+  const all = sortProblems([...problems, ...checkBundle(bundle).problems]);
+  return all.length > 0 ? { problems: all } : { bundle };
+}
+
+/** Reads the directory, as far as what it holds can decide. Does not reject. */
+export async function readPolicyDirectory(
+  path: string,
+  fileSystem: PolicyFileSystem,
+  settings: PolicySettings = {},
+): Promise<PolicyReading> {
+  const directory = await Directory.open(path, fileSystem);
+  const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
+  const manifestFile = directory.manifestFile();
+  const manifestText = manifestFile === undefined ? undefined : await directory.read(manifestFile);
+  await checkSchemaCopy(directory);
+  if (manifestFile === undefined || manifestText === undefined) return { problems: sortProblems(directory.problems) };
+
+  const { manifest, problems } = parseManifest(manifestFile, manifestText, supportedProfiles);
+  directory.problems.push(...problems);
+  const bundle: PolicyBundle = {
+    engine: engineVersion,
+    schema: publishedSchema,
+    manifest: { platform: manifest.platform, tenants: manifest.tenants },
+    guidance: manifest.guidance,
+    strictness: manifest.strictness,
+    keyReferences: settings.keyReferences ?? defaultKeyReferences,
+    supportedProfiles,
+    sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)]),
+  };
+  return { bundle, problems: sortProblems(directory.problems) };
+}
+
+/** Reads the expected decisions of the directory; none is no problem. */
+export async function loadPolicyTests(
+  path: string,
+  fileSystem: PolicyFileSystem,
+): Promise<{ readonly tests: readonly PolicyTest[]; readonly problems: readonly PolicyProblem[] }> {
+  const directory = await Directory.open(path, fileSystem);
+  const tests: PolicyTest[] = [];
+  const names = directory.names.includes(testsFolder) ? await directory.list(testsFolder, /\.ya?ml$/) : [];
+  for (const file of names) {
+    const text = await directory.read(`${testsFolder}/${file}`);
+    if (text === undefined) continue;
+    const parsed = parsePolicyTests(`${testsFolder}/${file}`, text);
+    tests.push(...parsed.tests);
+    directory.problems.push(...parsed.problems);
+  }
+  return { tests, problems: sortProblems(directory.problems) };
+}
+
+async function readSets(
+  directory: Directory,
+  manifestFile: string,
+  names: readonly string[],
+): Promise<PolicyBundle["sets"]> {
+  const sets: Record<string, Record<string, string>> = {};
+  for (const set of new Set(names)) {
+    if (set === "") continue; // the manifest's own problem
+    if (!directory.names.includes(set)) {
+      const hint = `make the folder ${set} with *.cedar files, or name another`;
+      directory.problems.push({ file: manifestFile, message: `the set ${set} is missing`, hint });
+      continue;
+    }
+    const files = await directory.list(set, /\.cedar$/);
+    if (files.length === 0) {
+      const hint = "a set without policies denies everything; say so with a forbid";
+      directory.problems.push({ file: set, message: "the set has no *.cedar file", hint });
+    }
+    sets[set] = {};
+    for (const file of files) {
+      const text = await directory.read(`${set}/${file}`);
+      if (text !== undefined) sets[set][file] = text;
+    }
+  }
+  return sets;
+}
+
+async function checkSchemaCopy(directory: Directory): Promise<void> {
+  const file = "schema.cedarschema";
+  if (!directory.names.includes(file)) return;
+  const text = await directory.read(file);
+  if (text === undefined || text.replaceAll("\r\n", "\n") === publishedSchema) return;
+  const hint = "remove it, or replace it with the published one; facts of your own come as labels and attributes";
+  directory.problems.push({ file, message: "differs from the schema that this version publishes", hint });
+}
+
+/** A policy directory, opened: reads by name, never outside, and collects what goes wrong. */
+class Directory {
+  readonly problems: PolicyProblem[] = [];
+  /** Names in the directory itself. */
+  readonly names: readonly string[];
+  readonly #root: string;
+  readonly #fileSystem: PolicyFileSystem;
+
+  private constructor(root: string, names: readonly string[], fileSystem: PolicyFileSystem) {
+    this.#root = root;
+    this.names = names;
+    this.#fileSystem = fileSystem;
+  }
+
+  static async open(path: string, fileSystem: PolicyFileSystem): Promise<Directory> {
+    try {
+      const root = await fileSystem.realpath(path);
+      return new Directory(root, await fileSystem.readdir(root), fileSystem);
+    } catch (error) {
+      const directory = new Directory(path, [], fileSystem);
+      directory.problems.push({ file: ".", message: `the policy directory ${unreadable(error)}` });
+      return directory;
+    }
+  }
+
+  /** Name of the one manifest; undefined, and a problem, where there is none or several. */
+  manifestFile(): string | undefined {
+    if (this.problems.length > 0) return undefined;
+    const found = this.names.filter((name) => /^manifest\.(ya?ml|json)$/.test(name));
+    if (found.length === 1) return found[0];
+    const message = found.length === 0 ? "the manifest is missing" : `there are several manifests: ${found.join(", ")}`;
+    this.problems.push({ file: "manifest.yaml", message, hint: "one file that maps tenants to sets" });
+    return undefined;
+  }
+
+  /** Sorted names of the folder that match and are not hidden. */
+  async list(folder: string, pattern: RegExp): Promise<readonly string[]> {
+    const names = await this.#attempt(folder, async (path) => await this.#fileSystem.readdir(path));
+    return (names ?? []).filter((name) => pattern.test(name) && !name.startsWith(".")).sort();
+  }
+
+  /** Text of the file; undefined, and a problem, where it cannot be read or is not UTF-8. */
+  async read(file: string): Promise<string | undefined> {
+    return await this.#attempt(file, async (path) => {
+      const bytes = await this.#fileSystem.readFile(path);
+      return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    });
+  }
+
+  async #attempt<T>(name: string, use: (path: string) => Promise<T>): Promise<T | undefined> {
+    try {
+      const path = await this.#fileSystem.realpath(join(this.#root, name));
+      if (path.startsWith(this.#root.endsWith(sep) ? this.#root : this.#root + sep)) return await use(path);
+      this.problems.push({ file: name, message: "is a link out of the policy directory", hint: "copy the file in" });
+    } catch (error) {
+      this.problems.push({ file: name, message: unreadable(error) });
+    }
+    return undefined;
+  }
+}
+
+function unreadable(error: unknown): string {
+  const { code, name } = error as { readonly code?: string; readonly name?: string };
+  if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text";
+  return `cannot be read (${code ?? name ?? "unknown error"})`;
+}

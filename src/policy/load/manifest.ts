@@ -1,0 +1,162 @@
+/**
+ * The manifest of a policy directory, `manifest.yaml` (JSON is YAML too, so `manifest.json` will do):
+ *
+ *     platform: platform            # folder of the platform's set
+ *     tenants:                      # folder of each tenant's set; "*" for tenants that are not named
+ *       "*": default
+ *       tenant-b: tenant-b
+ *     guidance:                     # optional: defaults where no deciding policy says otherwise
+ *       artifact_profile: tdf
+ *       bind_policy_to: artifact_digest, content_digest
+ *       key_transport:              # for a plan without a key reference, by profile
+ *         tdf: mode=authorized_key_release, origin=kms
+ *     strictness:                   # optional: from weakest to strictest, so that differing values can be merged
+ *       handling_mode: [local_embedded_enforcement, local_hardware_enforcement]
+ *
+ * A tenant that is not named and no `*` means that every question of that tenant is denied.
+ */
+import { isScalar, isSeq, type Node } from "yaml";
+import { parseTenantId } from "../../base/ids.ts";
+import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import {
+  type AnnotationRules,
+  parseList,
+  parseScalar,
+  profileStrictness,
+  type ScalarName,
+  type StrictnessOrders,
+} from "../guidance/annotations.ts";
+import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance-defaults.ts";
+import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-transport.ts";
+import { ManifestReader } from "./manifest-reader.ts";
+import type { PolicyProblem } from "./problem.ts";
+
+/** What a manifest says, its guidance laid over the defaults. */
+export interface Manifest {
+  /** Name of the platform's set. */
+  readonly platform: string;
+  /** Name of each tenant's set, by tenant id; `*` for the others. */
+  readonly tenants: Readonly<Record<string, string>>;
+  readonly guidance: GuidanceDefaults;
+  readonly strictness: StrictnessOrders;
+}
+
+/** Key of the tenants' map for tenants that are not named. No tenant id contains it. */
+export const otherTenants = "*";
+
+const modeNames = ["handling_mode", "enforcement_mode", "local_enforcement_library", "authorization_strategy"] as const;
+const orderableNames: readonly ScalarName[] = [...modeNames, "key_strategy"];
+
+/**
+ * Reads a manifest. What is wrong is in `problems`, all of it; the manifest is then as good as could be read, so that
+ * the policies' own problems can be found in the same go.
+ */
+export function parseManifest(
+  file: string,
+  text: string,
+  supportedProfiles: readonly ArtifactProfile[],
+): { readonly manifest: Manifest; readonly problems: readonly PolicyProblem[] } {
+  const reader = new ManifestReader(file, text);
+  const top = reader.members(reader.document.contents, "the manifest");
+  const known = ["platform", "tenants", "guidance", "strictness"];
+  reader.refuseUnknown(top, known, "the manifest");
+  const strictness = { ...readStrictness(reader, top.get("strictness")), artifact_profile: profileStrictness };
+  const rules: AnnotationRules = { supportedProfiles, strictness };
+  const manifest: Manifest = {
+    platform: reader.setName(top.get("platform"), "platform") ?? "",
+    tenants: readTenants(reader, top.get("tenants")),
+    guidance: readGuidance(reader, top.get("guidance"), rules),
+    strictness,
+  };
+  return { manifest, problems: reader.problems };
+}
+
+function readTenants(reader: ManifestReader, node: Node | null | undefined): Manifest["tenants"] {
+  const tenants: Record<string, string> = {};
+  for (const [tenant, value] of reader.members(node, "tenants")) {
+    if (tenant !== otherTenants && parseTenantId(tenant) === undefined) {
+      reader.problem(value, `${JSON.stringify(tenant)} is no tenant id`, 'name a tenant, or "*" for those not named');
+      continue;
+    }
+    const set = reader.setName(value, `the set of tenant ${tenant}`);
+    if (set !== undefined) tenants[tenant] = set;
+  }
+  return tenants;
+}
+
+function readStrictness(reader: ManifestReader, node: Node | null | undefined): StrictnessOrders {
+  const orders: Partial<Record<ScalarName, readonly string[]>> = {};
+  if (node === undefined) return orders;
+  const members = reader.members(node, "strictness");
+  reader.refuseUnknown(members, orderableNames, "strictness");
+  for (const name of orderableNames) {
+    const value = members.get(name);
+    if (value === undefined) continue;
+    const items = isSeq(value) ? value.items.map((item) => (isScalar(item) ? String(item.value) : "")) : [];
+    if (items.length < 2 || new Set(items).size < items.length || !items.every(isWord)) {
+      reader.problem(value, `strictness.${name} must list at least two different words, the strictest last`);
+    } else orders[name] = items;
+  }
+  return orders;
+}
+
+function isWord(item: string): boolean {
+  return /^[a-z][a-z0-9_]{0,63}$/.test(item);
+}
+
+type Guidance = { -readonly [Name in keyof GuidanceDefaults]: GuidanceDefaults[Name] };
+
+function readGuidance(reader: ManifestReader, node: Node | null | undefined, rules: AnnotationRules): GuidanceDefaults {
+  const guidance: Guidance = { ...guidanceDefaults };
+  const members = node === undefined ? new Map<string, Node | null>() : reader.members(node, "guidance");
+  reader.refuseUnknown(
+    members,
+    [...modeNames, "artifact_profile", "key_strategy", "bind_policy_to", "key_transport"],
+    "guidance",
+  );
+  // An apply that throws leaves the default in place.
+  const read = (name: string, apply: (text: string) => void): void => {
+    if (members.has(name)) reader.parse(members.get(name), `guidance.${name}`, apply);
+  };
+  for (const name of modeNames)
+    read(name, (text) => {
+      guidance[name] = parseScalar(name, text, rules);
+    });
+  read("artifact_profile", (text) => {
+    guidance.artifact_profile = parseScalar("artifact_profile", text, rules) as ArtifactProfile;
+  });
+  read("key_strategy", (text) => {
+    const strategy = parseScalar("key_strategy", text, rules);
+    guidance.key_strategy = {
+      local: { tdf: strategy, envelope: strategy, detached_signature: strategy },
+      managed: strategy,
+    };
+  });
+  read("bind_policy_to", (text) => {
+    guidance.bind_policy_to = parseList("bind_policy_to", text, rules);
+  });
+  if (members.has("key_transport")) guidance.key_transport = readTransports(reader, members.get("key_transport"));
+  if (!rules.supportedProfiles.includes(guidance.artifact_profile) && !members.has("artifact_profile")) {
+    reader.problem(
+      node,
+      `the default profile ${guidance.artifact_profile} is not supported by this deployment`,
+      `set guidance.artifact_profile to one of ${rules.supportedProfiles.join(", ")}`,
+    );
+  }
+  return guidance;
+}
+
+function readTransports(reader: ManifestReader, node: Node | null | undefined): GuidanceDefaults["key_transport"] {
+  const transports: Partial<Record<ArtifactProfile, KeyTransportChoice>> = {};
+  const members = reader.members(node, "guidance.key_transport");
+  reader.refuseUnknown(members, artifactProfiles, "guidance.key_transport");
+  for (const profile of artifactProfiles) {
+    if (!members.has(profile)) continue;
+    reader.parse(members.get(profile), `guidance.key_transport.${profile}`, (text) => {
+      const parsed = parseKeyTransport(text);
+      if (typeof parsed === "string") throw new RangeError(parsed);
+      transports[profile] = parsed.choice;
+    });
+  }
+  return transports;
+}

@@ -1,0 +1,80 @@
+/**
+ * Expected decisions, as operators write them in `tests/*.yaml`: a list of
+ *
+ *     - name: a confidential record may be protected
+ *       tenant: tenant-a
+ *       principal: { principal_id: writer, subject: writer, scopes: [keys.use] }   # optional, and so each member
+ *       action: protect                       # protect, access, rewrap, wrap, unwrap, rewrapKey
+ *       claimed:                              # workload.application and resource.kind are needed
+ *         workload: { application: payroll }
+ *         resource: { kind: customer-record }
+ *         labels: [confidential]
+ *       expect:
+ *         allow: true
+ *         reasons: [platform/data-operations, tenant/ordinary]     # optional; all of them, in any order
+ *         guidance: { artifact_profile: tdf }                      # optional; the members to look at
+ *
+ * Members of `guidance` are named in `guidance-text.ts`.
+ */
+import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
+import type { PolicyQuery } from "../engine/decision.ts";
+import { guidanceMembers } from "../guidance/guidance-text.ts";
+import { members, optional, string, strings } from "./members.ts";
+import type { PolicyProblem } from "./problem.ts";
+import { parseQuestion, questionMembers } from "./question.ts";
+
+/** One expected decision. */
+export interface PolicyTest {
+  readonly name: string;
+  readonly file: string;
+  readonly line: number;
+  readonly query: PolicyQuery;
+  readonly expect: {
+    readonly allow: boolean;
+    readonly reasons?: readonly string[];
+    readonly guidance: Readonly<Record<string, unknown>>;
+  };
+}
+
+/** Reads a file of expected decisions; tests with problems are left out. */
+export function parsePolicyTests(
+  file: string,
+  text: string,
+): { readonly tests: readonly PolicyTest[]; readonly problems: readonly PolicyProblem[] } {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const problems: PolicyProblem[] = document.errors.map(({ message, pos }) => {
+    return { file, line: lines.linePos(pos[0]).line, message };
+  });
+  if (problems.length > 0) return { tests: [], problems };
+  if (!isSeq(document.contents))
+    return { tests: [], problems: [{ file, line: 1, message: "must be a list of tests" }] };
+  const tests: PolicyTest[] = [];
+  for (const item of document.contents.items) {
+    const line = lines.linePos((isNode(item) ? item.range?.[0] : undefined) ?? 0).line;
+    try {
+      tests.push({ file, line, ...parseTest(isNode(item) ? item.toJS(document) : item) });
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      problems.push({ file, line, message: error.message });
+    }
+  }
+  return { tests, problems };
+}
+
+/** Throws a RangeError that says what is wrong. */
+function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
+  const test = members(value, "a test", ["name", ...questionMembers, "expect"]);
+  const expect = members(test.expect, "expect", ["allow", "reasons", "guidance"]);
+  if (typeof expect.allow !== "boolean") throw new RangeError("expect.allow must be true or false");
+  const reasons = optional(expect.reasons, (list) => strings(list, "expect.reasons"));
+  return {
+    name: string(test.name, "name"),
+    query: parseQuestion(test),
+    expect: {
+      allow: expect.allow,
+      ...(reasons !== undefined && { reasons }),
+      guidance: members(expect.guidance ?? {}, "expect.guidance", Object.keys(guidanceMembers)),
+    },
+  };
+}

@@ -1,0 +1,79 @@
+/**
+ * A question as operators write it, in tests and for explanations: `tenant`, `principal` (optional, and so each of its
+ * members), `action` and `claimed`. See `policy-test-file.ts`.
+ */
+import { parseDocument } from "yaml";
+import { authSources, type Caller } from "../../base/caller.ts";
+import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
+import { artifactProfiles } from "../../base/vocabulary.ts";
+import type { Claimed, PolicyQuery } from "../engine/decision.ts";
+import { policyActions } from "../engine/schema.ts";
+import { type Members, members, oneOf, optional, string, strings, textMembers } from "./members.ts";
+
+/** Members of a question; unknown ones are refused by whoever reads them. */
+export const questionMembers: readonly string[] = ["tenant", "principal", "action", "claimed"];
+
+/** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
+export function parseQuestion({ tenant, principal, action, claimed }: Members): PolicyQuery {
+  return {
+    caller: parseCaller(tenant, principal),
+    action: oneOf(policyActions, action, "action"),
+    claimed: parseClaimed(claimed),
+  };
+}
+
+/** The question that a text of JSON or YAML asks. Throws a RangeError that says what is wrong. */
+export function parseQuestionText(text: string): PolicyQuery {
+  const document = parseDocument(text, { prettyErrors: false });
+  const [error] = document.errors;
+  if (error !== undefined) throw new RangeError(`is neither JSON nor YAML: ${error.message}`);
+  return parseQuestion(members(document.toJS(), "a question", questionMembers));
+}
+
+function parseCaller(tenant: unknown, value: unknown): Caller {
+  const principal = members(value ?? {}, "principal", ["principal_id", "subject", "scopes", "auth_source"]);
+  const tenantId = parseTenantId(string(tenant, "tenant"));
+  const principalId = parsePrincipalId(string(principal.principal_id ?? "test-principal", "principal.principal_id"));
+  if (tenantId === undefined || principalId === undefined) throw new RangeError("tenant or principal_id is no id");
+  return {
+    tenantId,
+    principalId,
+    subject: string(principal.subject ?? "test-subject", "principal.subject"),
+    scopes: strings(principal.scopes ?? [], "principal.scopes"),
+    authSource: oneOf(authSources, principal.auth_source ?? "bearer_token", "principal.auth_source"),
+  };
+}
+
+function parseClaimed(value: unknown): Claimed {
+  const texts = ["purpose", "key_reference"];
+  const others = ["labels", "attributes", "artifact_profile", "content_digest_present", "content_size_bytes"];
+  const claimed = members(value, "claimed", ["workload", "resource", ...texts, ...others]);
+  const workload = members(claimed.workload, "claimed.workload", ["application", "environment", "component"]);
+  const resource = members(claimed.resource, "claimed.resource", ["kind", "id", "mime_type"]);
+  const profile = optional(claimed.artifact_profile, (name) => oneOf(artifactProfiles, name, "artifact_profile"));
+  const digestPresent = claimed.content_digest_present ?? false;
+  if (typeof digestPresent !== "boolean") throw new RangeError("claimed.content_digest_present must be true or false");
+  const size = claimed.content_size_bytes;
+  if (size !== undefined && !(Number.isSafeInteger(size) && Number(size) >= 0)) {
+    throw new RangeError("claimed.content_size_bytes must be an integer from 0");
+  }
+  const attributes = members(claimed.attributes ?? {}, "claimed.attributes");
+  return {
+    workload: {
+      application: string(workload.application, "claimed.workload.application"),
+      ...textMembers(workload, ["environment", "component"]),
+    },
+    resource: {
+      kind: string(resource.kind, "claimed.resource.kind"),
+      ...textMembers(resource, ["id", "mime_type"]),
+    },
+    ...textMembers(claimed, texts),
+    labels: strings(claimed.labels ?? [], "claimed.labels"),
+    attributes: Object.fromEntries(
+      Object.entries(attributes).map(([key, text]) => [key, string(text, `attributes.${key}`)]),
+    ),
+    ...(profile !== undefined && { artifact_profile: profile }),
+    content_digest_present: digestPresent,
+    ...(size !== undefined && { content_size_bytes: Number(size) }),
+  };
+}

@@ -1,0 +1,78 @@
+/** Why a question is answered as it is: layer by layer, which policies were asked and which decided. */
+import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
+import type { CheckedPolicy } from "../check/check-set.ts";
+import type { PolicyDecision, PolicyQuery } from "../engine/decision.ts";
+import type { Evaluation } from "../engine/engine-sets.ts";
+import { type Facts, tellEverything } from "../engine/fact-teller.ts";
+import { type FactValue, factReader } from "../engine/facts.ts";
+import type { Layer } from "../engine/reasons.ts";
+import type { LayerSet } from "../engine/ruling.ts";
+import type { PolicyGuidance } from "../guidance/annotations.ts";
+
+/** One policy that applies to the action. */
+export interface ExplainedPolicy {
+  readonly id: string;
+  readonly file: string;
+  /** From 1. */
+  readonly line: number;
+  readonly effect: Effect;
+  readonly description?: string;
+  /** Whether what its layer says is said because of it. Where a forbid denies, no permit decides. */
+  readonly decided: boolean;
+  /** Annotations that guide what is answered. */
+  readonly guidance: PolicyGuidance;
+  /** Facts that it reads, by name, with the values of the question; undefined where the question has none. */
+  readonly facts: Readonly<Record<string, FactValue>>;
+}
+
+export interface ExplainedLayer {
+  readonly layer: Layer;
+  /** Folder of the set. */
+  readonly set: string;
+  /** What the layer says by itself. */
+  readonly outcome: Evaluation["outcome"];
+  /** Policies whose scope admits the action; those that decided come first, each part in the order of the files. */
+  readonly policies: readonly ExplainedPolicy[];
+}
+
+export interface Explanation {
+  readonly decision: PolicyDecision;
+  /** Empty where the tenant has no set. */
+  readonly layers: readonly ExplainedLayer[];
+}
+
+/**
+ * Evaluates the question once more, without any memory and each layer by itself, and tells what each said.
+ *
+ * @param evaluate evaluates a set by itself
+ */
+export function explain(
+  layers: readonly LayerSet[],
+  evaluate: (set: string, facts: Facts | undefined) => Evaluation,
+  query: PolicyQuery,
+  decision: PolicyDecision,
+): Explanation {
+  const facts = tellEverything(query);
+  return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, facts), query)) };
+}
+
+function explainLayer(
+  { layer, set, policies }: LayerSet,
+  { outcome, policyIds }: Evaluation,
+  query: PolicyQuery,
+): ExplainedLayer {
+  const asked = [...policies.values()].filter(({ actions }) => actions.has(query.action));
+  const explained = asked.map((policy) => explainPolicy(policy, policyIds.includes(policy.id), query));
+  return {
+    layer,
+    set,
+    outcome,
+    policies: [...explained.filter(({ decided }) => decided), ...explained.filter(({ decided }) => !decided)],
+  };
+}
+
+function explainPolicy(policy: CheckedPolicy, decided: boolean, query: PolicyQuery): ExplainedPolicy {
+  const { id, file, line, effect, description, guidance, reads } = policy;
+  const facts = Object.fromEntries(reads.map((name) => [name, factReader(name)(query)]));
+  return { id, file, line, effect, ...(description !== undefined && { description }), decided, guidance, facts };
+}

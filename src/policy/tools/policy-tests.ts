@@ -1,0 +1,62 @@
+/** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
+import { isDeepStrictEqual } from "node:util";
+import type { PolicyDecision } from "../engine/decision.ts";
+import type { CompiledEngine, CompiledPolicy } from "../engine/engine.ts";
+import { type Layer, reasonOf } from "../engine/reasons.ts";
+import { guidanceMembers } from "../guidance/guidance-text.ts";
+import type { PolicyTest } from "../load/policy-test-file.ts";
+
+/** How one test went. */
+export interface PolicyTestResult {
+  readonly test: PolicyTest;
+  /** One sentence for each difference; empty where the test passed. */
+  readonly differences: readonly string[];
+  readonly decision: PolicyDecision;
+}
+
+export interface PolicyTestReport {
+  readonly results: readonly PolicyTestResult[];
+  readonly passed: boolean;
+  /** Policies that decided no test. */
+  readonly unexercised: readonly CompiledPolicy[];
+}
+
+/** Asks the engine every test's question. A policy is exercised where it is a reason of some test's decision. */
+export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTest[]): PolicyTestReport {
+  const exercised = new Set<string>();
+  const results = tests.map((test): PolicyTestResult => {
+    const decision = engine.decide(test.query);
+    for (const layer of ["platform", "tenant"] satisfies Layer[]) {
+      const set = engine.setOf(layer, test.query.caller.tenantId);
+      for (const { set: name, id } of engine.policies) {
+        if (name === set && decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set}/${id}`);
+      }
+    }
+    return { test, decision, differences: differencesOf(test, decision) };
+  });
+  return {
+    results,
+    passed: results.every(({ differences }) => differences.length === 0),
+    unexercised: engine.policies.filter(({ set, id }) => !exercised.has(`${set}/${id}`)),
+  };
+}
+
+function differencesOf({ expect }: PolicyTest, decision: PolicyDecision): readonly string[] {
+  const differences: string[] = [];
+  const compare = (what: string, expected: unknown, actual: unknown): void => {
+    if (isDeepStrictEqual(sorted(expected), sorted(actual))) return;
+    differences.push(`${what}: expected ${JSON.stringify(expected)}, got ${JSON.stringify(actual)}`);
+  };
+  compare("allow", expect.allow, decision.allow);
+  if (expect.reasons !== undefined) compare("reasons", expect.reasons, decision.reasons);
+  else if (differences.length > 0) differences.push(`decided by ${decision.reasons.join(", ") || "no policy"}`);
+  for (const [name, expected] of Object.entries(expect.guidance)) {
+    compare(`guidance.${name}`, expected, guidanceMembers[name]?.(decision.guidance));
+  }
+  return differences;
+}
+
+/** Lists are compared as sets: the order in which a person writes them says nothing. */
+function sorted(value: unknown): unknown {
+  return Array.isArray(value) ? [...value].sort() : value;
+}

@@ -1,0 +1,62 @@
+/** The landing page as HTML: one request, no script, readable in light and dark and on a phone. */
+import { escapeHtml, icon } from "../html.ts";
+import type { Landing } from "./page.ts";
+
+/** Style of the page; its hash stands in the content security policy. */
+export const style = `
+:root { color-scheme: light dark; --ink: #16202b; --soft: #52606d; --line: #d5dce4; --link: #0b57a4; --card: #fff; --page: #f5f7f9; --good: #17663a; --bad: #a32b1d; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6ebf0; --soft: #a3afbb; --line: #323c46; --link: #82bdff; --card: #1c242c; --page: #12181e; --good: #73d49b; --bad: #ff9d8f; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--page); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; }
+main { max-width: 44rem; margin: 0 auto; padding: 3rem 1.25rem; }
+h1 { margin: 0; font-size: 1.75rem; overflow-wrap: anywhere; }
+p { margin: .5rem 0; }
+.soft { color: var(--soft); }
+.ready { color: var(--good); font-weight: 600; }
+.not_ready { color: var(--bad); font-weight: 600; }
+ul { list-style: none; margin: 2rem 0; padding: 0; display: grid; gap: .75rem; }
+li { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .9rem 1.1rem; }
+a { color: var(--link); font-weight: 600; }
+a:focus-visible { outline: 3px solid var(--link); outline-offset: 3px; border-radius: 2px; }
+code { font: .9em ui-monospace, monospace; }
+`;
+
+const statusText = { ready: "ready", not_ready: "not ready" } as const;
+
+/** Renders the page. */
+export function landingHtml({ service, version, status, links }: Landing): string {
+  const name = escapeHtml(service);
+  const items = [
+    links.explorer && item(links.explorer, "Explorer", "Read every route, and call it with your own token."),
+    links.openapi_json &&
+      `<li><a href="${escapeHtml(links.openapi_json)}">OpenAPI document</a> (or <a href="${escapeHtml(links.openapi_yaml ?? "")}">as YAML</a>)<p class="soft">The contract: schemas, limits, errors and examples, for generators and people.</p></li>`,
+    `<li><strong>Health</strong>: <span class="${status}">${statusText[status]}</span><p class="soft">Operators find <code>/livez</code> and <code>/readyz</code> on the operator listener.</p></li>`,
+    links.documentation &&
+      item(links.documentation, "Documentation", "How to get a token, make a call and handle errors."),
+  ];
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${name}</title>
+<link rel="icon" href="${icon}">
+<style>${style}</style>
+</head>
+<body>
+<main>
+<h1>${name}</h1>
+<p>Decides whether workloads may protect, access or rewrap data, and how they enforce it themselves. It sees metadata only: plaintext never reaches it.</p>
+<p class="soft">Version ${escapeHtml(version)} · routes under <code>/v1/sdk/</code> · gRPC, gRPC-Web and Connect on the same address</p>
+<ul>
+${items.filter((text) => text !== undefined).join("\n")}
+</ul>
+</main>
+</body>
+</html>
+`;
+}
+
+function item(href: string, title: string, text: string): string {
+  return `<li><a href="${escapeHtml(href)}">${title}</a><p class="soft">${text}</p></li>`;
+}

@@ -1,0 +1,102 @@
+/** One operation of the document: a route with its scopes, request, answer and refusals. */
+import type { JsonObject } from "../../base/json.ts";
+import type { ProofOfPossession } from "../../base/vocabulary.ts";
+import type { Route } from "../../domain/routes.ts";
+import type { RestRegistry } from "../../transport/rest/registry.ts";
+import { type Comments, tellWithoutName } from "./comments.ts";
+import type { DocumentedMethod } from "./document.ts";
+import { errorAnswers, requestIdHeader } from "./error-answers.ts";
+import { routeExamples } from "./examples/examples.ts";
+import type { RouteExample, World } from "./examples/world.ts";
+import { headersOfRoute } from "./request-headers.ts";
+import type { Schemas } from "./schemas.ts";
+import type { SharedAnswers } from "./shared-answers.ts";
+
+/** What an operation is made with. */
+export interface OperationContext extends World {
+  readonly comments: Comments;
+  readonly registry: RestRegistry;
+  readonly schemas: Schemas;
+  readonly shared: SharedAnswers;
+  readonly proofOfPossession: ProofOfPossession;
+  /** Largest request body in bytes, by `Service/Method`. */
+  readonly maxBodyBytes: (rpc: string) => number;
+}
+
+const summaries: Readonly<Record<Route["route"], string>> = {
+  capabilities: "Authentication contract, routes and their scopes",
+  whoami: "The caller as the service sees it",
+  bootstrap: "Enforcement model of the deployment",
+  "protection-plan": "Decide on an operation and plan its local enforcement",
+  "policy-resolve": "Resolve authorization and handling guidance",
+  "key-access-plan": "Authorize the use of a key",
+  "artifact-register": "Register the metadata of a protected artifact",
+  evidence: "Record an evidence event",
+};
+
+/** The path item of a route. */
+export function pathItem(route: Route, method: DocumentedMethod, context: OperationContext): JsonObject {
+  const { comments, schemas, registry, service, scopes } = context;
+  const { method: desc } = method.spec;
+  const required = scopes.required(route.route);
+  const parameters = headersOfRoute(route.route);
+  const examples = routeExamples[route.route](context);
+  const operation: JsonObject = {
+    operationId: desc.localName,
+    tags: [tagOf(method)],
+    summary: summaries[route.route],
+    description: `${tellWithoutName(comments, `${desc.parent.typeName}.${desc.name}`)}\n\n${scopesText(required)}`,
+    ...(parameters.length > 0 && { parameters }),
+    ...(method.verb === "POST" && { requestBody: requestBody(method, examples, context) }),
+    responses: {
+      "200": {
+        description: "OK",
+        headers: requestIdHeader,
+        content: {
+          "application/json": {
+            schema: schemas.add(registry.message(desc.output), "response"),
+            examples: examplesOf(examples, ({ answer }) => answer),
+          },
+        },
+      },
+      ...context.shared.share(errorAnswers(service, route.route, required, context.proofOfPossession)),
+    },
+    "x-required-scopes": required,
+  };
+  return { [method.verb.toLowerCase()]: operation };
+}
+
+/** Name of the group of a method: `ProtectionService` is `Protection`. */
+export function tagOf({ spec }: DocumentedMethod): string {
+  return spec.method.parent.name.replace(/Service$/, "");
+}
+
+function scopesText(scopes: readonly string[]): string {
+  if (scopes.length === 0) return "Needs no scope.";
+  return `Needs the scope${scopes.length === 1 ? "" : "s"} ${scopes.map((scope) => `\`${scope}\``).join(", ")}.`;
+}
+
+function requestBody(
+  { rpc, spec }: DocumentedMethod,
+  examples: readonly RouteExample[],
+  { schemas, registry, maxBodyBytes }: OperationContext,
+): JsonObject {
+  const maxBytes = maxBodyBytes(rpc);
+  return {
+    description: `A JSON object in UTF-8, at most ${maxBytes.toLocaleString("en-US")} bytes.`,
+    required: true,
+    content: {
+      "application/json": {
+        schema: schemas.add(registry.message(spec.method.input), "request"),
+        examples: examplesOf(examples, ({ request }) => request ?? {}),
+      },
+    },
+    "x-max-bytes": maxBytes,
+  };
+}
+
+function examplesOf(examples: readonly RouteExample[], pick: (example: RouteExample) => JsonObject): JsonObject {
+  return Object.fromEntries(
+    examples.map((example) => [example.name, { summary: example.summary, value: pick(example) }]),
+  );
+}

@@ -1,0 +1,94 @@
+/** How the service connects to PostgreSQL: every setting that durability and safety depend on, in one place. */
+import { readFileSync } from "node:fs";
+import { type ClientBase, type ClientConfig, types } from "pg";
+import type { PostgresTarget, PostgresTls } from "../../../base/postgres-url.ts";
+import { DamagedError, IncompatibleStoreError } from "../../errors.ts";
+
+/** Whom to connect to. */
+export interface PostgresConnection {
+  readonly target: PostgresTarget;
+  /** File of the password, read at each connect so that it can be changed under a running service. */
+  readonly passwordFile?: string | undefined;
+}
+
+/**
+ * Options of a connection. The client gives up a little after the server would have: then the server does not answer.
+ *
+ * @param timeoutMs bound of a connect, of a statement and of the wait for a lock; 0 for none
+ */
+export function clientOptions({ target, passwordFile }: PostgresConnection, timeoutMs: number): ClientConfig {
+  const { host, port, database, user, tls } = target;
+  return {
+    host,
+    port,
+    database,
+    user,
+    password: () => (passwordFile === undefined ? (target.password ?? "") : readPassword(passwordFile)),
+    ssl: tls === undefined ? false : tlsOptions(tls),
+    application_name: "svc-platform-api",
+    keepAlive: true,
+    connectionTimeoutMillis: timeoutMs === 0 ? 10_000 : timeoutMs,
+    types: { getTypeParser: typeParser },
+    pipeline: true,
+    ...(timeoutMs > 0 && {
+      statement_timeout: timeoutMs,
+      lock_timeout: timeoutMs,
+      idle_in_transaction_session_timeout: timeoutMs,
+      query_timeout: timeoutMs + 2_000,
+    }),
+  };
+}
+
+/**
+ * Prepares a new connection, and refuses a server that may lose what it has committed. A commit waits for the disk and
+ * for synchronous standbys, whatever role or database say, and longer where they ask for more. Notices must come: one
+ * of them says that the wait was called off.
+ */
+const prepare = `
+  SELECT set_config('synchronous_commit',
+           CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false),
+         set_config('client_min_messages', 'notice', false),
+         set_config('bytea_output', 'hex', false),
+         current_setting('fsync') AS fsync,
+         current_setting('full_page_writes') AS full_page_writes,
+         pg_is_in_recovery() AS is_standby`;
+
+/**
+ * To be called on every new connection before it is used. Rejects with `IncompatibleStoreError` for a server whose
+ * settings are not durable, with an error for a standby, which cannot be written to.
+ */
+export async function prepareConnection(client: ClientBase): Promise<void> {
+  const [row] = (await client.query(prepare)).rows;
+  for (const name of ["fsync", "full_page_writes"] as const)
+    if (row[name] !== "on")
+      throw new IncompatibleStoreError(`The database has ${name} off: a crash would lose what it has committed.`);
+  if (row.is_standby) throw new Error("The database is a standby.");
+}
+
+function tlsOptions({ rootCertificate, certificate, key }: PostgresTls) {
+  return {
+    rejectUnauthorized: true,
+    minVersion: "TLSv1.2" as const,
+    ...(rootCertificate !== undefined && { ca: readFileSync(rootCertificate, "utf8") }),
+    ...(certificate !== undefined && { cert: readFileSync(certificate, "utf8") }),
+    ...(key !== undefined && { key: readFileSync(key, "utf8") }),
+  };
+}
+
+function readPassword(path: string): string {
+  return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+}
+
+const int8 = types.builtins.INT8;
+
+/** The driver gives 64-bit integers as text, since numbers cannot hold them all; ours they can. */
+const typeParser: typeof types.getTypeParser = (oid: number, format?: "text" | "binary") =>
+  // biome-ignore lint/suspicious/noExplicitAny: the parsers' types differ by format; ours takes text, the default.
+  oid === int8 && format !== "binary" ? parseInteger : (types.getTypeParser(oid, format as any) as any);
+
+function parseInteger(text: string): number {
+  const value = Number(text);
+  if (!/^-?(0|[1-9]\d{0,15})$/.test(text) || !Number.isSafeInteger(value))
+    throw new DamagedError("The database holds a number beyond 2^53.");
+  return value;
+}

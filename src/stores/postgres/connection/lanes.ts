@@ -1,0 +1,120 @@
+/**
+ * Who may hold connections for long. Work of one tenant that does not get on, because its head is locked or its node
+ * does not answer, may hold some of them, never all: what is over that gives its connection back and waits its turn.
+ */
+import type { Timers } from "../../../base/timers.ts";
+import { TimeLimitError } from "./errors.ts";
+
+/** From then on work counts as slow. Milliseconds; many times what a transaction takes. */
+export const slowAfterMs = 250;
+/** Slow keys that are remembered; beyond that the oldest is forgotten, and found slow again. */
+const maxSlowKeys = 4_096;
+
+export interface LanesOptions {
+  readonly timers: Timers;
+  /** Connections that slow work may hold at a time. */
+  readonly slowPlaces: number;
+  /** Told once when somebody's work was called off or ran out of time, until it gets on again. */
+  readonly onStuck: (key: string) => void;
+}
+
+interface Waiting {
+  readonly admit: () => void;
+}
+
+export class Lanes {
+  readonly #options: LanesOptions;
+  /** Whose work was slow last time, in the order in which that was seen. */
+  readonly #slow = new Set<string>();
+  readonly #stuck = new Set<string>();
+  readonly #waiting: Waiting[] = [];
+  #placesTaken = 0;
+
+  constructor(options: LanesOptions) {
+    this.#options = options;
+  }
+
+  /** Whose work does not get on, the longest first. */
+  get stuck(): readonly string[] {
+    return [...this.#stuck];
+  }
+
+  /**
+   * Runs work with a connection, for which slow work waits longer. `onOver` is called, at most once, when the work has
+   * been slow and no place is left for slow work: then it should end. Rejects with `TimeLimitError` where its turn does
+   * not come in time, and as `connect` and the work do.
+   */
+  async run<Connection, Result>(
+    key: string,
+    remainingMs: () => number,
+    connect: () => Promise<Connection>,
+    work: (connection: Connection, onOver: (end: () => void) => void) => Promise<Result>,
+  ): Promise<Result> {
+    const lane = { hasPlace: this.#slow.has(key) };
+    if (lane.hasPlace) await this.#takePlace(key, remainingMs());
+    let cancel = () => {};
+    try {
+      const connection = await connect();
+      let end = () => {};
+      let isSlow = false;
+      cancel = this.#options.timers.after(slowAfterMs, () => {
+        isSlow = true;
+        this.#noteSlow(key);
+        if (lane.hasPlace) return;
+        if (this.#placesTaken >= this.#options.slowPlaces) return end();
+        this.#placesTaken += 1;
+        lane.hasPlace = true;
+      });
+      const result = await work(connection, (onOver) => {
+        end = onOver;
+      });
+      if (!isSlow) this.#noteWell(key);
+      return result;
+    } finally {
+      cancel();
+      if (lane.hasPlace) this.#givePlace();
+    }
+  }
+
+  /** Notes that the work of somebody was called off or took too long. */
+  noteStuck(key: string): void {
+    this.#noteSlow(key);
+    if (this.#stuck.has(key)) return;
+    this.#stuck.add(key);
+    this.#options.onStuck(key);
+  }
+
+  #noteSlow(key: string): void {
+    this.#slow.add(key);
+    const [oldest] = this.#slow;
+    if (this.#slow.size > maxSlowKeys && oldest !== undefined) this.#noteWell(oldest);
+  }
+
+  #noteWell(key: string): void {
+    this.#slow.delete(key);
+    this.#stuck.delete(key);
+  }
+
+  async #takePlace(key: string, remainingMs: number): Promise<void> {
+    if (this.#placesTaken < this.#options.slowPlaces) {
+      this.#placesTaken += 1;
+      return;
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiting = { admit: resolve };
+    this.#waiting.push(waiting);
+    const cancel = this.#options.timers.after(remainingMs, () => {
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+      this.noteStuck(key);
+      reject(new TimeLimitError("Too much slow work was before it."));
+    });
+    await promise.finally(cancel);
+  }
+
+  /** A place goes to who waits the longest. */
+  #givePlace(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#placesTaken -= 1;
+    else next.admit();
+  }
+}

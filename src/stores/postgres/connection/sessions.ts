@@ -1,0 +1,241 @@
+/** The connections of a process: lent, watched, and replaced when they fail. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import { Client, Pool, type PoolClient } from "pg";
+import type { Clock } from "../../../base/clock.ts";
+import { outsideConnections } from "../../../base/connection.ts";
+import type { Timers } from "../../../base/timers.ts";
+import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
+import { CalledOffError, isRetryable, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
+import { Lanes } from "./lanes.ts";
+import { type Answer, type Queries, Session, type Statement } from "./session.ts";
+
+/** The part of a logger that the store needs. */
+export interface StoreLogger {
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+}
+
+export interface SessionsOptions extends PostgresConnection {
+  /** Connections at a time. */
+  readonly poolSize: number;
+  /** For everything that one piece of work waits for together: connection, locks, statements, attempts. Milliseconds. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly logger?: StoreLogger | undefined;
+}
+
+/** All statements see the database as it was at the first one. */
+export const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/** Attempts at work that failed for no fault of its own, the first included. */
+const maxAttempts = 4;
+
+export class Sessions implements Queries {
+  readonly #pool: Pool;
+  readonly #timeoutMs: number;
+  readonly #timers: Timers;
+  readonly #options: SessionsOptions;
+  readonly #lanes: Lanes;
+  readonly #turns = new AsyncLocalStorage<Turn>();
+
+  /** Connects when it is first asked. Throws a file system error where a certificate cannot be read. */
+  constructor(options: SessionsOptions) {
+    this.#options = options;
+    this.#timeoutMs = options.timeoutMs;
+    this.#timers = options.timers;
+    this.#lanes = new Lanes({
+      timers: options.timers,
+      slowPlaces: Math.max(1, Math.floor(options.poolSize / 2)),
+      onStuck: (key) =>
+        options.logger?.warn({ stuck: key }, "the database does not get on with what this tenant, or key, asks of it"),
+    });
+    this.#pool = new Pool({
+      ...clientOptions(options, options.timeoutMs),
+      max: options.poolSize,
+      idleTimeoutMillis: 60_000,
+      onConnect: prepareConnection,
+    });
+    // A connection that fails while nobody uses it: the pool makes another when one is needed.
+    this.#pool.on("error", (error) => options.logger?.warn({ cause: error.message }, "a database connection was lost"));
+  }
+
+  /** Reads with one statement, again where the connection was lost. */
+  query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
+    const key = keyOf(statement, values);
+    return this.retrying(() => this.#withSession(key, (session) => session.query(statement, values)), key);
+  }
+
+  /** Runs one statement that is a transaction of its own; durable when it resolves. */
+  write(statement: Statement, values: readonly unknown[]): Promise<Answer> {
+    return this.#withSession(keyOf(statement, values), (session) =>
+      session.committing(() => session.query(statement, values)),
+    );
+  }
+
+  /**
+   * Runs work in one transaction, durable when it resolves. The work's first statements travel with the BEGIN. Rejects
+   * with `UnknownOutcomeError` where it may have been committed or not; with anything else it was not.
+   */
+  transaction<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
+    return this.#withSession(ownKey, async (session) => {
+      const begun = session.command("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+      try {
+        const [result] = await Promise.all([work(session), begun]);
+        await commit(session);
+        return result;
+      } catch (error) {
+        // Where this fails too, the connection is closed, and the server rolls back by itself.
+        if (!(error instanceof UnknownOutcomeError)) await session.command("ROLLBACK").catch(() => {});
+        throw error;
+      }
+    });
+  }
+
+  /** Reads in one snapshot, and again where the connection was lost. The work has no other effect. */
+  snapshot<Result>(work: (queries: Queries) => Promise<Result>, key: string): Promise<Result> {
+    const read = () =>
+      this.#withSession(key, async (session) => {
+        const begun = session.command(beginSnapshot);
+        try {
+          const [result] = await Promise.all([work(session), begun]);
+          return result;
+        } finally {
+          await session.command("ROLLBACK").catch(() => {});
+        }
+      });
+    return this.retrying(read, key);
+  }
+
+  /**
+   * Does work again that failed for no fault of its own and committed nothing, a few times. All of it, with every wait,
+   * has one time limit. The key says whose work it is: a tenant, where it is one's.
+   */
+  retrying<Result>(work: () => Promise<Result>, key = ownKey): Promise<Result> {
+    const turn = this.#turns.getStore() ?? this.#newTurn(key);
+    return this.#turns.run(turn, async () => {
+      for (let attempt = 1; ; attempt++) {
+        try {
+          return await work();
+        } catch (error) {
+          if (attempt === maxAttempts || remainingMs(turn) === 0 || !isRetryable(error)) throw error;
+        }
+      }
+    });
+  }
+
+  /** Whose work does not get on, the longest first. */
+  get stuck(): readonly string[] {
+    return this.#lanes.stuck;
+  }
+
+  /** Lets what is under way finish, then closes every connection. */
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+
+  #newTurn(key: string): Turn {
+    return { key, endsAtMs: performance.now() + this.#timeoutMs };
+  }
+
+  #withSession<Result>(key: string, work: (session: Session) => Promise<Result>): Promise<Result> {
+    const turn = this.#turns.getStore() ?? this.#newTurn(key);
+    return this.#lanes.run(
+      turn.key,
+      () => remainingMs(turn),
+      () => this.#connect(turn),
+      (client, onOver) => this.#within(turn, client, onOver, work),
+    );
+  }
+
+  /** Does work on a connection, until its time is over, or somebody else needs the connection and nothing is lost. */
+  async #within<Result>(
+    turn: Turn,
+    client: PoolClient,
+    onOver: (end: () => void) => void,
+    work: (session: Session) => Promise<Result>,
+  ): Promise<Result> {
+    const session = new Session(client, {
+      timers: this.#timers,
+      remainingMs: () => remainingMs(turn),
+      callOff: (processId) => callOff(this.#options, processId),
+    });
+    const ended = Promise.withResolvers<never>();
+    const end = (error: Error) => {
+      this.#lanes.noteStuck(turn.key);
+      session.end();
+      ended.reject(error);
+    };
+    const cancel = this.#timers.after(remainingMs(turn), () =>
+      end(session.isCommitting ? new UnknownOutcomeError("A commit took too long.") : tookTooLong()),
+    );
+    onOver(() => {
+      if (!session.isCommitting) end(new CalledOffError("It was slow, and its connection was needed."));
+    });
+    try {
+      return await Promise.race([work(session), ended.promise]);
+    } finally {
+      cancel();
+      session.release();
+    }
+  }
+
+  /** A connection that comes too late goes back to the pool. */
+  async #connect(turn: Turn): Promise<PoolClient> {
+    const late = Promise.withResolvers<never>();
+    const cancel = this.#timers.after(remainingMs(turn), () => late.reject(tookTooLong()));
+    const connecting = outsideConnections(() => this.#pool.connect());
+    let isLate = false;
+    try {
+      return await Promise.race([connecting, late.promise]);
+    } catch (error) {
+      isLate = true;
+      throw error;
+    } finally {
+      cancel();
+      if (isLate) connecting.then((client) => client.release()).catch(() => {});
+    }
+  }
+}
+
+/** Work on behalf of somebody, which may take several attempts, and several connections one after the other. */
+interface Turn {
+  readonly key: string;
+  /** As `performance.now` counts. */
+  readonly endsAtMs: number;
+}
+
+/** Of work that is nobody else's. */
+const ownKey = "the service";
+
+const remainingMs = ({ endsAtMs }: Turn) => Math.max(0, endsAtMs - performance.now());
+
+const tookTooLong = () => new TimeLimitError("The database did not do it in time.");
+
+/** The first value of a statement on rows of a tenant is the tenant; of others it is a key of theirs, if anything. */
+function keyOf({ name }: Statement, [first]: readonly unknown[]): string {
+  return typeof first === "string" && first !== "" ? first : name;
+}
+
+/** On a connection of its own: those of the pool may all be waiting for the same. */
+async function callOff(options: SessionsOptions, processId: number): Promise<void> {
+  const client = new Client(clientOptions(options, options.timeoutMs));
+  client.on("error", () => {});
+  try {
+    await client.connect();
+    await client.query("SELECT pg_cancel_backend($1)", [processId]);
+  } catch (error) {
+    const cause = error instanceof Error ? error.message : String(error);
+    options.logger?.warn({ cause }, "a commit that takes too long could not be called off");
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+async function commit(session: Session): Promise<void> {
+  const tag = await session.committing(() =>
+    session.command("COMMIT").catch((cause: unknown) => {
+      throw new UnknownOutcomeError("The answer to a commit was lost.", { cause });
+    }),
+  );
+  if (tag !== "COMMIT") throw new Error("The transaction was rolled back.");
+}

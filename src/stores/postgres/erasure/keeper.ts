@@ -1,0 +1,156 @@
+/** Erases and holds records of a PostgreSQL store, beside the services that write to it. */
+import { resolve } from "node:path";
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
+import { systemTimers } from "../../../base/timers.ts";
+import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
+import {
+  type ErasureResult,
+  type LegalHold,
+  maxErasedAtOnce,
+  type ReapplyResult,
+  type StoreKeeper,
+} from "../../../ledger/ports/keeper.ts";
+import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import type { PostgresConnection } from "../connection/client-options.ts";
+import { toError } from "../connection/errors.ts";
+import { Sessions } from "../connection/sessions.ts";
+import { findAnchorProblems } from "../log/anchor-problems.ts";
+import { openFileAnchor } from "../log/file-anchor.ts";
+import { headOfTenant } from "../log/log-rows.ts";
+import { LogWriter } from "../log/log-writer.ts";
+import { requireWholeStore } from "../schema/copy-mark.ts";
+import { requireSchema } from "../schema/migrate.ts";
+import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
+import { allHolds, findHold, holdOf, insertHold, releasingHold } from "./legal-holds.ts";
+import { findReturned, removeReturned } from "./returned-erasures.ts";
+
+const timeoutMs = 10_000;
+
+export interface PostgresKeeperOptions extends PostgresConnection {
+  /** Path of the anchor; undefined where there is none. */
+  readonly anchorPath: string | undefined;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+export class PostgresKeeper implements StoreKeeper {
+  readonly #sessions: Sessions;
+  readonly #anchor: LogAnchor | undefined;
+  readonly #logs: LogWriter;
+  readonly #clock: Clock;
+  readonly #random: RandomFill;
+
+  private constructor(options: PostgresKeeperOptions) {
+    const { anchorPath, clock, random } = options;
+    this.#clock = clock;
+    this.#random = random;
+    this.#sessions = new Sessions({ ...options, poolSize: 2, timeoutMs, timers: systemTimers });
+    this.#anchor = anchorPath === undefined ? undefined : openFileAnchor(resolve(anchorPath));
+    // Every log that something is erased from exists, so no origin is made here.
+    this.#logs = new LogWriter({ sessions: this.#sessions, anchor: this.#anchor, originPrefix: "", clock, random });
+  }
+
+  /**
+   * Rejects with `IncompatibleStoreError` where schema or anchor are not what they must be, with an error of the driver
+   * where the database cannot be reached.
+   */
+  static async open(options: PostgresKeeperOptions): Promise<PostgresKeeper> {
+    const keeper = new PostgresKeeper(options);
+    try {
+      await requireSchema(keeper.#sessions);
+      await requireWholeStore(keeper.#sessions);
+      const problems = keeper.#anchor && (await findAnchorProblems(keeper.#sessions, keeper.#anchor));
+      const [first] = (problems ?? []).filter(({ tenantId }) => tenantId === undefined);
+      if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
+      return keeper;
+    } catch (error) {
+      await keeper.close();
+      throw error;
+    }
+  }
+
+  /** The server overwrites deleted bytes when it cleans up and reuses their place: whether it has, cannot be told. */
+  async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
+    if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
+    const machine = { ...statement, clock: this.#clock, random: this.#random };
+    return translated(() =>
+      this.#logs.underHead(tenantId, async (session, append): Promise<ErasureResult> => {
+        const found = await findErasable(session, tenantId, recordIds);
+        const refused = await refusalsOf(session, tenantId, recordIds, found);
+        if (refused.length > 0) return { refused };
+        // In the order of the call, which their leaves get too: the database has none.
+        const wanted = [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
+        const fresh = wanted.filter(({ earlier }) => earlier === undefined);
+        await eraseRecords(session, tenantId, fresh, machine, append);
+        const now = await findErasable(session, tenantId, recordIds);
+        const erased = recordIds.flatMap((recordId) => {
+          const done = now.get(recordId)?.earlier;
+          return done === undefined ? [] : [{ ...done, wasErased: found.get(recordId)?.earlier !== undefined }];
+        });
+        return { erased, overwritten: undefined };
+      }),
+    );
+  }
+
+  /** Beside PostgreSQL no anchor notes erasures, so each has its leaf already. */
+  reapplyErasures(tenantId: TenantId | undefined): Promise<ReapplyResult> {
+    return translated(async () => {
+      const find = async () =>
+        (await findReturned(this.#sessions)).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+      const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
+      const reapplied: ReapplyResult["reapplied"][number][] = [];
+      for (const [of, came] of Map.groupBy(wanted, (one) => one.tenantId)) {
+        const removed = await this.#logs.underHead(of, (session) => removeReturned(session, of));
+        const ids = new Set(removed.map(({ recordId }) => recordId));
+        for (const { erasureLeafIndex, ...one } of came)
+          if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
+      }
+      return { reapplied, left: await find(), overwritten: undefined };
+    });
+  }
+
+  placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
+    const { tenantId, recordId } = wanted;
+    return translated(() =>
+      this.#logs.underHead(tenantId, async (session) => {
+        if ((await headOfTenant(session, tenantId)) === undefined) return "unknown";
+        if (recordId !== undefined) {
+          const found = (await findErasable(session, tenantId, [recordId])).get(recordId);
+          if (found === undefined) return "unknown";
+          if (found.earlier !== undefined) return "erased";
+        }
+        const earlier = await findHold(session, tenantId, recordId);
+        if (earlier !== undefined) return earlier;
+        const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
+        await insertHold(session, hold);
+        return hold;
+      }),
+    );
+  }
+
+  releaseHold(tenantId: TenantId, recordId: RecordId | undefined): Promise<LegalHold | undefined> {
+    return translated(async () => {
+      const [row] = (await this.#sessions.write(...releasingHold(tenantId, recordId))).rows;
+      return row && holdOf(row);
+    });
+  }
+
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+    return translated(() => allHolds(this.#sessions, tenantId));
+  }
+
+  async close(): Promise<void> {
+    await this.#sessions.close();
+    await this.#anchor?.close();
+  }
+}
+
+async function translated<Result>(work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toError(error);
+  }
+}

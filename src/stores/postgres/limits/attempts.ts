@@ -1,0 +1,113 @@
+/** Attempts in fixed windows of time. */
+import type { AttemptLimit, ReachedLimit } from "../../attempt-limits.ts";
+import { TransactionError } from "../connection/errors.ts";
+import type { Queries, Statement } from "../connection/session.ts";
+import type { Sessions } from "../connection/sessions.ts";
+import { type Expiring, removeExpired } from "./expired-rows.ts";
+
+/**
+ * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a
+ * clock that went back since: it does not count.
+ */
+const isCurrent = "attempts.window_ends_at_ms > $3::bigint AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint";
+
+/** Counts one, unless as many as parameter 5 were counted in the window. */
+const count: Statement = {
+  name: "count_attempt",
+  text: `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
+         VALUES ($1, $2, 1, $3::bigint + $4::bigint)
+         ON CONFLICT (tenant_id, counter) DO UPDATE SET
+           taken = CASE WHEN ${isCurrent} THEN attempts.taken + 1 ELSE 1 END,
+           window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms
+                                    ELSE excluded.window_ends_at_ms END
+         WHERE NOT (${isCurrent}) OR attempts.taken < $5::integer`,
+};
+const windowEnd: Statement = {
+  name: "attempt_window",
+  text: "SELECT window_ends_at_ms FROM attempts WHERE tenant_id = $1 AND counter = $2",
+};
+const giveBack: Statement = {
+  name: "give_back_attempt",
+  text: `UPDATE attempts SET taken = taken - 1 WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent} AND taken > 0`,
+};
+const expiring: Expiring = { table: "attempts", key: "counter", expiry: "window_ends_at_ms" };
+
+/** Not committed: some limits are reached. */
+class Reached extends TransactionError {
+  readonly limits: readonly ReachedLimit[];
+  constructor(limits: readonly ReachedLimit[]) {
+    super("limits are reached");
+    this.limits = limits;
+  }
+}
+
+export class Attempts {
+  readonly #sessions: Sessions;
+
+  constructor(sessions: Sessions) {
+    this.#sessions = sessions;
+  }
+
+  /**
+   * Counts one under each of the limits, or under none where some are reached, and resolves with those. Each tenant's
+   * counters, and those of no tenant, are a transaction of their own: what one has counted is given back where another
+   * is reached, so that for a moment too many may be counted, and never too few.
+   */
+  async take(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
+    const groups = byTenant(limits);
+    const reached = await Promise.all(groups.map((group) => this.#takeGroup(group, nowMs)));
+    const all = reached.flat();
+    if (all.length > 0)
+      await this.giveBack(groups.filter((_, position) => reached[position]?.length === 0).flat(), nowMs);
+    return all;
+  }
+
+  /** Takes back one under each whose window has not ended. */
+  async giveBack(limits: readonly AttemptLimit[], nowMs: number): Promise<void> {
+    await Promise.all(limits.map((limit) => this.#sessions.write(giveBack, [...keyOf(limit), nowMs, limit.windowMs])));
+  }
+
+  /** In the order of their names, so that two transactions never wait for each other. */
+  async #takeGroup(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
+    const ordered = limits.toSorted((a, b) => (a.counter < b.counter ? -1 : 1));
+    try {
+      await this.#sessions.retrying(
+        () =>
+          this.#sessions.transaction(async (session) => {
+            const reached = await Promise.all(ordered.map((limit) => takeOne(session, limit, nowMs)));
+            const found = reached.filter((limit) => limit !== undefined);
+            if (found.length > 0) throw new Reached(found);
+            const [first] = ordered;
+            if (first !== undefined)
+              await removeExpired(session, expiring, first.tenantId ?? "", nowMs, ordered.length);
+          }),
+        ordered[0]?.tenantId ?? "addresses",
+      );
+      return [];
+    } catch (error) {
+      if (error instanceof Reached) return error.limits;
+      throw error;
+    }
+  }
+}
+
+async function takeOne(queries: Queries, limit: AttemptLimit, nowMs: number): Promise<ReachedLimit | undefined> {
+  const counted = await queries.query(count, [...keyOf(limit), nowMs, limit.windowMs, limit.maximum]);
+  if (counted.count === 1) return undefined;
+  const [row] = (await queries.query(windowEnd, keyOf(limit))).rows;
+  return { counter: limit.counter, waitMs: (row?.window_ends_at_ms as number) - nowMs };
+}
+
+function keyOf({ tenantId, counter }: AttemptLimit): [string, string] {
+  return [tenantId ?? "", counter];
+}
+
+function byTenant(limits: readonly AttemptLimit[]): readonly (readonly AttemptLimit[])[] {
+  const groups = new Map<string, AttemptLimit[]>();
+  for (const limit of limits) {
+    const group = groups.get(limit.tenantId ?? "");
+    if (group === undefined) groups.set(limit.tenantId ?? "", [limit]);
+    else group.push(limit);
+  }
+  return [...groups.values()];
+}

@@ -1,0 +1,47 @@
+/** What a batch adds to a log: to its right edge at once, and to the tables when it is asked for. */
+import type { TenantId } from "../../../base/ids.ts";
+import type { BatchPlan } from "../../../ledger/append/batch-plan.ts";
+import { placeAll } from "../../../ledger/append/placing.ts";
+import type { Sequenced } from "../../../ledger/append/sequence.ts";
+import type { BatchPlace, LogState } from "../../../ledger/ports/store.ts";
+import { indexedRecords } from "../../../ledger/search/search-terms.ts";
+import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
+import type { Session } from "../connection/session.ts";
+import type { IndexGeneration, SearchWriter } from "../search/search-index.ts";
+import { keepAnswers } from "./kept-answers.ts";
+import { insertRecords, upsertTiles } from "./log-statements.ts";
+
+interface Adding {
+  readonly session: Session;
+  readonly tenantId: TenantId;
+  readonly indexes: readonly IndexGeneration[];
+  readonly search: SearchWriter;
+  readonly nowMs: number;
+}
+
+/** Adds sequenced records to the edge, and says what is to be written of them, under the lock of the log's head. */
+export function addRecords(
+  plan: BatchPlan,
+  sequenced: Sequenced,
+  edge: RightEdge,
+  { session, tenantId, indexes, search, nowMs }: Adding,
+) {
+  const { entries, head } = sequenced;
+  for (const { leafHash } of entries) edge.append(leafHash);
+  const tree = edge.tree();
+  const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
+  const place: BatchPlace = { log: log.origin, results: plan.results(placeAll(sequenced, tree, log)) };
+  const tiles = edge.takeTouched();
+  const own = entries.slice(-plan.fresh.length);
+  const calls = plan.fresh.flatMap(({ idempotency }, position) => {
+    const entry = own[position];
+    return idempotency === undefined || entry === undefined ? [] : [[idempotency, entry] as const];
+  });
+  const writes = [
+    () => insertRecords(session, tenantId, entries),
+    () => upsertTiles(session, tenantId, tiles),
+    () => keepAnswers(session, tenantId, calls, log.size, nowMs),
+    () => search.add(session, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
+  ];
+  return { log, place, writes };
+}

@@ -1,0 +1,61 @@
+/** What stands beside a log in the database, for who verifies it. */
+import type { TenantId } from "../../../base/ids.ts";
+import type { Companions, SearchRows } from "../../../ledger/audit/companions.ts";
+import type { KeptRow } from "../../../ledger/record/kept-answer.ts";
+import { DamagedError } from "../../errors.ts";
+import type { Queries, Statement } from "../connection/session.ts";
+import { servingIndex } from "../search/search.ts";
+import { keptRow } from "./kept-answers.ts";
+import { headOfTenant } from "./log-rows.ts";
+
+const termsOfBlock: Statement = {
+  name: "terms_of_block",
+  text: "SELECT leaf_index, term FROM search_terms WHERE tenant_id = $1 AND block = $2 AND generation = $3",
+};
+const keptAfter: Statement = {
+  name: "kept_after",
+  text: `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
+                record_id, leaf, entries.sealed AS record, opening
+           FROM kept_answers
+           LEFT JOIN entries USING (tenant_id, leaf_index)
+           LEFT JOIN openings USING (tenant_id, record_id)
+          WHERE tenant_id = $1 AND kept_answers.scope > $2 ORDER BY kept_answers.scope LIMIT $3`,
+};
+/** Rows that are in memory at a time. */
+const rowsEach = 256;
+
+/** Rejects with `DamagedError` where there is no such log. */
+export async function companionsOf(queries: Queries, tenantId: TenantId): Promise<Companions> {
+  const head = await headOfTenant(queries, tenantId);
+  if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
+  return {
+    lastRecordedAtMs: head.lastRecordedAtMs,
+    searchIndex: await searchRows(queries, tenantId),
+    keptAnswers: () => keptRows(queries, tenantId),
+  };
+}
+
+async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchRows | undefined> {
+  const [index] = (await queries.query(servingIndex, [tenantId])).rows;
+  if (index === undefined) return undefined;
+  return {
+    key: index.key as Uint8Array,
+    edition: index.fields as number,
+    terms: async (block) =>
+      (await queries.query(termsOfBlock, [tenantId, block, index.generation])).rows.map((row) => ({
+        leafIndex: row.leaf_index as number,
+        term: row.term as Uint8Array,
+      })),
+  };
+}
+
+async function* keptRows(queries: Queries, tenantId: TenantId): AsyncGenerator<KeptRow> {
+  let after: Uint8Array = new Uint8Array(0);
+  for (;;) {
+    const { rows } = await queries.query(keptAfter, [tenantId, after, rowsEach]);
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    yield* rows.map(keptRow);
+    after = last.scope as Uint8Array;
+  }
+}

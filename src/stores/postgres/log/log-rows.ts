@@ -1,0 +1,82 @@
+/** The statements on logs that reading and writing share. */
+import type { TenantId } from "../../../base/ids.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
+import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
+import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
+import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
+import { Tree } from "../../../ledger/tlog/tree.ts";
+import type { Queries, Row, Statement } from "../connection/session.ts";
+
+/** A head with what only the writer needs. */
+export interface StoredHead extends LogState {
+  readonly lastRecordedAtMs: number;
+  /** Of the key that signs the log, in the order of the store's keys. */
+  readonly keyPosition: number;
+}
+
+const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position";
+const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
+const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
+const allHeads: Statement = { name: "heads", text: `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id` };
+const headUnderLock: Statement = { name: "lock_head", text: `${headOf.text} FOR UPDATE` };
+const tilesOf: Statement = {
+  name: "tiles",
+  text: `SELECT level, tile_index, hashes FROM tiles
+          WHERE tenant_id = $1 AND (level, tile_index) IN (SELECT * FROM unnest($2::integer[], $3::bigint[]))`,
+};
+
+export async function headOfTenant(queries: Queries, tenantId: TenantId): Promise<StoredHead | undefined> {
+  const [row] = (await queries.query(headOf, [tenantId])).rows;
+  return row && toHead(row);
+}
+
+/** Locks the head until the transaction ends, and reads what the last holder of the lock left. */
+export async function lockHead(queries: Queries, tenantId: TenantId): Promise<StoredHead | undefined> {
+  const [row] = (await queries.query(headUnderLock, [tenantId])).rows;
+  return row && toHead(row);
+}
+
+/** Two statements, each on the rows of one key: the second stays where the tenant's rows are. */
+export async function headByName(queries: Queries, name: LogName): Promise<StoredHead | undefined> {
+  const [row] = (await queries.query(tenantOfName, [name])).rows;
+  const head = row && (await headOfTenant(queries, row.tenant_id as TenantId));
+  // The name of a log that was never opened, because another was, stands for none.
+  return head !== undefined && logNameOf(head.origin) === name ? head : undefined;
+}
+
+/** Every head, by tenant. */
+export async function heads(queries: Queries): Promise<readonly StoredHead[]> {
+  return (await queries.query(allHeads, [])).rows.map(toHead);
+}
+
+/** Reads tiles; those that are not there are undefined to the reader. */
+export async function readTiles(
+  queries: Queries,
+  tenantId: TenantId,
+  tiles: readonly Pick<TileCoordinate, "level" | "index">[],
+): Promise<TileReader> {
+  const levels = tiles.map(({ level }) => level);
+  const indices = tiles.map(({ index }) => index);
+  const { rows } = tiles.length === 0 ? { rows: [] } : await queries.query(tilesOf, [tenantId, levels, indices]);
+  const hashes = new Map(rows.map((row) => [`${row.level}/${row.tile_index}`, row.hashes as Uint8Array]));
+  return (level, index) => hashes.get(`${level}/${index}`);
+}
+
+/**
+ * The log as it was at a size that it has reached: its root, and the proofs of the leaf where one is named. The tree's
+ * methods throw `MissingTileError` where a tile is gone.
+ */
+export async function readTree(queries: Queries, tenantId: TenantId, size: number, leafIndex?: number): Promise<Tree> {
+  return new Tree(size, nodesOfTiles(await readTiles(queries, tenantId, proofTiles(size, leafIndex))));
+}
+
+function toHead(row: Row): StoredHead {
+  return {
+    tenantId: row.tenant_id as TenantId,
+    origin: row.origin as string,
+    size: row.size as number,
+    root: row.root as Uint8Array,
+    lastRecordedAtMs: row.last_recorded_at_ms as number,
+    keyPosition: row.key_position as number,
+  };
+}

@@ -1,0 +1,312 @@
+/** Appends batches to logs: one transaction a tenant, under the lock of the log's head. */
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill, TenantId } from "../../../base/ids.ts";
+import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
+import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
+import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
+import {
+  type BatchPlace,
+  type LogState,
+  type TenantBatch,
+  UnsoundLogError,
+  UnstorableError,
+} from "../../../ledger/ports/store.ts";
+import type { AppendedRecord } from "../../../ledger/record/record.ts";
+import { type WrittenRecord, writeRecord } from "../../../ledger/record/record-text.ts";
+import { rotationRecord } from "../../../ledger/record/rotation.ts";
+import { newestEdition } from "../../../ledger/search/search-index.ts";
+import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
+import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
+import { MissingTileError } from "../../../ledger/tlog/tile-nodes.ts";
+import { partialTiles } from "../../../ledger/tlog/tiles.ts";
+import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
+import { ConflictError, UnknownOutcomeError } from "../connection/errors.ts";
+import type { Session } from "../connection/session.ts";
+import type { Sessions } from "../connection/sessions.ts";
+import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "../search/search-index.ts";
+import { addRecords } from "./add-records.ts";
+import { findKept } from "./kept-answers.ts";
+import { headByName, headOfTenant, lockHead, readTiles, readTree, type StoredHead } from "./log-rows.ts";
+import { advanceHead, insertHead, namingLog, passOnLog, touch } from "./log-statements.ts";
+import type { SigningKeysOfStore } from "./signing-keys.ts";
+
+export interface LogWriterOptions {
+  readonly sessions: Sessions;
+  readonly anchor: LogAnchor | undefined;
+  readonly originPrefix: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** The keys that will sign what is written; undefined where nothing will be signed. */
+  readonly keys?: SigningKeysOfStore | undefined;
+}
+
+/** What an append did, true once it is committed. */
+interface Appended {
+  readonly place: BatchPlace;
+  /** The log's newest state, which the place's trees are of or older than. */
+  readonly log: LogState;
+  /** Undefined where nothing was appended. */
+  readonly edge: RightEdge | undefined;
+}
+
+/** Work on a tenant's rows that nobody else writes to meanwhile. */
+export type UnderHead<Result> = (
+  session: Session,
+  append: (records: readonly AppendedRecord[]) => Promise<BatchPlace>,
+) => Promise<Result>;
+
+/** States that are known to be durable, one a log. About 200 bytes each. */
+const maxConfirmed = 16_384;
+
+export class LogWriter {
+  readonly #sessions: Sessions;
+  readonly #anchor: LogAnchor | undefined;
+  readonly #originPrefix: string;
+  readonly #clock: Clock;
+  readonly #random: RandomFill;
+  readonly #keys: SigningKeysOfStore | undefined;
+  readonly #edges = new Edges();
+  readonly #search = new SearchWriter();
+  readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
+  /** Tenants whose newest append may have been committed or not. */
+  readonly #doubted = new Set<TenantId>();
+
+  constructor({ sessions, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {
+    this.#keys = keys;
+    this.#sessions = sessions;
+    this.#anchor = anchor;
+    this.#originPrefix = originPrefix;
+    this.#clock = clock;
+    this.#random = random;
+  }
+
+  /**
+   * Appends. Durable and anchored when it resolves. Rejects with `UnsoundLogError` where the log is not what its anchor
+   * says or its edge is damaged, with `UnstorableError` where a record cannot be built, with `UnknownOutcomeError`
+   * where it may have become durable, with an error of the driver where it has not.
+   */
+  async append({ tenantId, records }: TenantBatch): Promise<BatchPlace> {
+    const batch = readBatch(records);
+    const { place, log, edge } = await this.#doubting(tenantId, () =>
+      this.#sessions.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
+    );
+    if (edge !== undefined) this.#edges.put(tenantId, edge, log.root);
+    await this.#confirm(log);
+    return place;
+  }
+
+  /**
+   * The newest state of a log, to be signed: durable, and anchored. A state that was seen to be is not made sure of
+   * again. Undefined where there is no such log. Rejects like `append`.
+   */
+  async head(name: LogName): Promise<LogState | undefined> {
+    const head = await headByName(this.#sessions, name);
+    if (head === undefined) return undefined;
+    await this.#keys?.followLog(this.#sessions, head.keyPosition);
+    if (await this.#isConfirmed(head)) return head;
+    const log = await this.#sessions.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
+    await this.#confirm(log);
+    return log;
+  }
+
+  /**
+   * Runs work in one transaction under the lock of a tenant's head, and appends the records that it gives, at most once.
+   * Durable and anchored when it resolves. Rejects like `append`, and as the work does.
+   */
+  async underHead<Result>(tenantId: TenantId, work: UnderHead<Result>): Promise<Result> {
+    const { result, appended } = await this.#doubting(tenantId, () =>
+      this.#sessions.retrying(() =>
+        this.#sessions.transaction(async (session) => {
+          const head = await this.#soundHead(session, tenantId);
+          let appended: Appended | undefined;
+          const result = await work(session, async (records) => {
+            if (head === undefined) throw new UnstorableError("The tenant has no log.");
+            const plan = planBatch(records.map(writeRecord), () => undefined);
+            appended = await this.#continue(session, head, plan, await indexesOf(session, tenantId));
+            return appended.place;
+          });
+          return { result, appended: appended as Appended | undefined };
+        }),
+      ),
+    );
+    if (appended?.edge !== undefined) this.#edges.put(tenantId, appended.edge, appended.log.root);
+    await this.#confirm(appended?.log);
+    return result;
+  }
+
+  /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
+  async handOver(tenantId: TenantId): Promise<void> {
+    const log = await this.#sessions.retrying(() => this.#confirmHead(tenantId), tenantId);
+    await this.#confirm(log);
+  }
+
+  async #appendOnce(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
+    if (this.#doubted.has(tenantId)) await this.#settleDoubt(tenantId);
+    const appended = await this.#sessions.transaction(async (session) => {
+      // All sent at once, and answered in this order: what follows the lock is seen under it.
+      const [head, known, indexes] = await Promise.all([
+        this.#soundHead(session, tenantId),
+        findKept(session, tenantId, batch),
+        indexesOf(session, tenantId),
+      ]);
+      return head && this.#continue(session, head, planBatch(batch, known), indexes);
+    });
+    return appended ?? this.#open(tenantId, batch);
+  }
+
+  /**
+   * Locks the head. A log that another key signs by now is continued only where this process has that key; one that its
+   * own key has not signed yet is handed over first.
+   */
+  async #soundHead(session: Session, tenantId: TenantId): Promise<StoredHead | undefined> {
+    const head = await lockHead(session, tenantId);
+    await this.#refuseUnsound(session, tenantId, head);
+    if (head === undefined || this.#keys === undefined) return head;
+    await this.#keys.followLog(session, head.keyPosition);
+    return head.keyPosition < this.#keys.position ? this.#handOver(session, head, this.#keys) : head;
+  }
+
+  /** Says in the log, for every key since the one that it has, that the next one signs from there on. */
+  async #handOver(session: Session, head: StoredHead, keys: SigningKeysOfStore): Promise<StoredHead> {
+    const { tenantId } = head;
+    const { position } = keys;
+    const machine = { clock: this.#clock, random: this.#random };
+    const records = Array.from({ length: position - head.keyPosition }, (_, at) => {
+      const [previous, current] = [keys.at(head.keyPosition + at), keys.at(head.keyPosition + at + 1)];
+      return writeRecord(rotationRecord(tenantId, { current, previous, ...machine }));
+    });
+    const plan = planBatch(records, () => undefined);
+    await this.#continue(session, head, plan, await indexesOf(session, tenantId));
+    await passOnLog(session, tenantId, position);
+    return (await headOfTenant(session, tenantId)) ?? head;
+  }
+
+  async #continue(
+    session: Session,
+    head: StoredHead,
+    plan: BatchPlan,
+    indexes: readonly IndexGeneration[],
+  ): Promise<Appended> {
+    const { tenantId, origin } = head;
+    if (plan.fresh.length === 0) {
+      // What is answered was read: another process may have committed it and not known whether it is durable.
+      await touch(session, tenantId);
+      return { place: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
+    }
+    const edge = this.#edges.take(head) ?? (await this.#loadEdge(session, head));
+    const sequenced = this.#sequence(head, plan.fresh);
+    const { log, writes, place } = addRecords(plan, sequenced, edge, { ...this.#adding(session, tenantId), indexes });
+    const [moved] = await Promise.all([
+      advanceHead(session, head, log, sequenced.head.lastRecordedAtMs),
+      ...writes.map((write) => write()),
+    ]);
+    if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
+    return { place, log, edge };
+  }
+
+  /** The first batch of a tenant. */
+  async #open(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
+    const plan = planBatch(batch, () => undefined);
+    const sequenced = this.#sequence(undefined, plan.fresh);
+    // Before the log and apart from it: the name's row need not be where the tenant's rows are.
+    await this.#sessions.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
+    const index = { generation: 1, key: sequenced.searchKey as Uint8Array, edition: newestEdition };
+    const opened = await this.#sessions.transaction(async (session) => {
+      const edge = new RightEdge();
+      const { log, writes, place } = addRecords(plan, sequenced, edge, {
+        ...this.#adding(session, tenantId),
+        indexes: [index],
+      });
+      const { lastRecordedAtMs } = sequenced.head;
+      const keyPosition = this.#keys?.position ?? 0;
+      const isOurs = await insertHead(session, { ...log, lastRecordedAtMs, keyPosition });
+      if (!isOurs) throw new ConflictError("The log was opened by another writer.");
+      await Promise.all([beginIndex(session, tenantId, index), ...writes.map((write) => write())]);
+      return { place, log, edge };
+    });
+    // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
+    await this.#keys?.follow(this.#sessions);
+    return opened;
+  }
+
+  #adding(session: Session, tenantId: TenantId) {
+    return { session, tenantId, search: this.#search, nowMs: this.#clock.now() };
+  }
+
+  /** Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. */
+  #sequence(head: StoredHead | undefined, records: readonly WrittenRecord[]): Sequenced {
+    const [first, ...rest] = records;
+    if (first === undefined) throw new UnstorableError("The batch is empty.");
+    const seed = this.#random(new Uint8Array(seedBytes(records.length)));
+    const key = head === undefined ? this.#keys?.at(this.#keys.position) : undefined;
+    try {
+      return sequence(head, [first, ...rest], this.#clock.now(), seed, this.#originPrefix, key);
+    } catch (cause) {
+      throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
+    }
+  }
+
+  async #loadEdge(session: Session, head: StoredHead): Promise<RightEdge> {
+    return loadEdge(head, await readTiles(session, head.tenantId, partialTiles(head.size)));
+  }
+
+  /** Remembers where the outcome stays unknown. */
+  async #doubting<Result>(tenantId: TenantId, work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof UnknownOutcomeError) this.#doubted.add(tenantId);
+      throw error;
+    }
+  }
+
+  /** Waits for whoever holds the head still, and makes durable what is there before anything is read of it. */
+  async #settleDoubt(tenantId: TenantId): Promise<void> {
+    await this.#confirmHead(tenantId);
+    this.#doubted.delete(tenantId);
+  }
+
+  async #confirmHead(tenantId: TenantId): Promise<LogState | undefined> {
+    return this.#sessions.transaction(async (session) => {
+      const head = await this.#soundHead(session, tenantId);
+      await touch(session, tenantId);
+      return head;
+    });
+  }
+
+  async #confirm(log: LogState | undefined): Promise<void> {
+    if (log === undefined) return;
+    await this.#anchor?.advance([log]);
+    this.#confirmed.set(log.tenantId, log.root);
+  }
+
+  /** Whether this state was seen to be durable and is the one that is anchored. */
+  async #isConfirmed({ tenantId, size, root }: StoredHead): Promise<boolean> {
+    const confirmed = this.#confirmed.get(tenantId);
+    if (confirmed === undefined || !sameHash(confirmed, root)) return false;
+    if (this.#anchor === undefined) return true;
+    const anchored = await this.#anchor.find(tenantId);
+    return anchored?.size === size && sameHash(anchored.root, root);
+  }
+
+  async #refuseUnsound(queries: Pick<Session, "query">, tenantId: TenantId, log: LogState | undefined): Promise<void> {
+    const anchored = await this.#anchor?.find(tenantId);
+    if (anchored === undefined) return;
+    const isOlder = log !== undefined && anchored.size < log.size;
+    const tree = isOlder ? await readTree(queries, tenantId, anchored.size) : undefined;
+    const problem = orMessage(() => anchorProblem(anchored, { log, rootAt: () => tree?.root() as Hash }));
+    if (problem !== undefined) throw new UnsoundLogError(problem);
+  }
+}
+
+/** A root that cannot be computed is a problem of the log like any other. */
+function orMessage(find: () => string | undefined): string | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof MissingTileError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,177 @@
+/** An empty database that a store is copied to. Short transactions, each of one tenant and under the copy's own mark. */
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill } from "../../../base/ids.ts";
+import { systemTimers } from "../../../base/timers.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
+import { logNameOf } from "../../../ledger/tlog/log-name.ts";
+import { type CopiedTable, sharedTables, tenantTables } from "../../copied-tables.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import type { PostgresConnection } from "../connection/client-options.ts";
+import type { Queries, Session, Statement } from "../connection/session.ts";
+import { Sessions } from "../connection/sessions.ts";
+import { readStoreId } from "../log/anchor-problems.ts";
+import { namingLog } from "../log/log-statements.ts";
+import { isWhole } from "./copy-mark.ts";
+import { requireSchema } from "./migrate.ts";
+
+/** A value as both kinds of store give and take it. */
+type Value = null | number | string | Uint8Array;
+
+export interface CopyTargetOptions extends PostgresConnection {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+/** Bound of each wait. Long, because counting the rows of a large table takes its time, and nobody is served. */
+const timeoutMs = 600_000;
+
+const tables = [...sharedTables, ...tenantTables];
+
+/** The row that gateways lock when they start: one that is starting has noted its key by then, or finds the mark. */
+const lockStore: Statement = { name: "lock_store", text: "SELECT 1 FROM store WHERE singleton = 1 FOR UPDATE" };
+const takeMark: Statement = {
+  name: "take_copy_mark",
+  text: "UPDATE store SET copy_under_way = $1 WHERE singleton = 1",
+};
+/** Shared, so that whoever starts another copy waits for the transaction, and no transaction follows after it. */
+const holdMark: Statement = {
+  name: "hold_copy_mark",
+  text: "SELECT 1 FROM store WHERE singleton = 1 AND copy_under_way = $1 FOR SHARE",
+};
+/** Of the source every log is signed with the newest key: there all of them are handed over at once. */
+const noteKeys: Statement = {
+  name: "note_keys_of_logs",
+  text: "UPDATE log_heads SET key_position = $1",
+};
+const newestPosition: Statement = {
+  name: "newest_position",
+  text: "SELECT coalesce(max(position), 0) AS position FROM signing_keys",
+};
+const dropMark: Statement = {
+  name: "drop_copy_mark",
+  text: "UPDATE store SET copy_under_way = NULL WHERE singleton = 1 AND copy_under_way = $1",
+};
+
+export class PostgresCopyTarget {
+  /** Tells this run of the copy from every other. */
+  readonly attempt: string;
+  readonly #sessions: Sessions;
+
+  private constructor(options: CopyTargetOptions) {
+    this.#sessions = new Sessions({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+    this.attempt = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
+  }
+
+  /**
+   * Rejects with `IncompatibleStoreError` where the database has another schema, with an error of the driver where it
+   * cannot be reached. Changes nothing.
+   */
+  static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
+    const target = new PostgresCopyTarget(options);
+    try {
+      await requireSchema(target.#sessions);
+      return target;
+    } catch (error) {
+      await target.close();
+      throw error;
+    }
+  }
+
+  /** What tells this store from every other. */
+  storeId(): Promise<string> {
+    return readStoreId(this.#sessions);
+  }
+
+  /** Whether the database is no copy that is under way or was broken off. */
+  isWhole(): Promise<boolean> {
+    return isWhole(this.#sessions);
+  }
+
+  /** Rejects with `IncompatibleStoreError` where the database has anything that no broken copy left. */
+  requireEmpty(): Promise<void> {
+    return requireEmpty(this.#sessions);
+  }
+
+  /**
+   * Marks the database, so that no gateway starts on it, and takes away what an earlier copy left. Rejects like
+   * `requireEmpty`. No gateway is running on it either: one that does has noted its key.
+   */
+  async begin(): Promise<void> {
+    await this.#sessions.transaction(async (session) => {
+      await session.query(lockStore, []);
+      await requireEmpty(session);
+      await session.query(takeMark, [this.attempt]);
+      await session.command(`TRUNCATE log_names, ${tables.map(({ name }) => name).join(", ")}`);
+    });
+  }
+
+  /** Names the log of a tenant. Rejects like `write`. */
+  nameLog({ tenantId, origin }: LogState): Promise<void> {
+    const [statement, values] = namingLog(logNameOf(origin), tenantId);
+    return this.#marked(async (session) => {
+      await session.query(statement, values);
+    });
+  }
+
+  /**
+   * Writes rows of one table, and of one tenant where it has tenants; durable when it resolves. Rejects with
+   * `IncompatibleStoreError` where another copy has begun, with an error of the driver otherwise.
+   */
+  write(table: CopiedTable, rows: readonly (readonly Value[])[]): Promise<void> {
+    const types = Object.values(table.columns);
+    const values = types.map((_, position) => rows.map((row) => row[position]));
+    return this.#marked(async (session) => {
+      await session.query(insertInto(table), values);
+    });
+  }
+
+  /** How many rows a table has. */
+  async count({ name }: CopiedTable): Promise<number> {
+    const statement = { name: `count_${name}`, text: `SELECT count(*)::bigint AS count FROM ${name}` };
+    return Number((await this.#sessions.query(statement, [])).rows[0]?.count);
+  }
+
+  /** Takes the mark away: from now on gateways start. Rejects like `write`. */
+  async finish(): Promise<void> {
+    await this.#marked(async (session) => {
+      const [newest] = (await session.query(newestPosition, [])).rows;
+      await session.query(noteKeys, [newest?.position]);
+    });
+    const { count } = await this.#sessions.write(dropMark, [this.attempt]);
+    if (count !== 1) throw anotherCopy();
+  }
+
+  close(): Promise<void> {
+    return this.#sessions.close();
+  }
+
+  #marked(work: (session: Session) => Promise<void>): Promise<void> {
+    return this.#sessions.retrying(() =>
+      this.#sessions.transaction(async (session) => {
+        const [held] = await Promise.all([session.query(holdMark, [this.attempt]), work(session)]);
+        if (held.count !== 1) throw anotherCopy();
+      }),
+    );
+  }
+}
+
+async function requireEmpty(queries: Queries): Promise<void> {
+  // What a broken copy left is nobody's: it was never served.
+  if (!(await isWhole(queries))) return;
+  for (const { name } of tables) {
+    const statement = { name: `some_of_${name}`, text: `SELECT 1 FROM ${name} LIMIT 1` };
+    if ((await queries.query(statement, [])).count > 0)
+      throw new IncompatibleStoreError(
+        `The database is not empty: it has ${name}. A store is copied only to a database that \`migrate\` has made and ` +
+          "that no gateway has started on.",
+      );
+  }
+}
+
+function insertInto({ name, columns }: CopiedTable): Statement {
+  const arrays = Object.values(columns).map((type, position) => `$${position + 1}::${type}[]`);
+  const names = Object.keys(columns).join(", ");
+  return { name: `copy_${name}`, text: `INSERT INTO ${name} (${names}) SELECT * FROM unnest(${arrays.join(", ")})` };
+}
+
+const anotherCopy = () => new IncompatibleStoreError("Another copy to the same database has begun: this one ends.");

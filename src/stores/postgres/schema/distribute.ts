@@ -1,0 +1,138 @@
+/** Spreads the tables over the nodes of a Citus cluster, so that everything of a tenant is on one of them. */
+import { IncompatibleStoreError } from "../../errors.ts";
+import type { Queries, Row } from "../connection/session.ts";
+
+/** Tables by how Citus keeps them: see https://docs.citusdata.com/en/stable/develop/reference_ddl.html */
+interface Placement {
+  /** Rows of a tenant, in the same shard for all of these tables: a transaction of a tenant stays on one node. */
+  readonly byTenant: readonly string[];
+  /** The column that tells where a row is, for tables that are looked up before the tenant is known. */
+  readonly byKey: Readonly<Record<string, string>>;
+  /** Whole on every node. A write needs all nodes: only what is written when keys, policies or the schema change. */
+  readonly everywhere: readonly string[];
+  /**
+   * On the coordinator alone, and reached from every node. The probe writes there: where it wrote to all nodes, one that
+   * is down would take every gateway out of service, and with it the tenants of all others.
+   */
+  readonly onCoordinator: readonly string[];
+}
+
+export const placement: Placement = {
+  byTenant: [
+    "log_heads",
+    "entries",
+    "openings",
+    "tiles",
+    "kept_answers",
+    "erasures",
+    "legal_holds",
+    "search_keys",
+    "search_terms",
+    "cosignatures",
+    "proof_uses",
+    "attempts",
+  ],
+  byKey: { log_names: "name" },
+  everywhere: ["schema_migrations", "signing_keys", "policy_revisions"],
+  onCoordinator: ["store"],
+};
+
+/** What every node must say of itself: otherwise it may lose what it has committed. */
+const durableSettings = [
+  { name: "fsync", good: ["on"] },
+  { name: "full_page_writes", good: ["on"] },
+  { name: "synchronous_commit", good: ["on", "remote_apply"] },
+];
+
+/** Whether the tables of this database are spread over nodes. */
+export async function isDistributed(queries: Queries): Promise<boolean> {
+  return (await hasExtension(queries)) && (await placedTables(queries)).size > 0;
+}
+
+/**
+ * Gives every table that has no place yet the one that it must have, with the rows that it has. To be called in a
+ * transaction, by one process at a time. Resolves with the names of those tables. Rejects with `IncompatibleStoreError`
+ * where the extension or the workers are missing, this is not the coordinator, or a node is not durable; with an error
+ * where a node does not answer.
+ */
+export async function distributeTables(queries: Queries): Promise<readonly string[]> {
+  if (!(await hasExtension(queries)))
+    throw new IncompatibleStoreError(
+      "The database has no extension `citus`: install it on every node, put it into `shared_preload_libraries`, " +
+        "run `CREATE EXTENSION citus` on each, and add the workers with `citus_add_node`.",
+    );
+  await requireCoordinator(queries);
+  await requireDurableNodes(queries);
+  const placed = await placedTables(queries);
+  const missing = allTables.filter((table) => !placed.has(table));
+  for (const table of missing) await queries.query({ name: `place_${table}`, text: placing(table) }, [table]);
+  return missing;
+}
+
+/**
+ * Requires of a database whose tables are spread over nodes that each of these keeps what it commits: who connects to
+ * one sees the settings of that one only. Rejects with `IncompatibleStoreError` naming a node that does not, with an
+ * error where a node does not answer.
+ */
+export async function requireDurableNodes(queries: Queries): Promise<void> {
+  for (const { name, good } of durableSettings) {
+    const { rows } = await queries.query({ name: `nodes_${name}`, text: settingOfNodes }, [
+      `SELECT current_setting('${name}')`,
+    ]);
+    for (const { nodename, nodeport, success, result } of rows) {
+      const node = `The node ${nodename}:${nodeport}`;
+      if (success !== true) throw new Error(`${node} does not answer: ${result}`);
+      if (!good.includes(result as string))
+        throw new IncompatibleStoreError(`${node} has ${name} ${result}: a crash would lose what it has committed.`);
+    }
+  }
+}
+
+const settingOfNodes = `
+  SELECT node.nodename, node.nodeport, answer.success, answer.result
+    FROM run_command_on_all_nodes($1) AS answer JOIN pg_dist_node AS node USING (nodeid)`;
+
+async function hasExtension(queries: Queries): Promise<boolean> {
+  const text = "SELECT FROM pg_extension WHERE extname = 'citus'";
+  return (await queries.query({ name: "citus_extension", text }, [])).count === 1;
+}
+
+/** Where tables get their places. A coordinator that has no workers would keep all of them. */
+async function requireCoordinator(queries: Queries): Promise<void> {
+  const text = `
+    SELECT citus_is_coordinator() AS is_coordinator,
+           (SELECT count(*) FROM pg_dist_node WHERE shouldhaveshards AND isactive AND noderole = 'primary') AS nodes`;
+  const [row] = (await queries.query({ name: "citus_nodes", text }, [])).rows as [Row];
+  if (row.is_coordinator !== true)
+    throw new IncompatibleStoreError("This node is not the coordinator of the cluster: run `migrate` there.");
+  if (row.nodes === 0)
+    throw new IncompatibleStoreError("No node of the cluster takes shards: add workers with `citus_add_node`.");
+}
+
+async function placedTables(queries: Queries): Promise<ReadonlySet<string>> {
+  const text = `
+    SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid
+     WHERE relnamespace = current_schema()::regnamespace`;
+  return new Set(
+    (await queries.query({ name: "placed_tables", text }, [])).rows.map(({ relname }) => relname as string),
+  );
+}
+
+/** Every table of the schema, in the order in which they are placed: others go where the first one is. */
+const allTables: readonly string[] = [
+  ...placement.byTenant,
+  ...Object.keys(placement.byKey),
+  ...placement.everywhere,
+  ...placement.onCoordinator,
+];
+
+/** The statement that places a table, whose name is its parameter. */
+function placing(table: string): string {
+  const [first] = placement.byTenant;
+  const key = placement.byTenant.includes(table) ? "tenant_id" : placement.byKey[table];
+  const beside = key !== "tenant_id" || table === first ? "none" : first;
+  if (key !== undefined)
+    return `SELECT create_distributed_table($1::text::regclass, '${key}', colocate_with => '${beside}')`;
+  if (placement.everywhere.includes(table)) return "SELECT create_reference_table($1::text::regclass)";
+  return "SELECT citus_add_local_table_to_metadata($1::text::regclass)";
+}

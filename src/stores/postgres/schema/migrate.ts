@@ -1,0 +1,88 @@
+/** Brings a database to this program's schema. */
+import { Client } from "pg";
+import type { RandomFill } from "../../../base/ids.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { clientOptions, type PostgresConnection, prepareConnection } from "../connection/client-options.ts";
+import { type Queries, queriesOf } from "../connection/session.ts";
+import { distributeTables, isDistributed } from "./distribute.ts";
+import { type Migration, migrations } from "./schema.ts";
+
+/** How to migrate. */
+export interface MigrateOptions extends PostgresConnection {
+  readonly random: RandomFill;
+  /** What to apply; by default all that this program knows. */
+  readonly migrations?: readonly Migration[];
+  /** Whether to spread the tables over the nodes of a Citus cluster. Once they are, new ones go there without it. */
+  readonly distributed?: boolean;
+}
+
+/** Key of the advisory lock under which processes that migrate take turns. Ours, and arbitrary. */
+const lockKey = 0x5350_4131;
+
+/**
+ * Applies what is missing of the schema, all or nothing. Safe when several processes start at once: they take turns.
+ * Rejects with `IncompatibleStoreError` when the database was written by a newer version or another program, with an
+ * error of the driver when it cannot be reached; `distributeTables` says what else. Resolves with the names of the
+ * migrations that were applied, and of the tables that were spread.
+ */
+export async function migratePostgres(options: MigrateOptions): Promise<readonly string[]> {
+  const known = options.migrations ?? migrations;
+  // No bounds: a large table takes its time, and so does another process that migrates.
+  const client = new Client(clientOptions(options, 0));
+  await client.connect();
+  try {
+    await prepareConnection(client);
+    await client.query("BEGIN");
+    await client.query("SELECT pg_advisory_xact_lock($1)", [lockKey]);
+    await client.query(
+      "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL)",
+    );
+    const { rows } = await client.query("SELECT version, name FROM schema_migrations ORDER BY version");
+    const missing = known.slice(compatibleVersion(rows, known));
+    for (const [position, { name, sql }] of missing.entries()) {
+      await client.query(sql);
+      const version = known.length - missing.length + position + 1;
+      await client.query("INSERT INTO schema_migrations (version, name) VALUES ($1, $2)", [version, name]);
+    }
+    const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
+    await client.query(
+      "INSERT INTO store (singleton, store_id, probed_at_ms) VALUES (1, $1, 0) ON CONFLICT DO NOTHING",
+      [storeId],
+    );
+    const queries = queriesOf(client);
+    const placed = options.distributed || (await isDistributed(queries)) ? await distributeTables(queries) : [];
+    await client.query("COMMIT");
+    return [...missing.map(({ name }) => name), ...placed.map((table) => `distribute ${table}`)];
+  } finally {
+    await client.end(); // rolls back what was not committed
+  }
+}
+
+/** Rejects with `IncompatibleStoreError` where the database is not at exactly this program's schema. */
+export async function requireSchema(queries: Queries): Promise<void> {
+  const { rows: tables } = await queries.query(
+    { name: "schema_table", text: "SELECT to_regclass('schema_migrations') IS NOT NULL AS is_there" },
+    [],
+  );
+  const versions = { name: "schema_versions", text: "SELECT version, name FROM schema_migrations ORDER BY version" };
+  const rows = tables[0]?.is_there === true ? (await queries.query(versions, [])).rows : [];
+  const version = compatibleVersion(rows, migrations);
+  if (version < migrations.length)
+    throw new IncompatibleStoreError(
+      version === 0
+        ? "The database has no schema yet: run `migrate`."
+        : `The database has schema version ${version}; this program needs ${migrations.length}: run \`migrate\`.`,
+    );
+}
+
+/** The version that the rows of `schema_migrations` say; 0 where there are none. */
+function compatibleVersion(rows: readonly Record<string, unknown>[], known: readonly Migration[]): number {
+  if (rows.length > known.length)
+    throw new IncompatibleStoreError(
+      `The database has schema version ${rows.length}; this program knows versions up to ${known.length}. ` +
+        "It was written by a newer version of the service: use that one.",
+    );
+  const isOurs = rows.every(({ version, name }, at) => version === at + 1 && name === known[at]?.name);
+  if (!isOurs) throw new IncompatibleStoreError("The database is another program's: give the service one of its own.");
+  return rows.length;
+}

@@ -1,0 +1,107 @@
+/** What must hold before a store may be written to: its schema, its anchor and its key. */
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill } from "../../../base/ids.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../../../files/key-file.ts";
+import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
+import { sameHash } from "../../../ledger/tlog/tree.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { refuseFutureHeads } from "../../head-times.ts";
+import type { Queries, Statement } from "../connection/session.ts";
+import type { Sessions } from "../connection/sessions.ts";
+import { findAnchorProblems, readStoreId } from "../log/anchor-problems.ts";
+import { heads } from "../log/log-rows.ts";
+import type { LogWriter } from "../log/log-writer.ts";
+import { requireWholeStore } from "./copy-mark.ts";
+import { isDistributed, requireDurableNodes } from "./distribute.ts";
+import { requireSchema } from "./migrate.ts";
+
+export interface PrepareOptions {
+  readonly sessions: Sessions;
+  readonly anchor: LogAnchor | undefined;
+  /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
+  readonly keyPath: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+const newestKey: Statement = {
+  name: "newest_key",
+  text: "SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1",
+};
+const someLog: Statement = { name: "some_log", text: "SELECT tenant_id FROM log_heads LIMIT 1" };
+const noteKey: Statement = {
+  name: "note_key",
+  text: `INSERT INTO signing_keys (position, public_key)
+         SELECT coalesce(max(position), -1) + 1, $1::bytea FROM signing_keys ON CONFLICT DO NOTHING`,
+};
+/** A row that all replicas see, whichever node of a cluster they are connected to. */
+const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE singleton = 1 FOR UPDATE" };
+
+/**
+ * Requires this program's schema, checks every log against the anchor where there is one, and loads the keys; a key is
+ * made only where the store, and the anchor, are empty. Replicas that start at once take turns. Rejects with
+ * `IncompatibleStoreError` naming all that does not hold: then nothing may be signed.
+ */
+export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
+  await requireSchema(options.sessions);
+  await requireWholeStore(options.sessions);
+  if (await isDistributed(options.sessions)) await requireDurableNodes(options.sessions);
+  await checkAnchor(options);
+  refuseFutureHeads(await heads(options.sessions), options.clock.now());
+  return admitKeys(options);
+}
+
+async function checkAnchor({ sessions, anchor }: PrepareOptions): Promise<void> {
+  const storeId = await readStoreId(sessions);
+  if (anchor === undefined) return;
+  if ((await anchor.storeId()) === undefined) return anchor.adopt(storeId, await heads(sessions));
+  const problems = await findAnchorProblems(sessions, anchor);
+  if (problems.length > 0)
+    throw new IncompatibleStoreError(
+      `The store is not what its anchor says: nothing may be signed.\n${problems.map(({ message }) => message).join("\n")}`,
+    );
+}
+
+/** The keys of the file, if the store's logs are signed with them, or if whoever did hands over to them. */
+async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
+  const { sessions, keyPath } = options;
+  return sessions.transaction(async (session) => {
+    await session.query(keysLock, []);
+    // Again, under the lock: a copy that began meanwhile held it.
+    await requireWholeStore(session);
+    const previous = (await session.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
+    const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(session, options, previous));
+    const [current, ...retiring] = keys;
+    if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
+    // Whoever has the old key may hand over to a new one; anybody else may not.
+    if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
+      throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+    await session.query(noteKey, [current.publicKey]);
+    return keys;
+  });
+}
+
+async function makeFirstKeys(
+  queries: Queries,
+  { anchor, keyPath, random }: PrepareOptions,
+  previous: Uint8Array | undefined,
+): Promise<SigningKeys> {
+  const hasLogs = (await queries.query(someLog, [])).rows.length > 0;
+  const isEmpty = !hasLogs && previous === undefined && ((await anchor?.all()) ?? []).length === 0;
+  const keys = isEmpty ? makeKeys(keyPath, random) : undefined;
+  if (keys !== undefined) return keys;
+  throw new IncompatibleStoreError(
+    `${keyPath} is missing, and this store has a key or logs. Put the key there that signs them: every replica has the ` +
+      "same one.",
+  );
+}
+
+/**
+ * Hands every log over to the store's newest key that it has not got yet: a leaf says that this key signs from there
+ * on. Each log is a transaction of its own; a rotation that was broken off, or that another replica does too, goes on
+ * where a log still has an older key.
+ */
+export async function handOverLogs(sessions: Sessions, writer: LogWriter, position: number): Promise<void> {
+  const older = (await heads(sessions)).filter(({ keyPosition }) => keyPosition < position);
+  for (const { tenantId } of older) await writer.handOver(tenantId);
+}

@@ -1,0 +1,184 @@
+/** Builds search indexes anew beside running services: many short transactions, between which others write. */
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill, TenantId } from "../../../base/ids.ts";
+import { systemTimers } from "../../../base/timers.ts";
+import type { StoredRecord } from "../../../ledger/ports/ledger.ts";
+import {
+  blockOf,
+  newestEdition,
+  type RebuiltIndex,
+  type SearchIndexer,
+  searchKeyBytes,
+} from "../../../ledger/search/search-index.ts";
+import { indexedTermsOf } from "../../../ledger/search/search-terms.ts";
+import { DamagedError } from "../../errors.ts";
+import { openStoredRecord } from "../../stored-record.ts";
+import type { PostgresConnection } from "../connection/client-options.ts";
+import { TransactionError, toError } from "../connection/errors.ts";
+import type { Queries, Row, Statement } from "../connection/session.ts";
+import { Sessions } from "../connection/sessions.ts";
+import { lockHead } from "../log/log-rows.ts";
+import { visibleOpening } from "../log/log-statements.ts";
+import { requireWholeStore } from "../schema/copy-mark.ts";
+import { requireSchema } from "../schema/migrate.ts";
+import { type IndexGeneration, SearchWriter } from "./search-index.ts";
+
+/** Leaves of one transaction. */
+const leavesEach = 256;
+const timeoutMs = 10_000;
+
+const newest: Statement = {
+  name: "newest_index",
+  text: `SELECT greatest(coalesce((SELECT max(generation) FROM search_keys WHERE tenant_id = $1), 0),
+                         coalesce((SELECT max(generation) FROM search_terms WHERE tenant_id = $1), 0)) AS generation`,
+};
+const dropUnfinished: Statement = {
+  name: "drop_unfinished_indexes",
+  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND filled_to < fill_end",
+};
+const insertKey: Statement = {
+  name: "insert_rebuilt_key",
+  text: "INSERT INTO search_keys (tenant_id, generation, key, filled_to, fill_end, fields) VALUES ($1, $2, $3, 0, $4, $5)",
+};
+const advance: Statement = {
+  name: "advance_index",
+  text: "UPDATE search_keys SET filled_to = $4 WHERE tenant_id = $1 AND generation = $2 AND filled_to = $3",
+};
+const dropOlder: Statement = {
+  name: "drop_older_indexes",
+  text: "DELETE FROM search_keys WHERE tenant_id = $1 AND generation < $2",
+};
+const sweep: Statement = {
+  name: "sweep_terms",
+  text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = $2 AND generation < $3",
+};
+const entriesOf: Statement = {
+  name: "entries_to_index",
+  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
+          WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3 ORDER BY entries.leaf_index`,
+};
+
+export interface PostgresIndexerOptions extends PostgresConnection {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Resolves when the next transaction may begin: the services' own writes come in between. */
+  readonly pause: () => Promise<void>;
+}
+
+/** A rebuild, of the leaves before `end`: those that are appended from its beginning on are in the index anyway. */
+interface Rebuild extends IndexGeneration {
+  readonly tenantId: TenantId;
+  readonly end: number;
+}
+
+/** What was found on the way. */
+interface Filled {
+  readonly erased: number;
+  readonly damaged: readonly number[];
+}
+
+/** Not an error of the store: its message is for the operator. */
+class RebuildError extends TransactionError {
+  override readonly name = "RebuildError";
+}
+
+export class PostgresSearchIndexer implements SearchIndexer {
+  readonly #options: PostgresIndexerOptions;
+  readonly #sessions: Sessions;
+  readonly #writer = new SearchWriter();
+
+  private constructor(options: PostgresIndexerOptions) {
+    this.#options = options;
+    this.#sessions = new Sessions({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+  }
+
+  /** Rejects with `IncompatibleStoreError` for another schema, with an error of the driver where it cannot be reached. */
+  static async open(options: PostgresIndexerOptions): Promise<PostgresSearchIndexer> {
+    const indexer = new PostgresSearchIndexer(options);
+    try {
+      await requireSchema(indexer.#sessions);
+      await requireWholeStore(indexer.#sessions);
+      return indexer;
+    } catch (error) {
+      await indexer.close();
+      throw error;
+    }
+  }
+
+  async rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex> {
+    const rebuild = await this.#write(tenantId, (queries, size) => this.#begin(queries, tenantId, size));
+    const parts: Filled[] = [];
+    for (let first = 0; first < rebuild.end; first += leavesEach) {
+      await this.#options.pause();
+      parts.push(await this.#write(tenantId, (queries) => this.#fillPart(queries, rebuild, first)));
+      onProgress(Math.min(first + leavesEach, rebuild.end));
+    }
+    // The key first: from then on what is left of the old rows tells nobody anything.
+    await this.#write(tenantId, (queries) => queries.query(dropOlder, [tenantId, rebuild.generation]));
+    for (let block = 0; block <= blockOf(rebuild.end); block += 1) {
+      await this.#options.pause();
+      await this.#write(tenantId, (queries) => queries.query(sweep, [tenantId, block, rebuild.generation]));
+    }
+    return {
+      leaves: rebuild.end,
+      erased: parts.reduce((sum, { erased }) => sum + erased, 0),
+      damaged: parts.flatMap(({ damaged }) => damaged),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#sessions.close();
+  }
+
+  async #begin(queries: Queries, tenantId: TenantId, size: number): Promise<Rebuild> {
+    await queries.query(dropUnfinished, [tenantId]);
+    const [row] = (await queries.query(newest, [tenantId])).rows;
+    const generation = Number(row?.generation) + 1;
+    const key = this.#options.random(new Uint8Array(searchKeyBytes));
+    await queries.query(insertKey, [tenantId, generation, key, size, newestEdition]);
+    return { tenantId, generation, key, edition: newestEdition, end: size };
+  }
+
+  async #fillPart(queries: Queries, rebuild: Rebuild, first: number): Promise<Filled> {
+    const { tenantId, generation } = rebuild;
+    const end = Math.min(first + leavesEach, rebuild.end);
+    if ((await queries.query(advance, [tenantId, generation, first, end])).count !== 1)
+      throw new RebuildError(`another rebuild of the index of tenant ${tenantId} was faster`);
+    const { rows } = await queries.query(entriesOf, [tenantId, first, end]);
+    const read = rows.map((row) => ({ leafIndex: row.leaf_index as number, record: recordOf(row) }));
+    const records = read.flatMap(({ leafIndex, record }) =>
+      typeof record === "string" ? [] : [{ leafIndex, terms: indexedTermsOf(record) }],
+    );
+    await this.#writer.add(queries, tenantId, [rebuild], records);
+    return {
+      erased: read.filter(({ record }) => record === "erased").length,
+      damaged: read.filter(({ record }) => record === "damaged").map(({ leafIndex }) => leafIndex),
+    };
+  }
+
+  /** Under the lock of the log's head: whoever appends or erases meanwhile sees all of it, or none. */
+  async #write<Result>(tenantId: TenantId, work: (queries: Queries, size: number) => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#sessions.retrying(() =>
+        this.#sessions.transaction(async (session) => {
+          const head = await lockHead(session, tenantId);
+          if (head === undefined) throw new RebuildError(`tenant ${tenantId} has no log`);
+          return work(session, head.size);
+        }),
+      );
+    } catch (error) {
+      throw error instanceof RebuildError ? error : toError(error);
+    }
+  }
+}
+
+function recordOf(row: Row): StoredRecord | "erased" | "damaged" {
+  if (row.opening === null) return "erased";
+  const { leaf, sealed, opening } = row as { leaf: Uint8Array; sealed: Uint8Array; opening: Uint8Array };
+  try {
+    return openStoredRecord(`leaf ${row.leaf_index}`, leaf, sealed, opening);
+  } catch (error) {
+    if (error instanceof DamagedError) return "damaged";
+    throw error;
+  }
+}

@@ -1,0 +1,204 @@
+/** Finds records by their terms and their time. */
+import type { TenantId } from "../../../base/ids.ts";
+import {
+  type FoundRecord,
+  type SearchPage,
+  type SearchQuery,
+  type SearchTerm,
+  searchFields,
+} from "../../../ledger/search/search.ts";
+import {
+  blockLeaves,
+  blockOf,
+  type LeafRange,
+  missingFields,
+  StoredTerms,
+  termsOfEdition,
+  withDecision,
+} from "../../../ledger/search/search-index.ts";
+import { hasTerms } from "../../../ledger/search/search-terms.ts";
+import { DamagedError } from "../../errors.ts";
+import { openStoredRecord, readLeaf } from "../../stored-record.ts";
+import type { Queries, Row, Statement } from "../connection/session.ts";
+import { headOfTenant } from "../log/log-rows.ts";
+import { visibleOpening } from "../log/log-statements.ts";
+
+/** After so many records, or blocks of the index, a page ends, found or not: about 100 ms. */
+const maxSteps = 4_096;
+/** Blocks of one look into the index, and records of one look at them. */
+const blocksEach = 64;
+const recordsEach = 256;
+
+const entriesAt: Statement = {
+  name: "entries_at",
+  text: `SELECT entries.leaf_index, leaf, sealed, ${visibleOpening}
+          WHERE tenant_id = $1 AND entries.leaf_index = ANY ($2::bigint[])`,
+};
+const leafAt: Statement = {
+  name: "leaf_at",
+  text: "SELECT leaf FROM entries WHERE tenant_id = $1 AND leaf_index = $2",
+};
+const indexOfRecord: Statement = {
+  name: "index_of_record",
+  text: "SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2",
+};
+/** The leaf of a record, if the index has anything of it. */
+const indexedLeaf: Statement = {
+  name: "indexed_leaf",
+  text: `SELECT leaf_index FROM entries WHERE tenant_id = $1 AND record_id = $2 AND EXISTS
+           (SELECT 1 FROM search_terms WHERE search_terms.tenant_id = entries.tenant_id AND generation = $3
+               AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
+};
+export const servingIndex: Statement = {
+  name: "serving_index",
+  text: `SELECT generation, key, fields FROM search_keys
+          WHERE tenant_id = $1 AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
+};
+/** Leaves that have the first term and all of the others, block by block. */
+const leavesOfTerms: Statement = {
+  name: "leaves_of_terms",
+  text: `SELECT driving.leaf_index
+           FROM generate_series($2::bigint, $3::bigint) AS looked (block)
+           JOIN search_terms driving
+             ON driving.tenant_id = $1 AND driving.block = looked.block
+            AND driving.generation = $4 AND driving.term = $5
+          WHERE driving.leaf_index >= $6 AND driving.leaf_index < $7
+            AND (SELECT count(*) FROM search_terms other
+                  WHERE other.tenant_id = $1 AND other.block = driving.block AND other.generation = $4
+                    AND other.term = ANY ($8::bytea[]) AND other.leaf_index = driving.leaf_index) = $9
+          ORDER BY driving.leaf_index`,
+};
+
+/** Indices of leaves of the range whose records may have all of the terms, in order. */
+type Candidates = (range: LeafRange) => Promise<readonly number[]>;
+
+/**
+ * A page of what is found; empty where the tenant has no log. To be called in one snapshot. What the index says is
+ * checked with the record itself; without an index every record is looked at: slow, and right. Rejects with
+ * `DamagedError` where a record on the way does not verify.
+ */
+export async function searchRecords(queries: Queries, query: SearchQuery): Promise<SearchPage> {
+  const { tenantId, terms } = query;
+  const range = await rangeOf(queries, query);
+  const [index] = (await queries.query(servingIndex, [tenantId])).rows;
+  const unindexed = index === undefined ? [] : missingFields(index.fields as number, terms);
+  const page = await pageOf(queries, query, range, await candidatesIn(queries, tenantId, terms, index));
+  return unindexed.length === 0 ? page : { ...page, unindexed };
+}
+
+async function pageOf(
+  queries: Queries,
+  { tenantId, terms, limit }: SearchQuery,
+  range: LeafRange,
+  candidatesOf: Candidates,
+): Promise<SearchPage> {
+  const found: FoundRecord[] = [];
+  let steps = 0;
+  for (let { first } = range; first < range.end; ) {
+    if (steps >= maxSteps) return { found, next: first - 1 };
+    const end = Math.min(range.end, (blockOf(first) + blocksEach) * blockLeaves);
+    const candidates = await candidatesOf({ first, end });
+    for (let at = 0; at < candidates.length; at += recordsEach) {
+      const part = candidates.slice(at, at + recordsEach);
+      const entries = await readEntries(queries, tenantId, part);
+      for (const leafIndex of part) {
+        if (steps >= maxSteps || found.length === limit) return { found, next: leafIndex - 1 };
+        steps += 1;
+        found.push(...verified(leafIndex, entries.get(leafIndex), terms));
+      }
+    }
+    steps += blockOf(end - 1) - blockOf(first) + 1;
+    first = end;
+  }
+  return { found };
+}
+
+/** The leaves that the query is about; a record id leaves one of them at most. */
+async function rangeOf(queries: Queries, query: SearchQuery): Promise<LeafRange> {
+  const { tenantId, terms, fromMs, toMs, after = -1 } = query;
+  const size = (await headOfTenant(queries, tenantId))?.size ?? 0;
+  let first = Math.max(after + 1, fromMs === undefined ? 0 : await firstFrom(queries, tenantId, size, fromMs));
+  let end = toMs === undefined ? size : await firstFrom(queries, tenantId, size, toMs);
+  for (const { value } of terms.filter(({ field }) => field === "record_id")) {
+    const [row] = (await queries.query(indexOfRecord, [tenantId, value])).rows;
+    const leafIndex = (row?.leaf_index as number | undefined) ?? -1;
+    first = Math.max(first, leafIndex);
+    end = Math.min(end, leafIndex + 1);
+  }
+  return { first, end };
+}
+
+/** Looks into the index; where there is none, or nothing to look for, every leaf is a candidate. */
+async function candidatesIn(
+  queries: Queries,
+  tenantId: TenantId,
+  terms: readonly SearchTerm[],
+  index: Row | undefined,
+): Promise<Candidates> {
+  if (index === undefined) return everyLeaf;
+  const [driving, ...others] = termsOfEdition(index.fields as number, terms).toSorted(bySelectivity);
+  if (driving === undefined) return everyLeaf;
+  const [own] =
+    driving.field === "decision_id"
+      ? (await queries.query(indexedLeaf, [tenantId, driving.value, index.generation])).rows
+      : [];
+  const decision = own?.leaf_index as number | undefined;
+  const stored = new StoredTerms();
+  const store = (term: SearchTerm) => stored.of(index.key as Uint8Array, term);
+  const otherTerms = new Map(others.map((term) => [Buffer.from(store(term)).toString("hex"), store(term)]));
+  return async ({ first, end }) => {
+    const blocks = [blockOf(first), blockOf(end - 1)];
+    const wanted = [[...otherTerms.values()], otherTerms.size];
+    const values = [tenantId, ...blocks, index.generation, store(driving), first, end, ...wanted];
+    const leaves = (await queries.query(leavesOfTerms, values)).rows.map(({ leaf_index }) => leaf_index as number);
+    return withDecision(leaves, decision, { first, end });
+  };
+}
+
+async function readEntries(
+  queries: Queries,
+  tenantId: TenantId,
+  leafIndices: readonly number[],
+): Promise<ReadonlyMap<number, Row>> {
+  const { rows } = await queries.query(entriesAt, [tenantId, leafIndices]);
+  return new Map(rows.map((row) => [row.leaf_index as number, row]));
+}
+
+/** The record, if it has the terms. What was erased has none but its id. */
+function verified(leafIndex: number, row: Row | undefined, terms: readonly SearchTerm[]): readonly FoundRecord[] {
+  if (row === undefined) throw new DamagedError(`leaf ${leafIndex} is missing`);
+  const leaf = row.leaf as Uint8Array;
+  const { record_id: recordId, kind, recorded_at: recordedAt } = readLeaf(`leaf ${leafIndex}`, leaf);
+  const place = { leafIndex, recordId, kind, recordedAt };
+  if (row.opening === null) {
+    const isFound = terms.every(({ field, value }) => field === "record_id" && value === recordId);
+    return isFound ? [{ ...place, erased: true }] : [];
+  }
+  const record = () =>
+    openStoredRecord(`record ${recordId}`, leaf, row.sealed as Uint8Array, row.opening as Uint8Array);
+  const isFound = terms.every(({ field }) => field === "record_id") || hasTerms(record(), terms);
+  return isFound ? [{ ...place, erased: false }] : [];
+}
+
+/** The index of the first leaf from a moment on. Times never go back within a log. */
+async function firstFrom(queries: Queries, tenantId: TenantId, size: number, fromMs: number): Promise<number> {
+  let [low, high] = [0, size];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    const [row] = (await queries.query(leafAt, [tenantId, middle])).rows;
+    if (row === undefined) throw new DamagedError(`leaf ${middle} is missing`);
+    const { recorded_at } = readLeaf(`leaf ${middle}`, row.leaf as Uint8Array);
+    if (Date.parse(recorded_at) < fromMs) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+async function everyLeaf({ first, end }: LeafRange): Promise<readonly number[]> {
+  return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
+}
+
+/** What fewer records have comes first: `searchFields` is in this order. */
+function bySelectivity(one: SearchTerm, other: SearchTerm): number {
+  return searchFields.indexOf(one.field) - searchFields.indexOf(other.field);
+}

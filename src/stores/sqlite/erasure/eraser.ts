@@ -1,0 +1,72 @@
+/** Erases records, inside a transaction that the caller holds. */
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
+import { seedBytes } from "../../../ledger/append/sequence.ts";
+import type { ErasedRecord } from "../../../ledger/ports/keeper.ts";
+import { type ErasedPlace, type ErasureStatement, erasureRecord } from "../../../ledger/record/erasure.ts";
+import { recordText } from "../../../ledger/record/record-text.ts";
+import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+import type { AppendedBatch, LogWriter } from "../log/log-writer.ts";
+import { ErasableRecords, type FoundRecord } from "./erasable.ts";
+import { RecordRemains } from "./record-remains.ts";
+
+export interface EraserOptions {
+  readonly connection: SqliteConnection;
+  /** Appends in the same transaction; every log exists, so it opens none. */
+  readonly logs: LogWriter;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+/** What was done, true once it is committed. */
+export interface ErasedBatch {
+  /** In the order asked for. */
+  readonly erased: readonly ErasedRecord[];
+  /** Undefined where all were erased before. */
+  readonly appended: AppendedBatch | undefined;
+}
+
+export class Eraser {
+  readonly #options: EraserOptions;
+  readonly #records: ErasableRecords;
+  readonly #remains: RecordRemains;
+  readonly #note: SqliteStatement;
+
+  constructor(options: EraserOptions) {
+    this.#options = options;
+    const { connection } = options;
+    this.#records = new ErasableRecords(connection);
+    this.#remains = new RecordRemains(connection);
+    this.#note = connection.prepare(
+      "INSERT INTO erasures (tenant_id, record_id, leaf_index, erasure_leaf_index) VALUES (?, ?, ?, ?)",
+    );
+  }
+
+  /** Erases those that were not. All of them must be the tenant's; holds and kinds are the caller's to ask for. */
+  erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): ErasedBatch {
+    const found = recordIds.map((recordId) => this.#records.find(tenantId, recordId));
+    const places = found.flatMap((one) => (one === undefined || one.earlier !== undefined ? [] : [one]));
+    const appended = places.length === 0 ? undefined : this.#append(tenantId, places, statement);
+    places.forEach(({ recordId, leafIndex }, position) => {
+      const erasure = appended?.place.results[position];
+      if (typeof erasure !== "object") throw new Error("The erasure has no place in the log.");
+      this.#note.run(tenantId, recordId, leafIndex, erasure.leafIndex);
+    });
+    const fresh = new Set(places.map(({ recordId }) => recordId));
+    const erased = recordIds.flatMap((recordId) => {
+      const { earlier } = this.#records.find(tenantId, recordId) ?? {};
+      return earlier === undefined ? [] : [{ ...earlier, wasErased: !fresh.has(recordId) }];
+    });
+    return { erased, appended };
+  }
+
+  #append(tenantId: TenantId, places: readonly FoundRecord[], statement: ErasureStatement): AppendedBatch {
+    const { logs, clock, random } = this.#options;
+    const records = places.map(({ recordId, leafIndex, kind }) => {
+      const keptAnswers = this.#remains.remove(tenantId, recordId, leafIndex);
+      const place: ErasedPlace = { recordId, leafIndex, kind, keptAnswers };
+      return recordText(erasureRecord(tenantId, place, { ...statement, clock, random }));
+    });
+    return logs.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(records.length))) }, clock.now());
+  }
+}

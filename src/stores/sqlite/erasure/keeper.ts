@@ -1,0 +1,170 @@
+/** Erases and holds records of an SQLite store, beside a service that writes to it or without one. */
+import { existsSync } from "node:fs";
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
+import {
+  type ErasureResult,
+  type LegalHold,
+  maxErasedAtOnce,
+  type ReapplyResult,
+  type StoreKeeper,
+} from "../../../ledger/ports/keeper.ts";
+import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { openConnection as openReal, type SqliteConnection, type SqliteStatement } from "../connection.ts";
+import { describeFailure, toError } from "../errors.ts";
+import { anchorConnection, SqliteAnchor } from "../log/anchor.ts";
+import { LogWriter } from "../log/log-writer.ts";
+import { requireNewestSchema } from "../schema/migrate.ts";
+import { requireUnsealed } from "../schema/seal.ts";
+import { readStoreId } from "../store-identity.ts";
+import { inTransaction } from "../transaction.ts";
+import { ErasableRecords } from "./erasable.ts";
+import { type ErasedBatch, Eraser } from "./eraser.ts";
+import { LegalHolds } from "./legal-holds.ts";
+import { overwriteDeleted } from "./overwrite.ts";
+import { reapplyErasures } from "./reapply-erasures.ts";
+
+export interface SqliteKeeperOptions {
+  /** Paths of files that must exist. */
+  readonly path: string;
+  readonly anchorPath: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Lets others write between two attempts to overwrite what was deleted. */
+  readonly pause: () => Promise<void>;
+  /** Takes the place of `openConnection`. */
+  readonly openConnection?: typeof openReal;
+}
+
+/** How long to wait for others on the same files: a service under load lets go within a second. */
+const busyTimeoutMs = 10_000;
+/** Attempts to overwrite what was deleted. */
+const maxAttempts = 8;
+
+export class SqliteKeeper implements StoreKeeper {
+  readonly #connection: SqliteConnection;
+  readonly #anchor: SqliteAnchor;
+  readonly #clock: Clock;
+  readonly #pause: () => Promise<void>;
+  readonly #eraser: Eraser;
+  readonly #records: ErasableRecords;
+  readonly #holds: LegalHolds;
+  readonly #record: SqliteStatement;
+  readonly #log: SqliteStatement;
+
+  /** Throws `IncompatibleStoreError` where store and anchor are not what they must be, an SQLite error otherwise. */
+  constructor(options: SqliteKeeperOptions) {
+    const { path, anchorPath, clock, random, pause, openConnection = openReal } = options;
+    if (!existsSync(anchorPath)) throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
+    this.#clock = clock;
+    this.#pause = pause;
+    this.#connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+    let anchor: SqliteAnchor | undefined;
+    try {
+      requireNewestSchema(this.#connection, path);
+      requireUnsealed(this.#connection, path);
+      anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+      if (anchor.storeId() !== readStoreId(this.#connection))
+        throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
+      this.#anchor = anchor;
+      // Every log that something is erased from exists, so no origin is made here.
+      const logs = new LogWriter(this.#connection, anchor, "");
+      this.#eraser = new Eraser({ connection: this.#connection, logs, clock, random });
+      this.#records = new ErasableRecords(this.#connection);
+      this.#holds = new LegalHolds(this.#connection);
+      this.#log = this.#connection.prepare("SELECT 1 FROM log_heads WHERE tenant_id = ?");
+      this.#record = this.#connection.prepare(
+        `SELECT erasure_leaf_index FROM entries LEFT JOIN erasures USING (tenant_id, record_id)
+          WHERE tenant_id = ? AND record_id = ?`,
+      );
+    } catch (error) {
+      anchor?.close();
+      this.#connection.close();
+      throw error;
+    }
+  }
+
+  async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
+    if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
+    return attempt(async () => {
+      const result = inTransaction(this.#connection, () => {
+        const refused = this.#records.refusals(tenantId, recordIds);
+        return refused.length > 0 ? { refused } : this.#eraser.erase(tenantId, recordIds, statement);
+      });
+      if ("refused" in result) return result;
+      this.#settle(tenantId, result);
+      return { erased: result.erased, overwritten: await this.#overwrite() };
+    });
+  }
+
+  reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {
+    const options = {
+      connection: this.#connection,
+      anchor: this.#anchor,
+      eraser: this.#eraser,
+      settle: (of: TenantId, batch: ErasedBatch) => this.#settle(of, batch),
+    };
+    return attempt(async () => {
+      const result = reapplyErasures(options, tenantId, statement);
+      return { ...result, overwritten: await this.#overwrite() };
+    });
+  }
+
+  #settle(tenantId: TenantId, { erased, appended }: ErasedBatch): void {
+    appended?.settle();
+    if (appended !== undefined) this.#anchor.advance([appended.log]);
+    this.#anchor.noteErasures(erased.map(({ recordId }) => ({ tenantId, recordId })));
+  }
+
+  placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
+    const { tenantId, recordId } = wanted;
+    return attempt(() =>
+      inTransaction(this.#connection, () => {
+        const row = recordId === undefined ? this.#log.get(tenantId) : this.#record.get(tenantId, recordId);
+        if (row === undefined) return "unknown";
+        if (typeof row.erasure_leaf_index === "number") return "erased";
+        const earlier = this.#holds.find(tenantId, recordId);
+        if (earlier !== undefined) return earlier;
+        const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
+        this.#holds.place(hold);
+        return hold;
+      }),
+    );
+  }
+
+  releaseHold(tenantId: TenantId, recordId: RecordId | undefined): Promise<LegalHold | undefined> {
+    return attempt(() =>
+      inTransaction(this.#connection, () => {
+        const hold = this.#holds.find(tenantId, recordId);
+        if (hold !== undefined) this.#holds.release(tenantId, recordId);
+        return hold;
+      }),
+    );
+  }
+
+  holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
+    return attempt(() => this.#holds.all(tenantId));
+  }
+
+  async #overwrite(): Promise<boolean> {
+    for (let attempt = 1; !overwriteDeleted(this.#connection, busyTimeoutMs); attempt++) {
+      if (attempt === maxAttempts) return false;
+      await this.#pause();
+    }
+    return true;
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close();
+    this.#anchor.close();
+  }
+}
+
+async function attempt<Result>(work: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toError(describeFailure(error));
+  }
+}

@@ -1,0 +1,84 @@
+/** Carries out erasures again, in transactions of its own. */
+import type { TenantId } from "../../../base/ids.ts";
+import { maxErasedAtOnce, type ReapplyResult, type ReturnedErasure } from "../../../ledger/ports/keeper.ts";
+import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import type { SqliteConnection } from "../connection.ts";
+import type { ErasureNote, SqliteAnchor } from "../log/anchor.ts";
+import { inTransaction } from "../transaction.ts";
+import type { ErasedBatch, Eraser } from "./eraser.ts";
+import { RecordRemains } from "./record-remains.ts";
+import { ReturnedErasures } from "./returned-erasures.ts";
+
+export interface ReapplyOptions {
+  readonly connection: SqliteConnection;
+  /** The store's own. */
+  readonly anchor: SqliteAnchor;
+  readonly eraser: Eraser;
+  /** Anchors what was committed. */
+  readonly settle: (tenantId: TenantId, batch: ErasedBatch) => void;
+}
+
+type Reapplied = ReapplyResult["reapplied"];
+
+/** Holds and kinds are looked at again within each transaction. Throws like an erasure. */
+export function reapplyErasures(
+  options: ReapplyOptions,
+  tenantId: TenantId | undefined,
+  statement: ErasureStatement,
+): Omit<ReapplyResult, "overwritten"> {
+  const { connection, anchor } = options;
+  const returned = new ReturnedErasures(connection);
+  const find = () =>
+    returned.all([...anchor.erasures()]).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+  const wanted = find().filter(({ refusal }) => refusal === undefined);
+  const recorded = wanted.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
+  const noted = wanted.filter(({ erasureLeafIndex }) => erasureLeafIndex === undefined);
+  const removed = [...Map.groupBy(recorded, (one) => one.tenantId)].flatMap(([of, came]) =>
+    removeAgain(connection, returned, of, came),
+  );
+  const erased = [...Map.groupBy(noted, (one) => one.tenantId)].flatMap(([of, notes]) =>
+    eraseNoted(options, returned, of, notes, statement),
+  );
+  return { reapplied: [...removed, ...erased], left: find() };
+}
+
+/** What has its leaf, and with it all that other erased records of the tenant may be found by again. */
+function removeAgain(
+  connection: SqliteConnection,
+  returned: ReturnedErasures,
+  tenantId: TenantId,
+  came: readonly ReturnedErasure[],
+): Reapplied {
+  const remains = new RecordRemains(connection);
+  const removed = inTransaction(connection, () => {
+    const erasures = returned.ofTenant(tenantId);
+    for (const { recordId, leafIndex } of erasures) remains.remove(tenantId, recordId, leafIndex);
+    return new Set(erasures.map(({ recordId }) => recordId));
+  });
+  return came.flatMap((one) =>
+    one.erasureLeafIndex !== undefined && removed.has(one.recordId)
+      ? [{ ...one, erasureLeafIndex: one.erasureLeafIndex }]
+      : [],
+  );
+}
+
+function eraseNoted(
+  { connection, eraser, settle }: ReapplyOptions,
+  returned: ReturnedErasures,
+  tenantId: TenantId,
+  notes: readonly ErasureNote[],
+  statement: ErasureStatement,
+): Reapplied {
+  const done: Reapplied[number][] = [];
+  for (let at = 0; at < notes.length; at += maxErasedAtOnce) {
+    const part = notes.slice(at, at + maxErasedAtOnce);
+    const batch = inTransaction(connection, () => {
+      const recordIds = returned.ofNotes(part).flatMap((one) => (one.refusal === undefined ? [one.recordId] : []));
+      return eraser.erase(tenantId, recordIds, statement);
+    });
+    settle(tenantId, batch);
+    for (const { recordId, leafIndex, erasureLeafIndex } of batch.erased)
+      done.push({ tenantId, recordId, leafIndex, erasureLeafIndex, refusal: undefined });
+  }
+  return done;
+}

@@ -1,0 +1,109 @@
+/** Makes a new anchor for a store that lost its own, on the operator's word that the store is the newest there was. */
+import { existsSync } from "node:fs";
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill } from "../../../base/ids.ts";
+import { seedBytes } from "../../../ledger/append/sequence.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
+import { adoptionRecord } from "../../../ledger/record/adoption.ts";
+import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import { recordText } from "../../../ledger/record/record-text.ts";
+import { sameHash } from "../../../ledger/tlog/tree.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { openConnection, type SqliteConnection } from "../connection.ts";
+import { noteErasures } from "../erasure/noted-erasures.ts";
+import { requireNewestSchema } from "../schema/migrate.ts";
+import { requireUnsealed } from "../schema/seal.ts";
+import { readStoreId } from "../store-identity.ts";
+import { inTransaction } from "../transaction.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "./anchor.ts";
+import { LogRows } from "./log-rows.ts";
+import { LogWriter } from "./log-writer.ts";
+
+export interface AdoptionOptions {
+  readonly path: string;
+  readonly anchorPath: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Goes into every record. */
+  readonly statement: ErasureStatement;
+}
+
+const busyTimeoutMs = 10_000;
+
+/**
+ * Why the store's anchor is not lost: only then it is replaced. Undefined where it is. A file that a refused start left
+ * behind, and that no store has, counts as lost.
+ */
+export function anchorIsThere(path: string, anchorPath: string): string | undefined {
+  if (!existsSync(anchorPath)) return undefined;
+  const connection = openConnection({ path: anchorPath, readOnly: true, busyTimeoutMs });
+  try {
+    const storeId = new SqliteAnchor(connection).storeId();
+    if (storeId === undefined) return undefined;
+    return storeId === storeIdOf(path)
+      ? `${anchorPath} is the anchor of this store: it is never replaced, whatever it says`
+      : `${anchorPath} is the anchor of another store: move it away, or set SVC_ANCHOR to the place of this one's`;
+  } finally {
+    connection.close();
+  }
+}
+
+/**
+ * Appends a leaf to every log that says what was adopted, and makes the anchor. All of it is done while nobody else
+ * writes. Throws `IncompatibleStoreError` where the logs are no longer as `audited`, or the anchor is there after all.
+ */
+export function adoptAnchor(options: AdoptionOptions, audited: readonly LogState[]): void {
+  const { path, anchorPath } = options;
+  const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  try {
+    requireNewestSchema(connection, path);
+    requireUnsealed(connection, path);
+    createAnchor(anchorPath, busyTimeoutMs, openConnection);
+    const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+    try {
+      if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
+      inTransaction(connection, () => {
+        requireUnchanged(connection, audited);
+        recordAdoption(connection, anchor, options, audited);
+      });
+      // A crash before this leaves leaves without an anchor: the command is then given again.
+      anchor.adopt(readStoreId(connection), [...new LogRows(connection).heads()]);
+      noteErasures(connection, anchor);
+    } finally {
+      anchor.close();
+    }
+  } finally {
+    connection.close();
+  }
+}
+
+function recordAdoption(
+  connection: SqliteConnection,
+  anchor: SqliteAnchor,
+  { clock, random, statement }: AdoptionOptions,
+  audited: readonly LogState[],
+): void {
+  // Every log exists, so no origin is made here.
+  const writer = new LogWriter(connection, anchor, "");
+  for (const { tenantId, size, root } of audited) {
+    const records = [recordText(adoptionRecord({ tenantId, size, root, ...statement, clock, random }))];
+    writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
+  }
+}
+
+function requireUnchanged(connection: SqliteConnection, audited: readonly LogState[]): void {
+  const heads = [...new LogRows(connection).heads()];
+  const isSame = ({ tenantId, size, root }: LogState) =>
+    audited.some((log) => log.tenantId === tenantId && log.size === size && sameHash(log.root, root));
+  if (heads.length !== audited.length || !heads.every(isSame))
+    throw new IncompatibleStoreError("The store was written to meanwhile: stop the service, and try again.");
+}
+
+function storeIdOf(path: string): string {
+  const connection = openConnection({ path, readOnly: true, busyTimeoutMs });
+  try {
+    return readStoreId(connection);
+  } finally {
+    connection.close();
+  }
+}

@@ -1,0 +1,160 @@
+/** The anchor of an embedded store: a small file of its own, beside the store or wherever the operator puts it. */
+import type { RecordId, TenantId } from "../../../base/ids.ts";
+import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import type { openConnection as OpenConnection, SqliteConnection, SqliteStatement } from "../connection.ts";
+import { createDatabaseFile } from "../files.ts";
+import { inTransaction } from "../transaction.ts";
+
+/** Marks the file as an anchor (`PRAGMA application_id`). */
+const applicationId = 0x53_50_41_32;
+
+const schema = `
+  CREATE TABLE anchored_logs (
+    tenant_id TEXT NOT NULL PRIMARY KEY,
+    origin TEXT NOT NULL,
+    size INTEGER NOT NULL CHECK (size > 0),
+    root BLOB NOT NULL CHECK (length(root) = 32)
+  ) STRICT, WITHOUT ROWID;
+  -- The store that the logs are in; empty until there is one.
+  CREATE TABLE anchored_store (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    store_id TEXT NOT NULL
+  ) STRICT;
+  PRAGMA application_id = ${applicationId};
+`;
+
+/** Came later: an anchor gets it with the first erasure that is noted. */
+const erasuresSchema = `
+  CREATE TABLE IF NOT EXISTS erased_records (
+    tenant_id TEXT NOT NULL,
+    record_id TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, record_id)
+  ) STRICT, WITHOUT ROWID;
+`;
+
+/** A record that was erased. */
+export interface ErasureNote {
+  readonly tenantId: TenantId;
+  readonly recordId: RecordId;
+}
+
+/**
+ * Several processes may share one anchor. A commit survives the process, not always the machine: an anchor that lost
+ * its newest advances is behind the store, which is sound, and only detects a little less.
+ */
+export class SqliteAnchor {
+  readonly #connection: SqliteConnection;
+  readonly #find: SqliteStatement;
+  readonly #advance: SqliteStatement;
+
+  /** The connection becomes the anchor's: it is closed with it. */
+  constructor(connection: SqliteConnection) {
+    this.#connection = connection;
+    this.#find = connection.prepare("SELECT * FROM anchored_logs WHERE tenant_id = ?");
+    // Never back, and never to another log.
+    this.#advance = connection.prepare(
+      `INSERT INTO anchored_logs (tenant_id, origin, size, root) VALUES (?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET size = excluded.size, root = excluded.root
+        WHERE excluded.size > size AND excluded.origin = origin`,
+    );
+  }
+
+  find(tenantId: TenantId): AnchoredLog | undefined {
+    const row = this.#find.get(tenantId);
+    return row && anchoredOf(row);
+  }
+
+  /** Every log, by tenant. */
+  *all(): Generator<AnchoredLog> {
+    for (const row of this.#connection.prepare("SELECT * FROM anchored_logs ORDER BY tenant_id").iterate())
+      yield anchoredOf(row);
+  }
+
+  /** Notes committed states; those that are not newer than what is noted are passed over. */
+  advance(logs: readonly LogState[]): void {
+    if (logs.length === 0) return;
+    inTransaction(this.#connection, () => {
+      for (const { tenantId, origin, size, root } of logs) this.#advance.run(tenantId, origin, size, root);
+    });
+  }
+
+  /** Identity of the store that is anchored here; undefined for a new anchor. */
+  storeId(): string | undefined {
+    return this.#connection.prepare("SELECT store_id FROM anchored_store").get()?.store_id as string | undefined;
+  }
+
+  /** Makes a new anchor the store's, with all the logs that it has. */
+  adopt(storeId: string, logs: readonly LogState[]): void {
+    inTransaction(this.#connection, () => {
+      this.#connection.prepare("INSERT INTO anchored_store (singleton, store_id) VALUES (1, ?)").run(storeId);
+      for (const { tenantId, origin, size, root } of logs) this.#advance.run(tenantId, origin, size, root);
+    });
+  }
+
+  /** Notes committed erasures: an older copy of the store does not bring back what they erased. */
+  noteErasures(erasures: Iterable<ErasureNote>): void {
+    inTransaction(this.#connection, () => {
+      this.#connection.exec(erasuresSchema);
+      const note = this.#connection.prepare(
+        "INSERT INTO erased_records (tenant_id, record_id) VALUES (?, ?) ON CONFLICT DO NOTHING",
+      );
+      for (const { tenantId, recordId } of erasures) note.run(tenantId, recordId);
+    });
+  }
+
+  /** Every erasure that was noted, by tenant. */
+  *erasures(): Generator<ErasureNote> {
+    const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
+    if (table === undefined) return;
+    const rows = this.#connection.prepare("SELECT * FROM erased_records ORDER BY tenant_id, record_id").iterate();
+    for (const row of rows) yield { tenantId: row.tenant_id as TenantId, recordId: row.record_id as RecordId };
+  }
+
+  /** Whether the erasure of a record was noted. */
+  notesErasure(tenantId: TenantId, recordId: RecordId): boolean {
+    const table = this.#connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erased_records'").get();
+    if (table === undefined) return false;
+    const noted = this.#connection.prepare("SELECT 1 FROM erased_records WHERE tenant_id = ? AND record_id = ?");
+    return noted.get(tenantId, recordId) !== undefined;
+  }
+
+  /** Makes a small write. */
+  probe(nowMs: number): void {
+    this.#connection.exec(`PRAGMA user_version = ${Math.floor(nowMs / 1_000) % 2 ** 31}`);
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+}
+
+/** How anchors are opened. */
+export const anchorConnection = { readOnly: false, durability: "process" } as const;
+
+/** Creates the anchor's file where it is missing. Throws `IncompatibleStoreError` where the file is something else. */
+export function createAnchor(path: string, busyTimeoutMs: number, openConnection: typeof OpenConnection): void {
+  createDatabaseFile(path);
+  const connection = openConnection({ ...anchorConnection, path, busyTimeoutMs });
+  try {
+    inTransaction(connection, () => {
+      const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
+      if (id === applicationId) return;
+      const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
+      if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`);
+      connection.exec(schema);
+    });
+  } finally {
+    connection.close();
+  }
+}
+
+function anchoredOf(row: Record<string, unknown>): AnchoredLog {
+  return {
+    tenantId: row.tenant_id as TenantId,
+    origin: row.origin as string,
+    size: row.size as number,
+    root: row.root as Uint8Array,
+  };
+}

@@ -1,0 +1,65 @@
+/** What stands beside a log in the file, for who verifies it. */
+import type { RecordId, TenantId } from "../../../base/ids.ts";
+import type { Companions, SearchRows } from "../../../ledger/audit/companions.ts";
+import type { KeptRow } from "../../../ledger/record/kept-answer.ts";
+import { DamagedError } from "../../errors.ts";
+import type { SqliteConnection } from "../connection.ts";
+import { editionOf } from "../search/search-writer.ts";
+
+/** Throws `DamagedError` where there is no such log. */
+export function companionsOf(connection: SqliteConnection, tenantId: TenantId): Companions {
+  const head = connection.prepare("SELECT last_recorded_at_ms FROM log_heads WHERE tenant_id = ?").get(tenantId);
+  if (head === undefined) throw new DamagedError(`the log of ${tenantId} has no head`);
+  return {
+    lastRecordedAtMs: head.last_recorded_at_ms as number,
+    searchIndex: searchRows(connection, tenantId),
+    keptAnswers: () => keptRows(connection, tenantId),
+  };
+}
+
+function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRows | undefined {
+  // A schema from before there was an index is read, too.
+  const isThere = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'search_keys'").get();
+  if (isThere === undefined) return undefined;
+  const index = connection
+    .prepare(
+      `SELECT generation, key, ${editionOf(connection)} AS edition FROM search_keys
+        WHERE tenant_id = ? AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
+    )
+    .get(tenantId);
+  if (index === undefined) return undefined;
+  const terms = connection.prepare(
+    "SELECT leaf_index, term FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ?",
+  );
+  return {
+    key: index.key as Uint8Array,
+    edition: index.edition as number,
+    terms: async (block) =>
+      [...terms.iterate(tenantId, block, Number(index.generation))].map((row) => ({
+        leafIndex: row.leaf_index as number,
+        term: row.term as Uint8Array,
+      })),
+  };
+}
+
+async function* keptRows(connection: SqliteConnection, tenantId: TenantId): AsyncGenerator<KeptRow> {
+  const rows = connection
+    .prepare(
+      `SELECT leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf, entries.sealed AS record, opening
+         FROM kept_answers
+         LEFT JOIN entries USING (tenant_id, leaf_index)
+         LEFT JOIN openings USING (tenant_id, record_id)
+        WHERE tenant_id = ? ORDER BY leaf_index`,
+    )
+    .iterate(tenantId);
+  for (const row of rows)
+    yield {
+      leafIndex: row.leaf_index as number,
+      treeSize: row.tree_size as number,
+      answer: row.answer as Uint8Array | null,
+      opening: row.opening as Uint8Array | null,
+      recordId: row.record_id as RecordId,
+      leaf: row.leaf as Uint8Array,
+      record: row.record as Uint8Array,
+    };
+}

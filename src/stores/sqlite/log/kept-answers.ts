@@ -1,0 +1,76 @@
+/** Answers that are kept so that a call may come again. */
+import type { RecordId, TenantId } from "../../../base/ids.ts";
+import type { Idempotency } from "../../../ledger/ports/ledger.ts";
+import type { PlacedRecord, Unplaced } from "../../../ledger/ports/store.ts";
+import { keepAnswersMs, keptResult, purgedPerKept, sealKept } from "../../../ledger/record/kept-answer.ts";
+import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+import type { LogRows } from "./log-rows.ts";
+
+/** Where a new answer's record stands. */
+export interface KeptPlace {
+  readonly leafIndex: number;
+  readonly treeSize: number;
+  readonly opening: Uint8Array;
+}
+
+export class KeptAnswers {
+  readonly #rows: LogRows;
+  readonly #isNoted: (tenantId: TenantId, recordId: RecordId) => boolean;
+  readonly #find: SqliteStatement;
+  readonly #keep: SqliteStatement;
+  readonly #purge: SqliteStatement;
+
+  /** @param isNoted whether the store's anchor notes that the record was erased */
+  constructor(
+    connection: SqliteConnection,
+    rows: LogRows,
+    isNoted: (tenantId: TenantId, recordId: RecordId) => boolean,
+  ) {
+    this.#rows = rows;
+    this.#isNoted = isNoted;
+    this.#find = connection.prepare(
+      `SELECT kept_answers.leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf,
+              entries.sealed AS record, opening, erasure_leaf_index
+         FROM kept_answers
+         JOIN entries USING (tenant_id, leaf_index)
+         LEFT JOIN openings USING (tenant_id, record_id)
+         LEFT JOIN erasures USING (tenant_id, record_id)
+        WHERE tenant_id = ? AND scope = ?`,
+    );
+    this.#keep = connection.prepare(
+      `INSERT INTO kept_answers (tenant_id, scope, leaf_index, tree_size, kept_at_ms, sealed)
+       VALUES (?, ?, ?, ?, ?, ?)`,
+    );
+    this.#purge = connection.prepare(
+      `DELETE FROM kept_answers WHERE rowid IN
+         (SELECT rowid FROM kept_answers WHERE tenant_id = ? AND kept_at_ms < ? LIMIT ${purgedPerKept})`,
+    );
+  }
+
+  /** The record that the scope stands for, as it was answered; undefined where the scope is free. */
+  find(tenantId: TenantId, idempotency: Idempotency): PlacedRecord | Unplaced | undefined {
+    const row = this.#find.get(tenantId, Buffer.from(idempotency.scope, "hex"));
+    if (row === undefined) return undefined;
+    // What was erased stays so, also where a backup has brought it back.
+    const recordId = row.record_id as RecordId;
+    if (row.erasure_leaf_index !== null || this.#isNoted(tenantId, recordId)) return "erased";
+    const kept = {
+      leafIndex: row.leaf_index as number,
+      treeSize: row.tree_size as number,
+      answer: row.answer as Uint8Array | null,
+      opening: row.opening as Uint8Array | null,
+      recordId,
+      leaf: row.leaf as Uint8Array,
+      record: row.record as Uint8Array,
+    };
+    return keptResult(kept, idempotency, (size) => this.#rows.tree(tenantId, size));
+  }
+
+  /** Keeps the answer to a call whose record stands at this place, and lets some go that are old enough. */
+  keep(tenantId: TenantId, idempotency: Idempotency, place: KeptPlace, nowMs: number): void {
+    this.#purge.run(tenantId, nowMs - keepAnswersMs);
+    const sealed = sealKept(idempotency, place.opening);
+    const scope = Buffer.from(idempotency.scope, "hex");
+    this.#keep.run(tenantId, scope, place.leafIndex, place.treeSize, nowMs, sealed);
+  }
+}

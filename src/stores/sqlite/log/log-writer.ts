@@ -1,0 +1,176 @@
+/** Appends one tenant's batch to its log, inside a transaction that the caller holds. */
+import type { TenantId } from "../../../base/ids.ts";
+import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
+import { placeAll } from "../../../ledger/append/placing.ts";
+import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
+import { anchorProblem } from "../../../ledger/ports/anchor.ts";
+import {
+  type BatchPlace,
+  type LogState,
+  type TenantBatch,
+  UnsoundLogError,
+  UnstorableError,
+} from "../../../ledger/ports/store.ts";
+import type { WrittenRecord } from "../../../ledger/record/record-text.ts";
+import { indexedRecords } from "../../../ledger/search/search-terms.ts";
+import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
+import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+import { SearchWriter } from "../search/search-writer.ts";
+import type { SqliteAnchor } from "./anchor.ts";
+import { KeptAnswers } from "./kept-answers.ts";
+import { LogRows, type StoredHead } from "./log-rows.ts";
+import { TileWriter } from "./tile-writer.ts";
+
+/** A batch with the randomness that it needs, drawn where the caller owns it. */
+export interface SeededBatch extends TenantBatch {
+  /** `seedBytes(records.length)` fresh random bytes. */
+  readonly seed: Uint8Array;
+}
+
+/** What an append did, true once it is committed. */
+export interface AppendedBatch {
+  readonly place: BatchPlace;
+  /** The log's newest state, which the place's trees are of or older than. */
+  readonly log: LogState;
+  /** To be called after the commit. */
+  settle(): void;
+}
+
+export class LogWriter {
+  readonly #rows: LogRows;
+  readonly #anchor: SqliteAnchor;
+  readonly #originPrefix: string;
+  readonly #edges = new Edges();
+  readonly #kept: KeptAnswers;
+  readonly #tiles: TileWriter;
+  readonly #search: SearchWriter;
+  readonly #openLog: SqliteStatement;
+  readonly #advanceHead: SqliteStatement;
+  readonly #signingKey: SqliteStatement;
+  readonly #entry: SqliteStatement;
+  readonly #opening: SqliteStatement;
+
+  constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
+    this.#rows = new LogRows(connection);
+    this.#anchor = anchor;
+    this.#originPrefix = originPrefix;
+    this.#kept = new KeptAnswers(connection, this.#rows, anchor.notesErasure.bind(anchor));
+    this.#tiles = new TileWriter(connection);
+    this.#search = new SearchWriter(connection);
+    this.#openLog = connection.prepare(
+      "INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, tenant_id) VALUES (?, ?, ?, ?, ?)",
+    );
+    this.#advanceHead = connection.prepare(
+      `UPDATE log_heads SET size = ?, root = ?, last_recorded_at_ms = ?
+        WHERE tenant_id = ? AND size = ? AND root = ?`,
+    );
+    this.#signingKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
+    this.#entry = connection.prepare(
+      "INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed) VALUES (?, ?, ?, ?, ?)",
+    );
+    this.#opening = connection.prepare("INSERT INTO openings (tenant_id, record_id, opening) VALUES (?, ?, ?)");
+  }
+
+  /** The head of a log by its name, if it goes on from its anchor. Throws `UnsoundLogError` where it does not. */
+  soundHead(name: string): StoredHead | undefined {
+    const head = this.#rows.headByName(name);
+    if (head !== undefined) this.#refuseUnsound(head.tenantId, head);
+    return head;
+  }
+
+  /**
+   * Appends. Throws `UnsoundLogError` where the log is not what its anchor says or its edge is damaged,
+   * `UnstorableError` where a record cannot be built, an SQLite error otherwise.
+   */
+  append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
+    const head = this.#rows.headOfTenant(tenantId);
+    this.#refuseUnsound(tenantId, head);
+    const plan = planBatch(readBatch(records), (idempotency) => this.#kept.find(tenantId, idempotency));
+    if (plan.fresh.length === 0 && head !== undefined)
+      return { place: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
+    const edge = head === undefined ? new RightEdge() : (this.#edges.take(head) ?? this.#loadEdge(head));
+    const sequenced = this.#sequence(head, plan.fresh, nowMs, seed);
+    for (const entry of sequenced.entries) this.#insert(tenantId, entry, edge);
+    const tree = edge.tree();
+    const log: LogState = { tenantId, origin: sequenced.head.origin, size: edge.size, root: tree.root() };
+    const placed = placeAll(sequenced, tree, log);
+    this.#tiles.write(tenantId, edge.takeTouched());
+    this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
+    this.#index(tenantId, plan, sequenced);
+    this.#moveHead(head, sequenced, log);
+    const place = { log: log.origin, results: plan.results(placed) };
+    return { place, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
+  }
+
+  #loadEdge(head: StoredHead): RightEdge {
+    return loadEdge(head, (level, index) => this.#rows.tile(head.tenantId, level, index));
+  }
+
+  #refuseUnsound(tenantId: TenantId, log: StoredHead | undefined): void {
+    const problem = attempt(() =>
+      anchorProblem(this.#anchor.find(tenantId), { log, rootAt: (size) => this.#rows.rootAt(tenantId, size) }),
+    );
+    if (problem !== undefined) throw new UnsoundLogError(problem);
+  }
+
+  #sequence(
+    head: StoredHead | undefined,
+    records: readonly WrittenRecord[],
+    nowMs: number,
+    seed: Uint8Array,
+  ): Sequenced {
+    const [first, ...rest] = records;
+    if (first === undefined) throw new UnstorableError("The batch is empty.");
+    // Outside of the attempt: a store that cannot be read is no fault of the record.
+    const key = head === undefined ? this.#signingKey.get()?.public_key : undefined;
+    try {
+      const ownSeed = seed.subarray(0, seedBytes(records.length));
+      return sequence(head, [first, ...rest], nowMs, ownSeed, this.#originPrefix, key as Uint8Array | undefined);
+    } catch (cause) {
+      throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
+    }
+  }
+
+  #insert(tenantId: TenantId, entry: SealedEntry, edge: RightEdge): void {
+    const { leafIndex, recordId, leaf, sealed, opening } = entry;
+    edge.append(entry.leafHash);
+    this.#entry.run(tenantId, leafIndex, recordId, leaf, sealed);
+    this.#opening.run(tenantId, recordId, opening);
+  }
+
+  #keepAnswers(tenantId: TenantId, { fresh }: BatchPlan, sequenced: Sequenced, treeSize: number, nowMs: number): void {
+    const entries = sequenced.entries.slice(-fresh.length);
+    fresh.forEach(({ idempotency }, position) => {
+      const entry = entries[position];
+      if (idempotency === undefined || entry === undefined) return;
+      const { leafIndex, opening } = entry;
+      this.#kept.keep(tenantId, idempotency, { leafIndex, treeSize, opening }, nowMs);
+    });
+  }
+
+  #index(tenantId: TenantId, { fresh }: BatchPlan, sequenced: Sequenced): void {
+    const { searchKey } = sequenced;
+    if (searchKey !== undefined) this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0);
+    this.#search.add(tenantId, indexedRecords(sequenced, fresh));
+  }
+
+  #moveHead(head: StoredHead | undefined, { head: next }: Sequenced, { tenantId, origin, size, root }: LogState): void {
+    if (head === undefined) {
+      this.#openLog.run(origin, size, root, next.lastRecordedAtMs, tenantId);
+      return;
+    }
+    const { changes } = this.#advanceHead.run(size, root, next.lastRecordedAtMs, tenantId, head.size, head.root);
+    if (Number(changes) !== 1) throw new Error("The head of the log was moved by another writer.");
+  }
+}
+
+/** A root that cannot be computed is a problem of the log like any other. */
+function attempt(find: () => string | undefined): string | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof Error && error.name === "MissingTileError") return error.message;
+    throw error;
+  }
+}

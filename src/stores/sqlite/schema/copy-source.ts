@@ -1,0 +1,169 @@
+/** A store that is to be copied to another one: sealed, and read row by row as it is from then on. */
+import { existsSync } from "node:fs";
+import { describeReturned } from "../../../ledger/audit/returned.ts";
+import type { LogState } from "../../../ledger/ports/store.ts";
+import type { CopiedTable } from "../../copied-tables.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { SqliteArchive } from "../archive.ts";
+import { openConnection, type SqliteConnection } from "../connection.ts";
+import { readNotedErasures } from "../erasure/noted-erasures.ts";
+import { ReturnedErasures } from "../erasure/returned-erasures.ts";
+import { anchorConnection } from "../log/anchor.ts";
+import { LogRows } from "../log/log-rows.ts";
+import type { StorePlace } from "../place.ts";
+import { inTransaction } from "../transaction.ts";
+import { requireNewestSchema } from "./migrate.ts";
+import { finishSeal, readSeal, type SealOwner, sealStore, sealTables, unsealStore, unsealTables } from "./seal.ts";
+
+/** For others on the same files: a service under load lets go within a second. */
+const busyTimeoutMs = 10_000;
+
+/** One row, its values in the order of the table's columns. */
+export type CopiedRow = readonly (null | number | string | Uint8Array)[];
+
+export class SqliteCopySource {
+  readonly #place: Pick<StorePlace, "path" | "anchorPath">;
+  readonly #nowMs: number;
+  #snapshot: SqliteConnection | undefined;
+
+  /**
+   * Opens a store of this program's schema. Throws an error for the operator where it is missing or not what it must be,
+   * and where what was erased is in it again: it would be copied too.
+   *
+   * @param nowMs milliseconds since the Unix epoch: what nobody needs any more by then stays behind
+   */
+  constructor(place: Pick<StorePlace, "path" | "anchorPath">, nowMs: number) {
+    this.#place = place;
+    this.#nowMs = nowMs;
+    if (!existsSync(place.path)) throw new IncompatibleStoreError(`${place.path} is missing.`);
+    this.#write((connection) => {
+      requireNewestSchema(connection, place.path);
+      const returned = new ReturnedErasures(connection).all(readNotedErasures(connection, place.anchorPath));
+      if (returned.length > 0)
+        throw new IncompatibleStoreError(
+          `${describeReturned(returned).join("\n")}\nNothing is copied: \`ledger reapply-erasures\` comes first.`,
+        );
+    });
+  }
+
+  /** The store as it is now, to be audited. */
+  archive(): SqliteArchive {
+    return new SqliteArchive(this.#place);
+  }
+
+  /**
+   * Seals store and anchor: who puts an older copy of the store back beside this anchor is refused too. What is read
+   * from here on is what the store was when it was sealed. Throws like `sealStore`.
+   */
+  seal(owner: SealOwner): void {
+    this.#write((connection) => sealStore(connection, this.#place.path, owner));
+    withAnchor(this.#place.anchorPath, sealTables);
+    this.#snapshot = openConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs });
+    this.#snapshot.exec("BEGIN");
+  }
+
+  /** Throws like `finishSeal`. */
+  finish(owner: SealOwner): void {
+    this.#write((connection) => finishSeal(connection, owner));
+  }
+
+  /** The public key that signs, as the store notes it; undefined where nothing was ever signed. */
+  newestKey(): Uint8Array | undefined {
+    return this.#write((connection) => {
+      const row = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
+      return row?.public_key as Uint8Array | undefined;
+    });
+  }
+
+  /** Whether a copy to this store was finished: it may be served. */
+  isCopiedTo(targetStoreId: string): boolean {
+    const seal = this.#write(readSeal);
+    return seal?.isFinal === true && seal.targetStoreId === targetStoreId;
+  }
+
+  /** Every head, by tenant. */
+  heads(): readonly LogState[] {
+    return [...new LogRows(this.#sealed()).heads()];
+  }
+
+  /** Everybody who has rows; the one with the empty name stands for addresses. */
+  tenants(): readonly string[] {
+    const rows = this.#read(
+      `SELECT tenant_id FROM log_heads UNION SELECT tenant_id FROM proof_uses UNION SELECT tenant_id FROM attempts
+        ORDER BY tenant_id`,
+    );
+    return [...rows].map(({ tenant_id }) => tenant_id as string);
+  }
+
+  /** Rows of one tenant, or of a table without tenants, in the order of their key; one in memory at a time. */
+  *rows({ name, columns, key, expiry }: CopiedTable, tenantId?: string): Generator<CopiedRow> {
+    const names = Object.keys(columns);
+    const conditions = [
+      ...(tenantId === undefined ? [] : ["tenant_id = ?"]),
+      ...(expiry === undefined ? [] : [`${expiry} > ${this.#nowMs}`]),
+    ];
+    const where = conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
+    const values = tenantId === undefined ? [] : [tenantId];
+    const sql = `SELECT ${names.join(", ")} FROM ${name} ${where} ORDER BY ${key.join(", ")}`;
+    for (const row of this.#read(sql, ...values)) yield names.map((column) => row[column] as CopiedRow[number]);
+  }
+
+  /** How many rows of a table are to be copied, whoever's they are. */
+  count({ name, expiry }: CopiedTable): number {
+    const where = expiry === undefined ? "" : `WHERE ${expiry} > ${this.#nowMs}`;
+    const [row] = [...this.#read(`SELECT count(*) AS count FROM ${name} ${where}`)];
+    return row?.count as number;
+  }
+
+  close(): void {
+    this.#snapshot?.close();
+    this.#snapshot = undefined;
+  }
+
+  #read(sql: string, ...values: string[]): IterableIterator<Record<string, unknown>> {
+    return this.#sealed()
+      .prepare(sql)
+      .iterate(...values);
+  }
+
+  #sealed(): SqliteConnection {
+    if (this.#snapshot === undefined) throw new Error("The store is not sealed yet.");
+    return this.#snapshot;
+  }
+
+  #write<Result>(work: (connection: SqliteConnection) => Result): Result {
+    return withConnection({ path: this.#place.path, readOnly: false, busyTimeoutMs }, work);
+  }
+}
+
+/**
+ * Takes the seal of a copy that was broken off from a store and its anchor. Throws `IncompatibleStoreError` where the
+ * copy was finished, or the file is missing. Returns false where there was no seal.
+ */
+export function abandonCopy({ path, anchorPath }: Pick<StorePlace, "path" | "anchorPath">): boolean {
+  if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
+  const options = { path, readOnly: false, busyTimeoutMs };
+  const wasSealed = withConnection(options, (connection) => unsealStore(connection, path));
+  // Also where the store's was off already: the command may have ended between the two.
+  withAnchor(anchorPath, unsealTables);
+  return wasSealed;
+}
+
+function withAnchor(path: string, work: (connection: SqliteConnection) => void): void {
+  // A store that nobody has served yet has none.
+  if (!existsSync(path)) return;
+  const options = { ...anchorConnection, path, busyTimeoutMs, durability: "machine" } as const;
+  withConnection(options, (connection) => inTransaction(connection, () => work(connection)));
+}
+
+function withConnection<Result>(
+  options: Parameters<typeof openConnection>[0],
+  work: (connection: SqliteConnection) => Result,
+): Result {
+  const connection = openConnection(options);
+  try {
+    return work(connection);
+  } finally {
+    connection.close();
+  }
+}

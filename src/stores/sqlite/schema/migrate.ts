@@ -1,0 +1,98 @@
+/** Brings a database file to this program's schema. */
+import type { RandomFill } from "../../../base/ids.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { openConnection, type SqliteConnection } from "../connection.ts";
+import { createDatabaseFile } from "../files.ts";
+import { applicationId, type Migration, migrations } from "./schema.ts";
+import { requireUnsealed } from "./seal.ts";
+
+/** How to migrate. */
+export interface MigrateOptions {
+  readonly path: string;
+  readonly random: RandomFill;
+  /** How long to wait for another process that migrates. Milliseconds. */
+  readonly busyTimeoutMs: number;
+  /** What to apply; by default all that this program knows. */
+  readonly migrations?: readonly Migration[];
+}
+
+/**
+ * Creates the file and its directory where they are missing, and applies what is missing of the schema, all or
+ * nothing. Safe when several processes start at once: they take turns. Throws `IncompatibleStoreError` when the file
+ * is another program's, is sealed, was written by a newer version of this one, or holds a log that does not verify, and an SQLite or file system error when it
+ * cannot be opened. Returns the names of the migrations that were applied.
+ */
+export function migrateSqlite(options: MigrateOptions): readonly string[] {
+  createDatabaseFile(options.path);
+  // Looked at before the first write: opening for writing changes the journal mode, which is the file's owner's affair.
+  const looking = openConnection({ ...options, readOnly: true });
+  try {
+    readCompatibleVersion(looking, options);
+    requireUnsealed(looking, options.path);
+  } finally {
+    looking.close();
+  }
+  const connection = openConnection({ ...options, readOnly: false });
+  try {
+    connection.exec("BEGIN IMMEDIATE");
+    const applied = applyMissing(connection, options);
+    connection.exec("COMMIT");
+    return applied;
+  } finally {
+    connection.close(); // rolls back what was not committed
+  }
+}
+
+/**
+ * Throws `IncompatibleStoreError` where the file has not this very schema: for those who write beside a service, which
+ * would be in the way of a migration.
+ */
+export function requireNewestSchema(connection: SqliteConnection, path: string): void {
+  const version = readCompatibleVersion(connection, { path });
+  if (version < migrations.length)
+    throw new IncompatibleStoreError(
+      `${path} has schema version ${version}, and this program needs ${migrations.length}: run \`migrate\` first.`,
+    );
+}
+
+/** Returns the file's schema version; 0 when it is empty. */
+function readCompatibleVersion(
+  connection: SqliteConnection,
+  options: Pick<MigrateOptions, "path" | "migrations">,
+): number {
+  const latest = (options.migrations ?? migrations).length;
+  const version = readPragma(connection, "user_version");
+  const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
+  if (readPragma(connection, "application_id") !== applicationId && (tables !== 0 || version !== 0)) {
+    throw new IncompatibleStoreError(`${options.path} is a database of another program.`);
+  }
+  if (version > latest) {
+    throw new IncompatibleStoreError(
+      `${options.path} has schema version ${version}; this program knows versions up to ${latest}. ` +
+        "It was written by a newer version of the service: use that one.",
+    );
+  }
+  return version;
+}
+
+function applyMissing(connection: SqliteConnection, options: MigrateOptions): readonly string[] {
+  const known = options.migrations ?? migrations;
+  const missing = known.slice(readCompatibleVersion(connection, options));
+  if (missing.length === 0) return [];
+  for (const { sql, fill } of missing) {
+    connection.exec(sql);
+    fill?.(connection, options.random);
+  }
+  connection.exec(`PRAGMA user_version = ${known.length}; PRAGMA application_id = ${applicationId}`);
+  const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
+  connection
+    .prepare(
+      "INSERT INTO store (singleton, store_id, probed_at_ms, probe) VALUES (1, ?, 0, x'') ON CONFLICT DO NOTHING",
+    )
+    .run(storeId);
+  return missing.map(({ name }) => name);
+}
+
+function readPragma(connection: SqliteConnection, name: "user_version" | "application_id"): number {
+  return Number(connection.prepare(`PRAGMA ${name}`).get()?.[name]);
+}

@@ -1,0 +1,163 @@
+/** What must hold before a store may be written to: its schema, its anchor and its key. */
+import { existsSync } from "node:fs";
+import type { Clock } from "../../../base/clock.ts";
+import type { RandomFill, TenantId } from "../../../base/ids.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../../../files/key-file.ts";
+import { anchorProblem } from "../../../ledger/ports/anchor.ts";
+import type { ReturnedErasure } from "../../../ledger/ports/keeper.ts";
+import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
+import { sameHash } from "../../../ledger/tlog/tree.ts";
+import { IncompatibleStoreError } from "../../errors.ts";
+import { refuseFutureHeads } from "../../head-times.ts";
+import { openConnection, type SqliteConnection } from "../connection.ts";
+import { noteErasures } from "../erasure/noted-erasures.ts";
+import { ReturnedErasures } from "../erasure/returned-erasures.ts";
+import { requireSafeBlocks } from "../files.ts";
+import { admitKey } from "../log/admit-key.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
+import { LogRows } from "../log/log-rows.ts";
+import type { StorePlace } from "../place.ts";
+import { readStoreId } from "../store-identity.ts";
+import { inTransaction } from "../transaction.ts";
+import { migrateSqlite } from "./migrate.ts";
+
+export interface PrepareOptions extends StorePlace {
+  /** Under which new logs would be opened. */
+  readonly originPrefix: string;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** How long to wait for another process that prepares the same store. Milliseconds. */
+  readonly busyTimeoutMs: number;
+}
+
+const whatToDo =
+  "Put the newest copy of the store back, with its -wal file where there is one. Where there is no newer one, keep this " +
+  "one for `ledger verify` and `ledger search`, and begin anew with an empty store and another anchor (SVC_STORE, SVC_ANCHOR).";
+
+export interface PreparedStore {
+  readonly keys: SigningKeys;
+  /** Erasures that have to be carried out again: readers are told "erased" until then. */
+  readonly returned: readonly ReturnedErasure[];
+  /** What tells the store from every other. */
+  readonly storeId: string;
+}
+
+/**
+ * Brings the store to this program's schema, checks every log against the anchor, and loads the keys; a key is made only
+ * where store and anchor are both empty. Processes that start at once take turns. Throws `IncompatibleStoreError` naming
+ * all that does not hold: then nothing may be signed.
+ */
+export function prepareStore(options: PrepareOptions): PreparedStore {
+  const { path, anchorPath, busyTimeoutMs } = options;
+  requireAnchoredStore(options);
+  for (const each of [path, anchorPath]) requireSafeBlocks(each);
+  migrateSqlite(options);
+  createAnchor(anchorPath, busyTimeoutMs, openConnection);
+  const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
+  try {
+    const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+    try {
+      const keys = inTransaction(connection, () => {
+        checkAnchor(connection, anchor, anchorPath);
+        checkOriginPrefix(connection, options.originPrefix);
+        refuseFutureHeads(new LogRows(connection).heads(), options.clock.now());
+        return admitKeys(connection, anchor, options);
+      });
+      // A rotation has moved the heads.
+      anchor.advance([...new LogRows(connection).heads()]);
+      const returned = new ReturnedErasures(connection).all([...anchor.erasures()]);
+      noteErasures(connection, anchor);
+      return { keys, returned, storeId: readStoreId(connection) };
+    } finally {
+      anchor.close();
+    }
+  } finally {
+    connection.close();
+  }
+}
+
+/** A store that is missing is not replaced by an empty one where its anchor says that there was one. */
+function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOptions): void {
+  if (existsSync(path) || !existsSync(anchorPath)) return;
+  const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
+  try {
+    if (anchor.storeId() === undefined) return;
+    throw new IncompatibleStoreError(
+      `${path} is missing, and its anchor ${anchorPath} is there: put the newest store back. Where there is none any ` +
+        "more, begin anew with an empty store and another anchor (SVC_STORE, SVC_ANCHOR); the old anchor says what was lost.",
+    );
+  } finally {
+    anchor.close();
+  }
+}
+
+function checkAnchor(connection: SqliteConnection, anchor: SqliteAnchor, anchorPath: string): void {
+  const storeId = readStoreId(connection);
+  const rows = new LogRows(connection);
+  const anchored = anchor.storeId();
+  if (anchored === undefined) {
+    if (connection.prepare("SELECT anchored FROM store").get()?.anchored === 1) {
+      throw new IncompatibleStoreError(
+        `${anchorPath} is new, but this store had an anchor: without it nobody can tell whether the store is an older ` +
+          "copy. Put the anchor back, or set SVC_ANCHOR to it; where it is lost, see `ledger anchor adopt`.",
+      );
+    }
+    anchor.adopt(storeId, [...rows.heads()]);
+    connection.exec("UPDATE store SET anchored = 1");
+    return;
+  }
+  if (anchored !== storeId)
+    throw new IncompatibleStoreError(
+      `${anchorPath} is the anchor of another store: nothing may be signed. Put the store or the anchor back that ` +
+        "belong together (SVC_STORE, SVC_ANCHOR).",
+    );
+  const problems = [...anchor.all()].flatMap((log) => logProblem(rows, log.tenantId, log) ?? []);
+  if (problems.length > 0)
+    throw new IncompatibleStoreError(
+      `The store is not what its anchor says: nothing may be signed.\n${problems.join("\n")}\n${whatToDo}`,
+    );
+  // An anchor that outlived the flag: the store was put back to a copy from before it, and every log agrees.
+  connection.exec("UPDATE store SET anchored = 1");
+}
+
+function checkOriginPrefix(connection: SqliteConnection, prefix: string): void {
+  const origins = new LogRows(connection).heads().map(({ origin }) => origin);
+  const problem = originPrefixProblem(origins, prefix);
+  if (problem !== undefined) throw new IncompatibleStoreError(problem);
+}
+
+function logProblem(
+  rows: LogRows,
+  tenantId: TenantId,
+  anchored: Parameters<typeof anchorProblem>[0],
+): string | undefined {
+  try {
+    const log = rows.headOfTenant(tenantId);
+    return anchorProblem(anchored, { log, rootAt: (size) => rows.rootAt(tenantId, size) });
+  } catch (error) {
+    return `log ${anchored?.origin}: ${error instanceof Error ? error.message : "cannot be read"}`;
+  }
+}
+
+/** The keys of the file, if they are the ones that this store's logs are signed with. */
+function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: PrepareOptions): SigningKeys {
+  const { keyPath, random } = options;
+  const known = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
+  const hasLogs = connection.prepare("SELECT 1 FROM log_heads LIMIT 1").get() !== undefined;
+  const isEmpty = !hasLogs && known === undefined && anchor.all().next().done === true;
+  const keys = readKeyFile(keyPath) ?? (isEmpty ? makeKeys(keyPath, random) : undefined);
+  if (keys === undefined) {
+    throw new IncompatibleStoreError(
+      `${keyPath} is missing, and this store has logs. Put the key back that signed them; where they were never ` +
+        "signed, make one with `keys generate`.",
+    );
+  }
+  const [current, ...retiring] = keys;
+  const previous = known?.public_key as Uint8Array | undefined;
+  if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
+  // Whoever has the old key may hand over to a new one; anybody else may not.
+  if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
+    throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
+  admitKey(connection, anchor, { current: current.publicKey, previous, ...options });
+  return keys;
+}

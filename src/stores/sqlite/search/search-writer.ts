@@ -1,0 +1,77 @@
+/** Writes the search index, inside transactions that the caller holds. */
+import type { TenantId } from "../../../base/ids.ts";
+import { blockOf, newestEdition, StoredTerms, termsOfEdition } from "../../../ledger/search/search-index.ts";
+import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
+import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+
+/** One time that an index was, or is being, built. */
+export interface IndexGeneration {
+  readonly generation: number;
+  readonly key: Uint8Array;
+  /** Says which fields it has. */
+  readonly edition: number;
+}
+
+/** The column with the edition of an index, or what stands for it in a schema that has none yet. */
+export function editionOf(connection: SqliteConnection): string {
+  const column = connection.prepare("SELECT 1 FROM pragma_table_info('search_keys') WHERE name = 'fields'").get();
+  return column === undefined ? "1" : "fields";
+}
+
+export class SearchWriter {
+  readonly #terms = new StoredTerms();
+  readonly #addKey: SqliteStatement;
+  readonly #keys: SqliteStatement;
+  readonly #newEdition: number;
+  readonly #insert: SqliteStatement;
+  readonly #remove: SqliteStatement;
+
+  constructor(connection: SqliteConnection) {
+    const edition = editionOf(connection);
+    const isNewest = edition === "fields";
+    this.#addKey = connection.prepare(
+      `INSERT OR REPLACE INTO search_keys (tenant_id, generation, key, filled_to, fill_end${isNewest ? ", fields" : ""})
+       VALUES (?, ?, ?, 0, ?${isNewest ? `, ${newestEdition}` : ""})`,
+    );
+    this.#newEdition = isNewest ? newestEdition : 1;
+    this.#keys = connection.prepare(
+      `SELECT generation, key, ${edition} AS edition FROM search_keys WHERE tenant_id = ? ORDER BY generation`,
+    );
+    this.#insert = connection.prepare(
+      `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT DO NOTHING`,
+    );
+    this.#remove = connection.prepare("DELETE FROM search_terms WHERE tenant_id = ? AND block = ? AND leaf_index = ?");
+  }
+
+  /**
+   * Begins an index of the newest edition that the schema has. Records that are appended from now on are in it at once; it
+   * serves when the leaves before `fillEnd` are in it too.
+   */
+  begin(tenantId: TenantId, { generation, key }: Omit<IndexGeneration, "edition">, fillEnd: number): IndexGeneration {
+    this.#addKey.run(tenantId, generation, key, fillEnd);
+    return { generation, key, edition: this.#newEdition };
+  }
+
+  /** Adds new records of a log to all of its indexes: the one that serves, and any that is being built. */
+  add(tenantId: TenantId, records: readonly IndexedRecord[]): void {
+    for (const row of [...this.#keys.iterate(tenantId)]) {
+      const { generation, key, edition } = row as unknown as IndexGeneration;
+      this.addTo(tenantId, { generation, key, edition }, records);
+    }
+  }
+
+  /** Adds records to one index. */
+  addTo(tenantId: TenantId, { generation, key, edition }: IndexGeneration, records: Iterable<IndexedRecord>): void {
+    for (const { leafIndex, terms } of records) {
+      const block = blockOf(leafIndex);
+      for (const term of termsOfEdition(edition, terms))
+        this.#insert.run(tenantId, block, generation, this.#terms.of(key, term), leafIndex);
+    }
+  }
+
+  /** Removes all that any index has of a leaf. */
+  remove(tenantId: TenantId, leafIndex: number): void {
+    this.#remove.run(tenantId, blockOf(leafIndex), leafIndex);
+  }
+}

@@ -1,0 +1,77 @@
+/** How every call begins, whichever way it came in, and how it is told of when it is over. */
+import type { EdgeRequest } from "../../auth/edge.ts";
+import type { Clock } from "../../base/clock.ts";
+import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
+import type { Place } from "../admission/admission.ts";
+import { headerValues } from "../http/edge.ts";
+import type { Call } from "./call.ts";
+import { callerGone } from "./deadline.ts";
+
+/** One finished exchange, for the log and the metrics. */
+export interface Answered {
+  readonly call: Call;
+  readonly method: string;
+  /** Path without its query, which could carry anything. */
+  readonly path: string;
+  readonly httpVersion: string;
+  /** Of the answer; 499 where the caller was gone before all of it was out. */
+  readonly status: number;
+  readonly durationMs: number;
+  readonly remoteAddress: string;
+}
+
+/** What calls begin with. */
+export interface Beginnings {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Told of every request once its answer is out, or its caller gone. */
+  readonly onAnswered: (exchange: Answered) => void;
+}
+
+/**
+ * A call whose headers are in. Its request id is the caller's own, if it sent exactly one good one.
+ *
+ * @param place where it waited for its turn, if it did
+ */
+export function beginCall(rawHeaders: readonly string[], { clock, random }: Beginnings, place?: Place): Call {
+  const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
+  const receivedAtMs = clock.now() - Math.round(place?.waitedMs ?? 0);
+  return place === undefined ? { requestId, receivedAtMs } : { requestId, receivedAtMs, place };
+}
+
+function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {
+  const [value, ...others] = headerValues(rawHeaders, "x-request-id");
+  return value === undefined || others.length > 0 ? undefined : parseRequestId(value);
+}
+
+/** Headers of every answer to the call. */
+export function answerHeaders({ requestId }: Call): Readonly<Record<string, string>> {
+  return { "x-request-id": requestId, "cache-control": "no-store" };
+}
+
+/** The exchange is over. `status` is undefined where its answer did not get out. */
+export function endCall(
+  call: Call,
+  { method, url, remoteAddress }: EdgeRequest,
+  httpVersion: string,
+  status: number | undefined,
+  { clock, onAnswered }: Beginnings,
+): void {
+  // Whatever the answer was going to be, nobody has all of it.
+  if (status === undefined) call.refusal ??= callerGone;
+  onAnswered({
+    call,
+    method,
+    path: pathOf(url),
+    httpVersion,
+    status: status ?? callerGone.httpStatus,
+    durationMs: clock.now() - call.receivedAtMs,
+    remoteAddress,
+  });
+}
+
+/** The path of a URL as it was sent. */
+export function pathOf(url: string): string {
+  const query = url.indexOf("?");
+  return query === -1 ? url : url.slice(0, query);
+}

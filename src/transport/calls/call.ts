@@ -1,0 +1,54 @@
+import { type ContextValues, createContextKey } from "@connectrpc/connect";
+import type { SessionPeer } from "../../auth/session-peer.ts";
+import type { Caller } from "../../base/caller.ts";
+import { ServiceError } from "../../base/errors.ts";
+import type { RequestId } from "../../base/ids.ts";
+import type { Place } from "../admission/admission.ts";
+
+/** The wire format that carried a call. */
+export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
+
+/** `brief` leaves out what shows the record itself, `none` leaves out the receipt. */
+export type ReceiptDetail = "full" | "brief" | "none";
+
+/**
+ * One call on its way through the transport. Made when the headers are in, before anything else happens; the links
+ * of the chain fill in what they learn, and the log line at the end is written from it.
+ */
+export interface Call {
+  readonly requestId: RequestId;
+  /** Clock reading, in milliseconds, when the headers were in. */
+  readonly receivedAtMs: number;
+  /** Its place among the calls that are worked on. */
+  readonly place?: Place;
+  protocol?: Protocol;
+  /** `Service/Method`, once routed. */
+  rpc?: string;
+  /** Set by the gate, once the caller is authenticated. */
+  caller?: Caller;
+  /** Set by the gate of the session route, which has no caller yet. */
+  sessionPeer?: SessionPeer;
+  /** How much of a receipt the caller wants; all of it unless it says so. */
+  receiptDetail?: ReceiptDetail;
+  /** Under which the caller may send the call again. */
+  idempotencyKey?: string | undefined;
+  /** The refusal that was answered, if one was. */
+  refusal?: ServiceError;
+}
+
+/** Where interceptors and handlers find the call. */
+export const kCall = createContextKey<Call | undefined>(undefined, { description: "call" });
+
+/** The call behind a handler's context. */
+export function callOf(context: { readonly values: ContextValues }): Call {
+  const call = context.values.get(kCall);
+  if (call === undefined) throw new ServiceError("internal", "handler invoked outside the chain");
+  return call;
+}
+
+/** The authenticated caller behind a handler's context. Throws where the gate did not run: never by a request. */
+export function callerOf(context: { readonly values: ContextValues }): Caller {
+  const { caller } = callOf(context);
+  if (caller === undefined) throw new ServiceError("internal", "handler invoked before the gate");
+  return caller;
+}

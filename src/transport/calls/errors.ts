@@ -1,0 +1,172 @@
+/**
+ * The two faces of a refusal: the JSON envelope of the `/v1/sdk/*` routes, and a Connect error with the standard
+ * `google.rpc` details for gRPC, gRPC-Web and Connect. Both are made from one `ServiceError`.
+ */
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+import { type ErrorCode, type RefusalDetails, ServiceError, withoutStack } from "../../base/errors.ts";
+import type { RequestId } from "../../base/ids.ts";
+import { bodyTooLarge } from "../http/body.ts";
+import { callerGone, deadlinePassed } from "./deadline.ts";
+
+/** Connect's number for each of our codes. */
+const connectCodes: Readonly<Record<ErrorCode, Code>> = {
+  unauthenticated: Code.Unauthenticated,
+  permission_denied: Code.PermissionDenied,
+  invalid_argument: Code.InvalidArgument,
+  already_exists: Code.AlreadyExists,
+  resource_exhausted: Code.ResourceExhausted,
+  not_found: Code.NotFound,
+  unimplemented: Code.Unimplemented,
+  deadline_exceeded: Code.DeadlineExceeded,
+  canceled: Code.Canceled,
+  unavailable: Code.Unavailable,
+  internal: Code.Internal,
+};
+
+/** Body of a refusal on the JSON routes. Members without a value are left out. */
+export interface ErrorEnvelope {
+  readonly service: string;
+  readonly status: "error";
+  readonly error: {
+    readonly code: ErrorCode;
+    readonly reason: string;
+    readonly message: string;
+    readonly request_id: string;
+    readonly violations?: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
+    readonly required_scopes?: readonly string[];
+    readonly missing_scopes?: readonly string[];
+    readonly retry_after_seconds?: number;
+  };
+}
+
+/** The envelope of a refusal. */
+export function toEnvelope(service: string, requestId: RequestId, error: ServiceError): ErrorEnvelope {
+  const { violations, requiredScopes, missingScopes, retryAfterSeconds } = error.details;
+  return {
+    service,
+    status: "error",
+    error: {
+      code: error.code,
+      reason: error.reason,
+      message: error.message,
+      request_id: requestId,
+      ...(violations !== undefined && { violations }),
+      ...(requiredScopes !== undefined && { required_scopes: requiredScopes }),
+      ...(missingScopes !== undefined && { missing_scopes: missingScopes }),
+      ...(retryAfterSeconds !== undefined && { retry_after_seconds: retryAfterSeconds }),
+    },
+  };
+}
+
+/** Response headers that a refusal sets: `WWW-Authenticate`, `DPoP-Nonce`, and `Retry-After` in whole seconds. */
+export function refusalHeaders(error: ServiceError): Record<string, string> {
+  const { challenge, dpopNonce, retryAfterSeconds } = error.details;
+  return {
+    ...(challenge !== undefined && { "www-authenticate": challenge }),
+    ...(dpopNonce !== undefined && { "dpop-nonce": dpopNonce }),
+    ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
+  };
+}
+
+/**
+ * The refusal as Connect carries it: `ErrorInfo` with the reason, the service as domain, and the scopes as metadata
+ * (space separated); `BadRequest` with the violations; `RetryInfo` with the delay.
+ */
+export function toConnectError(service: string, requestId: RequestId, error: ServiceError): ConnectError {
+  const { violations = [], requiredScopes, missingScopes, retryAfterSeconds } = error.details;
+  const { message, code } = error;
+  const wire = withoutStack(
+    () => new ConnectError(message, connectCodes[code], refusalHeaders(error), undefined, error),
+  );
+  wire.details.push({
+    desc: ErrorInfoSchema,
+    value: create(ErrorInfoSchema, {
+      reason: error.reason,
+      domain: service,
+      metadata: {
+        request_id: requestId,
+        ...(requiredScopes !== undefined && { required_scopes: requiredScopes.join(" ") }),
+        ...(missingScopes !== undefined && { missing_scopes: missingScopes.join(" ") }),
+      },
+    }),
+  });
+  if (violations.length > 0) {
+    wire.details.push({
+      desc: BadRequestSchema,
+      value: create(BadRequestSchema, {
+        fieldViolations: violations.map(({ field, rule, message }) => ({ field, reason: rule, description: message })),
+      }),
+    });
+  }
+  if (retryAfterSeconds !== undefined) {
+    wire.details.push({
+      desc: RetryInfoSchema,
+      value: create(RetryInfoSchema, { retryDelay: { seconds: BigInt(retryAfterSeconds), nanos: 0 } }),
+    });
+  }
+  return wire;
+}
+
+/** The refusal behind whatever was thrown. What is not a refusal is `internal`, and says nothing of its cause. */
+export function toServiceError(thrown: unknown): ServiceError {
+  if (thrown instanceof ServiceError) return thrown;
+  if (thrown instanceof ConnectError && thrown.cause instanceof ServiceError) return thrown.cause;
+  return new ServiceError("internal", "internal error", { cause: thrown });
+}
+
+/**
+ * The refusal behind an error that Connect's own protocol code raised before our interceptors ran: it could not read
+ * the message. Connect's text may quote the message or a header, so none of it is repeated.
+ */
+export function fromProtocolError(error: ConnectError): ServiceError {
+  const { code, rawMessage } = error;
+  const refuse = (rule: string, message: string) => invalidMessage(rule, message, { cause: error });
+  if (code === Code.ResourceExhausted) return bodyTooLarge();
+  if (code === Code.DeadlineExceeded) return deadlinePassed;
+  if (code === Code.Canceled || code === Code.Aborted || rawMessage.startsWith("http/2 stream closed"))
+    return callerGone;
+  if (code === Code.Unimplemented) {
+    return rawMessage.startsWith("unknown compression")
+      ? new ServiceError("unsupported_encoding", "message encoding is not supported", { cause: error })
+      : wrongMessageCount();
+  }
+  // protobuf-es reports malformed binary as internal; the caller's bytes are the cause.
+  if (code === Code.Internal && rawMessage.startsWith("parse binary")) {
+    return refuse("protobuf", "message is not valid protobuf");
+  }
+  if (rawMessage.startsWith("received compressed envelope")) return undeclaredCompression();
+  // So is compressed data that ends early.
+  const undecodable = code === Code.InvalidArgument || rawMessage === "decompression failed";
+  if (!undecodable) return toServiceError(error);
+  return rawMessage.includes("timeout value")
+    ? refuse("timeout", "the timeout header is malformed")
+    : refuse("decode", "message could not be decoded");
+}
+
+/** The refusal of a message that is not as its protocol wants it. */
+export function invalidMessage(rule: string, message: string, details: RefusalDetails = {}): ServiceError {
+  return new ServiceError("invalid_request", message, { ...details, violations: [{ field: "", rule, message }] });
+}
+
+/**
+ * The refusal of no message, or more than one, where one is expected
+ * (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md).
+ */
+export function wrongMessageCount(): ServiceError {
+  return invalidMessage("cardinality", "exactly one request message is expected", { code: "unimplemented" });
+}
+
+/**
+ * The refusal of a message that says to be compressed, where its headers do not say how
+ * (https://github.com/grpc/grpc/blob/master/doc/compression.md).
+ */
+export function undeclaredCompression(): ServiceError {
+  return invalidMessage("compression", "a compressed message needs an encoding", { code: "internal" });
+}
+
+/** Whether `fromProtocolError` knows of the message only that it could not be read. */
+export function isUnreadable({ details }: ServiceError): boolean {
+  return details.violations?.some(({ rule }) => rule === "decode") === true;
+}

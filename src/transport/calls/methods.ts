@@ -1,0 +1,61 @@
+/** The methods that a server serves, read once from descriptors and their `google.api.http` annotations. */
+import { type DescMethod, type DescMethodUnary, type DescService, getOption } from "@bufbuild/protobuf";
+import type { MethodImpl, ServiceImpl } from "@connectrpc/connect";
+import { http } from "../../../gen/google/api/annotations_pb.ts";
+import type { UnarySpec } from "./context.ts";
+
+/** A service and what implements it. */
+export interface ServiceBinding {
+  readonly desc: DescService;
+  readonly impl: Record<string, unknown>;
+}
+
+/** Keeps descriptor and implementation of one service together, checked against each other. */
+export function bind<Desc extends DescService>(desc: Desc, impl: ServiceImpl<Desc>): ServiceBinding {
+  return { desc, impl: impl as Record<string, unknown> };
+}
+
+/** One unary method as it is served. */
+export interface ServedMethod {
+  /** `ProtectionService/PlanProtection`. */
+  readonly rpc: string;
+  readonly spec: UnarySpec;
+  /** Path of the method on gRPC, gRPC-Web and Connect. */
+  readonly rpcPath: string;
+  /** Verb and path on the JSON routes. */
+  readonly verb: "GET" | "POST";
+  readonly restPath: string;
+}
+
+/** Lists the methods of the services. Throws where a method is not unary or its annotation is not GET or POST. */
+export function servedMethods(services: readonly ServiceBinding[]): ServedMethod[] {
+  return services.flatMap(({ desc, impl }) =>
+    desc.methods.map((method) => {
+      const spec: UnarySpec = { kind: "unary", method: unary(method), impl: implementation(method, impl) };
+      return {
+        rpc: `${desc.name}/${method.name}`,
+        spec,
+        rpcPath: `/${desc.typeName}/${method.name}`,
+        ...annotation(method),
+      };
+    }),
+  );
+}
+
+function unary(method: DescMethod): DescMethodUnary {
+  if (method.methodKind !== "unary") throw new Error(`${method} is not unary`);
+  return method as DescMethodUnary;
+}
+
+function implementation(method: DescMethod, impl: Record<string, unknown>): UnarySpec["impl"] {
+  const found = impl[method.localName];
+  if (typeof found !== "function") throw new Error(`${method} is not implemented`);
+  return (found as MethodImpl<DescMethodUnary>).bind(impl) as UnarySpec["impl"];
+}
+
+function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: string } {
+  const { pattern, body } = getOption(method, http);
+  if (pattern.case === "get" && body === "") return { verb: "GET", restPath: pattern.value };
+  if (pattern.case === "post" && body === "*") return { verb: "POST", restPath: pattern.value };
+  throw new Error(`${method} has no google.api.http annotation of the form that the JSON routes serve`);
+}

@@ -1,0 +1,93 @@
+import type { Clock } from "../../base/clock.ts";
+import type { ServiceError } from "../../base/errors.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import type { Answered } from "./beginning.ts";
+
+/** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
+const probes = /^Health\//;
+
+/** Lines a second for refusals of one reason. Whoever makes the service refuse must not make it write without end. */
+const maxRefusalLines = 20;
+/** Longest text of a cause in a line, in characters. */
+const maxCauseLength = 200;
+
+/**
+ * Makes what reports every request: with one count each, and one line each as far as it was not refused, or not more
+ * often than `maxRefusalLines` a second for the same reason; the next line of that reason has the number of those
+ * left out. Health probes are logged at `debug`. Paths that lead nowhere are not logged: they are the caller's text.
+ * What the log has of a call comes from the credentials and the contract.
+ */
+export function createReport(logger: Logger, metrics: Metrics, clock: Clock): (answered: Answered) => void {
+  const sample = createSampler(clock);
+  return (answered) => {
+    const { refusal, protocol = "rest", rpc = "none" } = answered.call;
+    const code = refusal?.code ?? "ok";
+    const reason = refusal?.reason ?? "none";
+    metrics.callFinished({ rpc, protocol, code, reason, durationMs: answered.durationMs });
+    if (refusal === undefined) {
+      if (probes.test(rpc)) logger.debug(fieldsOf(answered), "request");
+      else logger.info(fieldsOf(answered), "request");
+      return;
+    }
+    if (refusal.code === "unauthenticated") metrics.credentialsRefused(reason);
+    const leftOut = sample(reason);
+    if (leftOut !== undefined) logRefusal(logger, { ...fieldsOf(answered), left_out: leftOut || undefined }, refusal);
+  };
+}
+
+function logRefusal(logger: Logger, fields: object, refusal: ServiceError): void {
+  const { reason, httpStatus, message, details } = refusal;
+  if (reason === "internal") logger.error({ ...fields, err: details.cause ?? refusal }, "request failed");
+  else if (httpStatus >= 500)
+    logger.warn({ ...fields, detail: message, cause: causeOf(details.cause) }, "request refused");
+  else logger.info({ ...fields }, "request");
+}
+
+function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress }: Answered) {
+  const { requestId, caller, refusal, protocol = "rest", rpc = "none" } = call;
+  return {
+    request_id: requestId,
+    protocol,
+    rpc,
+    http_version: httpVersion,
+    method: method.slice(0, 16),
+    status,
+    code: refusal?.code ?? "ok",
+    // The logger leaves out what is undefined.
+    reason: refusal?.reason,
+    tenant_id: caller?.tenantId,
+    principal_id: caller?.principalId,
+    duration_ms: durationMs,
+    remote_address: remoteAddress,
+  };
+}
+
+/** What a refusal came of, in a few words: where in the code it came from is told of defects only. */
+function causeOf(cause: unknown): string | undefined {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}`.slice(0, maxCauseLength) : undefined;
+}
+
+interface Sampled {
+  second: number;
+  lines: number;
+  leftOut: number;
+}
+
+/** Returns how many lines of this kind were left out before this one; undefined where this one is to be left out. */
+function createSampler(clock: Clock): (kind: string) => number | undefined {
+  const kinds = new Map<string, Sampled>();
+  return (kind) => {
+    const second = Math.floor(clock.now() / 1000);
+    const sampled = kinds.get(kind) ?? { second, lines: 0, leftOut: 0 };
+    kinds.set(kind, sampled);
+    if (sampled.second !== second) Object.assign(sampled, { second, lines: 0 });
+    if (sampled.lines === maxRefusalLines) {
+      sampled.leftOut += 1;
+      return undefined;
+    }
+    const { leftOut } = sampled;
+    Object.assign(sampled, { lines: sampled.lines + 1, leftOut: 0 });
+    return leftOut;
+  };
+}

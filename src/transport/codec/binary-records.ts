@@ -1,0 +1,172 @@
+/**
+ * How much a protobuf message holds, counted before it is parsed (https://protobuf.dev/programming-guides/encoding).
+ * Two bytes make a record, and each becomes an object: what a message costs is bounded by what a request may hold, and
+ * not by what was sent.
+ */
+import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import { WireType } from "@bufbuild/protobuf/wire";
+import { invalidRequests, type ServiceError, type Violation } from "../../base/errors.ts";
+import { itemLimit } from "./size-limits.ts";
+
+/** Records, those of nested messages and of fields that no request has included. A full request has some 250. */
+const maxRecords = 2048;
+/** Messages up to this size hold too little to be counted. */
+const smallBytes = 4096;
+
+/** Fields that no request has are dropped. */
+export const binaryOptions = { readUnknownFields: false };
+
+/** The refusal of a message that cannot be parsed. */
+export function notProtobuf(): ServiceError {
+  return invalidRequests([{ field: "", rule: "protobuf", message: "message is not valid protobuf" }]);
+}
+
+/**
+ * Throws `invalid_request` for a message with more records than any request has, naming the lists and maps that exceed
+ * their limits, and for one whose records end early or are not of their field's type.
+ */
+export function requireFewRecords(desc: DescMessage, message: Uint8Array): void {
+  if (message.byteLength <= smallBytes) return;
+  const walk = new Walk(message);
+  walk.message(0, message.byteLength, desc, "");
+  if (walk.records <= maxRecords) return;
+  const found = [...walk.items.entries()].flatMap(([{ field, path }, items]) => itemLimit(field)(items, path) ?? []);
+  throw invalidRequests(found.length > 0 ? found : [tooManyFields]);
+}
+
+const tooManyFields: Violation = { field: "", rule: "protobuf.max_fields", message: "message has too many fields" };
+
+interface Counted {
+  readonly field: DescField;
+  readonly path: string;
+}
+
+class Walk {
+  records = 0;
+  /** Items of each list and map. */
+  readonly items = new Map<Counted, number>();
+  readonly #bytes: Uint8Array;
+  readonly #counted = new Map<string, Counted>();
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** Walks the records from `start` to `end`, and ends early once there are too many. */
+  message(start: number, end: number, desc: DescMessage, prefix: string): void {
+    const fields = fieldsOf(desc);
+    this.#records(start, end, (number, wireType, from, to) => {
+      const field = fields.get(number);
+      if (field === undefined) return;
+      if (wireType !== wireTypeOf(field)) throw notProtobuf();
+      const path = prefix + field.name;
+      if (field.fieldKind === "list" || field.fieldKind === "map") this.#count(field, path);
+      if (field.fieldKind === "message") this.message(from, to, field.message, `${path}.`);
+      if (field.fieldKind === "map") this.#records(from, to, () => {});
+    });
+  }
+
+  #records(
+    start: number,
+    end: number,
+    visit: (number: number, wireType: WireType, from: number, to: number) => void,
+  ): void {
+    let at = start;
+    // What is in a group, which no request has, is counted, but is no field of the message.
+    let groups = 0;
+    while (at < end && this.records <= maxRecords) {
+      this.records += 1;
+      const tag = this.#varint(at, end);
+      const number = tag >>> 3;
+      const wireType = (tag & 7) as WireType;
+      const value = this.#at;
+      if (number === 0) throw notProtobuf();
+      at = this.#endOf(wireType, value, end);
+      if (wireType === WireType.EndGroup) groups -= 1;
+      else if (groups === 0) visit(number, wireType, this.#at, at);
+      if (wireType === WireType.StartGroup) groups += 1;
+    }
+  }
+
+  /** End of a record's value; the value of a length-delimited one begins at `#at`. */
+  #endOf(wireType: WireType, value: number, end: number): number {
+    const length = (bytes: number) => {
+      if (value + bytes > end) throw notProtobuf();
+      return value + bytes;
+    };
+    switch (wireType) {
+      case WireType.Varint:
+        this.#varint(value, end);
+        return this.#at;
+      case WireType.Bit64:
+        return length(8);
+      case WireType.Bit32:
+        return length(4);
+      case WireType.LengthDelimited: {
+        const bytes = this.#varint(value, end);
+        if (this.#at + bytes > end) throw notProtobuf();
+        return this.#at + bytes;
+      }
+      // What is in a group is a record of its own.
+      case WireType.StartGroup:
+      case WireType.EndGroup:
+        return value;
+      default:
+        throw notProtobuf();
+    }
+  }
+
+  /** The low 32 bits of a number of at most ten bytes; `#at` is behind it. */
+  #varint(start: number, end: number): number {
+    let result = 0;
+    for (let i = 0; i < 10; i++) {
+      const byte = this.#bytes[start + i];
+      if (byte === undefined || start + i >= end) throw notProtobuf();
+      if (i < 5) result |= (byte & 0x7f) << (7 * i);
+      if (byte < 0x80) {
+        this.#at = start + i + 1;
+        return result >>> 0;
+      }
+    }
+    throw notProtobuf();
+  }
+
+  #count(field: DescField, path: string): void {
+    let counted = this.#counted.get(path);
+    if (counted === undefined) {
+      counted = { field, path };
+      this.#counted.set(path, counted);
+    }
+    this.items.set(counted, (this.items.get(counted) ?? 0) + 1);
+  }
+}
+
+const fields = new WeakMap<DescMessage, ReadonlyMap<number, DescField>>();
+
+function fieldsOf(desc: DescMessage): ReadonlyMap<number, DescField> {
+  let known = fields.get(desc);
+  if (known === undefined) {
+    known = new Map(desc.fields.map((field) => [field.number, field]));
+    fields.set(desc, known);
+  }
+  return known;
+}
+
+/** Wire type of a field's records; that of a packed list where it may be packed. */
+function wireTypeOf(field: DescField): WireType {
+  if (field.fieldKind === "enum") return WireType.Varint;
+  if (field.fieldKind !== "scalar") return WireType.LengthDelimited;
+  return scalarWireTypes.get(field.scalar) ?? WireType.Varint;
+}
+
+const scalarWireTypes: ReadonlyMap<ScalarType, WireType> = new Map([
+  [ScalarType.STRING, WireType.LengthDelimited],
+  [ScalarType.BYTES, WireType.LengthDelimited],
+  [ScalarType.DOUBLE, WireType.Bit64],
+  [ScalarType.FIXED64, WireType.Bit64],
+  [ScalarType.SFIXED64, WireType.Bit64],
+  [ScalarType.FLOAT, WireType.Bit32],
+  [ScalarType.FIXED32, WireType.Bit32],
+  [ScalarType.SFIXED32, WireType.Bit32],
+]);

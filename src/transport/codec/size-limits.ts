@@ -1,0 +1,66 @@
+/**
+ * Checks of size alone, from the rules in the protobuf definitions. They come before anything looks at what is inside:
+ * a caller who sends a million items, or one text of a million characters, is refused for the number, and costs no more
+ * than counting.
+ */
+import { type DescField, getOption } from "@bufbuild/protobuf";
+import { type FieldRules, field as fieldRules } from "../../../gen/buf/validate/validate_pb.ts";
+import type { Violation } from "../../base/errors.ts";
+
+/** The check of a list's or map's size. */
+export function itemLimit(field: DescField): (items: number, path: string) => Violation | undefined {
+  const { type } = getOption(field, fieldRules);
+  const max = type.case === "repeated" ? type.value.maxItems : type.case === "map" ? type.value.maxPairs : undefined;
+  // Every list and map of the contract has a limit; a test holds that.
+  const limit = max === undefined || max === 0n ? 0 : Number(max);
+  const rule = type.case === "map" ? "map.max_pairs" : "repeated.max_items";
+  return (items, path) =>
+    items > limit ? { field: path, rule, message: `must have at most ${limit} items` } : undefined;
+}
+
+/** Text up to this length, in UTF-16 units, costs little whatever is done with it. */
+export const shortUnits = 4096;
+
+/**
+ * The check of a long text's length, which is in characters, each of one or two units. What it lets pass has no more
+ * than the rule allows, or is short. Other values it lets pass.
+ */
+export function textLimit(
+  rules: FieldRules | undefined,
+): (value: unknown, path: () => string) => Violation | undefined {
+  const type = rules?.type ?? { case: undefined };
+  // A text without a limit of its own has none here either: the rules that it has are looked at.
+  const max = type.case === "string" && type.value.maxLen > 0n ? Number(type.value.maxLen) : Number.POSITIVE_INFINITY;
+  return (value, path) => {
+    if (typeof value !== "string" || value.length <= shortUnits || value.length <= max) return undefined;
+    if (value.length <= 2 * max && charactersIn(value) <= max) return undefined;
+    return { field: path(), rule: "string.max_len", message: `must be at most ${max} characters` };
+  };
+}
+
+/** Whether a violation is one of size, which decides alone: the others are not looked for. */
+export function isOfSize({ rule }: Violation): boolean {
+  return rule === "repeated.max_items" || rule === "map.max_pairs" || rule === "string.max_len";
+}
+
+/** Rules of a field, of the items of a list, and of the keys and values of a map. */
+export function textRulesOf(field: DescField) {
+  const own = getOption(field, fieldRules);
+  const { type } = own;
+  return {
+    own,
+    items: type.case === "repeated" ? type.value.items : undefined,
+    keys: type.case === "map" ? type.value.keys : undefined,
+    values: type.case === "map" ? type.value.values : undefined,
+  };
+}
+
+function charactersIn(text: string): number {
+  if (Buffer.byteLength(text) === text.length) return text.length;
+  let characters = text.length;
+  for (let at = 0; at < text.length - 1; at++) {
+    const isPair = (text.charCodeAt(at) & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00;
+    if (isPair) characters -= 1;
+  }
+  return characters;
+}

@@ -1,0 +1,223 @@
+/**
+ * What a JSON text holds, seen before it is parsed: how much of it there is, and the members that it gives more than
+ * once (RFC 8259 §4), of which a parsed value shows the last only. The scan ends where no request goes on, so that what
+ * a body costs is bounded by what a request may hold and not by what was sent.
+ */
+import type { DescField, DescMessage } from "@bufbuild/protobuf";
+import { maxViolations, type Violation } from "../../base/errors.ts";
+import { givenTwice, printable, unknownMember } from "./check.ts";
+import { itemLimit } from "./size-limits.ts";
+
+/** Texts, commas and brackets that are looked at. The largest request that keeps all limits has some 600. */
+const maxTokens = 2048;
+const structural = /[{}[\],"]/g;
+
+export interface Structure {
+  /**
+   * Members of messages and entries of maps that are given more than once, such as `workload.application` or
+   * `attributes[3].key`, in the order of the text, `maxViolations` at most.
+   */
+  readonly duplicates: readonly string[];
+  /**
+   * What is wrong with a text that has more than `maxTokens`, so that nobody needs to parse it; undefined for any other.
+   */
+  readonly excess: readonly Violation[] | undefined;
+}
+
+/** An object or array that is open, with where in it the scan is. */
+interface Open {
+  /** What the object is; undefined for an array, and for what no request has. */
+  readonly is: DescMessage | (DescField & { readonly fieldKind: "map" }) | undefined;
+  readonly path: string;
+  /** Position of each member by name; undefined in an array. */
+  readonly positions: Map<string, number> | undefined;
+  /** What the limit of the list or map says of so many. */
+  readonly limit: ((items: number, path: string) => Violation | undefined) | undefined;
+  /** Name of the member that is being read. */
+  member: string;
+  items: number;
+  expectsName: boolean;
+}
+
+/** Scans a text that need not be JSON. Takes time in proportion to its length. */
+export function scanJson(desc: DescMessage, text: string): Structure {
+  const scan = new Scan(desc);
+  return { excess: scan.run(text), duplicates: [...scan.duplicates] };
+}
+
+class Scan {
+  readonly duplicates = new Set<string>();
+  readonly #desc: DescMessage;
+  /** Every fault that is seen so far, by its field, `maxViolations` at most. */
+  readonly #found = new Map<string, Violation>();
+
+  constructor(desc: DescMessage) {
+    this.#desc = desc;
+  }
+
+  /** Returns the faults of a text with too many tokens, and undefined at the end of any other. */
+  run(text: string): readonly Violation[] | undefined {
+    const open: Open[] = [];
+    let tokens = 0;
+    structural.lastIndex = 0;
+    while (structural.test(text)) {
+      const at = structural.lastIndex - 1;
+      const inner = open.at(-1);
+      switch (text[at]) {
+        case "{":
+          open.push(this.#object(inner));
+          break;
+        case "[":
+          open.push(this.#array(inner));
+          break;
+        case ",":
+          if (inner !== undefined) this.#next(inner);
+          break;
+        case '"': {
+          const end = endOfString(text, at);
+          if (inner?.expectsName === true) this.#name(inner, nameIn(text.slice(at, end + 1)));
+          structural.lastIndex = end + 1;
+          break;
+        }
+        default:
+          open.pop();
+      }
+      tokens += 1;
+      if (tokens > maxTokens) return this.#found.size > 0 ? [...this.#found.values()] : [tooManyItems];
+    }
+    return undefined;
+  }
+
+  #object(outer: Open | undefined): Open {
+    const { field, limit } = memberIn(outer) ?? {};
+    const isMap = field?.fieldKind === "map";
+    return {
+      is: outer === undefined ? this.#desc : isMap ? field : field?.fieldKind === "message" ? field.message : undefined,
+      path: field === undefined ? "" : pathOf(outer, field.name),
+      positions: new Map(),
+      limit: isMap ? limit : undefined,
+      member: "",
+      items: 0,
+      expectsName: true,
+    };
+  }
+
+  #array(outer: Open | undefined): Open {
+    const { field, limit } = memberIn(outer) ?? {};
+    return {
+      is: undefined,
+      path: field === undefined ? "" : pathOf(outer, field.name),
+      positions: undefined,
+      limit: field?.fieldKind === "list" ? limit : undefined,
+      member: "",
+      // One more than there are commas.
+      items: 1,
+      expectsName: false,
+    };
+  }
+
+  #next(inner: Open): void {
+    if (inner.positions !== undefined) inner.expectsName = true;
+    else this.#count(inner, inner.items + 1);
+  }
+
+  #count(inner: Open, items: number): void {
+    inner.items = items;
+    const violation = inner.limit?.(items, inner.path);
+    if (violation !== undefined) this.#note(violation);
+  }
+
+  #name(inner: Open, name: string): void {
+    inner.expectsName = false;
+    inner.member = name;
+    const positions = inner.positions as Map<string, number>;
+    const known = positions.get(name);
+    if (known === undefined) {
+      positions.set(name, positions.size);
+      this.#count(inner, positions.size);
+    }
+    const { is } = inner;
+    if (is === undefined) return;
+    const field = is.kind === "message" ? membersOf(is).get(name)?.field : undefined;
+    if (is.kind === "message" && field === undefined) this.#note(unknownMember(pathOf(inner, printable(name))));
+    else if (known !== undefined)
+      this.#repeated(field === undefined ? `${inner.path}[${known}].key` : pathOf(inner, field.name));
+  }
+
+  #repeated(path: string): void {
+    if (this.duplicates.size < maxViolations) this.duplicates.add(path);
+    this.#note(givenTwice(path));
+  }
+
+  #note(violation: Violation): void {
+    if (this.#found.size < maxViolations && !this.#found.has(violation.field))
+      this.#found.set(violation.field, violation);
+  }
+}
+
+const tooManyItems: Violation = { field: "", rule: "json.max_items", message: "body has too many members and items" };
+
+/** The member whose value is being read. */
+function memberIn(outer: Open | undefined): Member | undefined {
+  return outer?.is?.kind === "message" ? membersOf(outer.is).get(outer.member) : undefined;
+}
+
+function pathOf(outer: Open | undefined, name: string): string {
+  return outer === undefined || outer.path === "" ? name : `${outer.path}.${name}`;
+}
+
+/** A member of a message. */
+interface Member {
+  readonly field: DescField;
+  readonly limit: Open["limit"];
+}
+
+const members = new WeakMap<DescMessage, ReadonlyMap<string, Member>>();
+
+/** Members of a message by both of their names. */
+function membersOf(desc: DescMessage): ReadonlyMap<string, Member> {
+  let known = members.get(desc);
+  if (known === undefined) {
+    known = new Map(
+      desc.fields.flatMap((field) => {
+        const isMany = field.fieldKind === "list" || field.fieldKind === "map";
+        const member = { field, limit: isMany ? itemLimit(field) : undefined };
+        return [[field.jsonName, member] as const, [field.name, member] as const];
+      }),
+    );
+    members.set(desc, known);
+  }
+  return known;
+}
+
+/** The text of a name with its quotes; as it stands where it is no JSON. */
+function nameIn(quoted: string): string {
+  if (!quoted.includes("\\")) return quoted.slice(1, -1);
+  try {
+    return JSON.parse(quoted) as string;
+  } catch {
+    return quoted;
+  }
+}
+
+/** Characters that are looked at one by one before the engine searches for the next quote. */
+const nearby = 64;
+
+/** Position of the closing quote, or the end of the text where there is none. */
+function endOfString(text: string, start: number): number {
+  let at = start + 1;
+  for (;;) {
+    // Text with an escape every few characters: a search for each of its quotes would cost more than it spares.
+    for (const end = Math.min(text.length, at + nearby); at < end; at++) {
+      const character = text.charCodeAt(at);
+      if (character === 0x22) return at;
+      if (character === 0x5c) at++;
+    }
+    const quote = text.indexOf('"', at);
+    if (quote === -1) return text.length;
+    let backslashes = 0;
+    while (quote - backslashes > at && text.charCodeAt(quote - 1 - backslashes) === 0x5c) backslashes++;
+    if (backslashes % 2 === 0) return quote;
+    at = quote + 1;
+  }
+}

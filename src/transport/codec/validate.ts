@@ -1,0 +1,103 @@
+import type { DescMessage, Message } from "@bufbuild/protobuf";
+import type { Path } from "@bufbuild/protobuf/reflect";
+import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
+import type { Interceptor } from "@connectrpc/connect";
+import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
+import { formViolations } from "./forms.ts";
+import { goodAsIs } from "./good-as-is.ts";
+import { normalize } from "./normalize.ts";
+import { isOfSize, shortUnits } from "./size-limits.ts";
+
+/** Normalizes a message and returns what the rules that stand in its protobuf definition say against it. */
+export type Rules = (desc: DescMessage, message: Message) => readonly Violation[];
+
+const noViolations: readonly Violation[] = [];
+
+/** Innermost interceptor: holds the request to the rules. Handlers see good messages only. */
+export function validate(rules: Rules): Interceptor {
+  return (next) => (request) => {
+    if (!request.stream) {
+      const violations = rules(request.method.input, request.message);
+      if (violations.length > 0) throw invalidRequests(violations);
+    }
+    return next(request);
+  };
+}
+
+/** `warmUp` lists the request types whose rules are compiled now: the first use of a rule set costs about 100 ms. */
+export function createRules(warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[]): Rules {
+  // Patterns in our own definitions are linear, so the engine's regular expressions are safe, and faster than RE2.
+  const matchers = new Map<string, RegExp>();
+  const regexMatch = (pattern: string, text: string) => {
+    let matcher = matchers.get(pattern);
+    if (matcher === undefined) {
+      matcher = new RegExp(pattern, "u");
+      matchers.set(pattern, matcher);
+    }
+    return matcher.test(text);
+  };
+  const validator = createValidator({ regexMatch });
+  for (const { desc, sample } of warmUp) validator.validate(desc, sample);
+  const goodTypes = new Map(warmUp.map(({ desc }) => [desc, goodAsIs(desc, regexMatch)]));
+  return (desc, message) => {
+    const isGood = goodTypes.get(desc);
+    if (isGood?.(message)) return noViolations;
+    const unclean = normalize(desc, message);
+    if (unclean.some(isOfSize)) return unclean;
+    // What was cleared may have been all.
+    return isGood?.(message) ? noViolations : check(validator, desc, message, unclean);
+  };
+}
+
+function check(
+  validator: Validator,
+  desc: DescMessage,
+  message: Message,
+  unclean: readonly Violation[],
+): readonly Violation[] {
+  const result = validator.validate(desc, withoutLongTexts(desc, message));
+  if (result.kind === "error") throw result.error;
+  const broken = result.kind === "invalid" ? result.violations.slice(0, maxViolations) : [];
+  const found = [...unclean].concat(broken.map((violation) => toViolation(violation, message)));
+  if (found.length === 0) return found;
+  const named = new Set(found.map(({ field }) => field));
+  return found.concat(formViolations(desc, message).filter(({ field }) => !named.has(field)));
+}
+
+/**
+ * The message without its long texts, which have been found to be as long as they may be: to tell the length of a text
+ * the validator makes a list of its characters. Only optional members are that long, and they have no other rule.
+ */
+function withoutLongTexts(desc: DescMessage, message: Message): Message {
+  const values = message as unknown as Readonly<Record<string, unknown>>;
+  const long = desc.fields.filter(({ localName, proto }) => {
+    const value = values[localName];
+    return proto.proto3Optional && typeof value === "string" && value.length > shortUnits;
+  });
+  if (long.length === 0) return message;
+  return { ...message, ...Object.fromEntries(long.map(({ localName }) => [localName, undefined])) };
+}
+
+function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, message: Message): Violation {
+  return { field: pathOf(field, message, forKey), rule: ruleId, message: text };
+}
+
+/** Path in the names of the JSON routes. A map key is the caller's data: its position stands for it. */
+function pathOf(path: Path, message: Message, forKey: boolean): string {
+  let text = "";
+  let value: unknown = message;
+  for (const segment of path) {
+    if (segment.kind === "map_sub") {
+      const position = Object.keys(value as object).indexOf(String(segment.key));
+      text += `[${position}].${forKey ? "key" : "value"}`;
+      value = (value as Record<string, unknown>)[String(segment.key)];
+    } else if (segment.kind === "list_sub") {
+      text += `[${segment.index}]`;
+      value = (value as readonly unknown[])[segment.index];
+    } else if (segment.kind === "field") {
+      text += text === "" ? segment.name : `.${segment.name}`;
+      value = (value as Record<string, unknown> | undefined)?.[segment.localName];
+    }
+  }
+  return text;
+}

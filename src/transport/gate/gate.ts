@@ -1,0 +1,40 @@
+/**
+ * The gate: what every call passes after its headers are in and before a byte of its body is read, in one order on
+ * every protocol. Its links are in `interceptors/`; `chain.ts` has the ordered list.
+ */
+import type { EdgeRequest } from "../../auth/edge.ts";
+import type { Call } from "../calls/call.ts";
+import { toServiceError } from "../calls/errors.ts";
+
+/** What a link sees of a call. */
+export interface GateContext {
+  readonly call: Call;
+  /** The request as the network delivered it: headers and peer. */
+  readonly edge: EdgeRequest;
+  /** `Service/Method`. */
+  readonly rpc: string;
+  /** Aborted when the deadline passes or the caller goes away. */
+  readonly signal: AbortSignal;
+}
+
+/** One link. Throws a `ServiceError` to refuse. */
+export type GateLink = (context: GateContext) => void | Promise<void>;
+
+/** Runs the links in order. Rejects with a `ServiceError`, which it also notes on the call. */
+export type Gate = (context: GateContext) => Promise<void>;
+
+/** Makes the gate of the given links. */
+export function createGate(links: readonly GateLink[]): Gate {
+  return async (context) => {
+    try {
+      for (const link of links) {
+        const pending = link(context);
+        if (pending !== undefined) await pending;
+      }
+    } catch (thrown) {
+      const refusal = toServiceError(thrown);
+      context.call.refusal = refusal;
+      throw refusal;
+    }
+  };
+}

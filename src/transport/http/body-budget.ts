@@ -1,0 +1,125 @@
+/** How much memory request bodies may have at once: in all, for each tenant, and for those who have shown no credentials. */
+
+import type { EdgeRequest } from "../../auth/edge.ts";
+import { ServiceError } from "../../base/errors.ts";
+import type { Call } from "../calls/call.ts";
+
+/** What one body has of the budget, from before it is read until its call is over. */
+export interface BodyLease {
+  /**
+   * Takes what is missing to so many bytes; never gives any back. Throws `overloaded` where there is no room, and takes
+   * nothing then.
+   */
+  holds(bytes: number): void;
+  /** Gives all of it back; once, however often it is called. */
+  release(): void;
+}
+
+export interface BodyBudget {
+  /** A lease of nothing as yet, for a call that has passed the gate. */
+  lease(call: Call, edge: EdgeRequest): BodyLease;
+  /** Bytes that all leases have now. */
+  readonly inFlightBytes: number;
+}
+
+/** Whose share was used up. */
+export type BodyShare = "all" | "tenant" | "anonymous";
+
+export interface BodyBudgetOptions {
+  /** Bytes for all bodies. */
+  readonly maxBytes: number;
+  /** The address that a call comes from, as `callerAddress` returns it. */
+  readonly addressOf: (edge: EdgeRequest) => string;
+  /** Told of every refusal. */
+  readonly onRefused?: (share: BodyShare) => void;
+}
+
+/** Shares of all: one tenant's; that of all who have shown no credentials; one address's of those. */
+const shares = { tenant: 1 / 2, anonymous: 1 / 8, address: 1 / 32 };
+
+/** Time after which to try again: bodies are gone in less. */
+const retryAfterSeconds = 1;
+
+export function createBodyBudget(options: BodyBudgetOptions): BodyBudget {
+  return new SharedBudget(options);
+}
+
+/** One of the sums that a body counts in. */
+interface Account {
+  readonly name: string;
+  readonly share: BodyShare;
+  readonly maxBytes: number;
+}
+
+class SharedBudget implements BodyBudget {
+  readonly #maxBytes: number;
+  readonly #addressOf: (edge: EdgeRequest) => string;
+  readonly #onRefused: (share: BodyShare) => void;
+  /** By name of the account; what is not there is 0. */
+  readonly #heldBytes = new Map<string, number>();
+  readonly #all: Account;
+
+  constructor({ maxBytes, addressOf, onRefused = () => {} }: BodyBudgetOptions) {
+    this.#maxBytes = maxBytes;
+    this.#addressOf = addressOf;
+    this.#onRefused = onRefused;
+    this.#all = { name: "all", share: "all", maxBytes };
+  }
+
+  get inFlightBytes(): number {
+    return this.#held(this.#all);
+  }
+
+  lease({ caller }: Call, edge: EdgeRequest): BodyLease {
+    const accounts = [
+      ...(caller === undefined
+        ? [
+            this.#account("anonymous", "", shares.anonymous),
+            this.#account("anonymous", `at ${this.#addressOf(edge)}`, shares.address),
+          ]
+        : [this.#account("tenant", caller.tenantId, shares.tenant)]),
+      this.#all,
+    ];
+    let heldBytes = 0;
+    let isOver = false;
+    return {
+      holds: (bytes) => {
+        const more = bytes - heldBytes;
+        if (more <= 0) return;
+        // What comes late for a call that is over has no room: nobody would give it back.
+        const full = isOver ? this.#all : accounts.find((account) => this.#held(account) + more > account.maxBytes);
+        if (full !== undefined) {
+          this.#onRefused(full.share);
+          throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });
+        }
+        heldBytes = bytes;
+        for (const account of accounts) this.#add(account, more);
+      },
+      release: () => {
+        if (isOver) return;
+        isOver = true;
+        for (const account of accounts) this.#add(account, -heldBytes);
+      },
+    };
+  }
+
+  #account(share: BodyShare, name: string, part: number): Account {
+    return { name: `${share}:${name}`, share, maxBytes: this.#maxBytes * part };
+  }
+
+  #held({ name }: Account): number {
+    return this.#heldBytes.get(name) ?? 0;
+  }
+
+  #add(account: Account, bytes: number): void {
+    const held = this.#held(account) + bytes;
+    if (held > 0) this.#heldBytes.set(account.name, held);
+    else this.#heldBytes.delete(account.name);
+  }
+}
+
+const messages: Readonly<Record<BodyShare, string>> = {
+  all: "too many request bodies are in flight",
+  tenant: "too many request bodies of this tenant are in flight",
+  anonymous: "too many request bodies of callers without credentials are in flight",
+};

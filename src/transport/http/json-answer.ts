@@ -1,0 +1,35 @@
+/** Writing JSON answers. They go to Node's response directly: fastify would add a charset that JSON does not have. */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { ServiceError } from "../../base/errors.ts";
+import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
+import { type ByteText, toByteText } from "../codec/byte-text.ts";
+
+/** Sends a JSON text with the headers that hooks set on the reply, the given ones, and its type and length. */
+export function sendJson(reply: FastifyReply, status: number, headers: Record<string, string>, json: ByteText): void {
+  const { raw } = reply;
+  // The caller may be gone by now, and then there is nobody to answer.
+  if (raw.destroyed || raw.headersSent) return;
+  raw.writeHead(status, {
+    ...(reply.getHeaders() as Record<string, string>),
+    ...headers,
+    "content-type": "application/json",
+    "content-length": json.length,
+  });
+  // As text, which Node sends together with the headers; bytes would be a write of their own.
+  raw.end(json, "latin1");
+}
+
+/** Sends a refusal as the JSON envelope, under its reason's status or another, and notes it on the call. */
+export function refuse(
+  service: string,
+  refusal: ServiceError,
+  { call }: FastifyRequest,
+  reply: FastifyReply,
+  headers: Record<string, string> = {},
+  status: number = refusal.httpStatus,
+): void {
+  call.refusal = refusal;
+  if (!reply.sent) reply.hijack();
+  const envelope = toEnvelope(service, call.requestId, refusal);
+  sendJson(reply, status, { ...refusalHeaders(refusal), ...headers }, toByteText(JSON.stringify(envelope)));
+}

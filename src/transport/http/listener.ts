@@ -1,0 +1,251 @@
+/**
+ * One port for HTTP/1.1 and HTTP/2. Over TLS the protocol comes from ALPN; in plaintext from the first bytes, since
+ * an HTTP/2 client with prior knowledge opens with a fixed preface (RFC 9113 §3.4). Both kinds of connection end up
+ * in Node's own servers, which never listen themselves.
+ */
+import http from "node:http";
+import type http2 from "node:http2";
+import net, { type AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import tls, { type TLSSocket } from "node:tls";
+import type { Http1Handler } from "../../base/bare-answer.ts";
+import { type ConnectionOptions, confineConnections } from "../../base/connection.ts";
+import { Http1Exchanges, type RefuseVersion } from "../../base/http1-exchanges.ts";
+import { OpenAnswers } from "../../base/open-answers.ts";
+import type { Admit } from "../admission/admit.ts";
+import { createHttp2, endSession, type StreamHandler } from "./http2-server.ts";
+import { isLingering, TruthfulResponse } from "./unread-body.ts";
+
+const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+export interface ListenerOptions extends ConnectionOptions {
+  /** Serves both kinds of Node request, as fastify's router does. */
+  readonly handler: Http1Handler;
+  /** Asked first, where a stream is what came; none are taken where it is absent. */
+  readonly onStream?: StreamHandler;
+  /** Holds back what comes in until its turn; where absent everything starts as it comes. */
+  readonly admit?: Admit;
+  /** TLS settings; plaintext where absent. */
+  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string };
+  /** Longest time until the request headers are complete, in milliseconds. */
+  readonly headersTimeoutMs: number;
+  /** Longest time until a whole request has arrived, in milliseconds. */
+  readonly requestTimeoutMs: number;
+  /** How long an idle connection is kept, in milliseconds. */
+  readonly idleTimeoutMs: number;
+  /** Longest time that an answer waits until its caller has taken all of it, in milliseconds. */
+  readonly answerTimeoutMs: number;
+  /** Largest set of request headers, in bytes. */
+  readonly maxHeaderBytes: number;
+  /** Answers a connection whose HTTP/1.1 cannot be parsed. */
+  readonly onClientError: (error: NodeJS.ErrnoException, socket: Duplex) => void;
+  /** Answers a request of an HTTP/1 version that is not spoken. */
+  readonly onVersion: RefuseVersion;
+  /** Answers a connection that asks for a tunnel over HTTP/1.1 (`CONNECT`), which is handed over as it is. */
+  readonly onTunnel: (socket: Duplex) => void;
+}
+
+const admitAll: Admit = {
+  request: (_request, _response, start) => start(),
+  operatorRequest: (_request, _response, start) => start(),
+  probe: (_request, _response, start) => start(),
+  stream: (_stream, _headers, _rawHeaders, start) => start(),
+};
+
+/** A listening socket and everything that came in through it. */
+export interface Listener {
+  /** Resolves with the bound address; rejects where the address cannot be bound. */
+  listen(host: string, port: number): Promise<AddressInfo>;
+  /**
+   * Stops accepting, lets what is in flight finish, closes idle connections, and resolves when all are closed. What
+   * is still open after `graceMs` is cut off. Resolves with whether nothing had to be cut off.
+   */
+  close(graceMs: number): Promise<boolean>;
+}
+
+/** Makes the listener. Nothing is bound until `listen`. */
+export function createListener(options: ListenerOptions): Listener {
+  const answers = new OpenAnswers(options);
+  const exchanges = new Http1Exchanges(answers, options.onVersion);
+  const h1 = createHttp1(options, exchanges);
+  const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers);
+  const sockets = new Set<net.Socket>();
+  const unused = unusedConnections(h1);
+  const sessions = new Set<http2.ServerHttp2Session>();
+  h2.on("session", (session) => {
+    sessions.add(session);
+    session.on("close", () => sessions.delete(session));
+  });
+  const front = options.tls === undefined ? plaintextFront(h1, h2, options) : tlsFront(h1, h2, options.tls, options);
+  confineConnections(front, options);
+  front.on("connection", (socket: net.Socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+  });
+  return {
+    listen: (host, port) =>
+      new Promise((resolve, reject) => {
+        front.once("error", reject);
+        front.listen(port, host, () => {
+          front.off("error", reject);
+          resolve(front.address() as AddressInfo);
+        });
+      }),
+    close: async (graceMs) => {
+      const clean = await drain({ front, h1, h2, exchanges, sockets, unused, sessions }, graceMs);
+      answers.close();
+      return clean;
+    },
+  };
+}
+
+/** HTTP/1.1 connections whose first request is not there yet: nothing on them is in flight. Node calls them active. */
+function unusedConnections(h1: http.Server): ReadonlySet<Duplex> {
+  const unused = new Set<Duplex>();
+  h1.on("connection", (socket) => {
+    unused.add(socket);
+    socket.on("close", () => unused.delete(socket));
+  });
+  for (const event of ["request", "checkContinue", "checkExpectation", "connect"] as const)
+    h1.prependListener(event, ({ socket }) => unused.delete(socket));
+  return unused;
+}
+
+function createHttp1(
+  {
+    handler,
+    admit = admitAll,
+    headersTimeoutMs,
+    requestTimeoutMs,
+    idleTimeoutMs,
+    maxHeaderBytes,
+    onClientError,
+    onTunnel,
+  }: ListenerOptions,
+  exchanges: Http1Exchanges,
+) {
+  const server = http.createServer({
+    headersTimeout: headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: idleTimeoutMs,
+    maxHeaderSize: maxHeaderBytes,
+    connectionsCheckingInterval: 1_000,
+    // A request without one gets an answer in our own words.
+    requireHostHeader: false,
+    joinDuplicateHeaders: false,
+    ServerResponse: TruthfulResponse,
+  });
+  const guarded = exchanges.guard((request, response) => {
+    if (!isLingering(request)) admit.request(request, response, () => handler(request, response));
+  });
+  server.on("request", guarded);
+  // Without `100 Continue` until the gate has passed: a refusal costs no body.
+  server.on("checkContinue", guarded);
+  // Left to itself Node answers an expectation that it does not know, and ends a tunnel without any answer.
+  server.on("checkExpectation", guarded);
+  server.on("connect", (_request, socket) => onTunnel(socket));
+  server.on("clientError", onClientError);
+  // Node arms the header and request timeouts on this event, which a server that never listens does not emit itself.
+  server.emit("listening");
+  return server;
+}
+
+function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeoutMs }: ListenerOptions): net.Server {
+  return net.createServer({ noDelay: true }, (socket) => {
+    const timer = setTimeout(() => socket.destroy(), headersTimeoutMs);
+    socket.on("error", () => socket.destroy());
+    let head: Buffer = Buffer.alloc(0);
+    const onReadable = () => {
+      const chunk = socket.read() as Buffer | null;
+      if (chunk === null) return;
+      head = Buffer.concat([head, chunk]);
+      const length = Math.min(head.length, preface.length);
+      const isHttp2 = preface.subarray(0, length).equals(head.subarray(0, length));
+      // `PRI` alone could become either: wait for the rest of the preface.
+      if (isHttp2 && length < preface.length) return;
+      clearTimeout(timer);
+      socket.off("readable", onReadable);
+      socket.unshift(head);
+      (isHttp2 ? h2 : h1).emit("connection", socket);
+    };
+    socket.on("readable", onReadable);
+    socket.on("close", () => clearTimeout(timer));
+  });
+}
+
+function tlsFront(
+  h1: http.Server,
+  h2: http2.Http2Server,
+  { cert, key, clientCa }: NonNullable<ListenerOptions["tls"]>,
+  { headersTimeoutMs }: ListenerOptions,
+): tls.Server {
+  const server = tls.createServer({
+    cert,
+    key,
+    minVersion: "TLSv1.2",
+    ALPNProtocols: ["h2", "http/1.1"],
+    handshakeTimeout: headersTimeoutMs,
+    noDelay: true,
+    // A client without a certificate, or with one of another authority, still gets an answer over HTTP: the gate
+    // decides what its token is worth.
+    ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
+  });
+  server.on("secureConnection", (socket: TLSSocket) => {
+    socket.on("error", () => socket.destroy());
+    (socket.alpnProtocol === "h2" ? h2 : h1).emit("connection", socket);
+  });
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
+}
+
+interface Connections {
+  readonly front: net.Server;
+  readonly h1: http.Server;
+  readonly h2: http2.Http2Server;
+  readonly exchanges: Http1Exchanges;
+  readonly sockets: ReadonlySet<net.Socket>;
+  readonly unused: ReadonlySet<Duplex>;
+  readonly sessions: ReadonlySet<http2.ServerHttp2Session>;
+}
+
+/**
+ * How long callers that keep a connection open may still use it, in milliseconds: one that is about to call again reads
+ * from the answer that the connection closes, instead of finding it closed.
+ */
+const lastCallMs = 250;
+
+async function drain(connections: Connections, graceMs: number): Promise<boolean> {
+  const { front, h1, h2, exchanges, sockets, unused, sessions } = connections;
+  const closed = new Promise<void>((resolve) => front.close(() => resolve()));
+  exchanges.drain();
+  for (const session of sessions) endSession(session);
+  let isLastCallOver = false;
+  const lastCall = setTimeout(
+    () => {
+      isLastCallOver = true;
+    },
+    Math.min(lastCallMs, graceMs),
+  );
+  const closeIdle = () => {
+    if (isLastCallOver) h1.closeIdleConnections();
+    for (const socket of unused) socket.destroy();
+    // A connection that never said anything belongs to neither protocol yet.
+    for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
+  };
+  closeIdle();
+  // A connection is idle again once its answer is out: look until all are gone or the time is up.
+  const sweep = setInterval(closeIdle, 20);
+  let clean = true;
+  const cut = setTimeout(() => {
+    clean = false;
+    for (const session of sessions) session.destroy();
+    for (const socket of sockets) socket.destroy();
+  }, graceMs);
+  await closed;
+  clearTimeout(cut);
+  clearTimeout(lastCall);
+  clearInterval(sweep);
+  h1.close();
+  h2.close();
+  return clean;
+}

@@ -1,0 +1,104 @@
+/** Pages beside the routes of the contract: the document, the explorer and the landing page. No credentials. */
+import { createHash } from "node:crypto";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { toServiceError } from "../calls/errors.ts";
+import { headerValues } from "./edge.ts";
+import { refuse } from "./json-answer.ts";
+
+/** What a page is answered with. */
+export interface Content {
+  readonly type: string;
+  readonly body: string | Buffer;
+  /** Further headers; `cache-control` is `no-cache` where they do not say otherwise: kept, and asked after each time. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Page {
+  /** Path from the root of the service. */
+  readonly path: string;
+  /** Makes the content for a request. Called for every request; `fixed` makes it once. */
+  content(request: { readonly accept: string | undefined }): Content | Promise<Content>;
+}
+
+/** Value of `Allow` on every page. */
+export const pageMethods = "GET, HEAD";
+
+/** Headers that hold for every page: nothing is guessed, nothing is told on, nothing may frame or be framed. */
+const guards = {
+  "cache-control": "no-cache",
+  "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+};
+
+/** A page whose content never changes. It is made on the first request. */
+export function fixed(path: string, make: () => Content | Promise<Content>): Page {
+  let made: Promise<Content> | undefined;
+  return {
+    path,
+    content() {
+      made ??= Promise.resolve(make()).catch((error: unknown) => {
+        made = undefined;
+        throw error;
+      });
+      return made;
+    },
+  };
+}
+
+/** Adds the pages, for GET and HEAD. */
+export function registerPages(app: FastifyInstance, service: string, pages: readonly Page[]): void {
+  for (const page of pages) {
+    app.route({
+      method: ["GET", "HEAD"],
+      url: page.path,
+      handler: (request, reply) => {
+        reply.hijack();
+        void answer(page, service, request, reply);
+      },
+    });
+  }
+}
+
+async function answer(page: Page, service: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  try {
+    const [accept] = headerValues(request.raw.rawHeaders, "accept");
+    send(request, reply, await page.content({ accept }));
+  } catch (thrown) {
+    refuse(service, toServiceError(thrown), request, reply);
+  }
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, { type, body, headers }: Content): void {
+  const { raw } = reply;
+  if (raw.destroyed || raw.headersSent) return;
+  const etag = entityTag(body);
+  const common = { ...(reply.getHeaders() as Record<string, string>), ...guards, ...headers, etag };
+  // RFC 9110 §13.1.2: the comparison is weak, and a list or `*` may come.
+  const known = headerValues(request.raw.rawHeaders, "if-none-match").join(",");
+  if (known.trim() === "*" || known.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag)) {
+    raw.writeHead(304, common);
+    raw.end();
+    return;
+  }
+  raw.writeHead(200, { ...common, "content-type": type, "content-length": Buffer.byteLength(body) });
+  raw.end(request.edge.method === "HEAD" ? undefined : body);
+}
+
+/** Tags of fixed bodies, which are the large ones, are computed once. */
+const tags = new WeakMap<Buffer, string>();
+
+function entityTag(body: string | Buffer): string {
+  if (typeof body === "string") return hash(body);
+  let tag = tags.get(body);
+  if (tag === undefined) {
+    tag = hash(body);
+    tags.set(body, tag);
+  }
+  return tag;
+}
+
+function hash(body: string | Buffer): string {
+  return `"${createHash("sha256").update(body).digest("base64url")}"`;
+}

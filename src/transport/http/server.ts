@@ -1,0 +1,239 @@
+/** The gateway's HTTP server: fastify's router over both kinds of connection, with every protocol's routes. */
+import type { ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { EdgeRequest } from "../../auth/edge.ts";
+import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../../base/bare-answer.ts";
+import { ServiceError } from "../../base/errors.ts";
+import { newRequestId } from "../../base/ids.ts";
+import { Accounts } from "../admission/accounts.ts";
+import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../admission/admission.ts";
+import { type Admit, countCaller, createAdmit, placeOf } from "../admission/admit.ts";
+import { admissionMachine } from "../admission/machine.ts";
+import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "../calls/beginning.ts";
+import { toEnvelope, toServiceError } from "../calls/errors.ts";
+import { type AdapterOptions, isAnswered } from "../calls/exchange.ts";
+import type { ServedMethod, ServiceBinding } from "../calls/methods.ts";
+import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "../connect/rpc-refusal.ts";
+import { registerStock } from "../connect/stock.ts";
+import { serveGrpc } from "../grpc/adapter.ts";
+import { registerRest } from "../rest/adapter.ts";
+import { openPaths, registerOpen } from "../unauthenticated/open-services.ts";
+import { edgeOf } from "./edge.ts";
+import { authorityProblem } from "./host.ts";
+import { refuse } from "./json-answer.ts";
+import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
+import { type Page, pageMethods, registerPages } from "./page.ts";
+import { boundUnreadBody } from "./unread-body.ts";
+
+export interface ServerOptions extends AdapterOptions, Beginnings {
+  readonly methods: readonly ServedMethod[];
+  /** Pages beside the routes of the methods. */
+  readonly pages?: readonly Page[];
+  /** Services that need no credentials, and have no JSON routes. */
+  readonly openServices?: readonly ServiceBinding[];
+  /** The address that a call comes from, as `callerAddress` returns it. */
+  readonly addressOf: (edge: EdgeRequest) => string;
+  /** Lowercase name of the header in which an ingress names the tenant. */
+  readonly tenantHeader: string;
+  readonly admissionLimits?: AdmissionLimits;
+  /** Gets what tells how many calls wait for their turn. */
+  readonly watchWaiting: (count: () => number) => void;
+  readonly listener: Omit<
+    ListenerOptions,
+    "handler" | "onStream" | "admit" | "onClientError" | "onVersion" | "onTunnel"
+  >;
+}
+
+/** Makes the server. Nothing is bound until `listen`. */
+export async function createServer(given: ServerOptions): Promise<Listener & { readonly admit: Admit }> {
+  const accounts = new Accounts(given);
+  const options = { ...given, gate: countCaller(given.gate, accounts) };
+  const app = Fastify({
+    exposeHeadRoutes: false,
+    return503OnClosing: false,
+    // Bodies are read by the adapters, which know the limit of each method.
+    bodyLimit: Number.MAX_SAFE_INTEGER,
+    // Hooks have not run when the path itself cannot be read.
+    frameworkErrors: (error, request, reply) => {
+      beginExchange(request, reply, options);
+      refuseInTerms(options.service, toRefusal(error), request, reply);
+    },
+  });
+  const { methods, pages = [], openServices = [] } = options;
+  const allowed = allowedMethods(methods, pages, openServices);
+  addCalls(app, options, allowed);
+  const stopping = new AbortController();
+  const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
+    refuseRoute(options.service, allowed, request, reply);
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    // A method that fastify does not know, which HTTP/2 lets through, comes here before any hook has run.
+    if (request.call === undefined) beginExchange(request, reply, options);
+    if (noRouteCodes.has(error.code)) refuseHere(request, reply);
+    else refuseInTerms(options.service, toRefusal(error), request, reply);
+  });
+  app.setNotFoundHandler(refuseHere);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
+  registerRest(app, methods, options);
+  registerPages(app, options.service, pages);
+  await app.register(async (scope) => registerStock(scope, methods, options));
+  const openOptions = { ...options, stopping: stopping.signal };
+  await app.register(async (scope) => registerOpen(scope, openServices, openOptions));
+  await app.ready();
+  const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
+  options.watchWaiting(() => admission.waiting);
+  const admit = createAdmit({ ...options, admission, accounts, openPaths: openPaths(openServices) });
+  const listener = createListener({
+    ...options.listener,
+    admit,
+    handler: (request, response) => app.routing(request, response),
+    onStream: serveGrpc(methods, options),
+    onClientError: (error, socket) => answerClientError(options, error, socket),
+    onVersion: (refusal, response) => answerVersion(options, refusal, response),
+    onTunnel: (socket) => answerTunnel(options, socket),
+  });
+  return {
+    admit,
+    listen: listener.listen,
+    close: async (graceMs) => {
+      stopping.abort();
+      const clean = await listener.close(graceMs);
+      await app.close();
+      return clean;
+    },
+  };
+}
+
+function addCalls(app: FastifyInstance, options: ServerOptions, allowed: ReadonlyMap<string, string>): void {
+  app.decorateRequest("call");
+  app.decorateRequest("edge");
+  app.decorateRequest("response");
+  app.addHook("onRequest", (request, reply, done) => {
+    beginExchange(request, reply, options);
+    const problem = authorityProblem(request.raw.rawHeaders);
+    if (problem !== undefined) refuseInTerms(options.service, problem, request, reply);
+    else if (expectsMore(request.raw.headers.expect))
+      refuseInTerms(options.service, expectationFailed(), request, reply, { status: 417 });
+    // Before fastify looks at the content type, which comes after the route in the order of refusal.
+    else if (request.is404) refuseRoute(options.service, allowed, request, reply);
+    else done();
+  });
+}
+
+function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
+  const { raw } = request;
+  const call = beginCall(raw.rawHeaders, options, placeOf(raw));
+  const edge = edgeOf(raw);
+  request.call = call;
+  request.edge = edge;
+  request.response = reply.raw;
+  reply.headers(answerHeaders(call));
+  boundUnreadBody(raw, reply.raw);
+  reply.raw.on("close", () => {
+    endCall(call, edge, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
+  });
+}
+
+/**
+ * Fastify's own words for a method that no route here has: one that it does not know, and QUERY (RFC 10008), for
+ * which it has rules of its own.
+ */
+const noRouteCodes: ReadonlySet<string> = new Set(["FST_ERR_NOT_FOUND", "FST_ERR_ROUTE_MISSING_CONTENT_TYPE"]);
+
+/** The refusal behind an error of fastify's own. */
+function toRefusal(error: FastifyError | ServiceError): ServiceError {
+  if (error instanceof ServiceError) return error;
+  if (error.code === "FST_ERR_BAD_URL" || error.code === "FST_ERR_MAX_PARAM_LENGTH") return noRoute();
+  return toServiceError(error);
+}
+
+/** gRPC has a code of its own for a method that is not there (https://github.com/grpc/grpc/blob/master/doc/statuscodes.md). */
+function noRoute(isOfRpc = false): ServiceError {
+  return new ServiceError("no_route", "there is no such route", isOfRpc ? { code: "unimplemented" } : {});
+}
+
+function refuseRoute(
+  service: string,
+  allowed: ReadonlyMap<string, string>,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const allow = request.edge.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.edge.url));
+  if (allow === undefined) refuseInTerms(service, noRoute(isRpc(request)), request, reply);
+  else refuseInTerms(service, notAllowed(allow), request, reply, { headers: { allow } });
+}
+
+/** Refuses in the terms of the caller's protocol on RPC paths, and with the JSON envelope on all others. */
+function refuseInTerms(
+  service: string,
+  refusal: ServiceError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusedWith: RefusedWith = {},
+): void {
+  if (isRpc(request)) sendRpcRefusal(service, refusal, request, reply, refusedWith);
+  else refuse(service, refusal, request, reply, refusedWith.headers, refusedWith.status);
+}
+
+function isRpc({ edge, raw }: FastifyRequest): boolean {
+  return isRpcRequest(edge.url, raw.headers["content-type"]);
+}
+
+/** `Allow` of every path. */
+function allowedMethods(
+  methods: readonly ServedMethod[],
+  pages: readonly Page[],
+  openServices: readonly ServiceBinding[],
+): ReadonlyMap<string, string> {
+  return new Map([
+    ...methods.flatMap(({ verb, restPath, rpcPath }) => [
+      [restPath, verb === "GET" ? "GET, HEAD" : "POST"] as const,
+      [rpcPath, verb === "GET" ? "POST, GET" : "POST"] as const,
+    ]),
+    ...pages.map(({ path }) => [path, pageMethods] as const),
+    ...openPaths(openServices).map((path) => [path, "POST"] as const),
+  ]);
+}
+
+/** Answers what is not HTTP/1.1, as far as the connection still takes an answer, and closes it. */
+function answerClientError(options: ServerOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === "ECONNRESET") return void socket.destroy();
+  const [status, refusal] = clientRefusal(error.code);
+  endWithRefusal(options, status, refusal, socket);
+}
+
+function answerVersion(
+  { service, clock, random }: ServerOptions,
+  refusal: ServiceError,
+  response: ServerResponse,
+): void {
+  const requestId = newRequestId(clock, random);
+  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
+  answerAlone(response, 400, { "x-request-id": requestId }, body);
+}
+
+/** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
+function answerTunnel(options: ServerOptions, socket: Duplex): void {
+  socket.on("error", () => socket.destroy());
+  endWithRefusal(options, "405 Method Not Allowed", notAllowed(tunnelAllow), socket, { Allow: tunnelAllow });
+}
+
+function endWithRefusal(
+  { service, clock, random }: ServerOptions,
+  status: string,
+  refusal: ServiceError,
+  socket: Duplex,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  const requestId = newRequestId(clock, random);
+  const body = JSON.stringify(toEnvelope(service, requestId, refusal));
+  endWithAnswer(socket, status, { "X-Request-Id": requestId, ...headers }, body);
+}
+
+/** Methods that some path has. */
+const tunnelAllow = "GET, HEAD, POST";
+
+function notAllowed(allow: string): ServiceError {
+  return new ServiceError("method_not_allowed", `method must be ${allow}`);
+}

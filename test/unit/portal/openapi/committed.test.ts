@@ -1,0 +1,26 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import comments from "../../../../gen/comments.json" with { type: "json" };
+import { defaultDocument } from "../../../../scripts/openapi-document.ts";
+import { routes } from "../../../../src/domain/routes.ts";
+import { toJsonText, toYamlText } from "../../../../src/portal/openapi/text.ts";
+
+const committed = (name: string) => readFileSync(join(import.meta.dirname, "../../../../gen", name), "utf8");
+
+test("the committed document is what the code says now", () => {
+  const document = defaultDocument(comments);
+  expect(toJsonText(document)).toBe(committed("openapi.json"));
+  expect(toYamlText(document)).toBe(committed("openapi.yaml"));
+});
+
+test("it has the eight public routes and no other", () => {
+  const { paths } = JSON.parse(committed("openapi.json"));
+  expect(Object.keys(paths)).toEqual(routes.map(({ path }) => path));
+  expect(committed("openapi.json")).not.toMatch(/sdk\/session|client_secret"/);
+});
+
+test("a comment that is missing is an error, not a member without a description", () => {
+  const { "platform.sdk.v1.Caller.subject": _gone, ...others } = comments;
+  expect(() => defaultDocument(others)).toThrow("platform.sdk.v1.Caller.subject has no comment");
+});

@@ -1,7 +1,8 @@
 import type { Command } from "commander";
 import { isClient } from "../credentials/client-file.ts";
-import { type ClientOptions, changeClients, readClients } from "./clients-file.ts";
-import { addClientsAddCommand, addClientsRotateCommand, unknownClient } from "./clients-secret-commands.ts";
+import { type ClientOptions, changeClients, clientOrReport, readClients, unknownClient } from "./clients-file.ts";
+import { addClientsAddCommand, addClientsRotateCommand } from "./clients-secret-commands.ts";
+import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -36,13 +37,20 @@ function addListCommand(clients: Command, terminal: Terminal): void {
 }
 
 function addRemoveCommand(clients: Command, terminal: Terminal): void {
-  withCommonOptions(clients.command("remove"))
+  withConfirmation(withCommonOptions(clients.command("remove")))
     .description("remove a client; tokens that it has end within five minutes")
     .requiredOption("--tenant <id>", "tenant of the client")
     .requiredOption("--client <id>", "identifier of the client")
-    .action((options: ClientOptions) => {
+    .action(async (options: ClientOptions & ConfirmationOptions) => {
       const output = createOutput(options.json === true, terminal);
       const { tenant, client } = options;
+      if (!(await clientOrReport(options, output))) return;
+      const step = {
+        question: `Remove client ${client} of tenant ${tenant}? Its secret works no more.`,
+        text: `client ${client} of tenant ${tenant} would be removed`,
+        value: { would_remove: { tenant_id: tenant, client_id: client } },
+      };
+      if (!(await confirmStepOrReport(step, options, terminal, output))) return;
       const done = changeClients(options, output, (known) => {
         const others = known.filter((candidate) => !isClient(candidate, tenant, client));
         if (others.length === known.length) throw unknownClient(options);

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { parseTenantId, type RandomFill } from "../base/ids.ts";
 import {
   formatClientFile,
+  isClient,
   isClientId,
   isScope,
   parseClientFile,
@@ -72,6 +73,20 @@ export async function readClients(
     report(error, output);
     return undefined;
   }
+}
+
+/** Whether the file has the client; where it has not, or cannot be read, reports that. */
+export async function clientOrReport(options: ClientOptions, output: Output): Promise<boolean> {
+  const known = await readClients(options, output);
+  if (known === undefined) return false;
+  const isThere = known.some((candidate) => isClient(candidate, options.tenant, options.client));
+  if (!isThere) report(unknownClient(options), output);
+  return isThere;
+}
+
+/** There is no such client. */
+export function unknownClient({ tenant }: ClientOptions): ClientProblem {
+  return new ClientProblem(`--client: tenant ${tenant} has no such client`);
 }
 
 function report(error: unknown, output: Output): void {

@@ -3,7 +3,16 @@ import type { Command } from "commander";
 import { parseTenantId } from "../base/ids.ts";
 import { isClient } from "../credentials/client-file.ts";
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
-import { type ClientOptions, ClientProblem, changeClients, newClientProblems, random } from "./clients-file.ts";
+import {
+  type ClientOptions,
+  ClientProblem,
+  changeClients,
+  clientOrReport,
+  newClientProblems,
+  random,
+  unknownClient,
+} from "./clients-file.ts";
+import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -34,12 +43,20 @@ export function addClientsAddCommand(clients: Command, terminal: Terminal): void
 
 /** `clients rotate`: gives a client another secret; the one before is worth nothing from then on. */
 export function addClientsRotateCommand(clients: Command, terminal: Terminal): void {
-  withCommonOptions(clients.command("rotate"))
+  withConfirmation(withCommonOptions(clients.command("rotate")))
     .description("replace the secret of a client and print the new one, once, as the last line")
     .requiredOption("--tenant <id>", "tenant of the client")
     .requiredOption("--client <id>", "identifier of the client")
-    .action(async (options: ClientOptions) => {
+    .action(async (options: ClientOptions & ConfirmationOptions) => {
       const output = createOutput(options.json === true, terminal);
+      const { tenant, client } = options;
+      if (!(await clientOrReport(options, output))) return;
+      const step = {
+        question: `Replace the secret of client ${client} of tenant ${tenant}? The one before works no more.`,
+        text: `client ${client} of tenant ${tenant} would get another secret`,
+        value: { would_rotate: { tenant_id: tenant, client_id: client } },
+      };
+      if (!(await confirmStepOrReport(step, options, terminal, output))) return;
       const secret = newSecret(random);
       const hash = await hashSecret(secret, random);
       const done = changeClients(options, output, (known) => {
@@ -50,11 +67,6 @@ export function addClientsRotateCommand(clients: Command, terminal: Terminal): v
       });
       if (done) tell(options, {}, "has another secret", secret, output);
     });
-}
-
-/** There is no such client. */
-export function unknownClient({ tenant }: ClientOptions): ClientProblem {
-  return new ClientProblem(`--client: tenant ${tenant} has no such client`);
 }
 
 function tell(

@@ -1,7 +1,11 @@
 /** What commands ask for that destroy something, or do what cannot be undone. */
 import type { Command } from "commander";
-import { isCleanText } from "../base/ids.ts";
-import type { ErasureStatement } from "../ledger/record/erasure.ts";
+import {
+  type ErasureStatement,
+  isStatementText,
+  maxOperatorLength,
+  maxReasonLength,
+} from "../ledger/record/erasure.ts";
 import type { Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 import { visibleLine } from "./visible.ts";
@@ -15,10 +19,6 @@ export interface StatementOptions {
   readonly reason?: string;
   readonly operator?: string;
 }
-
-/** A reason is a sentence, not a document. Characters. */
-const maxReasonLength = 1_024;
-const maxOperatorLength = 256;
 
 /** Adds `--dry-run` and `--yes`. */
 export function withConfirmation(command: Command): Command {
@@ -36,7 +36,7 @@ export function withStatement(command: Command): Command {
 
 /** What is wrong with a reason, as a problem of `--reason`. */
 export function reasonProblems(reason: string | undefined): readonly string[] {
-  return reason === undefined || isText(reason, maxReasonLength)
+  return reason === undefined || isStatementText(reason, maxReasonLength)
     ? []
     : [`--reason: must be 1 to ${maxReasonLength} characters of text`];
 }
@@ -47,12 +47,33 @@ export function readStatement({ reason, operator }: StatementOptions): ErasureSt
     ...(reason === undefined ? ["--reason: is required"] : reasonProblems(reason)),
     ...(operator === undefined
       ? ["--operator: is required"]
-      : isText(operator, maxOperatorLength)
+      : isStatementText(operator, maxOperatorLength)
         ? []
         : [`--operator: must be 1 to ${maxOperatorLength} characters of text`]),
   ];
   if (problems.length > 0 || reason === undefined || operator === undefined) return problems;
   return { reason, operator };
+}
+
+/** What is about to be done for good. */
+export interface Step {
+  /** Asked of a person. */
+  readonly question: string;
+  /** What `--dry-run` says instead, to people and to machines. */
+  readonly text: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** Whether to take the step: with `--dry-run` says what it would do, and asks otherwise. Where not to, reports it. */
+export async function confirmStepOrReport(
+  { question, text, value }: Step,
+  options: ConfirmationOptions,
+  terminal: Terminal,
+  output: Output,
+): Promise<boolean> {
+  if (options.dryRun !== true) return confirmOrReport(question, options, terminal, output);
+  output.succeed({ dry_run: true, ...value }, text);
+  return false;
 }
 
 /** Whether to go on: asks where somebody can be asked. Where not to, reports it. */
@@ -71,8 +92,4 @@ export async function confirmOrReport(
   if (answer.trim() === "yes") return true;
   output.fail(["nothing was done"]);
   return false;
-}
-
-function isText(text: string, maxLength: number): boolean {
-  return text.trim() !== "" && text.length <= maxLength && isCleanText(text);
 }

@@ -10,6 +10,14 @@ import { formatVerifierKey, type SigningKey, signingKeyOf } from "../ledger/tlog
 import { LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../ledger/tlog/trusted-key.ts";
+import {
+  type ConfirmationOptions,
+  confirmStepOrReport,
+  readStatement,
+  type StatementOptions,
+  withConfirmation,
+  withStatement,
+} from "./confirmation.ts";
 import { type OpenedStore, withStoreOrReport } from "./ledger/store.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
@@ -22,10 +30,12 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
   withCommonOptions(keys.command("generate"))
     .description("make the key file (SVC_LEDGER_KEY) where there is none")
     .action((options: CommonOptions) => generate(options, outputOf(options)));
-  withCommonOptions(keys.command("rotate"))
+  const rotating = withCommonOptions(keys.command("rotate"))
     .description("put a new key before the old one: from the next start of the service both sign")
-    .option("--finish", "end the overlap: from the next start of the service the new key signs alone")
-    .action((options: RotateOptions) => rotate(options, outputOf(options)));
+    .option("--finish", "end the overlap: from the next start of the service the new key signs alone; takes no reason");
+  withConfirmation(withStatement(rotating)).action((options: RotateOptions) =>
+    rotate(options, outputOf(options), terminal),
+  );
   withCommonOptions(keys.command("show"))
     .description("print the verifier keys (C2SP vkey) of every log, or of one tenant's")
     .option("--tenant <tenant>", "this tenant's log only")
@@ -39,7 +49,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     });
 }
 
-interface RotateOptions extends CommonOptions {
+interface RotateOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
   readonly finish?: boolean;
 }
 
@@ -60,15 +70,24 @@ function generate(options: CommonOptions, output: Output) {
   );
 }
 
-async function rotate(options: RotateOptions, output: Output): Promise<void> {
+async function rotate(options: RotateOptions, output: Output, terminal: Terminal): Promise<void> {
   const path = loadOrReport("keys", options, output)?.ledgerKey;
   const keys = path === undefined ? undefined : readKeysOrReport(path, output);
   if (path === undefined || keys === undefined) return;
-  if (options.finish === true) return finishRotation(options, path, keys, output);
+  if (options.finish === true) return finishRotation(options, path, keys, output, terminal);
+  const statement = readStatement(options);
+  if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
   const [current, ...retiring] = keys;
   if (retiring.length > 0)
     return output.fail([`${path}: a rotation is under way; \`keys rotate --finish\` ends its overlap`]);
-  const next = newKey();
+  const publicKey = formatBase64(current.publicKey);
+  const step = {
+    question: `Retire the key ${publicKey} of ${path}? From the next start of the service on, every log says so.`,
+    text: `${path}: a new key would be put before ${publicKey}, which every log retires at the next start`,
+    value: { path, would_retire: publicKey },
+  };
+  if (!(await confirmStepOrReport(step, options, terminal, output)) || !("reason" in statement)) return;
+  const next = { ...newKey(), statement };
   replaceKeyFile(path, [next, current]);
   const publicKeys = [next, current].map(({ publicKey }) => formatBase64(publicKey));
   output.succeed(
@@ -78,17 +97,34 @@ async function rotate(options: RotateOptions, output: Output): Promise<void> {
   );
 }
 
-async function finishRotation(options: CommonOptions, path: string, keys: SigningKeys, output: Output): Promise<void> {
+async function finishRotation(
+  options: RotateOptions,
+  path: string,
+  keys: SigningKeys,
+  output: Output,
+  terminal: Terminal,
+): Promise<void> {
+  if ((options.reason ?? options.operator) !== undefined)
+    return output.fail(["--reason, --operator: are recorded with the rotation; its end leaves no record"]);
   const [current, ...retiring] = keys;
   if (retiring.length === 0) return output.fail([`${path}: there is no rotation to finish`]);
-  return withStoreOrReport(options, output, async ({ archive }) => {
+  let isKnown: boolean | undefined;
+  await withStoreOrReport(options, output, async ({ archive }) => {
     const newest = (await archive.signingKeys()).at(-1);
-    if (newest === undefined || !sameHash(newest, current.publicKey))
-      return output.fail(["the logs do not know the new key yet: start the service with it first"]);
-    replaceKeyFile(path, [current]);
-    const publicKey = formatBase64(current.publicKey);
-    output.succeed({ path, public_keys: [publicKey] }, `${path}: public key ${publicKey} alone; restart the service`);
+    isKnown = newest !== undefined && sameHash(newest, current.publicKey);
+    if (!isKnown) output.fail(["the logs do not know the new key yet: start the service with it first"]);
   });
+  if (isKnown !== true) return;
+  const publicKey = formatBase64(current.publicKey);
+  const removed = retiring.map((key) => formatBase64(key.publicKey));
+  const step = {
+    question: `Remove the retired key ${removed.join(", ")} from ${path} for good?`,
+    text: `${path}: the retired key ${removed.join(", ")} would be removed; ${publicKey} signs alone from the next start`,
+    value: { path, would_remove: removed },
+  };
+  if (!(await confirmStepOrReport(step, options, terminal, output))) return;
+  replaceKeyFile(path, [current]);
+  output.succeed({ path, public_keys: [publicKey] }, `${path}: public key ${publicKey} alone; restart the service`);
 }
 
 async function show(options: ShowOptions, output: Output, { archive, keyPath }: OpenedStore): Promise<void> {

@@ -11,6 +11,7 @@ import {
 } from "../credentials/ops-credentials.ts";
 import { isFileError } from "../files/file-errors.ts";
 import { updateFile } from "../files/update-file.ts";
+import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -32,10 +33,10 @@ export function addOperatorsCommands(program: Command, terminal: Terminal): void
   withCommonOptions(operators.command("list"))
     .description("list whose credentials there are; never a token")
     .action((options: CommonOptions) => list(options, outputOf(options)));
-  withCommonOptions(operators.command("remove"))
+  withConfirmation(withCommonOptions(operators.command("remove")))
     .description("remove a credential")
     .requiredOption("--name <name>", "whose it is")
-    .action((options: NamedOptions) => remove(options, outputOf(options)));
+    .action((options: NamedOptions & ConfirmationOptions) => remove(options, outputOf(options), terminal));
 }
 
 function add(options: NamedOptions, output: Output) {
@@ -51,18 +52,32 @@ function add(options: NamedOptions, output: Output) {
 }
 
 function list(options: CommonOptions, output: Output): void {
+  const names = namesOrReport(options, output);
+  if (names !== undefined) output.succeed({ names }, names.length === 0 ? "no credentials" : names.join("\n"));
+}
+
+function namesOrReport(options: CommonOptions, output: Output): readonly string[] | undefined {
   const path = loadOrReport("ops_credentials", options, output)?.opsCredentials;
-  if (path === undefined) return;
+  if (path === undefined) return undefined;
   try {
-    const names = parseOpsCredentials(readIfThere(path)).map(({ name }) => name);
-    output.succeed({ names }, names.length === 0 ? "no credentials" : names.join("\n"));
+    return parseOpsCredentials(readIfThere(path)).map(({ name }) => name);
   } catch (error) {
     report(error, output);
+    return undefined;
   }
 }
 
-function remove(options: NamedOptions, output: Output): void {
+async function remove(options: NamedOptions & ConfirmationOptions, output: Output, terminal: Terminal): Promise<void> {
   const { name } = options;
+  const names = namesOrReport(options, output);
+  if (names === undefined) return;
+  if (!names.includes(name)) return output.fail([`--name: ${name} is not there`]);
+  const step = {
+    question: `Remove the credential of ${name}? The token works no more.`,
+    text: `the credential of ${name} would be removed`,
+    value: { would_remove: name },
+  };
+  if (!(await confirmStepOrReport(step, options, terminal, output))) return;
   const done = change(options, output, (known) => {
     const others = known.filter((credential) => credential.name !== name);
     return others.length === known.length ? "is not there" : others;

@@ -15,6 +15,18 @@ import type { Terminal } from "./terminal.ts";
  * how it went. Never rejects.
  */
 export async function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
+  try {
+    await commandsOf(terminal).parseAsync([...commandLine], { from: "user" });
+  } catch (error) {
+    // Commander has said what was wrong; asking for help is no failure.
+    if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
+    terminal.exitCode(1);
+    reportFailure(commandLine, terminal, error);
+  }
+}
+
+/** Every command. */
+export function commandsOf(terminal: Terminal): Command {
   const program = new Command("svc-platform-api")
     .description("Metadata-only control plane for data protection that is enforced locally")
     // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
@@ -30,14 +42,7 @@ export async function runCommandLine(commandLine: readonly string[], terminal: T
   addLedgerCommands(program, terminal);
   addClientsCommands(program, terminal);
   addOperatorsCommands(program, terminal);
-  try {
-    await program.parseAsync([...commandLine], { from: "user" });
-  } catch (error) {
-    // Commander has said what was wrong; asking for help is no failure.
-    if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
-    terminal.exitCode(1);
-    reportFailure(commandLine, terminal, error);
-  }
+  return program;
 }
 
 /** A failure that no command foresaw: its message for a person, in the form that was asked for. */

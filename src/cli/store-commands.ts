@@ -7,12 +7,13 @@ import { ValueProblem } from "../config/raw.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";
 import { sqlitePlace } from "../stores/sqlite/place.ts";
+import { type ConfirmationOptions, confirmOrReport, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
 
-interface CopyCommandOptions extends CommonOptions {
+interface CopyCommandOptions extends CommonOptions, ConfirmationOptions {
   readonly from: string;
   readonly to?: string;
   readonly abandon?: boolean;
@@ -27,7 +28,7 @@ const stillSealed =
 /** `store …`: commands about a store as a whole. */
 export function addStoreCommands(program: Command, terminal: Terminal): void {
   const store = program.command("store").description("move a store");
-  withCommonOptions(store.command("copy"))
+  withConfirmation(withCommonOptions(store.command("copy")))
     .description("seal an embedded store, move it to an empty PostgreSQL database, and verify every log there")
     .requiredOption("--from <url>", "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key")
     .option("--to <url>", "postgres://…, made by `migrate`; SVC_STORE_PASSWORD_FILE has its password")
@@ -38,10 +39,14 @@ export function addStoreCommands(program: Command, terminal: Terminal): void {
       if (config === undefined) return;
       const from = parseOrReport("--from", "sqlite", options.from, output);
       if (from === undefined) return;
-      if (options.abandon === true) return abandon(from.path, config, output);
+      if (options.abandon === true) return abandon(from.path, config, options, output, terminal);
       if (options.to === undefined) return output.fail(["--to: is missing"]);
       const to = parseOrReport("--to", "postgres", options.to, output);
-      if (to !== undefined) await copy(from, to, config, output, terminal);
+      if (to === undefined) return;
+      // The URL of the database may carry a password.
+      const question = `Seal ${from.path} for good, and go on with its logs in the database of --to?`;
+      if (options.dryRun !== true && !(await confirmOrReport(question, options, terminal, output))) return;
+      await copy(from, to, config, options.dryRun === true, output, terminal);
     });
 }
 
@@ -69,12 +74,13 @@ async function copy(
   from: Located<"sqlite">,
   { target }: Located<"postgres">,
   config: CopyConfig,
+  isDryRun: boolean,
   output: Output,
   terminal: Terminal,
 ): Promise<void> {
-  const { copyStore } = await import("../stores/copy-store.ts");
+  const { copyStore, previewCopy } = await import("../stores/copy-store.ts");
   const progress = createProgress(terminal);
-  const copying = copyStore({
+  const copying = (isDryRun ? previewCopy : copyStore)({
     from: sqlitePlace(from.path, config),
     to: { target, passwordFile: config.storePasswordFile },
     clock: systemClock,
@@ -84,11 +90,11 @@ async function copy(
   const result = await copying
     .catch((error: unknown) => ({ problems: [error instanceof Error ? error.message : String(error)] }))
     .finally(progress.done);
-  if ("problems" in result) output.fail([...result.problems, stillSealed]);
-  else report(result, output);
+  if ("problems" in result) output.fail([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
+  else report(result, isDryRun, output);
 }
 
-function report({ targetStoreId, logs, wasFinished }: CopiedStore, output: Output): void {
+function report({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boolean, output: Output): void {
   const described = logs.map(({ tenantId, origin, size, root }) => ({
     tenant_id: tenantId,
     origin,
@@ -100,18 +106,39 @@ function report({ targetStoreId, logs, wasFinished }: CopiedStore, output: Outpu
   );
   const done = wasFinished
     ? `the store was copied to ${targetStoreId} by an earlier run`
-    : `copied to the store ${targetStoreId}, which goes on with the logs; the source is sealed for good`;
-  const value = { target_store_id: targetStoreId, was_finished: wasFinished, logs: described };
+    : isDryRun
+      ? `would be copied to the store ${targetStoreId}, and the source sealed for good`
+      : `copied to the store ${targetStoreId}, which goes on with the logs; the source is sealed for good`;
+  const value = {
+    ...(isDryRun && { dry_run: true }),
+    target_store_id: targetStoreId,
+    was_finished: wasFinished,
+    logs: described,
+  };
   output.succeed(value, [...lines, done].join("\n"));
 }
 
-async function abandon(path: string, config: CopyConfig, output: Output): Promise<void> {
-  const { abandonCopy } = await import("../stores/sqlite/schema/copy-source.ts");
-  let wasSealed: boolean;
+async function abandon(
+  path: string,
+  config: CopyConfig,
+  options: ConfirmationOptions,
+  output: Output,
+  terminal: Terminal,
+): Promise<void> {
+  const { abandonCopy, hasBrokenSeal } = await import("../stores/sqlite/schema/copy-source.ts");
+  const place = sqlitePlace(path, config);
   try {
-    wasSealed = abandonCopy(sqlitePlace(path, config));
+    const isOn = hasBrokenSeal(place);
+    const step = {
+      question: `Take the seal off ${path}? What a copy has brought to a database is worth nothing then.`,
+      text: isOn ? `the seal would be taken off ${path}` : `${path} is not sealed`,
+      value: { is_sealed: isOn },
+    };
+    // Also where it is off: the command may have ended before it was off the anchor.
+    if (!(await confirmStepOrReport(step, options, terminal, output))) return;
+    const wasSealed = abandonCopy(place);
+    output.succeed({ was_sealed: wasSealed }, wasSealed ? `the seal is off ${path}` : `${path} was not sealed`);
   } catch (error) {
-    return output.fail([error instanceof Error ? error.message : String(error)]);
+    output.fail([error instanceof Error ? error.message : String(error)]);
   }
-  output.succeed({ was_sealed: wasSealed }, wasSealed ? `the seal is off ${path}` : `${path} was not sealed`);
 }

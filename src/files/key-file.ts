@@ -3,13 +3,25 @@ import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../base/ids.ts";
+import {
+  type ErasureStatement,
+  isStatementText,
+  maxOperatorLength,
+  maxReasonLength,
+} from "../ledger/record/erasure.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
 import { isFileError } from "./file-errors.ts";
 import { syncDirectory } from "./sync-directory.ts";
 
-export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
+/** A key, with the words of whoever brought it by a rotation, for the record that hands the logs over. */
+export interface FileKey extends SigningKey {
+  readonly statement?: ErasureStatement | undefined;
+}
 
-const pemKey = /-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----/g;
+export type SigningKeys = readonly [FileKey, ...FileKey[]];
+
+/** Before a key may stand who brought it, as JSON on one line: text that readers of PEM skip (RFC 7468 §2, §5.2). */
+const pemKey = /(?:^Rotation: (?<statement>.*)\n)?(?<pem>-----BEGIN PRIVATE KEY-----[^-]+-----END PRIVATE KEY-----)/gm;
 
 /** The file is there and cannot be used; the message says why, and repeats nothing of it. */
 export class KeyFileError extends Error {
@@ -20,7 +32,10 @@ export class KeyFileError extends Error {
 export function readKeyFile(path: string): SigningKeys | undefined {
   const text = readIfThere(path);
   if (text === undefined) return undefined;
-  const [first, ...rest] = (text.match(pemKey) ?? []).map((pem) => parseKey(path, pem));
+  const [first, ...rest] = [...text.matchAll(pemKey)].map(({ groups }) => ({
+    ...parseKey(path, groups?.pem ?? ""),
+    statement: parseStatement(path, groups?.statement),
+  }));
   if (first === undefined) throw new KeyFileError(`${path} holds no private key in PEM (PKCS #8, no passphrase).`);
   return [first, ...rest];
 }
@@ -55,7 +70,34 @@ export function replaceKeyFile(path: string, keys: SigningKeys): void {
 }
 
 function pemOf(keys: SigningKeys): string {
-  return keys.map(({ privateKey }) => privateKey.export({ format: "pem", type: "pkcs8" })).join("");
+  return keys
+    .map(({ privateKey, statement }) => {
+      const pem = privateKey.export({ format: "pem", type: "pkcs8" }) as string;
+      return statement === undefined ? pem : `Rotation: ${statementText(statement)}\n${pem}`;
+    })
+    .join("");
+}
+
+/** JSON in ASCII without hyphens: nothing in it looks like the end of the line, or like the boundary of a key. */
+function statementText({ operator, reason }: ErasureStatement): string {
+  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify({ operator, reason }).replaceAll(/[^ -~]|-/g, escaped);
+}
+
+function parseStatement(path: string, text: string | undefined): ErasureStatement | undefined {
+  if (text === undefined) return undefined;
+  const { operator, reason } = orEmpty(() => JSON.parse(text));
+  if (isStatementText(operator, maxOperatorLength) && isStatementText(reason, maxReasonLength))
+    return { operator, reason };
+  throw new KeyFileError(`${path} has a line "Rotation:" that does not name operator and reason.`);
+}
+
+function orEmpty(parse: () => unknown): { readonly operator?: unknown; readonly reason?: unknown } {
+  try {
+    return Object(parse());
+  } catch {
+    return {};
+  }
 }
 
 function writeDurably(path: string, text: string): void {

@@ -48,18 +48,12 @@ const maxBatchBytes = 4 * 1024 * 1024;
  * not served. Rejects with `IncompatibleStoreError` where one of the two is not what it must be, with an error of a
  * driver or the file system where one cannot be used.
  */
-export async function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
-  const { from, to, clock, random, onProgress = () => {} } = options;
-  const source = new SqliteCopySource(from, clock.now());
-  const target = await PostgresCopyTarget.open({ ...to, clock, random });
-  try {
-    const targetStoreId = await target.storeId();
-    if (source.isCopiedTo(targetStoreId) && (await target.isWhole()))
-      return { targetStoreId, logs: [], wasFinished: true };
-    await target.requireEmpty();
-    const before = [...keyProblems(from.keyPath, source), ...(await sourceProblems(source, onProgress))];
-    if (before.length > 0) return { problems: before };
-
+export function copyStore(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+  const { onProgress = () => {} } = options;
+  return withBoth(options, async (source, target) => {
+    const found = await check(source, target, options);
+    if ("problems" in found || found.wasFinished) return found;
+    const { targetStoreId } = found;
     const owner = { targetStoreId, attempt: target.attempt };
     source.seal(owner);
     await target.begin();
@@ -71,10 +65,40 @@ export async function copyStore(options: CopyOptions): Promise<CopiedStore | Cop
     source.finish(owner);
     await target.finish();
     return { targetStoreId, logs: source.heads(), wasFinished: false };
+  });
+}
+
+/** What `copyStore` would do now: the logs are as they are. Seals and writes nothing. Rejects like it. */
+export function previewCopy(options: CopyOptions): Promise<CopiedStore | CopyProblems> {
+  return withBoth(options, (source, target) => check(source, target, options));
+}
+
+async function withBoth<Result>(
+  { from, to, clock, random }: CopyOptions,
+  work: (source: SqliteCopySource, target: PostgresCopyTarget) => Promise<Result>,
+): Promise<Result> {
+  const source = new SqliteCopySource(from, clock.now());
+  const target = await PostgresCopyTarget.open({ ...to, clock, random });
+  try {
+    return await work(source, target);
   } finally {
     source.close();
     await target.close();
   }
+}
+
+async function check(
+  source: SqliteCopySource,
+  target: PostgresCopyTarget,
+  { from, onProgress = () => {} }: CopyOptions,
+): Promise<CopiedStore | CopyProblems> {
+  const targetStoreId = await target.storeId();
+  if (source.isCopiedTo(targetStoreId) && (await target.isWhole()))
+    return { targetStoreId, logs: [], wasFinished: true };
+  await target.requireEmpty();
+  const { logs, problems: found } = await auditSource(source, onProgress);
+  const problems = [...keyProblems(from.keyPath, source), ...found];
+  return problems.length > 0 ? { problems } : { targetStoreId, logs, wasFinished: false };
 }
 
 /** The database will be served with the key of the settings, which must be the one that signs. */
@@ -86,13 +110,14 @@ function keyProblems(keyPath: string, source: SqliteCopySource): readonly string
   return sameHash(current.publicKey, newest) ? [] : [`${keyPath} is not the key that signs the logs of the source`];
 }
 
-async function sourceProblems(source: SqliteCopySource, onProgress: (text: string) => void): Promise<string[]> {
+async function auditSource(source: SqliteCopySource, onProgress: (text: string) => void) {
   const archive = source.archive();
   try {
+    const logs = await archive.logs();
     const problems = (await archive.anchorProblems()).map(({ message }) => message);
-    for (const head of await archive.logs())
+    for (const head of logs)
       problems.push(...(await auditProblems(archive, head, (leaves) => onProgress(`auditing the source: ${leaves}`))));
-    return problems.map((problem) => `source: ${problem}`);
+    return { logs, problems: problems.map((problem) => `source: ${problem}`) };
   } finally {
     await archive.close();
   }

@@ -5,6 +5,7 @@
 import { ServiceError } from "../base/errors.ts";
 import { formatBase64 } from "../base/text-forms.ts";
 import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
+import type { ErasureStatement } from "../ledger/record/erasure.ts";
 import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
 import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
@@ -43,6 +44,11 @@ export class KeyRing implements CheckpointSigner {
   /** Public key that checkpoints are signed with. 32 bytes. */
   get current(): Uint8Array {
     return this.#keys[0].publicKey;
+  }
+
+  /** Who brought the key, and why, where the file that this process has read says so. */
+  statementOf(publicKey: Uint8Array): ErasureStatement | undefined {
+    return this.#keys.find((key) => sameHash(key.publicKey, publicKey))?.statement;
   }
 
   /** Throws `ServiceError` `store_unavailable` where the keys have been retired. */

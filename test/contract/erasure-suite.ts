@@ -281,7 +281,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
         left: [{ ...held, refusal: { why: "held", hold } }],
       });
       expect(await ledger.find(alice, a.recordId)).toBe("erased");
-      await keeper.releaseHold(alice, undefined);
+      await keeper.releaseHold(alice, undefined, statement);
       expect(await keeper.reapplyErasures(alice, statement)).toMatchObject({ reapplied: [held], left: [] });
     });
 
@@ -361,8 +361,16 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
           refused: [{ recordId: a.recordId, why: "held", hold }],
         });
         expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
-        expect(await keeper.releaseHold(alice, a.recordId)).toEqual(hold);
-        expect(await keeper.releaseHold(alice, a.recordId)).toBeUndefined();
+        expect(await keeper.releaseHold(alice, a.recordId, statement)).toEqual(hold);
+        expect(await keeper.releaseHold(alice, a.recordId, statement)).toBeUndefined();
+        const [, released] = (await place.rows("alice")).slice(-2).map(({ leaf }) => JSON.parse(leaf));
+        expect(released.kind).toBe("hold_release");
+        expect(await ledger.find(alice, released.record_id)).toMatchObject({
+          caller: { principal_id: "olga", auth_source: "operator" },
+          request: { record_id: a.recordId, reason: statement.reason },
+          outcome: { placed_at: new Date(hold.placedAtMs).toISOString() },
+        });
+        expect(await erase(alice, released.record_id)).toMatchObject({ refused: [{ why: "kind" }] });
         expect(erasedOf(await erase(alice, b.recordId, a.recordId))).toHaveLength(2);
       });
 
@@ -377,7 +385,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
         expect(erasedOf(await erase(bob, foreign.recordId))).toHaveLength(1);
         // One on a record does not end with that of the tenant, nor the other way round.
         await keeper.placeHold({ tenantId: alice, recordId: late.recordId, reason: "case 13" });
-        expect(await keeper.releaseHold(alice, undefined)).toEqual(hold);
+        expect(await keeper.releaseHold(alice, undefined, statement)).toEqual(hold);
         expect(await erase(alice, late.recordId)).toMatchObject({
           refused: [{ why: "held", hold: { reason: "case 13" } }],
         });

@@ -23,6 +23,7 @@ export interface RotationPlace {
 }
 
 const alice = tenant("alice");
+const statement = { reason: "yearly", operator: "olga" };
 const bob = tenant("bob");
 
 export function rotationSuite(name: string, makePlace: () => Promise<RotationPlace>): void {
@@ -53,7 +54,7 @@ export function rotationSuite(name: string, makePlace: () => Promise<RotationPla
     const rotate = () => {
       const keys = readKeyFile(place.keyPath) ?? [];
       const next = signingKeyOf(random(new Uint8Array(32)));
-      replaceKeyFile(place.keyPath, [next, ...keys]);
+      replaceKeyFile(place.keyPath, [{ ...next, statement }, ...keys]);
       return next.publicKey;
     };
     /** Whether the receipt verifies with the key alone. */
@@ -93,7 +94,12 @@ export function rotationSuite(name: string, makePlace: () => Promise<RotationPla
       await running.check();
       const checkpoint = (await running.checkpoint(logNameOf(after.log))) ?? "";
       expect(checkpoint.match(/^— /gm)).toHaveLength(2);
-      expect(await rotationsOf("alice")).toHaveLength(1);
+      const [rotation, ...others] = await rotationsOf("alice");
+      expect(others).toEqual([]);
+      expect(await running.find(alice, JSON.parse(rotation?.leaf ?? "{}").record_id)).toMatchObject({
+        caller: { principal_id: "olga", subject: "olga", auth_source: "operator" },
+        request: { reason: "yearly" },
+      });
     });
 
     test("stops a ledger whose file does not have the new key, until it has", async () => {

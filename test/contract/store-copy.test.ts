@@ -1,4 +1,5 @@
 /** Moving an embedded store to PostgreSQL: the same logs go on there, and nowhere else. */
+import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/files/key-file.ts";
@@ -377,29 +378,58 @@ describe("the command", () => {
     await runCommandLine(["store", "copy", ...options], terminal);
     return written;
   }
+  const yes = (...options: readonly string[]) => run(...options, "--yes");
   const urls = () => ["--from", `sqlite:${source.path}`, "--to", target.url];
 
   test("copies, and says what", async () => {
     await fillLittle();
     const [alices] = heads();
-    const first = await run(...urls());
+    const first = await yes(...urls());
     expect(first).toMatchObject({ code: 0, err: "" });
     expect(first.out).toContain(`ok ${alices?.origin} (tenant alice): 2 leaves, root `);
-    const again = await run(...urls(), "--json");
+    const again = await yes(...urls(), "--json");
     expect(JSON.parse(again.out)).toMatchObject({ ok: true, was_finished: true });
-    expect(await run("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
+    expect(await yes("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
       code: 1,
       err: expect.stringContaining("is sealed: it was copied"),
     });
   });
 
+  test("seals nothing unless somebody said so; --dry-run audits, and says what would be copied", async () => {
+    await fillLittle();
+    const [alices] = heads();
+    const bytes = () => readFileSync(source.path).toString("base64");
+    const before = bytes();
+    const refused = { code: 1, err: expect.stringContaining("--yes was not given") };
+    expect(await run(...urls())).toMatchObject(refused);
+    const preview = await run(...urls(), "--dry-run");
+    expect(preview).toMatchObject({ code: 0, err: "" });
+    expect(preview.out).toContain(`ok ${alices?.origin} (tenant alice): 2 leaves, root `);
+    expect(preview.out).toContain("would be copied to the store");
+    expect(JSON.parse((await run(...urls(), "--dry-run", "--json")).out)).toMatchObject({
+      dry_run: true,
+      was_finished: false,
+    });
+    expect(bytes()).toBe(before);
+    expect(await target.query("SELECT count(*)::int AS count FROM entries")).toEqual([{ count: 0 }]);
+    const sealing = copy((text) => {
+      if (text.startsWith("copying entries")) throw new Error("pulled the plug");
+    });
+    await expect(sealing).rejects.toThrow("pulled the plug");
+    const abandon = ["--from", `sqlite:${source.path}`, "--abandon"];
+    expect(await run(...abandon)).toMatchObject(refused);
+    expect((await run(...abandon, "--dry-run")).out).toBe(`the seal would be taken off ${source.path}\n`);
+    expect((await yes(...abandon)).out).toBe(`the seal is off ${source.path}\n`);
+    expect((await run(...abandon, "--dry-run")).out).toBe(`${source.path} is not sealed\n`);
+  });
+
   test("fails where nothing was copied", async () => {
     await fillLittle();
     await source.damage("bob", (await source.rows("bob"))[0]?.recordId ?? "");
-    const refused = await run(...urls(), "--json");
+    const refused = await yes(...urls(), "--json");
     expect(refused.code).toBe(1);
     expect(JSON.parse(refused.out).problems).toContainEqual(expect.stringContaining("leaf 0 does not open"));
-    expect(await run("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
+    expect(await yes("--from", `sqlite:${source.path}`, "--abandon")).toMatchObject({
       code: 0,
       out: `${source.path} was not sealed\n`,
     });
@@ -412,7 +442,7 @@ describe("the command", () => {
     [["--from", "sqlite:x"], "--to: is missing"],
     [["--to", "postgres://u@127.0.0.1/d"], "required option '--from"],
   ])("%j fails", async (options, problem) => {
-    const { code, err } = await run(...options);
+    const { code, err } = await yes(...options);
     expect(code).toBe(1);
     expect(err).toContain(problem);
     expect(err).not.toContain("secret");

@@ -176,7 +176,7 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
     const page = await ledger.search(name, { terms: [{ field: "subject", value: subject }], limit: 100 });
     expect(page?.found.map(({ recordId }) => recordId)).toContain(record.recordId);
     await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "case" });
-    await keeper.releaseHold(alice, undefined);
+    await keeper.releaseHold(alice, undefined, { reason: "request 6", operator: "olga" });
     await keeper.erase(alice, [record.recordId], { reason: "request 7", operator: "olga" });
     await indexer.rebuild(alice, () => {});
   }

@@ -4,6 +4,7 @@ import { Ajv2020, type AnySchemaObject } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { adoptionRecord } from "../../src/ledger/record/adoption.ts";
+import { holdReleaseRecord } from "../../src/ledger/record/hold-release.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { readExactLeaf, readExactRecord } from "../../src/ledger/record/record-check.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
@@ -96,7 +97,7 @@ describe("what a gateway answers", () => {
   });
 });
 
-/** A log with what an operator does to it: 0 genesis, 1 and 2 records, 3 an erasure, 4 a rotation, 5 an adoption. */
+/** A log with what an operator does to it: 0 genesis, 1 and 2 records, 3 an erasure, 4 a rotation, 5 an adoption, 6 and 7 releases of holds. */
 function operatedLog({ rotates = true } = {}): MemoryLog {
   const log = memoryLog();
   const { tenantId, ...tree } = log.head();
@@ -109,7 +110,12 @@ function operatedLog({ rotates = true } = {}): MemoryLog {
   if (rotates) log.rotate();
   const statement = { reason: "the anchor's disk is gone", operator: "olga" };
   const random = seededRandom("adoption");
-  log.appendRecords([adoptionRecord({ tenantId, ...tree, ...statement, clock: log.clock, random })]);
+  const machine = { clock: log.clock, random };
+  log.appendRecords([adoptionRecord({ tenantId, ...tree, ...statement, ...machine })]);
+  for (const recordId of [undefined, gone])
+    log.appendRecords([
+      holdReleaseRecord({ tenantId, recordId, reason: "case 12", placedAtMs: 0 }, { ...statement, ...machine }),
+    ]);
   return log;
 }
 
@@ -119,8 +125,16 @@ function described() {
 
 test("what an operator's commands record is as the schema says", () => {
   const log = operatedLog();
-  const kinds = [0, 1, 3, 4, 5].map((leaf) => kindOfFitting(log.receipt(leaf)));
-  expect(kinds).toEqual(["genesis", "decision", "erasure", "key_rotation", "anchor_adoption"]);
+  const kinds = [0, 1, 3, 4, 5, 6, 7].map((leaf) => kindOfFitting(log.receipt(leaf)));
+  expect(kinds).toEqual([
+    "genesis",
+    "decision",
+    "erasure",
+    "key_rotation",
+    "anchor_adoption",
+    "hold_release",
+    "hold_release",
+  ]);
 });
 
 test("lines of packs are as the schema says, and so is every pack that is accepted", async () => {

@@ -13,13 +13,20 @@ import { trustedWitnesses } from "../../ledger/witness/trusted-witnesses.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
 import type { SqliteArchive } from "../../stores/sqlite/archive.ts";
 import { type StorePlace, sqlitePlace } from "../../stores/sqlite/place.ts";
-import { readStatement, type StatementOptions, withStatement } from "../confirmation.ts";
+import {
+  type ConfirmationOptions,
+  confirmOrReport,
+  readStatement,
+  type StatementOptions,
+  withConfirmation,
+  withStatement,
+} from "../confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress } from "../progress.ts";
 import type { Terminal } from "../terminal.ts";
 
-interface AdoptOptions extends CommonOptions, StatementOptions {
+interface AdoptOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
   readonly acceptUnprovenState?: boolean;
 }
 
@@ -31,14 +38,15 @@ const warning =
 /** `ledger anchor adopt`: the way out for a store that lost its anchor. */
 export function addLedgerAnchorCommand(ledger: Command, terminal: Terminal): void {
   const command = ledger.command("anchor").description("the anchor of the store").command("adopt");
-  withStatement(withCommonOptions(command))
+  withConfirmation(withStatement(withCommonOptions(command)))
     .description("make a new anchor for a store that lost its own: audits every log, asks the witnesses, records it")
     .option("--accept-unproven-state", "the store is the newest there was, as far as you know; without it only look")
     .action(async (options: AdoptOptions) => {
       const output = createOutput(options.json === true, terminal);
       const config = loadOrReport("anchor", options, output);
       if (config === undefined) return;
-      const statement = options.acceptUnprovenState === true ? readStatement(options) : undefined;
+      const isVouched = options.acceptUnprovenState === true && options.dryRun !== true;
+      const statement = isVouched ? readStatement(options) : undefined;
       if (statement !== undefined && !("reason" in statement)) return output.fail(statement);
       if (config.store.kind !== "sqlite")
         return output.fail(["SVC_STORE: beside PostgreSQL a lost anchor file is made anew at the next start"]);
@@ -51,7 +59,7 @@ export function addLedgerAnchorCommand(ledger: Command, terminal: Terminal): voi
         if (there !== undefined) return output.fail([there]);
         const heads = await archive.logs();
         const problems = [...(await audit(archive, heads, terminal)), ...(await askWitnesses(archive, heads, config))];
-        await decide({ place, heads, problems, statement }, output);
+        await decide({ place, heads, problems, statement }, options, output, terminal);
       } finally {
         await archive.close();
       }
@@ -66,7 +74,12 @@ interface Case {
   readonly statement: ErasureStatement | undefined;
 }
 
-async function decide({ place, heads, problems, statement }: Case, output: Output): Promise<void> {
+async function decide(
+  { place, heads, problems, statement }: Case,
+  options: AdoptOptions,
+  output: Output,
+  terminal: Terminal,
+): Promise<void> {
   const logs = heads.map(({ tenantId, origin, size, root }) => ({
     tenant_id: tenantId,
     origin,
@@ -75,7 +88,12 @@ async function decide({ place, heads, problems, statement }: Case, output: Outpu
   }));
   const lines = logs.map((log) => `${log.origin} (tenant ${log.tenant_id}): ${log.tree_size} leaves, root ${log.root}`);
   if (problems.length > 0) return output.fail([...problems, "nothing was adopted"], { logs }, lines.join("\n"));
-  if (statement === undefined) return output.fail([warning, "nothing was adopted"], { logs }, lines.join("\n"));
+  if (statement === undefined && options.acceptUnprovenState !== true)
+    return output.fail([warning, "nothing was adopted"], { logs }, lines.join("\n"));
+  if (statement === undefined)
+    return output.succeed({ dry_run: true, logs }, [...lines, "would be adopted"].join("\n"));
+  const question = `Adopt ${logs.length} ${logs.length === 1 ? "log" : "logs"} as the newest, for good?`;
+  if (!(await confirmOrReport(question, options, terminal, output))) return;
   const { adoptAnchor } = await import("../../stores/sqlite/log/adopt-anchor.ts");
   adoptAnchor({ ...place, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement }, heads);
   const done = `${place.anchorPath} is the anchor; every log has a leaf that says so`;

@@ -1,17 +1,23 @@
 import type { Command } from "commander";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LegalHold } from "../../ledger/ports/keeper.ts";
-import { type ConfirmationOptions, confirmOrReport, withConfirmation } from "../confirmation.ts";
+import {
+  type ConfirmationOptions,
+  confirmStepOrReport,
+  readStatement,
+  type StatementOptions,
+  withConfirmation,
+  withStatement,
+} from "../confirmation.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { parseOrReport, withKeeperOrReport } from "./keeper.ts";
 import { withStoreOrReport } from "./store.ts";
 
-interface HoldOptions extends CommonOptions, ConfirmationOptions {
+interface HoldOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
   readonly tenant?: string;
   readonly record?: string;
-  readonly reason?: string;
 }
 
 /** `ledger hold …`: what must not be erased. */
@@ -27,7 +33,7 @@ export function addLedgerHoldCommands(ledger: Command, terminal: Terminal): void
     .description("end the hold on exactly this: one on the whole tenant goes on when a record's is released")
     .requiredOption("--tenant <tenant>", "whose records")
     .option("--record <id>", "the hold on this record");
-  withConfirmation(releasing).action((options: HoldOptions) => release(options, terminal));
+  withConfirmation(withStatement(releasing)).action((options: HoldOptions) => release(options, terminal));
   withCommonOptions(hold.command("list"))
     .description("show the holds that are in force")
     .option("--tenant <tenant>", "this tenant's only")
@@ -62,6 +68,8 @@ async function release(options: HoldOptions, terminal: Terminal): Promise<void> 
   const parsed = parseHoldOrReport(options, output);
   if (parsed === undefined) return;
   const { tenantId, recordId } = parsed;
+  const statement = readStatement(options);
+  if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
   let holds: readonly LegalHold[] | undefined;
   await withStoreOrReport(options, output, async ({ archive }) => {
     holds = await archive.holds(tenantId);
@@ -69,14 +77,14 @@ async function release(options: HoldOptions, terminal: Terminal): Promise<void> 
   if (holds === undefined) return;
   const found = holds.find((hold) => hold.recordId === recordId);
   if (found === undefined) return output.fail(["there is no such hold"]);
-  if (options.dryRun === true)
-    return output.succeed(
-      { dry_run: true, would_release: membersOf(found) },
-      `would be released: ${describeHold(found)}`,
-    );
-  if (!(await confirmOrReport(`Release the ${describeHold(found)}?`, options, terminal, output))) return;
+  const step = {
+    question: `Release the ${describeHold(found)}?`,
+    text: `would be released: ${describeHold(found)}`,
+    value: { would_release: membersOf(found) },
+  };
+  if (!(await confirmStepOrReport(step, options, terminal, output)) || !("reason" in statement)) return;
   await withKeeperOrReport(options, output, async (keeper) => {
-    const hold = await keeper.releaseHold(tenantId, recordId);
+    const hold = await keeper.releaseHold(tenantId, recordId, statement);
     if (hold === undefined) output.fail(["there is no such hold"]);
     else output.succeed({ released: membersOf(hold) }, `released: ${describeHold(hold)}`);
   });

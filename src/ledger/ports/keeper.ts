@@ -125,8 +125,18 @@ export interface StoreKeeper {
    */
   placeHold(hold: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased">;
 
-  /** Ends the hold on exactly this: one on the whole tenant goes on. Resolves with what ended; undefined: there was none. */
-  releaseHold(tenantId: TenantId, recordId: RecordId | undefined): Promise<LegalHold | undefined>;
+  /**
+   * Ends the hold on exactly this, and appends a leaf of kind `hold_release` in the same transaction: one on the whole
+   * tenant goes on. Durable and anchored when it resolves. Resolves with what ended; undefined: there was none, and
+   * nothing was appended.
+   *
+   * @param statement is recorded, and can never be erased
+   */
+  releaseHold(
+    tenantId: TenantId,
+    recordId: RecordId | undefined,
+    statement: ErasureStatement,
+  ): Promise<LegalHold | undefined>;
 
   /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;

@@ -12,7 +12,8 @@ export type RecordKind =
   | "evidence"
   | "erasure"
   | "key_rotation"
-  | "anchor_adoption";
+  | "anchor_adoption"
+  | "hold_release";
 
 /** A record before the ledger gave it a place: what the caller of `append` knows. */
 export interface NewRecord {

@@ -1,6 +1,7 @@
 /** The record that says that another was erased. */
 import type { Clock } from "../../base/clock.ts";
 import {
+  isCleanText,
   newRecordId,
   type PrincipalId,
   parseRecordId,
@@ -18,6 +19,7 @@ export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
   erasure: "without it nobody can tell an erased record from one that was lost",
   key_rotation: "it says up to where the old key counts",
   anchor_adoption: "it says that nothing outside the store vouched for the log",
+  hold_release: "it says since when what was held could be erased",
 };
 
 /** What is erased. */
@@ -35,6 +37,15 @@ export interface ErasureStatement {
   readonly reason: string;
   /** Name of the operator. */
   readonly operator: string;
+}
+
+/** A reason is a sentence, not a document. Characters. */
+export const maxReasonLength = 1_024;
+export const maxOperatorLength = 256;
+
+/** Whether the text may stand in a statement of this length. */
+export function isStatementText(text: unknown, maxLength: number): text is string {
+  return typeof text === "string" && text.trim() !== "" && text.length <= maxLength && isCleanText(text);
 }
 
 export interface ErasureOptions extends ErasureStatement {

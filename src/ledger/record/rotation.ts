@@ -4,6 +4,7 @@ import { newRecordId, type PrincipalId, type RandomFill, type RequestId, type Te
 import type { JsonValue } from "../../base/json.ts";
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/ledger.ts";
+import type { ErasureStatement } from "./erasure.ts";
 import type { AppendedRecord } from "./record.ts";
 
 export interface Rotation {
@@ -11,20 +12,24 @@ export interface Rotation {
   readonly current: Uint8Array;
   /** The key that signed until now. */
   readonly previous: Uint8Array;
+  /** Of whoever rotated; undefined where the key file does not have it. */
+  readonly statement?: ErasureStatement | undefined;
   readonly clock: Clock;
   readonly random: RandomFill;
 }
 
-export function rotationRecord(tenantId: TenantId, { current, previous, clock, random }: Rotation): AppendedRecord {
+export function rotationRecord(tenantId: TenantId, rotation: Rotation): AppendedRecord {
+  const { current, previous, statement, clock, random } = rotation;
   const recordId = newRecordId(clock, random);
+  const operator = statement?.operator ?? "operator";
   return {
     kind: "key_rotation",
     recordId,
     tenantId,
     requestId: recordId as string as RequestId,
-    caller: { principal_id: "operator" as PrincipalId, subject: "operator", auth_source: "operator" },
+    caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
     route: "keys rotate",
-    request: {},
+    request: statement === undefined ? {} : { reason: statement.reason },
     outcome: { public_key: formatBase64(current), previous_public_key: formatBase64(previous) },
   };
 }

@@ -65,13 +65,13 @@ test("two tenants may use one name, one tenant may not use it twice", async () =
   expect(readFileSync(path, "utf8")).toBe(before);
   expect((await add("payroll", "tenant-b")).code).toBe(0);
   expect((await run("list", "--tenant", "tenant-b")).out).toBe("tenant-b\tpayroll\ta b\n");
-  expect((await run("remove", ...who("payroll", "tenant-b"))).code).toBe(0);
+  expect((await run("remove", ...who("payroll", "tenant-b"), "--yes")).code).toBe(0);
   expect((await run("list")).out).toBe("tenant-a\tpayroll\ta b\n");
 });
 
 test("rotate makes the secret before worthless", async () => {
   const old = lastLine((await add("payroll")).out);
-  const { out } = await run("rotate", ...who("payroll"), "--json");
+  const { out } = await run("rotate", ...who("payroll"), "--yes", "--json");
   const { client_secret: secret, ...answer } = JSON.parse(out);
   expect(answer).toEqual({ ok: true, tenant_id: "tenant-a", client_id: "payroll" });
   expect(await isSecret(secret, hashOf("payroll"))).toBe(true);
@@ -110,7 +110,7 @@ test("a file that is not one of clients stays as it is", async () => {
 test("while another process changes the file, a change is refused", async () => {
   await add("payroll");
   writeFileSync(`${path}.next`, "");
-  expect((await run("rotate", ...who("payroll"))).err).toContain("another process is changing the file");
+  expect((await run("rotate", ...who("payroll"), "--yes")).err).toContain("another process is changing the file");
 });
 
 test("without the setting there is nothing to change", async () => {

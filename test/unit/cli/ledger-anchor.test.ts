@@ -9,7 +9,7 @@ import type { Receipt } from "../../../src/ledger/ports/ledger.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { startWitness, type TestWitness } from "../../harness/witness.ts";
-import { enterWithStore, leave, run } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
 
 // That of the commands, which share the store.
 const clock = systemClock;
@@ -46,7 +46,7 @@ function loseAnchor(): void {
 
 const adopt = (...more: string[]) => run("ledger", "anchor", "adopt", ...more);
 const statement = ["--reason", "disk lost", "--operator", "olga"];
-const accept = ["--accept-unproven-state", ...statement];
+const accept = ["--accept-unproven-state", ...statement, "--yes"];
 
 describe("ledger anchor adopt", () => {
   test("makes a new anchor, says so in every log, and the service goes on", async () => {
@@ -141,9 +141,9 @@ describe("keys that were retired", () => {
   /** A store whose key was rotated after two leaves. Gives receipts from before, and from after the overlap. */
   async function rotated() {
     const [before] = await serve("alice");
-    await run("keys", "rotate");
+    await run("keys", "rotate", ...erasing);
     const [overlap] = await serve("alice");
-    await run("keys", "rotate", "--finish");
+    await run("keys", "rotate", "--finish", "--yes");
     const [after] = await serve("alice");
     const { out } = await run("keys", "show", "--retired");
     const [current = "", retired = ""] = out.trim().split("\n");
@@ -195,7 +195,7 @@ describe("keys that were retired", () => {
 
   test("are compared with the store's by ledger verify", async () => {
     await rotated();
-    await run("keys", "rotate");
+    await run("keys", "rotate", ...erasing);
     await serve("bob");
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
     query("UPDATE signing_keys SET public_key = randomblob(32) WHERE position = 1");

@@ -7,7 +7,7 @@ import { openCheckpoint } from "../../../src/ledger/tlog/checkpoint.ts";
 import { parseVerifierKey } from "../../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, leave, run } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 const clock = manualClock();
@@ -52,14 +52,14 @@ describe("keys", () => {
   test("rotate goes over to a new key, with an overlap", async () => {
     await serve("alice");
     const [before] = (await run("keys", "show")).out.split("\n");
-    expect((await run("keys", "rotate", "--finish")).err).toContain("no rotation to finish");
-    expect((await run("keys", "rotate")).code).toBe(0);
-    expect((await run("keys", "rotate")).err).toContain("under way");
-    expect((await run("keys", "rotate", "--finish")).err).toContain("start the service with it first");
+    expect((await run("keys", "rotate", "--finish", "--yes")).err).toContain("no rotation to finish");
+    expect((await run("keys", "rotate", ...erasing)).code).toBe(0);
+    expect((await run("keys", "rotate", ...erasing)).err).toContain("under way");
+    expect((await run("keys", "rotate", "--finish", "--yes")).err).toContain("start the service with it first");
     await serve("alice");
     const during = (await run("keys", "show")).out.trim().split("\n");
     expect(during).toEqual([expect.any(String), before]);
-    expect((await run("keys", "rotate", "--finish")).code).toBe(0);
+    expect((await run("keys", "rotate", "--finish", "--yes")).code).toBe(0);
     await serve("alice");
     expect((await run("keys", "show")).out.trim()).toBe(during[0]);
     expect(await run("ledger", "verify")).toMatchObject({ code: 0, out: expect.stringContaining("5 leaves") });
@@ -70,7 +70,10 @@ describe("keys", () => {
     writeFileSync(storeIn(directory).keyPath, "not a key");
     expect(await run("keys", "show")).toMatchObject({ code: 1, err: expect.stringContaining("holds no private key") });
     rmSync(storeIn(directory).keyPath);
-    expect(await run("keys", "rotate")).toMatchObject({ code: 1, err: expect.stringContaining("is missing") });
+    expect(await run("keys", "rotate", ...erasing)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("is missing"),
+    });
   });
 });
 

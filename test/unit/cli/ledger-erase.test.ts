@@ -263,11 +263,11 @@ describe("ledger erase, by what records must have", () => {
       code: 1,
       err: expect.stringMatching(/nothing was erased/),
     });
-    await hold("release", "--tenant", "alice", "--record", one, "--yes");
+    await hold("release", "--tenant", "alice", "--record", one, ...erasing);
     // The genesis record is of the first call, too.
     const { code, out } = await erase("--request", "request-1");
     expect([code, out]).toEqual([0, expect.stringContaining("a record of kind genesis is never erased")]);
-    expect((await run("ledger", "verify")).out).toContain("7 leaves, 3 erased");
+    expect((await run("ledger", "verify")).out).toContain("8 leaves, 3 erased");
   });
 });
 
@@ -283,12 +283,15 @@ describe("ledger hold", () => {
     expect(all).toMatchObject({ code: 0, out: expect.stringMatching(text("all of tenant alice")) });
     expect(await hold("list")).toMatchObject({ code: 0, out: all.out + placed.out });
     expect(await hold("list", "--tenant", "bob")).toMatchObject({ code: 0, out: "there are no holds\n" });
-    expect(await hold("release", "--tenant", "alice", "--yes")).toMatchObject({ code: 0, out: `released: ${all.out}` });
-    expect(await hold("release", "--tenant", "alice", "--yes")).toMatchObject({
+    expect(await hold("release", "--tenant", "alice", ...erasing)).toMatchObject({
+      code: 0,
+      out: `released: ${all.out}`,
+    });
+    expect(await hold("release", "--tenant", "alice", ...erasing)).toMatchObject({
       code: 1,
       err: "there is no such hold\n",
     });
-    expect((await hold("release", "--tenant", "alice", "--record", a, "--yes")).code).toBe(0);
+    expect((await hold("release", "--tenant", "alice", "--record", a, ...erasing)).code).toBe(0);
     expect((await erase("--record", b, a)).code).toBe(0);
   });
 
@@ -300,7 +303,7 @@ describe("ledger hold", () => {
     const target = ["--tenant", "alice", "--record", a];
     expect(await json("place", ...target, "--reason", "case 13")).toEqual({ ok: true, hold: one });
     expect(await json("list")).toEqual({ ok: true, holds: [one] });
-    expect(await json("release", ...target, "--yes")).toEqual({ ok: true, released: one });
+    expect(await json("release", ...target, ...erasing)).toEqual({ ok: true, released: one });
     expect(await json("list")).toEqual({ ok: true, holds: [] });
   });
 
@@ -308,7 +311,7 @@ describe("ledger hold", () => {
     const [a] = await serve(1);
     const { out } = await hold("place", "--tenant", "alice", "--record", a, "--reason", "case 12");
     const target = ["release", "--tenant", "alice", "--record", a];
-    expect(await hold(...target)).toMatchObject({ code: 1, err: expect.stringContaining("--yes was not given") });
+    expect(await hold(...target)).toMatchObject({ code: 1, err: "--reason: is required\n--operator: is required\n" });
     expect(await hold(...target, "--dry-run")).toEqual({ code: 0, err: "", out: `would be released: ${out}` });
     expect((await hold("list")).out).toBe(out);
   });

@@ -200,13 +200,13 @@ describe("pack and pack verify", () => {
   test("after a key rotation, under the new key, the old one while both sign, or any of several", async () => {
     await serve(lineage);
     const [old] = (await keys()) as [string];
-    await run("keys", "rotate");
+    await run("keys", "rotate", ...erasing);
     await serve([() => decision(true)]);
     const [current] = (await keys()) as [string, string];
     await makePack("--to", "2026-01-03T00:00:00Z");
     expect((await verify(out(), current)).report).toMatchObject({ ok: true, others: [{}, { kind: "key_rotation" }] });
     expect((await verify(out(), old)).code).toBe(0);
-    await run("keys", "rotate", "--finish");
+    await run("keys", "rotate", "--finish", "--yes");
     await serve([() => decision(true)]);
     rmSync(out());
     await makePack("--to", "2026-01-03T00:00:00Z");

@@ -10,7 +10,7 @@ import { formatVerifierKey, signingKeyOf } from "../../../src/ledger/tlog/note-k
 import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
-import { enterWithStore, leave, run } from "./surroundings.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -190,7 +190,7 @@ describe("verify, of keys", () => {
     const [key] = readKeyFile(storeIn(directory).keyPath) ?? [];
     const { outcome } = JSON.parse(found.out).found[0].record;
     expect(outcome).toEqual({ public_key: Buffer.from(key?.publicKey ?? []).toString("base64") });
-    await run("keys", "rotate");
+    await run("keys", "rotate", ...erasing);
     await serve("alice", "bob");
     expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
   });

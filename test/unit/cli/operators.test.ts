@@ -48,7 +48,7 @@ test("names are listed and removed; one is there once", async () => {
     err: "--name: otto is there already: remove it first\n",
   });
   expect(JSON.parse((await run("list", "--json")).out)).toEqual({ ok: true, names: ["olga", "otto"] });
-  expect((await run("remove", "--name", "olga")).code).toBe(0);
+  expect((await run("remove", "--name", "olga", "--yes")).code).toBe(0);
   expect((await run("list")).out).toBe("otto\n");
   expect(await run("remove", "--name", "olga")).toMatchObject({ code: 1, err: "--name: olga is not there\n" });
 });

@@ -168,7 +168,7 @@ async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
     expect(await keeper.erase(other, [erased], { reason: "request 7", operator: "olga" })).toEqual({ refused });
     const result = await keeper.erase(owner, [erased, decision], { reason: "request 7", operator: "olga" });
     expect(result).toMatchObject({ erased: [{ recordId: erased }, { recordId: decision }] });
-    expect(await keeper.releaseHold(owner, undefined)).toBeUndefined();
+    expect(await keeper.releaseHold(owner, undefined, { reason: "request 6", operator: "olga" })).toBeUndefined();
     expect(await keeper.holds(other)).toHaveLength(1);
   });
   expect(reasonOf(await event(owner))).toBe("idempotency_conflict");

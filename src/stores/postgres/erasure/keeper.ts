@@ -12,6 +12,7 @@ import {
   type StoreKeeper,
 } from "../../../ledger/ports/keeper.ts";
 import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import { holdReleaseRecord } from "../../../ledger/record/hold-release.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import type { PostgresConnection } from "../connection/client-options.ts";
 import { toError } from "../connection/errors.ts";
@@ -23,7 +24,7 @@ import { LogWriter } from "../log/log-writer.ts";
 import { requireWholeStore } from "../schema/copy-mark.ts";
 import { requireSchema } from "../schema/migrate.ts";
 import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
-import { allHolds, findHold, holdOf, insertHold, releasingHold } from "./legal-holds.ts";
+import { allHolds, findHold, insertHold, releaseHold } from "./legal-holds.ts";
 import { findReturned, removeReturned } from "./returned-erasures.ts";
 
 const timeoutMs = 10_000;
@@ -130,11 +131,19 @@ export class PostgresKeeper implements StoreKeeper {
     );
   }
 
-  releaseHold(tenantId: TenantId, recordId: RecordId | undefined): Promise<LegalHold | undefined> {
-    return translated(async () => {
-      const [row] = (await this.#sessions.write(...releasingHold(tenantId, recordId))).rows;
-      return row && holdOf(row);
-    });
+  releaseHold(
+    tenantId: TenantId,
+    recordId: RecordId | undefined,
+    statement: ErasureStatement,
+  ): Promise<LegalHold | undefined> {
+    const machine = { clock: this.#clock, random: this.#random };
+    return translated(() =>
+      this.#logs.underHead(tenantId, async (session, append) => {
+        const hold = await releaseHold(session, tenantId, recordId);
+        if (hold !== undefined) await append([holdReleaseRecord(hold, { ...statement, ...machine })]);
+        return hold;
+      }),
+    );
   }
 
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {

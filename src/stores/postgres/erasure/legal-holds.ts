@@ -48,16 +48,21 @@ export async function insertHold(queries: Queries, hold: LegalHold): Promise<voi
   await queries.query(place, [tenantId, recordId ?? wholeTenant, reason, placedAtMs]);
 }
 
-/** The statement that ends the hold on exactly this and gives it back, and its values. */
-export function releasingHold(tenantId: TenantId, recordId: RecordId | undefined): [Statement, readonly unknown[]] {
-  return [release, [tenantId, recordId ?? wholeTenant]];
+/** Ends the hold on exactly this. */
+export async function releaseHold(
+  queries: Queries,
+  tenantId: TenantId,
+  recordId: RecordId | undefined,
+): Promise<LegalHold | undefined> {
+  const [row] = (await queries.query(release, [tenantId, recordId ?? wholeTenant])).rows;
+  return row && holdOf(row);
 }
 
 export async function allHolds(queries: Queries, tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
   return (await queries.query(all, [tenantId ?? null])).rows.map(holdOf);
 }
 
-export function holdOf(row: Row): LegalHold {
+function holdOf(row: Row): LegalHold {
   return {
     tenantId: row.tenant_id as TenantId,
     recordId: row.record_id === wholeTenant ? undefined : (row.record_id as RecordId),

@@ -174,8 +174,9 @@ export class LogWriter {
     const { position } = keys;
     const machine = { clock: this.#clock, random: this.#random };
     const records = Array.from({ length: position - head.keyPosition }, (_, at) => {
-      const [previous, current] = [keys.at(head.keyPosition + at), keys.at(head.keyPosition + at + 1)];
-      return writeRecord(rotationRecord(tenantId, { current, previous, ...machine }));
+      const next = head.keyPosition + at + 1;
+      const keysOfStep = { previous: keys.at(next - 1), current: keys.at(next), statement: keys.statementAt(next) };
+      return writeRecord(rotationRecord(tenantId, { ...keysOfStep, ...machine }));
     });
     const plan = planBatch(records, () => undefined);
     await this.#continue(session, head, plan, await indexesOf(session, tenantId));

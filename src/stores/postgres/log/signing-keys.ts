@@ -1,4 +1,5 @@
 /** Which key signs the logs, as the database has it, and what this process has of it. */
+import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import type { KeyRing } from "../../key-ring.ts";
 import type { Queries, Statement } from "../connection/session.ts";
@@ -31,6 +32,11 @@ export class SigningKeysOfStore {
     const key = this.#keys[position];
     if (key === undefined) throw new Error(`The store has no key ${position}.`);
     return key;
+  }
+
+  /** Who brought the key at a position, and why, where this process knows. */
+  statementAt(position: number): ErasureStatement | undefined {
+    return this.#ring.statementOf(this.at(position));
   }
 
   /** Takes the store's newest key. Rejects as `KeyRing.follow` throws where this process does not have it. */

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
+import { seedBytes } from "../../../ledger/append/sequence.ts";
 import {
   type ErasureResult,
   type LegalHold,
@@ -10,6 +11,8 @@ import {
   type StoreKeeper,
 } from "../../../ledger/ports/keeper.ts";
 import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import { holdReleaseRecord } from "../../../ledger/record/hold-release.ts";
+import { recordText } from "../../../ledger/record/record-text.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { openConnection as openReal, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { describeFailure, toError } from "../errors.ts";
@@ -46,7 +49,9 @@ export class SqliteKeeper implements StoreKeeper {
   readonly #connection: SqliteConnection;
   readonly #anchor: SqliteAnchor;
   readonly #clock: Clock;
+  readonly #random: RandomFill;
   readonly #pause: () => Promise<void>;
+  readonly #logs: LogWriter;
   readonly #eraser: Eraser;
   readonly #records: ErasableRecords;
   readonly #holds: LegalHolds;
@@ -58,6 +63,7 @@ export class SqliteKeeper implements StoreKeeper {
     const { path, anchorPath, clock, random, pause, openConnection = openReal } = options;
     if (!existsSync(anchorPath)) throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
     this.#clock = clock;
+    this.#random = random;
     this.#pause = pause;
     this.#connection = openConnection({ path, busyTimeoutMs, readOnly: false });
     let anchor: SqliteAnchor | undefined;
@@ -68,9 +74,9 @@ export class SqliteKeeper implements StoreKeeper {
       if (anchor.storeId() !== readStoreId(this.#connection))
         throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
       this.#anchor = anchor;
-      // Every log that something is erased from exists, so no origin is made here.
-      const logs = new LogWriter(this.#connection, anchor, "");
-      this.#eraser = new Eraser({ connection: this.#connection, logs, clock, random });
+      // Every log that is worked on exists, so no origin is made here.
+      this.#logs = new LogWriter(this.#connection, anchor, "");
+      this.#eraser = new Eraser({ connection: this.#connection, logs: this.#logs, clock, random });
       this.#records = new ErasableRecords(this.#connection);
       this.#holds = new LegalHolds(this.#connection);
       this.#log = this.#connection.prepare("SELECT 1 FROM log_heads WHERE tenant_id = ?");
@@ -133,14 +139,25 @@ export class SqliteKeeper implements StoreKeeper {
     );
   }
 
-  releaseHold(tenantId: TenantId, recordId: RecordId | undefined): Promise<LegalHold | undefined> {
-    return attempt(() =>
-      inTransaction(this.#connection, () => {
+  releaseHold(
+    tenantId: TenantId,
+    recordId: RecordId | undefined,
+    statement: ErasureStatement,
+  ): Promise<LegalHold | undefined> {
+    const machine = { clock: this.#clock, random: this.#random };
+    return attempt(() => {
+      const released = inTransaction(this.#connection, () => {
         const hold = this.#holds.find(tenantId, recordId);
-        if (hold !== undefined) this.#holds.release(tenantId, recordId);
-        return hold;
-      }),
-    );
+        if (hold === undefined) return undefined;
+        this.#holds.release(tenantId, recordId);
+        const records = [recordText(holdReleaseRecord(hold, { ...statement, ...machine }))];
+        const seed = this.#random(new Uint8Array(seedBytes(records.length)));
+        return { hold, appended: this.#logs.append({ tenantId, records, seed }, this.#clock.now()) };
+      });
+      released?.appended.settle();
+      if (released !== undefined) this.#anchor.advance([released.appended.log]);
+      return released?.hold;
+    });
   }
 
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {

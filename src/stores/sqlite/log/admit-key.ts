@@ -2,6 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
+import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
 import { rotationRecord } from "../../../ledger/record/rotation.ts";
 import type { SqliteConnection } from "../connection.ts";
@@ -14,6 +15,7 @@ export interface Admission {
   readonly current: Uint8Array;
   /** The key that signed until now; undefined where none did. */
   readonly previous: Uint8Array | undefined;
+  readonly statement: ErasureStatement | undefined;
   readonly clock: Clock;
   readonly random: RandomFill;
 }
@@ -23,7 +25,7 @@ export interface Admission {
  * so: the old key counts up to that leaf only.
  */
 export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, admission: Admission): void {
-  const { current, previous, clock, random } = admission;
+  const { current, previous, statement, clock, random } = admission;
   connection
     .prepare("INSERT INTO signing_keys (position, public_key) SELECT count(*), ? FROM signing_keys")
     .run(current);
@@ -31,7 +33,7 @@ export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, adm
   // Every log exists, so no origin is made here.
   const writer = new LogWriter(connection, anchor, "");
   for (const { tenantId } of [...new LogRows(connection).heads()]) {
-    const records = [recordText(rotationRecord(tenantId, { current, previous, clock, random }))];
+    const records = [recordText(rotationRecord(tenantId, { current, previous, statement, clock, random }))];
     writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
   }
 }

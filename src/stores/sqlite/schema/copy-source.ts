@@ -13,7 +13,16 @@ import { LogRows } from "../log/log-rows.ts";
 import type { StorePlace } from "../place.ts";
 import { inTransaction } from "../transaction.ts";
 import { requireNewestSchema } from "./migrate.ts";
-import { finishSeal, readSeal, type SealOwner, sealStore, sealTables, unsealStore, unsealTables } from "./seal.ts";
+import {
+  finishSeal,
+  readSeal,
+  requireUnsealed,
+  type SealOwner,
+  sealStore,
+  sealTables,
+  unsealStore,
+  unsealTables,
+} from "./seal.ts";
 
 /** For others on the same files: a service under load lets go within a second. */
 const busyTimeoutMs = 10_000;
@@ -36,7 +45,7 @@ export class SqliteCopySource {
     this.#place = place;
     this.#nowMs = nowMs;
     if (!existsSync(place.path)) throw new IncompatibleStoreError(`${place.path} is missing.`);
-    this.#write((connection) => {
+    this.#look((connection) => {
       requireNewestSchema(connection, place.path);
       const returned = new ReturnedErasures(connection).all(readNotedErasures(connection, place.anchorPath));
       if (returned.length > 0)
@@ -69,7 +78,7 @@ export class SqliteCopySource {
 
   /** The public key that signs, as the store notes it; undefined where nothing was ever signed. */
   newestKey(): Uint8Array | undefined {
-    return this.#write((connection) => {
+    return this.#look((connection) => {
       const row = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
       return row?.public_key as Uint8Array | undefined;
     });
@@ -77,7 +86,7 @@ export class SqliteCopySource {
 
   /** Whether a copy to this store was finished: it may be served. */
   isCopiedTo(targetStoreId: string): boolean {
-    const seal = this.#write(readSeal);
+    const seal = this.#look(readSeal);
     return seal?.isFinal === true && seal.targetStoreId === targetStoreId;
   }
 
@@ -131,9 +140,23 @@ export class SqliteCopySource {
     return this.#snapshot;
   }
 
+  #look<Result>(work: (connection: SqliteConnection) => Result): Result {
+    return withConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs }, work);
+  }
+
   #write<Result>(work: (connection: SqliteConnection) => Result): Result {
     return withConnection({ path: this.#place.path, readOnly: false, busyTimeoutMs }, work);
   }
+}
+
+/** Whether `abandonCopy` would take a seal off the store. Throws like it. */
+export function hasBrokenSeal({ path }: Pick<StorePlace, "path">): boolean {
+  if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
+  return withConnection({ path, readOnly: true, busyTimeoutMs }, (connection) => {
+    const seal = readSeal(connection);
+    if (seal?.isFinal === true) requireUnsealed(connection, path);
+    return seal !== undefined;
+  });
 }
 
 /**

@@ -158,6 +158,7 @@ function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: 
   // Whoever has the old key may hand over to a new one; anybody else may not.
   if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
     throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
-  admitKey(connection, anchor, { current: current.publicKey, previous, ...options });
+  const { publicKey, statement } = current;
+  admitKey(connection, anchor, { current: publicKey, previous, statement, ...options });
   return keys;
 }

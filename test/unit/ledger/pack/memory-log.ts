@@ -169,8 +169,9 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     /** Goes over to a new key. Returns what signs with both, or with the new one alone. */
     rotate() {
       const next = signingKeyOf(random(new Uint8Array(32)));
-      const keys = { current: next.publicKey, previous: key.publicKey, clock, random };
-      appendRecords([rotationRecord(tenantId, keys)]);
+      const keys = { current: next.publicKey, previous: key.publicKey };
+      const statement = { reason: "yearly", operator: "olga" };
+      appendRecords([rotationRecord(tenantId, { ...keys, statement, clock, random })]);
       clock.nowMs += 1_000;
       return {
         both: () => new LogSigner([next, key]).sign(head()),

@@ -1,0 +1,166 @@
+/** Commands that destroy something, or do what cannot be undone: none does so unless somebody said that it should. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { commandsOf, runCommandLine } from "../../../src/cli/run.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+import { captureTerminal } from "./terminal.ts";
+
+const random = seededRandom();
+const makeRecord = recordMaker(systemClock, random);
+const statement = erasing.slice(0, -1);
+let directory: string;
+
+beforeEach(() => {
+  directory = enterWithStore();
+  vi.stubEnv("SVC_SESSION_CLIENTS", join(directory, "clients"));
+  vi.stubEnv("SVC_OPS_CREDENTIALS", join(directory, "operators"));
+});
+afterEach(() => leave(directory));
+
+/** What a service does between two starts. Gives the id of a record of alice. */
+async function serve(): Promise<string> {
+  const options = { ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random };
+  const ledger = await openSqliteLedger(options);
+  const { recordId } = await ledger.append(makeRecord(tenant("alice")));
+  await ledger.close();
+  return recordId;
+}
+
+/** Commands whose record names operator and reason. */
+const recorded = [
+  "keys rotate",
+  "ledger anchor adopt",
+  "ledger erase",
+  "ledger hold release",
+  "ledger reapply-erasures",
+];
+const destroying = [...recorded, "clients remove", "clients rotate", "operators remove", "store copy"];
+/** These add something, or build anew what can be built anew, or only read. */
+const harmless = [
+  ...["serve", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
+  ...["operators list", "policy check", "policy test", "policy explain", "policy replay", "ledger verify"],
+  ...["ledger export", "ledger pack", "ledger pack verify", "ledger search", "ledger reindex"],
+  ...["ledger hold place", "ledger hold list", "ledger receipt verify"],
+];
+
+function leavesOf(command: Command, above: readonly string[] = []): readonly (readonly [string, Command])[] {
+  return command.commands.flatMap((each) => {
+    const name = [...above, each.name()];
+    const own = each.commands.length === 0 || each.name() === "pack" ? [[name.join(" "), each] as const] : [];
+    return [...own, ...leavesOf(each, name)];
+  });
+}
+
+test("every command is known to destroy something or not, and has the options that go with it", () => {
+  const commands = leavesOf(commandsOf(captureTerminal().terminal));
+  expect(commands.map(([name]) => name).sort()).toEqual([...destroying, ...harmless].sort());
+  const having = (option: string) =>
+    commands.filter(([, { options }]) => options.some(({ long }) => long === option)).map(([name]) => name);
+  for (const option of ["--yes", "--dry-run"]) expect(having(option).sort()).toEqual([...destroying].sort());
+  expect(having("--operator").sort()).toEqual([...recorded].sort());
+});
+
+/** A command on a state that it would change; of the store's files that say something by themselves. */
+const cases: Readonly<Record<string, () => Promise<readonly string[]>>> = {
+  "keys rotate": async () => {
+    await serve();
+    return statement;
+  },
+  "keys rotate --finish": async () => {
+    await serve();
+    await run("keys", "rotate", ...erasing);
+    await serve();
+    return [];
+  },
+  "ledger anchor adopt --accept-unproven-state": async () => {
+    await serve();
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(storeIn(directory).anchorPath + suffix, { force: true });
+    return statement;
+  },
+  "ledger erase --tenant alice": async () => ["--record", await serve(), ...statement],
+  "ledger hold release --tenant alice": async () => {
+    await serve();
+    await run("ledger", "hold", "place", "--tenant", "alice", "--reason", "case 12");
+    return statement;
+  },
+  "clients remove --tenant t --client c": addClient,
+  "clients rotate --tenant t --client c": addClient,
+  "operators remove --name olga": async () => {
+    await run("operators", "add", "--name", "olga");
+    return [];
+  },
+};
+
+async function addClient(): Promise<readonly string[]> {
+  await run("clients", "add", "--tenant", "t", "--client", "c", "--scopes", "a");
+  return [];
+}
+
+/** Hashes of all files that have anything in them; an index of a log of writes says nothing. */
+function hashes(): unknown {
+  const files = readdirSync(directory).filter((name) => !name.endsWith("-shm"));
+  return files.flatMap((name) => {
+    const bytes = readFileSync(join(directory, name));
+    return bytes.length === 0 ? [] : [[name, createHash("sha256").update(bytes).digest("hex")]];
+  });
+}
+
+describe.each(Object.entries(cases))("%s", (name, prepare) => {
+  test("does nothing on a dry run, without a word or with another one, and what it names with yes", async () => {
+    const command = [...name.split(" "), ...(await prepare())];
+    const before = hashes();
+    const answering = async (answer: string) => {
+      const { terminal, written } = captureTerminal();
+      await runCommandLine(command, { ...terminal, ask: async () => answer });
+      return written;
+    };
+    const dry = await run(...command, "--dry-run");
+    expect([dry.code, dry.err]).toEqual([0, ""]);
+    expect(dry.out).toMatch(/would/);
+    expect(JSON.parse((await run(...command, "--dry-run", "--json")).out)).toMatchObject({ ok: true, dry_run: true });
+    expect((await run(...command)).err).toBe(
+      "nothing was done: nobody sits at a terminal to confirm it, and --yes was not given\n",
+    );
+    for (const answer of ["", "y", "no"])
+      expect(await answering(answer)).toMatchObject({ code: 1, err: "nothing was done\n" });
+    expect(hashes()).toEqual(before);
+    expect(await answering("yes")).toMatchObject({ code: 0, err: "" });
+    expect(hashes()).not.toEqual(before);
+  });
+});
+
+test.each([
+  ["keys rotate", async () => void (await serve())],
+  [
+    "ledger hold release --tenant alice",
+    async () => {
+      await serve();
+      await run("ledger", "hold", "place", "--tenant", "alice", "--reason", "case 12");
+    },
+  ],
+])("%s records who did it, and why", async (name, prepare) => {
+  await prepare();
+  const command = name.split(" ");
+  const required = "--reason: is required\n--operator: is required\n";
+  expect(await run(...command, "--yes")).toMatchObject({ code: 1, err: required });
+  // Whatever a reason looks like: it stands beside a key for a while.
+  const reason = "yearly -----BEGIN PRIVATE KEY-----\n\u2028 “–”";
+  expect(await run(...command, "--yes", "--operator", "olga", "--reason", reason)).toMatchObject({ code: 0 });
+  await serve();
+  const found = JSON.parse((await run("ledger", "search", "--tenant", "alice", "--records", "--json")).out).found;
+  const [record] = found.flatMap((one: { record: { route: string } }) =>
+    name.startsWith(one.record.route) ? [one.record] : [],
+  );
+  expect(record).toMatchObject({
+    kind: name === "keys rotate" ? "key_rotation" : "hold_release",
+    caller: { principal_id: "olga", subject: "olga", auth_source: "operator" },
+    request: { reason },
+  });
+  expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+});

@@ -2,8 +2,9 @@
 import { posix } from "node:path";
 import type { Caller } from "../src/base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../src/base/ids.ts";
+import type { CompiledEngine } from "../src/policy/engine/bundle-engine.ts";
 import type { PolicyQuery } from "../src/policy/engine/decision.ts";
-import { type CompiledEngine, compilePolicyBundle } from "../src/policy/engine/engine.ts";
+import { compilePolicyBundle } from "../src/policy/engine/engine.ts";
 import type { PolicyBundle } from "../src/policy/load/bundle.ts";
 import { loadPolicyDirectory, type PolicyFileSystem } from "../src/policy/load/directory.ts";
 import { type Files, policyFiles } from "./policy-rules.ts";

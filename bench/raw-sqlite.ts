@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { systemClock } from "../src/base/clock.ts";
 import { newRecordId, parsePrincipalId, parseRequestId, parseTenantId, type RandomFill } from "../src/base/ids.ts";
 import { seedBytes, sequence } from "../src/ledger/append/sequence.ts";
-import type { NewRecord } from "../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../src/ledger/ports/record.ts";
 import { writeRecord } from "../src/ledger/record/record-text.ts";
 import { openConnection } from "../src/stores/sqlite/connection.ts";
 import { migrateSqlite } from "../src/stores/sqlite/schema/migrate.ts";

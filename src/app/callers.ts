@@ -16,7 +16,7 @@ import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
-import type { AuthConfiguration } from "../domain/discovery.ts";
+import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { AttemptCounters } from "../domain/session-ports.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

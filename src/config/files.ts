@@ -1,16 +1,14 @@
 /** The files and directories that settings name: whether they are there, and hold what they should. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { openSecretFiles } from "./secret-files.ts";
+import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";
 
 /** What the configuration asks of the file system. All throw an `Error` with a `code` where the path is not readable. */
-export interface Files {
+export interface Files extends FilePermissions {
   /** Content of the file, as UTF-8. */
   readText(path: string): string;
   /** Whether the path is a directory. */
   isDirectory(path: string): boolean;
-  /** Permission bits of the file, following links; undefined where the system has none. */
-  permissions(path: string): number | undefined;
 }
 
 interface FileRule {

@@ -1,6 +1,11 @@
 /** Who else may read or write the files that must stay secret. */
-import type { Files } from "./files.ts";
 import type { Config, Key } from "./settings.ts";
+
+/** What is asked of the file system about a file's mode. */
+export interface FilePermissions {
+  /** Permission bits of the file, following links; undefined where the system has none. Throws like `Files`. */
+  permissions(path: string): number | undefined;
+}
 
 interface SecretFile {
   readonly key: Key;
@@ -42,7 +47,7 @@ export interface OpenSecretFile {
 /** Secret files of the configuration that are too open, for the keys that `has` knows. */
 export function openSecretFiles(
   config: Partial<Config>,
-  files: Pick<Files, "permissions">,
+  files: FilePermissions,
   has: (key: Key) => boolean = (key) => Object.hasOwn(config, key),
 ): readonly OpenSecretFile[] {
   return secretFiles.flatMap(({ key, isOurs }) => {
@@ -56,7 +61,7 @@ export function openSecretFiles(
 }
 
 /** What is not there cannot be read by others either; whether it has to be there is for another rule. */
-function permissionsOf(path: string, files: Pick<Files, "permissions">): number | undefined {
+function permissionsOf(path: string, files: FilePermissions): number | undefined {
   try {
     return files.permissions(path);
   } catch {

@@ -3,7 +3,8 @@ import type { Caller } from "../base/caller.ts";
 import { parseRecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
-import type { Ledger, StoredRecord } from "../ledger/ports/ledger.ts";
+import type { Ledger } from "../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../ledger/ports/record.ts";
 import { routePath } from "./routes.ts";
 import { servedOperation } from "./support.ts";
 

@@ -1,21 +1,14 @@
 /** Answers of the three discovery routes. Nothing is recorded. */
-import type { ArtifactProfile, AuthMode, ProofOfPossession, ProtectionOperation } from "../base/vocabulary.ts";
+import type { ArtifactProfile, AuthMode, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Deployment } from "./deployment.ts";
-import { type LivePlatform, type PlatformDomain, platformDomains, platformStatus } from "./platform-domains.ts";
+import {
+  type AuthConfiguration,
+  type LivePlatform,
+  type PlatformDomain,
+  platformDomains,
+  platformStatus,
+} from "./platform-domains.ts";
 import { routes } from "./routes.ts";
-
-/** The authentication contract in force (specification, section 2.4). */
-export interface AuthConfiguration {
-  /** `bearer_token_validation` where no issuer is configured. */
-  readonly mode: "oauth_client_credentials" | "bearer_token_validation";
-  readonly proofOfPossession: ProofOfPossession;
-  /** Issuer and audience are absent where no issuer is configured. */
-  readonly oidcIssuer?: string;
-  readonly oidcAudience?: string;
-  /** The verifier is configured and holds the issuer's keys now. */
-  readonly oidcIssuerReady: boolean;
-  readonly mtlsReady: boolean;
-}
 
 export interface Capabilities {
   readonly authMode: AuthMode;

@@ -1,7 +1,8 @@
 /** Calls that may come again: the same payload under the same key gets the first answer. */
 import type { JsonObject } from "../base/json.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
-import type { Appended, Idempotency, Ledger, NewRecord } from "../ledger/ports/ledger.ts";
+import type { Appended, Ledger } from "../ledger/ports/ledger.ts";
+import type { Idempotency, NewRecord } from "../ledger/ports/record.ts";
 import { requestDigest } from "../ledger/record/record.ts";
 import type { CallIdentity } from "./record.ts";
 import { routePath } from "./routes.ts";

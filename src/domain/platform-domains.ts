@@ -1,6 +1,5 @@
 /** The parts of the platform, and whether each is in force at the moment of the answer. */
-import type { AuthMode } from "../base/vocabulary.ts";
-import type { AuthConfiguration } from "./discovery.ts";
+import type { AuthMode, ProofOfPossession } from "../base/vocabulary.ts";
 
 export const platformDomainNames = [
   "discovery",
@@ -22,6 +21,19 @@ export interface DomainStatus {
 
 export interface PlatformDomain extends DomainStatus {
   readonly domain: PlatformDomainName;
+}
+
+/** The authentication contract in force (specification, section 2.4). */
+export interface AuthConfiguration {
+  /** `bearer_token_validation` where no issuer is configured. */
+  readonly mode: "oauth_client_credentials" | "bearer_token_validation";
+  readonly proofOfPossession: ProofOfPossession;
+  /** Issuer and audience are absent where no issuer is configured. */
+  readonly oidcIssuer?: string;
+  readonly oidcAudience?: string;
+  /** The verifier is configured and holds the issuer's keys now. */
+  readonly oidcIssuerReady: boolean;
+  readonly mtlsReady: boolean;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Caller } from "../base/caller.ts";
 import type { RecordId, RequestId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
-import type { NewRecord } from "../ledger/ports/ledger.ts";
+import type { NewRecord } from "../ledger/ports/record.ts";
 import { routePath } from "./routes.ts";
 
 /** Who asks, and in which call. */

@@ -2,7 +2,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
-import type { RecordArchive, StoredRecord } from "../ledger/ports/ledger.ts";
+import type { RecordArchive } from "../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
 import { compilePolicyBundle } from "../policy/engine/engine.ts";
 import { engineVersion } from "../policy/engine/schema.ts";

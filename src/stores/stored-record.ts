@@ -1,6 +1,6 @@
 /** Records as stores hold them, opened. */
 
-import type { StoredRecord } from "../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../ledger/ports/record.ts";
 import { type Leaf, parseLeaf } from "../ledger/record/leaf.ts";
 import { open } from "../ledger/record/sealing.ts";
 import { DamagedError } from "./errors.ts";

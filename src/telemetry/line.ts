@@ -1,8 +1,13 @@
 /** The text of a log line, as pino makes it, for less. */
 import { pino } from "pino";
 import type { Clock } from "../base/clock.ts";
-import type { LogFields } from "./logger.ts";
 import { serializeError } from "./serialize-error.ts";
+
+/**
+ * Members of a line. `err` takes anything that was thrown. Nobody passes headers, tokens, secrets, labels or
+ * attributes.
+ */
+export type LogFields = Readonly<Record<string, unknown>>;
 
 // Destructured they would be any symbols to the compiler.
 const asJsonSym: typeof pino.symbols.asJsonSym = pino.symbols.asJsonSym;

@@ -1,15 +1,9 @@
 /** Structured logs: one JSON object a line. */
 import { type DestinationStream, pino } from "pino";
 import { systemClock } from "../base/clock.ts";
-import { isoTimeMember, writeMembersTogether } from "./line.ts";
+import { isoTimeMember, type LogFields, writeMembersTogether } from "./line.ts";
 import { scrub } from "./scrub.ts";
 import { serializeError } from "./serialize-error.ts";
-
-/**
- * Members of a line. `err` takes anything that was thrown. Nobody passes headers, tokens, secrets, labels or
- * attributes.
- */
-export type LogFields = Readonly<Record<string, unknown>>;
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 

@@ -10,7 +10,8 @@ import {
   type RandomFill,
   type TenantId,
 } from "../../src/base/ids.ts";
-import type { NewRecord, Receipt } from "../../src/ledger/ports/ledger.ts";
+import type { Receipt } from "../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
 import type { StorePlace } from "../../src/stores/sqlite/place.ts";
 

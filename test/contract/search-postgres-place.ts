@@ -1,5 +1,5 @@
 /** Databases of one server, for what is searched. */
-import type { SearchTerm } from "../../src/ledger/search/search.ts";
+import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { StoredTerms } from "../../src/ledger/search/search-index.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";

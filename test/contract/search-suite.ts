@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { TenantId } from "../../src/base/ids.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
-import type { Ledger, NewRecord, PublishedLogs, StoredRecord } from "../../src/ledger/ports/ledger.ts";
+import type { Ledger, PublishedLogs } from "../../src/ledger/ports/ledger.ts";
+import type { NewRecord, StoredRecord } from "../../src/ledger/ports/record.ts";
 import {
   type FoundRecord,
   type SearchField,
@@ -11,7 +12,7 @@ import {
   type SearchQuery,
   type SearchTerm,
   searchFields,
-} from "../../src/ledger/search/search.ts";
+} from "../../src/ledger/ports/search.ts";
 import type { SearchIndexer } from "../../src/ledger/search/search-index.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";

@@ -4,7 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { runCommandLine } from "../../src/cli/run.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/files/key-file.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
-import type { Appended, Idempotency, Ledger, NewRecord } from "../../src/ledger/ports/ledger.ts";
+import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";

@@ -7,7 +7,7 @@ import { randomFillSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
 import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
-import type { StoredRecord } from "../../src/ledger/ports/ledger.ts";
+import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { sqlitePlace } from "../../src/stores/sqlite/place.ts";

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { sampleCalls } from "../../dev/requests.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import type { RecordId, TenantId } from "../../src/base/ids.ts";
-import type { StoredRecord } from "../../src/ledger/ports/ledger.ts";
+import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { storeIn } from "../contract/ledger-records.ts";
 import { rest } from "../harness/gateway.ts";

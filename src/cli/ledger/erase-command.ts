@@ -8,8 +8,8 @@ import {
   maxErasedAtOnce,
   type StoreKeeper,
 } from "../../ledger/ports/keeper.ts";
+import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
 import { type ErasureStatement, unerasable } from "../../ledger/record/erasure.ts";
-import { type FoundRecord, maxSearchLimit } from "../../ledger/search/search.ts";
 import type { AskedSearch } from "../../ledger/search/search-query.ts";
 import {
   type ConfirmationOptions,

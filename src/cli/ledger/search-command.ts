@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
-import type { StoredRecord } from "../../ledger/ports/ledger.ts";
-import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/search/search.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";

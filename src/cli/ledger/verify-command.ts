@@ -1,8 +1,9 @@
 import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import { type Audit, type AuditProblem, auditLog } from "../../ledger/audit/audit.ts";
+import { type Audit, auditLog } from "../../ledger/audit/audit.ts";
 import { companionChecks, PolicyCheck } from "../../ledger/audit/companions.ts";
+import type { AuditProblem } from "../../ledger/audit/finding.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
 import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";

@@ -1,6 +1,7 @@
 /** The policy directory that a command is about: from the command line, else from the settings. */
 import * as fileSystem from "node:fs/promises";
-import { type CompiledEngine, compilePolicyBundle } from "../../policy/engine/engine.ts";
+import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
+import { compilePolicyBundle } from "../../policy/engine/engine.ts";
 import { loadPolicyDirectory, loadPolicyTests } from "../../policy/load/directory.ts";
 import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";

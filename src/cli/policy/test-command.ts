@@ -1,6 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import type { Command } from "commander";
-import type { CompiledPolicy } from "../../policy/engine/engine.ts";
+import type { CompiledPolicy } from "../../policy/engine/bundle-engine.ts";
 import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "../../policy/tools/policy-tests.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";

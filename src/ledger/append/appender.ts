@@ -6,7 +6,8 @@ import { outsideConnections } from "../../base/connection.ts";
 import { overloaded, ServiceError } from "../../base/errors.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
 import type { AnchoredLog } from "../ports/anchor.ts";
-import type { Appended, NewRecord } from "../ports/ledger.ts";
+import type { Appended } from "../ports/ledger.ts";
+import type { NewRecord } from "../ports/record.ts";
 import type { SharedAnchor } from "../ports/shared-anchor.ts";
 import {
   type BatchFailure,

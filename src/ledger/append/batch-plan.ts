@@ -1,7 +1,8 @@
 /** Sorts a batch into records to append and calls that were answered before. */
-import type { Idempotency } from "../ports/ledger.ts";
+import type { Idempotency } from "../ports/record.ts";
 import { type BatchPlace, type PlacedRecord, type Unplaced, UnstorableError } from "../ports/store.ts";
-import { readRecordText, type WrittenRecord } from "../record/record-text.ts";
+import type { WrittenRecord } from "../record/record.ts";
+import { readRecordText } from "../record/record-text.ts";
 
 export interface BatchPlan {
   /** Records to append, in order. */

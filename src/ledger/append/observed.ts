@@ -1,7 +1,8 @@
 /** A ledger that tells how its writes go, for discovery and metrics. */
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { Appended, Ledger, NewRecord, StoredRecord } from "../ports/ledger.ts";
+import type { Appended, Ledger } from "../ports/ledger.ts";
+import type { NewRecord, StoredRecord } from "../ports/record.ts";
 
 export class ObservedLedger implements Ledger {
   readonly #ledger: Ledger;

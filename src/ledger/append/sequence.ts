@@ -1,10 +1,9 @@
 /** Gives records their place in a log. Pure: the store calls it while it holds the lock of the log's head. */
 import { v7 } from "uuid";
 import type { RecordId } from "../../base/ids.ts";
-import type { RecordKind } from "../ports/ledger.ts";
+import type { RecordKind } from "../ports/record.ts";
 import { leafBytes } from "../record/leaf.ts";
-import { genesisRecordBytes, type Place, recordBytes } from "../record/record.ts";
-import type { WrittenRecord } from "../record/record-text.ts";
+import { genesisRecordBytes, type Place, recordBytes, type WrittenRecord } from "../record/record.ts";
 import { openingBytes, seal } from "../record/sealing.ts";
 import { searchKeyBytes } from "../search/search-index.ts";
 import { type Hash, leafHash } from "../tlog/tree.ts";

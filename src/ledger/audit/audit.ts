@@ -3,7 +3,8 @@
  * one tile a level, and of the ids of erased records up to the leaf that erased them, whatever the size of the log.
  */
 
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { AuditedLog, StoredEntry } from "../ports/archive.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { type Leaf, parseLeaf } from "../record/leaf.ts";
 import { open } from "../record/sealing.ts";
@@ -11,26 +12,8 @@ import { RightEdge, type WrittenTile } from "../tlog/right-edge.ts";
 import { tileWidth } from "../tlog/tiles.ts";
 import { type Hash, hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
 import { ErasureAudit } from "./audit-erasures.ts";
+import { type AuditProblem, Finding, orFinding, orThrow } from "./finding.ts";
 import { type LogRotation, RotationAudit } from "./rotation-audit.ts";
-
-/** One leaf as it is stored, with its sealed record. */
-export interface StoredEntry {
-  readonly leafIndex: number;
-  readonly recordId: string;
-  readonly leaf: Uint8Array;
-  readonly sealed: Uint8Array;
-  /** Undefined where the record was erased. */
-  readonly opening: Uint8Array | undefined;
-}
-
-/** A log as it is stored. */
-export interface AuditedLog {
-  readonly head: LogState;
-  /** In the order of their indices. */
-  entries(): AsyncIterable<StoredEntry>;
-  /** Hashes of a tile, as many as are stored; undefined where there is none. */
-  tile(level: number, index: number): Promise<Uint8Array | undefined>;
-}
 
 /** What was found. */
 export interface Audit {
@@ -45,12 +28,6 @@ export interface Audit {
   readonly firstKey: Uint8Array | undefined;
   /** The first thing that is wrong. */
   readonly problem?: AuditProblem;
-}
-
-export interface AuditProblem {
-  /** Index of the first leaf that is wrong, or that a wrong tile stands for; undefined for the log as a whole. */
-  readonly leafIndex?: number;
-  readonly message: string;
 }
 
 /** A tree that somebody was shown earlier, with what vouches for it. */
@@ -78,14 +55,6 @@ export interface AuditOptions {
 
 /** How often `onProgress` is told, in leaves. */
 const progressEvery = 4 * tileWidth;
-
-class Finding extends Error {
-  readonly problem: AuditProblem;
-  constructor(message: string, leafIndex?: number) {
-    super(message);
-    this.problem = { message, ...(leafIndex !== undefined && { leafIndex }) };
-  }
-}
 
 /**
  * Checks that indices are gapless, that every leaf parses and no time goes back, that every record opens to what its
@@ -136,10 +105,6 @@ export async function auditLog(
     if (!(error instanceof Finding)) throw error;
     return { ...found(), problem: error.problem };
   }
-}
-
-function orThrow(problem: AuditProblem | undefined): void {
-  if (problem !== undefined) throw new Finding(problem.message, problem.leafIndex);
 }
 
 /** The leaf, and its record unless that has no opening. */
@@ -200,12 +165,4 @@ function checkHead(head: LogState, edge: RightEdge): void {
   if (head.size !== edge.size)
     throw new Finding(`the head says ${head.size} leaves; there are ${edge.size}`, edge.size);
   if (!sameHash(head.root, edge.tree().root())) throw new Finding("the head's root is not that of its leaves");
-}
-
-function orFinding<Value>(read: () => Value, leafIndex: number, problem: string): Value {
-  try {
-    return read();
-  } catch {
-    throw new Finding(`leaf ${leafIndex} ${problem}`, leafIndex);
-  }
 }

@@ -4,30 +4,15 @@
  * wrong with the log itself.
  */
 import { createHash } from "node:crypto";
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { Companions, SearchRows, StoredEntry } from "../ports/archive.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
-import { type KeptRow, keptProblem } from "../record/kept-answer.ts";
+import { keptProblem } from "../record/kept-answer.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts";
 import { indexedTermsOf } from "../search/search-terms.ts";
-import type { AuditProblem, RecordCheck, StoredEntry } from "./audit.ts";
-
-/** Rows of one log, as they are stored. All reject as a `StoreArchive` does. */
-export interface Companions {
-  /** Of the head, which no record is made earlier than. Milliseconds since the Unix epoch. */
-  readonly lastRecordedAtMs: number;
-  /** The search index that serves; undefined where none is whole. */
-  readonly searchIndex: SearchRows | undefined;
-  keptAnswers(): AsyncIterable<KeptRow>;
-}
-
-export interface SearchRows {
-  readonly key: Uint8Array;
-  /** Says which fields the index has. */
-  readonly edition: number;
-  /** Terms of the leaves of a block. */
-  terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
-}
+import type { RecordCheck } from "./audit.ts";
+import type { AuditProblem } from "./finding.ts";
 
 /** Checks of all that stands beside a log; policy texts belong to the whole store. */
 export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {

@@ -1,11 +1,12 @@
 /** Follows the rotations of a log: each key hands over to the next, and the last is the one that signs. */
 
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoredEntry } from "../ports/archive.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { readFirstKey, readRotation } from "../record/rotation.ts";
 import { open } from "../record/sealing.ts";
 import { sameHash } from "../tlog/tree.ts";
-import type { AuditProblem, StoredEntry } from "./audit.ts";
+import type { AuditProblem } from "./finding.ts";
 
 /** A key that was retired. */
 export interface LogRotation {

@@ -1,7 +1,7 @@
 /** Whether an entry's leaf, opening and record belong together. What it says is not looked at here. */
 
 import { parseBase64 } from "../../base/text-forms.ts";
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import { unerasable } from "../record/erasure.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/record-check.ts";

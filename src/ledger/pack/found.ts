@@ -1,13 +1,12 @@
 /** Finds the leaves that a pack by value is made of. */
 
-import type { StoredEntry } from "../audit/audit.ts";
-import type { StoreArchive } from "../ports/archive.ts";
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
+import type { StoredRecord } from "../ports/record.ts";
+import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../ports/search.ts";
 import type { LogState } from "../ports/store.ts";
 import { readErasure } from "../record/erasure.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { open } from "../record/sealing.ts";
-import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../search/search.ts";
 import { decisionOf, maxLinkedRecords } from "./item-check.ts";
 import { PackError } from "./problem.ts";
 import { isLinked, type PackField } from "./selection.ts";

@@ -1,5 +1,5 @@
 /** Whether what a pack shows belongs to a selection by value. That nothing else does, no pack can show. */
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { PackError, refuse } from "./problem.ts";

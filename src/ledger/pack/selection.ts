@@ -1,7 +1,7 @@
 /** What a pack is about. */
 import type { JsonObject } from "../../base/json.ts";
 import { isMoment } from "../../base/text-forms.ts";
-import type { SearchField } from "../search/search.ts";
+import type { SearchField } from "../ports/search.ts";
 
 /** What records can be selected by, besides their time. */
 export const packFields = ["artifact_digest", "cid", "decision_id", "principal"] as const satisfies SearchField[];

@@ -1,5 +1,5 @@
 /** A record as a step in the life of an artifact: what a reader of a pack is shown of it. */
-import type { RecordKind, StoredRecord } from "../ports/ledger.ts";
+import type { RecordKind, StoredRecord } from "../ports/record.ts";
 import type { CheckedEntry } from "./entry-check.ts";
 import { decisionOf } from "./item-check.ts";
 

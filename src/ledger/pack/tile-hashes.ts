@@ -1,5 +1,5 @@
 /** Roots of subtrees, read from the tiles of a stored log. */
-import type { AuditedLog } from "../audit/audit.ts";
+import type { AuditedLog } from "../ports/archive.ts";
 import { rootOf } from "../tlog/tile-nodes.ts";
 import { tileHeight, tileWidth } from "../tlog/tiles.ts";
 import { type Hash, hashBytes } from "../tlog/tree.ts";

@@ -2,7 +2,7 @@
 import { createHash, type Hash as Digest } from "node:crypto";
 import { isCleanText } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { StoredEntry } from "../audit/audit.ts";
+import type { StoredEntry } from "../ports/archive.ts";
 import type { LogState } from "../ports/store.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { leafHash, sameHash } from "../tlog/tree.ts";

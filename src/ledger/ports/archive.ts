@@ -1,14 +1,48 @@
 /** A whole store as its operator sees it, beside a running service or without one: what commands read. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { AuditedLog, StoredEntry } from "../audit/audit.ts";
-import type { Companions } from "../audit/companions.ts";
-import type { SearchPage, SearchQuery } from "../search/search.ts";
+import type { KeptRow } from "../record/kept-answer.ts";
 import type { TileName } from "../tlog/tiles.ts";
-import type { KeptCosignature } from "../witness/cosignature-store.ts";
 import type { SignableState } from "./anchor.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "./keeper.ts";
 import type { RecordArchive } from "./ledger.ts";
-import type { LogState } from "./store.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
+import type { KeptCosignature, LogState } from "./store.ts";
+
+/** One leaf as it is stored, with its sealed record. */
+export interface StoredEntry {
+  readonly leafIndex: number;
+  readonly recordId: string;
+  readonly leaf: Uint8Array;
+  readonly sealed: Uint8Array;
+  /** Undefined where the record was erased. */
+  readonly opening: Uint8Array | undefined;
+}
+
+/** A log as it is stored. */
+export interface AuditedLog {
+  readonly head: LogState;
+  /** In the order of their indices. */
+  entries(): AsyncIterable<StoredEntry>;
+  /** Hashes of a tile, as many as are stored; undefined where there is none. */
+  tile(level: number, index: number): Promise<Uint8Array | undefined>;
+}
+
+/** Rows of one log, as they are stored. All reject as a `StoreArchive` does. */
+export interface Companions {
+  /** Of the head, which no record is made earlier than. Milliseconds since the Unix epoch. */
+  readonly lastRecordedAtMs: number;
+  /** The search index that serves; undefined where none is whole. */
+  readonly searchIndex: SearchRows | undefined;
+  keptAnswers(): AsyncIterable<KeptRow>;
+}
+
+export interface SearchRows {
+  readonly key: Uint8Array;
+  /** Says which fields the index has. */
+  readonly edition: number;
+  /** Terms of the leaves of a block. */
+  terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
+}
 
 /** One thing that does not hold; of one tenant's log, or of all where the tenant is undefined. */
 export interface AnchorFinding {

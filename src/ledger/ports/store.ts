@@ -1,11 +1,10 @@
 /** What the ledger asks of a store. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { SearchPage, SearchQuery } from "../search/search.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
-import type { CosignatureStore } from "../witness/cosignature-store.ts";
-import type { StoredRecord } from "./ledger.ts";
+import type { StoredRecord } from "./record.ts";
+import type { SearchPage, SearchQuery } from "./search.ts";
 
 /** Records of one tenant, in order. Each is as `recordText` writes it: text crosses threads and waits cheaply. */
 export interface TenantBatch {
@@ -84,6 +83,24 @@ export interface BatchWriter {
    * of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls at a time.
    */
   write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]>;
+}
+
+/** A cosignature of a witness, as a store keeps it. */
+export interface KeptCosignature extends StoredTree {
+  readonly tenantId: TenantId;
+  /** Name and id of the witness's key, as they stand in its lines. */
+  readonly witness: string;
+  readonly keyId: string;
+  /** Line of the note, with its newline. */
+  readonly line: string;
+}
+
+/** For each log the newest cosignature of each witness. Both reject with `store_unavailable`. */
+export interface CosignatureStore {
+  /** All that are kept, of every log. */
+  cosignatures(): Promise<readonly KeptCosignature[]>;
+  /** Keeps those that are of a larger tree than what is kept of the same witness and log, or of the same. */
+  keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void>;
 }
 
 /** A store of logs. Every rejection that is not said otherwise is a `ServiceError` `store_unavailable`. */

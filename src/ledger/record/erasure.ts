@@ -10,7 +10,7 @@ import {
   type RequestId,
   type TenantId,
 } from "../../base/ids.ts";
-import type { RecordKind, StoredRecord } from "../ports/ledger.ts";
+import type { RecordKind, StoredRecord } from "../ports/record.ts";
 import type { AppendedRecord } from "./record.ts";
 
 /** Kinds that are never erased, and why. */

@@ -1,7 +1,7 @@
 /** What is kept of a call so that a retry gets the same answer: one text, sealed under the record's own opening. */
 import type { RecordId } from "../../base/ids.ts";
 import { placeRecord } from "../append/placing.ts";
-import type { Idempotency } from "../ports/ledger.ts";
+import type { Idempotency } from "../ports/record.ts";
 import { type PlacedRecord, type Unplaced, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
 import { parseLeaf } from "./leaf.ts";

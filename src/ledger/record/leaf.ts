@@ -1,10 +1,8 @@
 /** The leaf: what the log shows of a record to anyone. It names nobody and commits to everything. */
 import type { RecordId } from "../../base/ids.ts";
-import type { RecordKind } from "../ports/ledger.ts";
+import type { RecordKind } from "../ports/record.ts";
+import { maxLeafBytes } from "../tlog/tiles.ts";
 import { canonicalText } from "./canonical.ts";
-
-/** Entries of a tlog-tiles entry bundle have a 16-bit length (C2SP tlog-tiles, "Log entries"). */
-export const maxLeafBytes = 65_535;
 
 /** Version of the leaf format. Leaves are never rewritten: another format gets another number. */
 const leafVersion = 1;

@@ -1,7 +1,7 @@
 /** Receipts: what a caller keeps of a record, and how anyone checks it without asking the service. */
 
 import { parseBase64 } from "../../base/text-forms.ts";
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import { NoteError } from "../tlog/note.ts";
 import type { NoteVerifier } from "../tlog/note-keys.ts";
 import { verifyTlogProof } from "../tlog/tlog-proof.ts";

@@ -1,7 +1,7 @@
 /** Leaves and records as somebody outside is shown them: of exactly the members that docs/ledger.md names, or refused. */
 
 import { isMoment } from "../../base/text-forms.ts";
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import { assertCanonical, canonicalText } from "./canonical.ts";
 import { type Leaf, leafBytes, parseLeaf } from "./leaf.ts";
 import { requestDigest } from "./record.ts";

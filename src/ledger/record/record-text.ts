@@ -3,19 +3,9 @@
  * record, under the lock of the log's head, only puts them where they belong.
  */
 
-import type { SearchTerm } from "../search/search.ts";
 import { contentTermsOf } from "../search/search-terms.ts";
 import { assertedCanonicalText, assertedJsonText } from "./canonical.ts";
-import type { AppendedRecord } from "./record.ts";
-
-/** A record that is ready to be sequenced. */
-export interface WrittenRecord extends Omit<AppendedRecord, "request" | "outcome"> {
-  /** Canonical JSON, like the outcome. */
-  readonly request: string;
-  readonly outcome: string;
-  /** What the record is found by besides its caller; absent where there is nothing. */
-  readonly terms?: readonly SearchTerm[];
-}
+import type { AppendedRecord, WrittenRecord } from "./record.ts";
 
 /** Request and outcome are members of the record, and their nesting is the record's. */
 const depth = 1;

@@ -3,9 +3,9 @@ import { hash } from "node:crypto";
 import type { RecordId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { NewRecord, RecordCaller, RecordKind } from "../ports/ledger.ts";
+import type { NewRecord, RecordCaller, RecordKind } from "../ports/record.ts";
+import type { SearchTerm } from "../ports/search.ts";
 import { canonicalText } from "./canonical.ts";
-import type { WrittenRecord } from "./record-text.ts";
 
 /** What the ledger adds under the lock of the log's head. */
 export interface Place {
@@ -20,6 +20,15 @@ export type AppendedRecord = Omit<NewRecord, "kind" | "caller"> & {
   readonly kind: Exclude<RecordKind, "genesis">;
   readonly caller: RecordCaller;
 };
+
+/** A record that is ready to be sequenced. */
+export interface WrittenRecord extends Omit<AppendedRecord, "request" | "outcome"> {
+  /** Canonical JSON, like the outcome. */
+  readonly request: string;
+  readonly outcome: string;
+  /** What the record is found by besides its caller; absent where there is nothing. */
+  readonly terms?: readonly SearchTerm[];
+}
 
 /** What a record is made of. */
 type RecordSource = Omit<WrittenRecord, "kind"> & { readonly kind: RecordKind };

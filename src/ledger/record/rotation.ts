@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { newRecordId, type PrincipalId, type RandomFill, type RequestId, type TenantId } from "../../base/ids.ts";
 import type { JsonValue } from "../../base/json.ts";
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
-import type { StoredRecord } from "../ports/ledger.ts";
+import type { StoredRecord } from "../ports/record.ts";
 import type { ErasureStatement } from "./erasure.ts";
 import type { AppendedRecord } from "./record.ts";
 

@@ -5,7 +5,7 @@
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../base/ids.ts";
-import type { SearchField, SearchTerm } from "./search.ts";
+import type { SearchField, SearchTerm } from "../ports/search.ts";
 
 /** Size of the key of an index. */
 export const searchKeyBytes = 32;

@@ -2,7 +2,7 @@
 
 import { parseDecimal } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";
-import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "./search.ts";
+import { contentFields, maxSearchLimit, type SearchField, type SearchQuery, searchFields } from "../ports/search.ts";
 
 /** Names of what may be asked for; each of them once. */
 export const searchParameters = [...searchFields, "from", "to", "after", "limit"] as const;

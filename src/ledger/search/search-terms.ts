@@ -1,10 +1,9 @@
 /** What of a record it can be found by. */
 import type { RequestId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
-import type { Sequenced } from "../append/sequence.ts";
-import type { RecordCaller, RecordKind, StoredRecord } from "../ports/ledger.ts";
-import type { WrittenRecord } from "../record/record-text.ts";
-import type { SearchField, SearchTerm } from "./search.ts";
+import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts";
+import type { SearchField, SearchTerm } from "../ports/search.ts";
+import type { WrittenRecord } from "../record/record.ts";
 
 /** The part of a record that its terms come from. */
 export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
@@ -15,12 +14,18 @@ export interface IndexedRecord {
   readonly terms: readonly SearchTerm[];
 }
 
+/** Where the records of a batch stand: in order from `firstLeafIndex` on, after the genesis where there is one. */
+export interface SequencedBatch {
+  readonly firstLeafIndex: number;
+  readonly entries: readonly { readonly leafIndex: number }[];
+}
+
 /**
  * The entries of a batch, to be indexed, without reading their bytes again.
  * @param records what was sequenced
  */
 export function indexedRecords(
-  { entries, firstLeafIndex }: Sequenced,
+  { entries, firstLeafIndex }: SequencedBatch,
   records: readonly WrittenRecord[],
 ): readonly IndexedRecord[] {
   return entries.flatMap(({ leafIndex }): readonly IndexedRecord[] => {

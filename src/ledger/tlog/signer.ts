@@ -1,6 +1,5 @@
 /** Who signs checkpoints: the deployment's key, under the name of each log. */
 
-import type { SharedAnchor } from "../ports/shared-anchor.ts";
 import { type Checkpoint, signCheckpoint } from "./checkpoint.ts";
 import { formatVerifierKey, noteSigner, type SigningKey } from "./note-keys.ts";
 
@@ -34,8 +33,13 @@ export class LogSigner implements CheckpointSigner {
   }
 }
 
+/** Gives the lines of cosignatures of exactly this tree that are at hand. */
+export interface CosignatureSource {
+  cosignatures(checkpoint: Checkpoint): string;
+}
+
 /** A signer that puts the cosignatures that are at hand after its own signatures. */
-export function cosigning(signer: CheckpointSigner, anchor: Pick<SharedAnchor, "cosignatures">): CheckpointSigner {
+export function cosigning(signer: CheckpointSigner, anchor: CosignatureSource): CheckpointSigner {
   return {
     sign: (checkpoint) => signer.sign(checkpoint) + anchor.cosignatures(checkpoint),
     verifierKeys: (origin) => signer.verifierKeys(origin),

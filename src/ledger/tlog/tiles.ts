@@ -1,9 +1,11 @@
 /** Tiles of a log: how C2SP tlog-tiles cuts a tree and its entries into files, and how it names them. */
-import { maxLeafBytes } from "../record/leaf.ts";
 
 /** Height of a tile: 2^8 = 256 hashes when it is full. */
 export const tileHeight = 8;
 export const tileWidth = 2 ** tileHeight;
+
+/** Entries of a tlog-tiles entry bundle have a 16-bit length (C2SP tlog-tiles, "Log entries"). */
+export const maxLeafBytes = 65_535;
 
 /** A tile. Its width is 256 when it is full. */
 export interface TileCoordinate {

@@ -1,7 +1,7 @@
 /** Brings cosignatures to the store, together and not at every commit: losing the newest costs one question later. */
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
-import type { CosignatureStore } from "./cosignature-store.ts";
+import type { CosignatureStore } from "../ports/store.ts";
 import type { WitnessLog } from "./witness-log.ts";
 
 /** Pause between two writes. Milliseconds. */

@@ -9,12 +9,11 @@ import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { AnchoredLog } from "../ports/anchor.ts";
 import type { SharedAnchor } from "../ports/shared-anchor.ts";
-import { type LogState, UnsoundLogError } from "../ports/store.ts";
+import { type CosignatureStore, type KeptCosignature, type LogState, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 import { CosignatureKeeping } from "./cosignature-keeping.ts";
-import type { CosignatureStore, KeptCosignature } from "./cosignature-store.ts";
 import { isTree, type TrustedWitness, type WitnessedLogs, WitnessLog, type WitnessStanding } from "./witness-log.ts";
 import { WitnessedLog } from "./witnessed-log.ts";
 

@@ -24,6 +24,14 @@ export interface PolicyContent {
   readonly namedActions: readonly string[];
 }
 
+/** A policy that parsed, in its place. Its id is unique in the set. */
+export interface CheckedPolicy extends PolicyContent {
+  /** File and line where it starts. */
+  readonly file: string;
+  readonly line: number;
+  readonly text: string;
+}
+
 /** What is made of a text. */
 export type PolicyReading =
   /** It does not parse as one policy. */

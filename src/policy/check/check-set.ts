@@ -3,16 +3,8 @@ import { type DetailedError, policySetTextToParts } from "@cedar-policy/cedar-wa
 import type { PolicyBundle } from "../load/bundle.ts";
 import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
-import { type PolicyContent, type PolicyReading, readPolicy } from "./check-policy.ts";
+import { type CheckedPolicy, type PolicyReading, readPolicy } from "./check-policy.ts";
 import { type TypeChecker, typeChecker } from "./check-types.ts";
-
-/** A policy that parsed, in its place. Its id is unique in the set. */
-export interface CheckedPolicy extends PolicyContent {
-  /** File and line where it starts. */
-  readonly file: string;
-  readonly line: number;
-  readonly text: string;
-}
 
 /** What a part of a set holds. Policies with problems may be missing. */
 export interface CheckedPart {

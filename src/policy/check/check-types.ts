@@ -2,7 +2,7 @@
 import { type DetailedError, type ValidationAnswer, validate } from "@cedar-policy/cedar-wasm/nodejs";
 import { indexOfByte, lineAt } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
-import type { CheckedPolicy } from "./check-set.ts";
+import type { CheckedPolicy } from "./check-policy.ts";
 
 /** Names what is wrong with the types of policies that stand together in a set. */
 export type TypeChecker = (policies: readonly CheckedPolicy[]) => readonly PolicyProblem[];

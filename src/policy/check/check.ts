@@ -4,7 +4,8 @@ import { policyActions } from "../engine/schema.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type PolicyProblem, sortProblems } from "../load/problem.ts";
-import { type CheckedPolicy, SetChecker } from "./check-set.ts";
+import type { CheckedPolicy } from "./check-policy.ts";
+import { SetChecker } from "./check-set.ts";
 
 /** Policies of each set by name, and all that is wrong with them. */
 export interface CheckedBundle {

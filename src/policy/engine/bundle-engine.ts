@@ -1,18 +1,36 @@
 /** A compiled bundle at work: from a question to the answer of both layers, and what is looked at after them. */
 import type { TenantId } from "../../base/ids.ts";
-import type { CheckedPolicy } from "../check/check-set.ts";
+import type { CheckedPolicy } from "../check/check-policy.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStanding, keyReferenceLookup } from "../guidance/key-references.ts";
 import { type PolicyBundle, revisionOf } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
-import { type Explanation, explain } from "../tools/explanation.ts";
-import type { PolicyDecision, PolicyQuery } from "./decision.ts";
+import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 import { DecisionCache } from "./decision-cache.ts";
-import type { CompiledEngine, CompiledPolicy } from "./engine.ts";
 import type { EngineSets } from "./engine-sets.ts";
+import { type Explanation, explain } from "./explanation.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
 import { keyReferenceOfAnotherTenant, noPolicySet, reasonOf, requiredScopeMissing } from "./reasons.ts";
 import { type Ruling, rule } from "./ruling.ts";
+
+/** A policy of a compiled bundle, for tests and explanations. */
+export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text" | "effect" | "description"> & {
+  readonly set: string;
+};
+
+/** An engine over one bundle. It belongs to the thread that compiled it. */
+export interface CompiledEngine extends PolicyEngine {
+  /** What is kept so that this very engine can be made again: see `parseBundleContent`. Its hash is the revision. */
+  readonly content: string;
+  /** All policies, by set and place. */
+  readonly policies: readonly CompiledPolicy[];
+  /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
+  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
+  /** Why the question is answered as it is. Slower than an answer. */
+  explain(query: PolicyQuery): Explanation;
+  /** Gives Cedar's sets back, for others to take their memory. Later decisions are denials. Idempotent. */
+  release(): void;
+}
 
 /** What an engine is made of. */
 export interface EngineParts {

@@ -11,7 +11,7 @@
  *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
  *   reasons to add.
  */
-import type { CheckedPolicy } from "../check/check-set.ts";
+import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { Facts } from "./fact-teller.ts";
 import { PreparedSet, type Verdict } from "./prepared-set.ts";
 

@@ -1,35 +1,12 @@
 /** The engine: a bundle, compiled so that it decides. */
 import { setImmediate } from "node:timers/promises";
-import type { TenantId } from "../../base/ids.ts";
 import { type CheckedBundle, checkBundle } from "../check/check.ts";
-import type { CheckedPolicy } from "../check/check-set.ts";
 import { bundleContent, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
-import type { Explanation } from "../tools/explanation.ts";
-import { BundleEngine } from "./bundle-engine.ts";
-import type { PolicyEngine, PolicyQuery } from "./decision.ts";
+import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
 import { EngineSets } from "./engine-sets.ts";
 import { type PlansByAction, plansOf } from "./plan.ts";
 import type { LayerSet } from "./ruling.ts";
-
-/** A policy of a compiled bundle, for tests and explanations. */
-export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text" | "effect" | "description"> & {
-  readonly set: string;
-};
-
-/** An engine over one bundle. It belongs to the thread that compiled it. */
-export interface CompiledEngine extends PolicyEngine {
-  /** What is kept so that this very engine can be made again: see `parseBundleContent`. Its hash is the revision. */
-  readonly content: string;
-  /** All policies, by set and place. */
-  readonly policies: readonly CompiledPolicy[];
-  /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
-  setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
-  /** Why the question is answered as it is. Slower than an answer. */
-  explain(query: PolicyQuery): Explanation;
-  /** Gives Cedar's sets back, for others to take their memory. Later decisions are denials. Idempotent. */
-  release(): void;
-}
 
 export interface EngineOptions {
   /** Rulings kept in memory: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */

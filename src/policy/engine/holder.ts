@@ -1,6 +1,7 @@
 /** The engine in force, which may be replaced while it is asked. */
+
+import type { CompiledEngine } from "./bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
-import type { CompiledEngine } from "./engine.ts";
 
 /**
  * Hands each question to the engine in force. A decision is synchronous and made by one engine from its first fact to

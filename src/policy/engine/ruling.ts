@@ -1,6 +1,6 @@
 /** What the two layers say together, before key references and scopes are looked at. */
 
-import type { CheckedPolicy } from "../check/check-set.ts";
+import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { Evaluation } from "./engine-sets.ts";

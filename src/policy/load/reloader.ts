@@ -11,7 +11,8 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Timers } from "../../base/timers.ts";
 import type { CheckedBundle } from "../check/check.ts";
-import { type CompiledEngine, compileInTurns, type EngineOptions } from "../engine/engine.ts";
+import type { CompiledEngine } from "../engine/bundle-engine.ts";
+import { compileInTurns, type EngineOptions } from "../engine/engine.ts";
 import { bundleContent, type PolicyBundle, revisionOf } from "./bundle.ts";
 import type { PolicyReading } from "./directory.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";

@@ -1,7 +1,7 @@
 /** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
 import { isDeepStrictEqual } from "node:util";
+import type { CompiledEngine, CompiledPolicy } from "../engine/bundle-engine.ts";
 import type { PolicyDecision } from "../engine/decision.ts";
-import type { CompiledEngine, CompiledPolicy } from "../engine/engine.ts";
 import { type Layer, reasonOf } from "../engine/reasons.ts";
 import { guidanceMembers } from "../guidance/guidance-text.ts";
 import type { PolicyTest } from "../load/policy-test-file.ts";

@@ -8,8 +8,8 @@
  */
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
+import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../engine/decision.ts";
-import type { CompiledEngine } from "../engine/engine.ts";
 import { type DecisionDifference, differenceOf } from "./difference.ts";
 
 /** A decision that the candidate would have made differently. Nothing in it is the caller's text. */

@@ -1,6 +1,22 @@
 /** The landing page as HTML: one request, no script, readable in light and dark and on a phone. */
 import { escapeHtml, icon } from "../html.ts";
-import type { Landing } from "./page.ts";
+
+/** Links of the page. They are relative, so that they hold behind any path prefix. */
+export interface Links {
+  readonly explorer?: string;
+  readonly openapi_json?: string;
+  readonly openapi_yaml?: string;
+  readonly documentation?: string;
+}
+
+/** What the page says. */
+export interface Landing {
+  readonly service: string;
+  readonly version: string;
+  /** `ready` where everything that the service needs is in force now. */
+  readonly status: "ready" | "not_ready";
+  readonly links: Links;
+}
 
 /** Style of the page; its hash stands in the content security policy. */
 export const style = `

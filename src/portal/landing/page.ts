@@ -1,7 +1,7 @@
 /** `/`: where to go from here, for people and for machines. */
 import { createHash } from "node:crypto";
 import type { Content, Page } from "../../transport/http/page.ts";
-import { landingHtml, style } from "./html.ts";
+import { type Landing, type Links, landingHtml, style } from "./html.ts";
 import { prefersJson } from "./prefers-json.ts";
 
 export interface LandingOptions {
@@ -10,23 +10,6 @@ export interface LandingOptions {
   readonly explorer: boolean;
   readonly documentationUrl?: string;
   readonly isReady: () => boolean;
-}
-
-/** Links of the page. They are relative, so that they hold behind any path prefix. */
-export interface Links {
-  readonly explorer?: string;
-  readonly openapi_json?: string;
-  readonly openapi_yaml?: string;
-  readonly documentation?: string;
-}
-
-/** What the page says. */
-export interface Landing {
-  readonly service: string;
-  readonly version: string;
-  /** `ready` where everything that the service needs is in force now. */
-  readonly status: "ready" | "not_ready";
-  readonly links: Links;
 }
 
 const styleHash = createHash("sha256").update(style).digest("base64");

@@ -5,22 +5,15 @@
 import type { JsonObject } from "../../base/json.ts";
 import type { AuthMode, ProofOfPossession } from "../../base/vocabulary.ts";
 import { type Route, routes, type ScopeTable } from "../../domain/routes.ts";
-import type { UnarySpec } from "../../transport/calls/context.ts";
-import type { ServedMethod } from "../../transport/calls/methods.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, tellWithoutName, withHeaderPrefix } from "./comments.ts";
 import { answerHeaders, errorAnswers, errorSchemas } from "./error-answers.ts";
 import { introduction } from "./introduction.ts";
-import { pathItem, tagOf } from "./operations.ts";
+import { type DocumentedMethod, pathItem, tagOf } from "./operations.ts";
 import { headerParameters } from "./request-headers.ts";
 import { Schemas } from "./schemas.ts";
 import { createSecurity } from "./security.ts";
 import { SharedAnswers } from "./shared-answers.ts";
-
-/** What the document needs to know of a served method. */
-export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> & {
-  readonly spec: Pick<UnarySpec, "method">;
-};
 
 export interface DocumentOptions {
   /** Every public route must be among them; what is not a public route is left out. */

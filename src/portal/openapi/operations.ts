@@ -2,15 +2,21 @@
 import type { JsonObject } from "../../base/json.ts";
 import type { ProofOfPossession } from "../../base/vocabulary.ts";
 import type { Route } from "../../domain/routes.ts";
+import type { UnarySpec } from "../../transport/calls/context.ts";
+import type { ServedMethod } from "../../transport/calls/methods.ts";
 import type { RestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, tellWithoutName } from "./comments.ts";
-import type { DocumentedMethod } from "./document.ts";
 import { errorAnswers, requestIdHeader } from "./error-answers.ts";
 import { routeExamples } from "./examples/examples.ts";
 import type { RouteExample, World } from "./examples/world.ts";
 import { headersOfRoute } from "./request-headers.ts";
 import type { Schemas } from "./schemas.ts";
 import type { SharedAnswers } from "./shared-answers.ts";
+
+/** What the document needs to know of a served method. */
+export type DocumentedMethod = Pick<ServedMethod, "rpc" | "verb" | "restPath"> & {
+  readonly spec: Pick<UnarySpec, "method">;
+};
 
 /** What an operation is made with. */
 export interface OperationContext extends World {

@@ -7,8 +7,7 @@ import type { AuthSource } from "../../base/caller.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { keyTransportModes, proofsOfPossession } from "../../base/vocabulary.ts";
 import { plaintextTransport } from "../../domain/answer.ts";
-import type { AuthConfiguration } from "../../domain/discovery.ts";
-import { platformDomainNames } from "../../domain/platform-domains.ts";
+import { type AuthConfiguration, platformDomainNames } from "../../domain/platform-domains.ts";
 import { routes } from "../../domain/routes.ts";
 
 const authSources: Readonly<Record<AuthSource, true>> = {

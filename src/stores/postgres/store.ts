@@ -2,13 +2,19 @@
 import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
-import type { StoredRecord } from "../../ledger/ports/ledger.ts";
-import type { BatchFailure, BatchPlace, LedgerStore, LogState, TenantBatch } from "../../ledger/ports/store.ts";
-import type { SearchPage, SearchQuery } from "../../ledger/search/search.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
+import type {
+  BatchFailure,
+  BatchPlace,
+  KeptCosignature,
+  LedgerStore,
+  LogState,
+  TenantBatch,
+} from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
-import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
 import type { ProofUse } from "../proof-batches.ts";
 import { isConnectionLost, toError } from "./connection/errors.ts";

@@ -1,16 +1,13 @@
 /** A whole store, row by row, for commands that look at it beside a running service. Cannot write to it. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { AuditedLog, StoredEntry } from "../../ledger/audit/audit.ts";
-import type { Companions } from "../../ledger/audit/companions.ts";
 import { type SignableState, signableOf } from "../../ledger/ports/anchor.ts";
-import type { AnchorFinding, StoreArchive } from "../../ledger/ports/archive.ts";
+import type { AnchorFinding, AuditedLog, Companions, StoreArchive, StoredEntry } from "../../ledger/ports/archive.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/keeper.ts";
-import type { StoredRecord } from "../../ledger/ports/ledger.ts";
-import type { LogState } from "../../ledger/ports/store.ts";
-import type { SearchPage, SearchQuery } from "../../ledger/search/search.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
+import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
 import { openConnection, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { ErasableRecords } from "./erasure/erasable.ts";
 import { hasErasures, hideErased } from "./erasure/hide-erased.ts";

@@ -1,7 +1,7 @@
 /** All that reads records back: in the reader's thread, on a connection that cannot write. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { StoredRecord } from "../../ledger/ports/ledger.ts";
-import type { KeptCosignature } from "../../ledger/witness/cosignature-store.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { KeptCosignature } from "../../ledger/ports/store.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { readCosignatures } from "./log/cosignatures.ts";

@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RecordId } from "../../../src/base/ids.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import type { NewRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { bundleContent, type PolicyBundle, revisionOf } from "../../../src/policy/load/bundle.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";

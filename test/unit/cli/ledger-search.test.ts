@@ -2,7 +2,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import type { Appended, NewRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { Appended } from "../../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 import { enterWithStore, leave } from "./surroundings.ts";

@@ -4,7 +4,7 @@ import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { createKeyAccess } from "../../../src/domain/key-access.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import { recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
-import type { StoredRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { PolicyEngine } from "../../../src/policy/engine/decision.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";

@@ -14,7 +14,8 @@ import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
 import type { ArtifactHasher } from "../../../src/domain/ports.ts";
 import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
-import type { Ledger, NewRecord, Receipt, StoredRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { Ledger, Receipt } from "../../../src/ledger/ports/ledger.ts";
+import type { NewRecord, StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/guidance/key-references.ts";
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/appender.ts";
-import type { NewRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
   type BatchPlace,
   type BatchWriter,

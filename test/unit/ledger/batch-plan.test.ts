@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { planBatch } from "../../../src/ledger/append/batch-plan.ts";
-import type { Idempotency } from "../../../src/ledger/ports/ledger.ts";
+import type { Idempotency } from "../../../src/ledger/ports/record.ts";
 import type { PlacedRecord } from "../../../src/ledger/ports/store.ts";
-import { type WrittenRecord, writeRecord } from "../../../src/ledger/record/record-text.ts";
+import type { WrittenRecord } from "../../../src/ledger/record/record.ts";
+import { writeRecord } from "../../../src/ledger/record/record-text.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const makeRecord = recordMaker(manualClock(), seededRandom());

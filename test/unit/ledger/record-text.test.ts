@@ -3,7 +3,7 @@ import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../../src/base/json.ts";
-import type { NewRecord } from "../../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import { recordBytes } from "../../../src/ledger/record/record.ts";
 import { readRecordText, recordText } from "../../../src/ledger/record/record-text.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";

@@ -3,10 +3,11 @@ import { expect, test } from "vitest";
 import type { JsonValue } from "../../../src/base/json.ts";
 import { type SealedEntry, seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
 import { canonicalText } from "../../../src/ledger/record/canonical.ts";
-import { leafBytes, maxLeafBytes, parseLeaf } from "../../../src/ledger/record/leaf.ts";
+import { leafBytes, parseLeaf } from "../../../src/ledger/record/leaf.ts";
 import type { AppendedRecord } from "../../../src/ledger/record/record.ts";
 import { readRecordText, recordText as textOf } from "../../../src/ledger/record/record-text.ts";
 import { open } from "../../../src/ledger/record/sealing.ts";
+import { maxLeafBytes } from "../../../src/ledger/tlog/tiles.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../../contract/ledger-records.ts";
 
 const clock = manualClock();

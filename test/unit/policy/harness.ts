@@ -1,12 +1,12 @@
 /** Policy directories in memory, questions with defaults, and arbitrary questions. */
 import { posix } from "node:path";
 import fc from "fast-check";
-import type { Caller } from "../../../src/base/caller.ts";
-import { authSources } from "../../../src/base/caller.ts";
+import { authSources, type Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
+import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
 import type { Claimed, PolicyAction, PolicyQuery } from "../../../src/policy/engine/decision.ts";
-import { type CompiledEngine, compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
+import { compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
 import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/load/problem.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
+import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyQuery } from "../../../src/policy/engine/decision.ts";
-import type { CompiledEngine } from "../../../src/policy/engine/engine.ts";
 import { differenceOf } from "../../../src/policy/tools/difference.ts";
 import { PolicyShadow, type ShadowSample } from "../../../src/policy/tools/shadow.ts";
 import { ask, engineOf, openFiles, permitAll } from "./harness.ts";

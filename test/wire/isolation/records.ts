@@ -4,7 +4,7 @@ import { v7 } from "uuid";
 import { expect } from "vitest";
 import { sampleCalls } from "../../../dev/requests.ts";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
-import { searchFields } from "../../../src/ledger/search/search.ts";
+import { searchFields } from "../../../src/ledger/ports/search.ts";
 import type { IsolationRow } from "./row.ts";
 import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
 

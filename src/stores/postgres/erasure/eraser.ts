@@ -2,7 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/keeper.ts";
-import type { RecordKind } from "../../../ledger/ports/ledger.ts";
+import type { RecordKind } from "../../../ledger/ports/record.ts";
 import type { BatchPlace } from "../../../ledger/ports/store.ts";
 import { type ErasureStatement, erasureRecord, unerasable } from "../../../ledger/record/erasure.ts";
 import type { AppendedRecord } from "../../../ledger/record/record.ts";

@@ -1,6 +1,6 @@
 /** What stands beside a log in the database, for who verifies it. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { Companions, SearchRows } from "../../../ledger/audit/companions.ts";
+import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
 import type { KeptRow } from "../../../ledger/record/kept-answer.ts";
 import { DamagedError } from "../../errors.ts";
 import type { Queries, Statement } from "../connection/session.ts";

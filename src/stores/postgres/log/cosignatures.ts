@@ -1,6 +1,6 @@
 /** Cosignatures of witnesses: for each log the newest of each. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { KeptCosignature } from "../../../ledger/witness/cosignature-store.ts";
+import type { KeptCosignature } from "../../../ledger/ports/store.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import type { Sessions } from "../connection/sessions.ts";
 

@@ -1,7 +1,7 @@
 /** Answers that are kept so that a call may come again. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
-import type { Idempotency } from "../../../ledger/ports/ledger.ts";
+import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { PlacedRecord, Unplaced } from "../../../ledger/ports/store.ts";
 import {
   type KeptRow,
@@ -10,7 +10,7 @@ import {
   purgedPerKept,
   sealKept,
 } from "../../../ledger/record/kept-answer.ts";
-import type { WrittenRecord } from "../../../ledger/record/record-text.ts";
+import type { WrittenRecord } from "../../../ledger/record/record.ts";
 import type { Queries, Row, Statement } from "../connection/session.ts";
 import { readTree } from "./log-rows.ts";
 

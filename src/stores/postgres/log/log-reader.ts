@@ -1,6 +1,6 @@
 /** Reads records and the public part of logs: heads, tiles, entries, proofs. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { StoredRecord } from "../../../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../../../ledger/ports/record.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import type { LogName } from "../../../ledger/tlog/log-name.ts";
 import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../../ledger/tlog/tiles.ts";

@@ -13,8 +13,8 @@ import {
   UnsoundLogError,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
-import type { AppendedRecord } from "../../../ledger/record/record.ts";
-import { type WrittenRecord, writeRecord } from "../../../ledger/record/record-text.ts";
+import type { AppendedRecord, WrittenRecord } from "../../../ledger/record/record.ts";
+import { writeRecord } from "../../../ledger/record/record-text.ts";
 import { rotationRecord } from "../../../ledger/record/rotation.ts";
 import { newestEdition } from "../../../ledger/search/search-index.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";

@@ -2,7 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
-import type { StoredRecord } from "../../../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../../../ledger/ports/record.ts";
 import {
   blockOf,
   newestEdition,

@@ -6,7 +6,7 @@ import {
   type SearchQuery,
   type SearchTerm,
   searchFields,
-} from "../../../ledger/search/search.ts";
+} from "../../../ledger/ports/search.ts";
 import {
   blockLeaves,
   blockOf,

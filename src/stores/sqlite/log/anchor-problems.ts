@@ -3,14 +3,22 @@ import { existsSync } from "node:fs";
 import type { TenantId } from "../../../base/ids.ts";
 import { type AnchoredLog, anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { AnchorFinding } from "../../../ledger/ports/archive.ts";
-import type { SqliteArchive } from "../archive.ts";
 import { openConnection } from "../connection.ts";
 import { SqliteAnchor } from "./anchor.ts";
+import type { LogRows } from "./log-rows.ts";
+
+/** A store beside its anchor. */
+export interface AnchoredStore {
+  isAnchored(): boolean;
+  storeId(): string;
+  /** Reads the newest committed state. */
+  withNewest<Result>(read: (rows: LogRows) => Result): Result;
+}
 
 const busyTimeoutMs = 10_000;
 
 /** Everything in which the store is not what its anchor says. */
-export function readAnchorProblems(anchorPath: string, archive: SqliteArchive): readonly AnchorFinding[] {
+export function readAnchorProblems(anchorPath: string, archive: AnchoredStore): readonly AnchorFinding[] {
   if (!existsSync(anchorPath))
     return archive.isAnchored() ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
   const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
@@ -42,7 +50,7 @@ export function readAnchored(anchorPath: string, tenantId: TenantId): AnchoredLo
  * The archive sees the store as it was when it was opened, and the service may have advanced the anchor since: then
  * the newest head is looked at.
  */
-function problemOf(archive: SqliteArchive, anchored: AnchoredLog): string | undefined {
+function problemOf(archive: AnchoredStore, anchored: AnchoredLog): string | undefined {
   return archive.withNewest((rows) => {
     const log = rows.headOfTenant(anchored.tenantId);
     try {

@@ -1,6 +1,6 @@
 /** Answers that are kept so that a call may come again. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { Idempotency } from "../../../ledger/ports/ledger.ts";
+import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { PlacedRecord, Unplaced } from "../../../ledger/ports/store.ts";
 import { keepAnswersMs, keptResult, purgedPerKept, sealKept } from "../../../ledger/record/kept-answer.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";

@@ -12,7 +12,7 @@ import {
   UnsoundLogError,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
-import type { WrittenRecord } from "../../../ledger/record/record-text.ts";
+import type { WrittenRecord } from "../../../ledger/record/record.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";

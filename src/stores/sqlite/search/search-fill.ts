@@ -1,6 +1,6 @@
 /** Fills search indexes from the records. */
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import type { StoredRecord } from "../../../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../../../ledger/ports/record.ts";
 import { searchKeyBytes } from "../../../ledger/search/search-index.ts";
 import { type IndexedRecord, indexedTermsOf } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";

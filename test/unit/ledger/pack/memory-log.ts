@@ -5,7 +5,7 @@ import { type LogHead, type SealedEntry, seedBytes, sequence } from "../../../..
 import { packLines } from "../../../../src/ledger/pack/build.ts";
 import type { PackSource } from "../../../../src/ledger/pack/found.ts";
 import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";
-import type { NewRecord, StoredRecord } from "../../../../src/ledger/ports/ledger.ts";
+import type { NewRecord, StoredRecord } from "../../../../src/ledger/ports/record.ts";
 import type { LogState } from "../../../../src/ledger/ports/store.ts";
 import { canonicalText } from "../../../../src/ledger/record/canonical.ts";
 import { erasureRecord } from "../../../../src/ledger/record/erasure.ts";

@@ -1,5 +1,5 @@
 /** Records as the service makes them, for lineages. */
-import type { NewRecord } from "../../../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../../../src/ledger/ports/record.ts";
 
 type Changes = Partial<NewRecord>;
 interface Named {

@@ -1,13 +1,13 @@
 /** Why a question is answered as it is: layer by layer, which policies were asked and which decided. */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
-import type { CheckedPolicy } from "../check/check-set.ts";
-import type { PolicyDecision, PolicyQuery } from "../engine/decision.ts";
-import type { Evaluation } from "../engine/engine-sets.ts";
-import { type Facts, tellEverything } from "../engine/fact-teller.ts";
-import { type FactValue, factReader } from "../engine/facts.ts";
-import type { Layer } from "../engine/reasons.ts";
-import type { LayerSet } from "../engine/ruling.ts";
+import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance } from "../guidance/annotations.ts";
+import type { PolicyDecision, PolicyQuery } from "./decision.ts";
+import type { Evaluation } from "./engine-sets.ts";
+import { type Facts, tellEverything } from "./fact-teller.ts";
+import { type FactValue, factReader } from "./facts.ts";
+import type { Layer } from "./reasons.ts";
+import type { LayerSet } from "./ruling.ts";
 
 /** One policy that applies to the action. */
 export interface ExplainedPolicy {

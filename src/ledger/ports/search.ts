@@ -1,6 +1,6 @@
 /** Finding records by what they speak of. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { RecordKind } from "../ports/ledger.ts";
+import type { RecordKind } from "./record.ts";
 
 /**
  * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`

@@ -1,0 +1,193 @@
+/**
+ * The rooms of `src`, what each may import, and whether the source keeps to it: `npm run lint` runs this. Every import is
+ * seen, of types too, written as a statement, a call, a type or a worker's URL. No circle of imports is allowed.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { parseSync, Visitor } from "rolldown/utils";
+
+interface Room {
+  /** Folders and files that it may import besides its own, below `src`; `gen` is beside it. */
+  readonly knows: readonly string[];
+  /** Packages that it may import, their subpaths included, and those of Node's own modules that are not for everybody. */
+  readonly packages: readonly string[];
+}
+
+/**
+ * A file belongs to the room with the longest matching name. A room inside another knows what it says and no more; the
+ * outer one knows it.
+ */
+export const rooms: Readonly<Record<string, Room>> = {
+  "main.ts": { knows: ["cli", "runtime.ts"], packages: [] },
+  "runtime.ts": { knows: [], packages: ["node:module"] },
+  cli: {
+    knows: ["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
+    packages: ["commander", "node:process"],
+  },
+  app: {
+    knows: [
+      ...["auth", "base", "config", "credentials", "domain", "files", "gen", "ledger", "ops", "policy", "portal"],
+      ...["stores", "telemetry", "transport"],
+    ],
+    packages: ["@bufbuild/protobuf", "node:http", "node:process"],
+  },
+  client: {
+    knows: ["base", "gen", "ledger/record", "ledger/tlog", "transport/rest/encode.ts", "transport/rest/registry.ts"],
+    packages: ["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node"],
+  },
+  portal: {
+    knows: ["auth", "base", "domain", "gen", "transport"],
+    packages: ["@bufbuild/protobuf", "node:http", "node:module", "swagger-ui-dist", "yaml"],
+  },
+  transport: {
+    knows: ["auth", "base", "domain", "gen", "telemetry"],
+    packages: [
+      ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-fastify", "@connectrpc/connect-node"],
+      ...["fastify", "lru-cache", "node:http", "node:http2"],
+    ],
+  },
+  "transport/codec": {
+    knows: ["base", "domain", "gen"],
+    packages: ["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect"],
+  },
+  ops: {
+    knows: ["base", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],
+    packages: ["fastify", "node:http", "node:https"],
+  },
+  telemetry: { knows: ["base"], packages: ["pino", "prom-client"] },
+  config: { knows: ["base"], packages: ["node:process", "yaml"] },
+  stores: {
+    knows: ["base", "domain/ports.ts", "files", "ledger"],
+    packages: ["lru-cache", "node:sqlite", "pg"],
+  },
+  auth: { knows: ["base"], packages: ["jose", "lru-cache"] },
+  credentials: { knows: ["base", "files"], packages: [] },
+  files: { knows: ["base", "ledger/tlog/note-keys.ts"], packages: [] },
+  domain: { knows: ["base", "ledger", "policy"], packages: ["lru-cache", "multiformats"] },
+  ledger: { knows: ["base"], packages: ["canonicalize", "lru-cache", "uuid"] },
+  "ledger/tlog": { knows: ["base"], packages: ["lru-cache"] },
+  policy: { knows: ["base"], packages: ["@cedar-policy/cedar-wasm", "canonicalize", "lru-cache", "yaml"] },
+  base: { knows: [], packages: ["ipaddr.js", "node:http", "node:module", "uuid"] },
+};
+
+/** Of Node's own modules these are for the rooms that say so; the others are for everybody. */
+const guardedModules = ["node:http", "node:http2", "node:https", "node:module", "node:process", "node:sqlite"];
+
+/** What loads a module that its options name. */
+const loaders = ["stores/sqlite/worker.ts"];
+
+/** What may be imported from outside of `src`, besides what rooms know. */
+const besides = ["package.json"];
+
+export interface Breach {
+  /** Below `src`. */
+  readonly file: string;
+  readonly line: number;
+  readonly problem: string;
+}
+
+interface Import {
+  readonly file: string;
+  readonly line: number;
+  /** Undefined where the source does not say it: then nothing can be said of it either. */
+  readonly specifier: string | undefined;
+}
+
+/** What breaks the rules below `<root>/src`, file by file. */
+export function breaches(root: string): readonly Breach[] {
+  const source = join(root, "src");
+  const files = readdirSync(source, { recursive: true, encoding: "utf8" })
+    .map((file) => file.replaceAll("\\", "/"))
+    .filter((file) => /\.[cm]?[jt]s$/.test(file) && !file.includes("/assets/"))
+    .sort();
+  const imports = files.flatMap((file) => importsOf(file, readFileSync(join(source, file), "utf8")));
+  const homeless = files.filter((file) => roomOf(file) === undefined);
+  return [
+    ...homeless.map((file) => ({ file, line: 1, problem: "belongs to no room" })),
+    ...imports.flatMap(({ file, line, specifier }) => {
+      const problem = problemOf(file, specifier);
+      return problem === undefined ? [] : [{ file, line, problem }];
+    }),
+    ...circles(imports),
+  ];
+}
+
+/** Name of the room that a file below `src` belongs to. */
+export function roomOf(file: string): string | undefined {
+  const names = Object.keys(rooms).filter((name) => isWithin(file, name));
+  return names.sort((one, other) => other.length - one.length)[0];
+}
+
+function importsOf(file: string, text: string): readonly Import[] {
+  const found: Import[] = [];
+  const { program, errors } = parseSync(file, text);
+  if (errors.length > 0) throw new Error(`${file} does not parse: ${errors[0]?.message}`);
+  const note = ({ start }: { start: number }, source: unknown) => {
+    const isText = typeof source === "object" && source !== null && "value" in source;
+    const specifier = isText && typeof source.value === "string" ? source.value : undefined;
+    found.push({ file, line: text.slice(0, start).split("\n").length, specifier });
+  };
+  new Visitor({
+    ImportDeclaration: (node) => note(node, node.source),
+    ExportAllDeclaration: (node) => note(node, node.source),
+    ExportNamedDeclaration: (node) => node.source && note(node, node.source),
+    ImportExpression: (node) => note(node, node.source),
+    TSImportType: (node) => note(node, node.source),
+    TSExternalModuleReference: (node) => note(node, node.expression),
+    NewExpression: (node) => {
+      const [path, base] = node.arguments;
+      if (base?.type === "MemberExpression" && base.object.type === "MetaProperty") note(node, path);
+    },
+  }).visit(program);
+  return found;
+}
+
+function problemOf(file: string, specifier: string | undefined): string | undefined {
+  const name = roomOf(file);
+  if (name === undefined) return undefined;
+  const { knows, packages } = rooms[name] as Room;
+  if (specifier === undefined) return loaders.includes(file) ? undefined : "imports what the source does not name";
+  if (!specifier.startsWith(".")) {
+    if (specifier.startsWith("node:") && !guardedModules.includes(specifier)) return undefined;
+    return packages.some((known) => isWithin(specifier, known)) ? undefined : `src/${name} does not know ${specifier}`;
+  }
+  const target = targetOf(file, specifier);
+  const isKnown = [name, ...knows, ...besides].some((known) => isWithin(target, known));
+  return isKnown ? undefined : `src/${name} may not import ${target}`;
+}
+
+/** Path below `src`, or from the root of the project where it is outside. */
+function targetOf(file: string, specifier: string): string {
+  const path = join("src", dirname(file), specifier).replaceAll("\\", "/");
+  return path.startsWith("src/") ? path.slice("src/".length) : path;
+}
+
+const isWithin = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);
+
+/** Every file that imports itself in the end, by the shortest way from its first import on. */
+function circles(imports: readonly Import[]): readonly Breach[] {
+  const edges = new Map<string, Import[]>();
+  for (const each of imports) edges.set(each.file, [...(edges.get(each.file) ?? []), each]);
+  return [...edges.keys()].flatMap((start) => {
+    const ways = new Map<string, { readonly line: number; readonly path: string }>();
+    const queue = [start];
+    for (const file of queue) {
+      for (const { line, specifier } of edges.get(file) ?? []) {
+        if (!specifier?.startsWith(".")) continue;
+        const target = targetOf(file, specifier);
+        const way = ways.get(file) ?? { line, path: file };
+        if (ways.has(target)) continue;
+        ways.set(target, { line: way.line, path: `${way.path} → ${target}` });
+        queue.push(target);
+      }
+    }
+    const way = ways.get(start);
+    return way === undefined ? [] : [{ file: start, line: way.line, problem: `circle: ${way.path}` }];
+  });
+}
+
+if (import.meta.main) {
+  const found = breaches(join(import.meta.dirname, ".."));
+  for (const { file, line, problem } of found) process.stderr.write(`src/${file}:${line}: ${problem}\n`);
+  if (found.length > 0) process.exitCode = 1;
+}

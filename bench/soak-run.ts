@@ -1,7 +1,7 @@
 /** Mixed load of many tenants on gateways that share a store and are killed at random; then, is all as promised? */
 import { setTimeout as delay } from "node:timers/promises";
-import { readKeyFile } from "../src/files/key-file.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../src/stores/key-file.ts";
 import type { TestStore } from "../test/harness/stores.ts";
 import { benchOrigin } from "./deployment.ts";
 import { type Called, startCallers } from "./soak-callers.ts";

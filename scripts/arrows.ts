@@ -62,7 +62,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   auth: { knows: ["base"], packages: ["jose", "lru-cache"] },
   credentials: { knows: ["base", "files"], packages: [] },
-  files: { knows: ["base", "ledger/tlog/note-keys.ts"], packages: [] },
+  files: { knows: ["base"], packages: [] },
   domain: { knows: ["base", "ledger", "policy"], packages: ["lru-cache", "multiformats"] },
   ledger: { knows: ["base"], packages: ["canonicalize", "lru-cache", "uuid"] },
   "ledger/tlog": { knows: ["base"], packages: ["lru-cache"] },

@@ -2,7 +2,6 @@ import { randomFillSync } from "node:crypto";
 import { existsSync } from "node:fs";
 import type { Command } from "commander";
 import { formatBase64 } from "../base/text-forms.ts";
-import { createKeyFile, KeyFileError, readKeyFile, replaceKeyFile, type SigningKeys } from "../files/key-file.ts";
 import { findRotations } from "../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { LogState } from "../ledger/ports/store.ts";
@@ -10,6 +9,7 @@ import { formatVerifierKey, type SigningKey, signingKeyOf } from "../ledger/tlog
 import { LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
 import { formatTrustedKey } from "../ledger/tlog/trusted-key.ts";
+import { createKeyFile, KeyFileError, readKeyFile, replaceKeyFile, type SigningKeys } from "../stores/key-file.ts";
 import {
   type ConfirmationOptions,
   confirmStepOrReport,

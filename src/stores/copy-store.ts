@@ -4,13 +4,13 @@
  */
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import { readKeyFile } from "../files/key-file.ts";
 import { auditLog } from "../ledger/audit/audit.ts";
 import { rotationProblem } from "../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
 import { type CopiedTable, sharedTables, tenantTables } from "./copied-tables.ts";
+import { readKeyFile } from "./key-file.ts";
 import { PostgresArchive } from "./postgres/archive.ts";
 import type { PostgresConnection } from "./postgres/connection/client-options.ts";
 import { PostgresCopyTarget } from "./postgres/schema/copy-target.ts";

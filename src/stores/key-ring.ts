@@ -4,11 +4,11 @@
  */
 import { ServiceError } from "../base/errors.ts";
 import { formatBase64 } from "../base/text-forms.ts";
-import { readKeyFile, type SigningKeys } from "../files/key-file.ts";
 import type { ErasureStatement } from "../ledger/record/erasure.ts";
 import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
 import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
+import { readKeyFile, type SigningKeys } from "./key-file.ts";
 
 /** The log has been handed over to a later key than the one that this process would sign with. Nothing was stored. */
 export class RetiredKeyError extends Error {

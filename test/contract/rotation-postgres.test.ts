@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readKeyFile, replaceKeyFile } from "../../src/files/key-file.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { postgresPlace } from "./ledger-postgres-place.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import type { RandomFill } from "../../src/base/ids.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/files/key-file.ts";
 import type { Appended, Ledger, PublishedLogs } from "../../src/ledger/ports/ledger.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { formatVerifierKey, parseVerifierKey, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 type OpenLedger = Ledger & PublishedLogs;

@@ -2,7 +2,6 @@
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { readKeyFile, replaceKeyFile } from "../../src/files/key-file.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
@@ -11,6 +10,7 @@ import { requestDigest } from "../../src/ledger/record/record.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { type CopiedTable, sharedTables } from "../../src/stores/copied-tables.ts";
 import { copyStore } from "../../src/stores/copy-store.ts";
+import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
 import { PostgresCopyTarget } from "../../src/stores/postgres/schema/copy-target.ts";

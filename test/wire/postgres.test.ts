@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { readKeyFile } from "../../src/files/key-file.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../contract/ledger-postgres-place.ts";
 import { seededRandom } from "../contract/ledger-records.ts";

@@ -4,13 +4,13 @@ import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { systemTimers } from "../../base/timers.ts";
 import type { ConfigFor } from "../../config/uses.ts";
-import { KeyFileError, readKeyFile } from "../../files/key-file.ts";
 import { auditLog } from "../../ledger/audit/audit.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import type { ErasureStatement } from "../../ledger/record/erasure.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { trustedWitnesses } from "../../ledger/witness/trusted-witnesses.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
+import { KeyFileError, readKeyFile } from "../../stores/key-file.ts";
 import type { SqliteArchive } from "../../stores/sqlite/archive.ts";
 import { type StorePlace, sqlitePlace } from "../../stores/sqlite/place.ts";
 import {

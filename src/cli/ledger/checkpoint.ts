@@ -1,9 +1,9 @@
 /** Checkpoints that commands sign. */
 
-import { KeyFileError, readKeyFile } from "../../files/key-file.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
+import { KeyFileError, readKeyFile } from "../../stores/key-file.ts";
 import type { Output } from "../output.ts";
 import type { OpenedStore } from "./store.ts";
 

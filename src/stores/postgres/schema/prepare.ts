@@ -1,11 +1,11 @@
 /** What must hold before a store may be written to: its schema, its anchor and its key. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill } from "../../../base/ids.ts";
-import { makeKeys, readKeyFile, type SigningKeys } from "../../../files/key-file.ts";
 import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { refuseFutureHeads } from "../../head-times.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import type { Sessions } from "../connection/sessions.ts";
 import { findAnchorProblems, readStoreId } from "../log/anchor-problems.ts";

@@ -2,13 +2,13 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { makeKeys, readKeyFile, type SigningKeys } from "../../../files/key-file.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { ReturnedErasure } from "../../../ledger/ports/keeper.ts";
 import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { refuseFutureHeads } from "../../head-times.ts";
+import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
 import { ReturnedErasures } from "../erasure/returned-erasures.ts";

@@ -3,6 +3,8 @@ import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../base/ids.ts";
+import { isFileError } from "../files/file-errors.ts";
+import { syncDirectory } from "../files/sync-directory.ts";
 import {
   type ErasureStatement,
   isStatementText,
@@ -10,8 +12,6 @@ import {
   maxReasonLength,
 } from "../ledger/record/erasure.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
-import { isFileError } from "./file-errors.ts";
-import { syncDirectory } from "./sync-directory.ts";
 
 /** A key, with the words of whoever brought it by a rotation, for the record that hands the logs over. */
 export interface FileKey extends SigningKey {

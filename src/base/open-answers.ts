@@ -6,7 +6,6 @@
 /** What both kinds of answer are to whoever counts them: a response of HTTP/1.1, or a stream of HTTP/2. */
 export interface OpenAnswer {
   readonly writableEnded: boolean;
-  readonly writableFinished: boolean;
   readonly writableLength: number;
   once(event: "close", listener: () => void): unknown;
 }
@@ -79,7 +78,10 @@ export class OpenAnswers {
   }
 }
 
-/** Whether all of it that is made is on its caller to take. Of one that goes on, what is made is a part. */
-function isWaiting({ writableEnded, writableFinished, writableLength }: OpenAnswer): boolean {
-  return writableEnded ? !writableFinished : writableLength > 0;
+/**
+ * Whether all of it that is made is on its caller to take. Of one that goes on, what is made is a part. One that is
+ * written is not over before it is closed: a stream stays open until its caller has ended its side too.
+ */
+function isWaiting({ writableEnded, writableLength }: OpenAnswer): boolean {
+  return writableEnded || writableLength > 0;
 }

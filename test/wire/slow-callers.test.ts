@@ -1,11 +1,12 @@
 /** Callers that do not take what they asked for, or ask for too much at once, hold nothing for long. */
 import { mkdtempSync, rmSync } from "node:fs";
+import http2 from "node:http2";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
-import { h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
+import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
 import { newTestKey } from "../harness/tokens.ts";
@@ -46,21 +47,75 @@ test("streams that wait for a window are reset when their time is up", async () 
   const streams = 50;
   const socket = rawConnect();
   let received = Buffer.alloc(0);
+  let answered = 0;
+  const frames = (type: number) => {
+    let count = 0;
+    for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3))
+      if (received[at + 3] === type) count++;
+    return count;
+  };
+  const [reset, ping] = [3, 6];
   socket.on("data", (chunk: Buffer) => {
     received = Buffer.concat([received, chunk]);
+    for (; answered < frames(ping); answered++) socket.write(h2Frame(ping, 0x1, 0, Buffer.alloc(8)));
   });
   // SETTINGS_INITIAL_WINDOW_SIZE 0: no answer's body can leave.
   socket.write(Buffer.concat([h2Preface, h2Frame(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))]));
   for (let i = 0; i < streams; i++) socket.write(h2Frame(1, 0x5, 2 * i + 1, h2RequestHeaders("/v1/sdk/whoami")));
-  const resets = () => {
-    let count = 0;
-    for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3))
-      if (received[at + 3] === 3) count++;
-    return count;
-  };
-  await expect.poll(resets, { timeout: 10_000 }).toBe(streams);
+  await expect.poll(() => frames(reset), { timeout: 10_000 }).toBe(streams);
   await expect.poll(() => finished("unauthenticated"), { timeout: 10_000 }).toBe(streams);
   socket.destroy();
+});
+
+/** Settings, and a Health/Watch, whose answer goes on for as long as its caller is there. */
+function watchFrames(): Buffer {
+  const fields = [
+    [":method", "POST"],
+    [":scheme", "http"],
+    [":path", "/grpc.health.v1.Health/Watch"],
+    [":authority", "localhost"],
+    ["content-type", "application/grpc"],
+    ["te", "trailers"],
+  ] as const;
+  const block = Buffer.concat(fields.map(([name, value]) => h2Field(name, value)));
+  return Buffer.concat([h2Preface, h2Frame(4, 0, 0), h2Frame(1, 0x4, 1, block), h2Frame(0, 0x1, 1, Buffer.alloc(5))]);
+}
+
+test("a peer with a stream that goes on and no word of its own is gone", async () => {
+  const socket = rawConnect();
+  const received: Buffer[] = [];
+  socket.on("data", (chunk: Buffer) => received.push(chunk));
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.write(watchFrames());
+  await closed;
+  const ping = h2Frame(6, 0, 0, Buffer.alloc(8)).subarray(0, 5);
+  expect(Buffer.concat(received).includes(ping)).toBe(true);
+});
+
+test("a peer that has said that it goes, and goes without a word, is gone", async () => {
+  const socket = rawConnect();
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.resume().write(Buffer.concat([watchFrames(), h2Frame(7, 0, 0, Buffer.alloc(8))]));
+  await closed;
+});
+
+test("a peer that answers when it is asked keeps its stream", async () => {
+  const session = http2.connect(service.url);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/grpc.health.v1.Health/Watch",
+    "content-type": "application/grpc",
+    te: "trailers",
+  });
+  stream.resume().end(Buffer.alloc(5));
+  let asked = 0;
+  session.on("ping", () => {
+    asked += 1;
+  });
+  await expect.poll(() => asked, { timeout: 10_000 }).toBe(3);
+  expect(stream.closed).toBe(false);
+  stream.close();
+  session.close();
 });
 
 test("an HTTP/1.1 caller that asks and never reads is cut off, and its calls are over", async () => {

@@ -20,19 +20,13 @@ export interface Http2ServerOptions {
   readonly onStream?: StreamHandler;
   readonly admit: Admit;
   readonly maxHeaderBytes: number;
-  readonly idleTimeoutMs: number;
 }
-
-/** How long a session that is to close, and on which nothing is under way, may take to go, in milliseconds. */
-const goodbyeMs = 2_000;
-
-/** Of each session. */
-const connections = new WeakMap<http2.ServerHttp2Session, Connection | undefined>();
 
 /** Makes the server, which never listens itself. */
 export function createHttp2(
-  { handler, onStream, admit, maxHeaderBytes, idleTimeoutMs }: Http2ServerOptions,
+  { handler, onStream, admit, maxHeaderBytes }: Http2ServerOptions,
   answers: OpenAnswers,
+  sessions: Http2Sessions,
 ) {
   const server = http2.createServer({
     settings: { maxConcurrentStreams: 256, maxHeaderListSize: maxHeaderBytes },
@@ -56,24 +50,99 @@ export function createHttp2(
   });
   // A broken peer ends its own session and nothing else.
   server.on("sessionError", () => {});
-  server.on("session", (session) => {
-    connections.set(session, Connection.current());
-    session.setTimeout(idleTimeoutMs, () => endSession(session));
-  });
+  server.on("session", (session) => sessions.add(session));
   return server;
 }
 
+/** How often sessions are looked at, in milliseconds. */
+const lookEveryMs = 500;
+/** How long a session that is to close, and on which nothing is under way, may take to go, in milliseconds. */
+const goodbyeMs = 2_000;
+
+export interface SessionLimits {
+  /** How long a session is kept on which nothing happens, in milliseconds. */
+  readonly idleTimeoutMs: number;
+  /** How long a peer with something under way may be silent until it is asked, and then until it answers, in milliseconds. */
+  readonly answerTimeoutMs: number;
+}
+
+/** What is known of a session, in looks: a process that was held up for a while has not listened meanwhile. */
+interface Seen {
+  readonly connection: Connection | undefined;
+  bytesRead: number;
+  /** Looks since its peer last said anything. */
+  silent: number;
+  /** Looks since it is to close, with nothing under way. */
+  leaving: number;
+}
+
 /**
- * Ends a session in good order: what is under way goes on. Left to itself it would last for as long as its peer does not
- * read what it was told.
+ * The open sessions, each for as long as its peer is there. Left to itself Node does not always see that one has left
+ * which said before that it would (GOAWAY), and keeps its socket and streams; and its own timeout of a session outlives
+ * the session, with all that it holds.
  */
-export function endSession(session: http2.ServerHttp2Session): void {
-  session.close();
-  const connection = connections.get(session);
-  const timer = setInterval(() => {
-    if (connection?.isIdle !== false) session.destroy();
-  }, goodbyeMs);
-  session.once("close", () => clearInterval(timer));
+export class Http2Sessions {
+  readonly #idleLooks: number;
+  readonly #silentLooks: number;
+  readonly #open = new Map<http2.ServerHttp2Session, Seen>();
+  readonly #looking: NodeJS.Timeout;
+
+  constructor({ idleTimeoutMs, answerTimeoutMs }: SessionLimits) {
+    this.#idleLooks = Math.ceil(idleTimeoutMs / lookEveryMs);
+    this.#silentLooks = Math.ceil(answerTimeoutMs / lookEveryMs);
+    this.#looking = setInterval(() => this.#look(), lookEveryMs);
+    this.#looking.unref();
+  }
+
+  add(session: http2.ServerHttp2Session): void {
+    this.#open.set(session, { connection: Connection.current(), bytesRead: 0, silent: 0, leaving: 0 });
+    session.once("close", () => this.#open.delete(session));
+  }
+
+  /** Ends all in good order: what is under way goes on. */
+  drain(): void {
+    for (const session of this.#open.keys()) session.close();
+  }
+
+  /** Ends all at once, and stops looking. */
+  close(): void {
+    for (const session of this.#open.keys()) session.destroy();
+    clearInterval(this.#looking);
+  }
+
+  #look(): void {
+    for (const [session, seen] of this.#open) {
+      if (session.destroyed) {
+        this.#lookAtLeaving(session, seen);
+        continue;
+      }
+      const { bytesRead } = session.socket;
+      seen.silent = bytesRead === seen.bytesRead ? seen.silent + 1 : 0;
+      seen.bytesRead = bytesRead;
+      if (seen.connection?.isIdle === false) this.#lookAtBusy(session, seen);
+      else if (session.closed) this.#lookAtLeaving(session, seen);
+      else if (seen.silent >= this.#idleLooks) session.close();
+    }
+  }
+
+  /** Whoever is there answers a PING (RFC 9113 §6.7), however long its streams last. None is sent after a GOAWAY. */
+  #lookAtBusy(session: http2.ServerHttp2Session, seen: Seen): void {
+    seen.leaving = 0;
+    if (seen.silent >= (session.closed ? 1 : 2) * this.#silentLooks) cut(session, seen);
+    else if (seen.silent === this.#silentLooks) session.ping(() => {});
+  }
+
+  /** Left to itself a session that closes would last for as long as its peer does not read what it was told. */
+  #lookAtLeaving(session: http2.ServerHttp2Session, seen: Seen): void {
+    seen.leaving += 1;
+    if (seen.leaving * lookEveryMs > goodbyeMs) cut(session, seen);
+  }
+}
+
+/** Ends the socket as well, which a session would first have its peer read empty. */
+function cut(session: http2.ServerHttp2Session, { connection }: Seen): void {
+  session.destroy();
+  connection?.end();
 }
 
 /** Puts admission and handler before the listener that Node adds with the one for requests, and that makes these of streams. */

@@ -13,7 +13,7 @@ import { type ConnectionOptions, confineConnections } from "../../base/connectio
 import { Http1Exchanges, type RefuseVersion } from "../../base/http1-exchanges.ts";
 import { OpenAnswers } from "../../base/open-answers.ts";
 import type { Admit } from "../admission/admit.ts";
-import { createHttp2, endSession, type StreamHandler } from "./http2-server.ts";
+import { createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
 
 const preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
@@ -68,14 +68,10 @@ export function createListener(options: ListenerOptions): Listener {
   const answers = new OpenAnswers(options);
   const exchanges = new Http1Exchanges(answers, options.onVersion);
   const h1 = createHttp1(options, exchanges);
-  const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers);
+  const sessions = new Http2Sessions(options);
+  const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers, sessions);
   const sockets = new Set<net.Socket>();
   const unused = unusedConnections(h1);
-  const sessions = new Set<http2.ServerHttp2Session>();
-  h2.on("session", (session) => {
-    sessions.add(session);
-    session.on("close", () => sessions.delete(session));
-  });
   const front = options.tls === undefined ? plaintextFront(h1, h2, options) : tlsFront(h1, h2, options.tls, options);
   confineConnections(front, options);
   front.on("connection", (socket: net.Socket) => {
@@ -205,7 +201,7 @@ interface Connections {
   readonly exchanges: Http1Exchanges;
   readonly sockets: ReadonlySet<net.Socket>;
   readonly unused: ReadonlySet<Duplex>;
-  readonly sessions: ReadonlySet<http2.ServerHttp2Session>;
+  readonly sessions: Http2Sessions;
 }
 
 /**
@@ -218,7 +214,7 @@ async function drain(connections: Connections, graceMs: number): Promise<boolean
   const { front, h1, h2, exchanges, sockets, unused, sessions } = connections;
   const closed = new Promise<void>((resolve) => front.close(() => resolve()));
   exchanges.drain();
-  for (const session of sessions) endSession(session);
+  sessions.drain();
   let isLastCallOver = false;
   const lastCall = setTimeout(
     () => {
@@ -238,13 +234,14 @@ async function drain(connections: Connections, graceMs: number): Promise<boolean
   let clean = true;
   const cut = setTimeout(() => {
     clean = false;
-    for (const session of sessions) session.destroy();
+    sessions.close();
     for (const socket of sockets) socket.destroy();
   }, graceMs);
   await closed;
   clearTimeout(cut);
   clearTimeout(lastCall);
   clearInterval(sweep);
+  sessions.close();
   h1.close();
   h2.close();
   return clean;

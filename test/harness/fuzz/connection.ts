@@ -112,11 +112,13 @@ function inPieces(parts: readonly Buffer[], random: Random): Buffer[] {
 /** Resolves with the next bytes, or after some milliseconds without. */
 function answered(socket: net.Socket): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, 10);
-    socket.once("data", () => {
+    const done = () => {
       clearTimeout(timer);
+      socket.off("data", done);
       resolve();
-    });
+    };
+    const timer = setTimeout(done, 10);
+    socket.once("data", done);
   });
 }
 

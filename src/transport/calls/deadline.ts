@@ -27,11 +27,11 @@ export interface Deadline {
  */
 export function startDeadline(requestedMs: number | undefined, maximumMs: number, waitedMs = 0): Deadline {
   const controller = new AbortController();
-  const limitMs = Math.min(requestedMs ?? maximumMs, maximumMs) - waitedMs;
+  const limitMs = Math.max(0, Math.min(requestedMs ?? maximumMs, maximumMs) - waitedMs);
   const expiresAt = requestedMs === undefined ? undefined : performance.now() + requestedMs - waitedMs;
   const timer = setTimeout(() => controller.abort(deadlinePassed), limitMs);
   // A timer never fires at once: without this, a call without any time left might be answered.
-  if (limitMs <= 0) controller.abort(deadlinePassed);
+  if (limitMs === 0) controller.abort(deadlinePassed);
   return {
     signal: controller.signal,
     timeoutMs: () => (expiresAt === undefined ? undefined : expiresAt - performance.now()),

@@ -91,8 +91,13 @@ function wrapStream(handler: UniversalHandler, { service, limits, stopping }: Op
     const { stream } = request.response as unknown as Partial<Http2ServerResponse>;
     if (stream !== undefined) resetWithAnswer(stream);
     const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
-    whenAborted(universal.signal, deadline.end);
-    const enough = AbortSignal.any([stopping, AbortSignal.timeout(bodyTimeoutMs), deadline.signal]);
+    // Timers keep what they were started for: the connection, and all that it holds.
+    const reading = startDeadline(undefined, bodyTimeoutMs);
+    whenAborted(universal.signal, () => {
+      deadline.end();
+      reading.end();
+    });
+    const enough = AbortSignal.any([stopping, reading.signal, deadline.signal]);
     return handler({
       ...universal,
       signal: AbortSignal.any([universal.signal, deadline.signal]),

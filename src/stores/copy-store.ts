@@ -5,6 +5,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { auditLog } from "../ledger/audit/audit.ts";
+import { describeStray } from "../ledger/audit/companions.ts";
 import { rotationProblem } from "../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { LogState } from "../ledger/ports/store.ts";
@@ -115,6 +116,7 @@ async function auditSource(source: SqliteCopySource, onProgress: (text: string) 
   try {
     const logs = await archive.logs();
     const problems = (await archive.anchorProblems()).map(({ message }) => message);
+    problems.push(...describeStray(await archive.strayRows()));
     for (const head of logs)
       problems.push(...(await auditProblems(archive, head, (leaves) => onProgress(`auditing the source: ${leaves}`))));
     return { logs, problems: problems.map((problem) => `source: ${problem}`) };
@@ -137,7 +139,7 @@ async function auditProblems(archive: StoreArchive, head: LogState, onLeaves: (t
   const audit = await auditLog(archive.log(head), {
     onProgress: (leaves) => onLeaves(`${head.origin}, ${leaves} of ${head.size}`),
   });
-  const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys());
+  const problem = audit.problem ?? rotationProblem(audit, await archive.signingKeys(head));
   return problem === undefined ? [] : [`${head.origin}: ${problem.message}`];
 }
 

@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
 import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresPlace } from "./ledger-postgres-place.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
@@ -42,3 +45,59 @@ test("a rotation that was broken off is finished, with every step, once a log", 
     await place.remove();
   }
 });
+
+test("ledger verify bears a second rotation of which a log was not told yet, and no key that comes from elsewhere", async () => {
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  const place = await postgresPlace(server);
+  vi.stubEnv("SVC_STORE", place.url);
+  vi.stubEnv("SVC_LEDGER_KEY", place.keyPath);
+  const [clock, random] = [manualClock(), seededRandom()];
+  const makeRecord = recordMaker(clock, random);
+  const verify = async () => {
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["ledger", "verify"], terminal);
+    return written;
+  };
+  /** Puts a new key before the one that signs, as `keys rotate` does. */
+  const rotate = () => {
+    const [key] = readKeyFile(place.keyPath) ?? [];
+    if (key === undefined) throw new Error("no key");
+    replaceKeyFile(place.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
+  };
+  try {
+    const first = await place.open({ clock, random });
+    for (const name of ["alice", "bob"]) await first.append(makeRecord(tenant(name)));
+    await first.close();
+    rotate();
+    await (await place.open({ clock, random })).close();
+    rotate();
+    // A gateway that starts notes the key, hands over the first log, and waits for the other, which somebody holds.
+    const release = await holdHead(place, "bob");
+    const starting = place.open({ clock, random, timeoutMs: 30_000 });
+    await expect
+      .poll(() => place.query("SELECT tenant_id, key_position FROM log_heads ORDER BY tenant_id"))
+      .toEqual([
+        { tenant_id: "alice", key_position: 2 },
+        { tenant_id: "bob", key_position: 1 },
+      ]);
+    const during = await verify();
+    await release();
+    await (await starting).close();
+    expect(during).toMatchObject({ code: 0, err: "" });
+    expect(await verify()).toMatchObject({ code: 0, err: "" });
+    await place.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'bob'");
+    expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("is not the next one of the store") });
+  } finally {
+    vi.unstubAllEnvs();
+    await place.remove();
+  }
+});
+
+/** Locks a log's head until it is told to let go. */
+async function holdHead({ url }: { readonly url: string }, tenantId: string): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query("BEGIN");
+  await client.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [tenantId]);
+  return () => client.end();
+}

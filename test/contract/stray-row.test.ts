@@ -1,6 +1,8 @@
 /** A row that stands behind a log's head, as after a restore that mixed two copies. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
 import { postgresPlace } from "./ledger-postgres-place.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { sqlitePlace } from "./ledger-sqlite-place.ts";
@@ -10,11 +12,14 @@ beforeAll(async () => {
   server = await startPostgres();
 }, 60_000);
 afterAll(() => server.stop());
+afterEach(() => void vi.unstubAllEnvs());
 
-test.each([
+const stores = [
   ["SQLite", async () => sqlitePlace()],
   ["PostgreSQL", async () => postgresPlace(server)],
-] as const)("on %s the log is not continued, and others are", async (_name, makePlace) => {
+] as const;
+
+test.each(stores)("on %s the log is not continued, and others are", async (_name, makePlace) => {
   const [clock, random] = [manualClock(), seededRandom()];
   const makeRecord = recordMaker(clock, random);
   const place = await makePlace();
@@ -33,6 +38,86 @@ test.each([
     await ledger.append(makeRecord(tenant("bob")));
   } finally {
     await ledger.close();
+    await place.remove();
+  }
+});
+
+/** Rows that no log has: behind the head of alice's two leaves, without an entry, or of a tenant without a log. */
+const strays: readonly (readonly [table: string, name: string, sql: string])[] = [
+  ...[2, 7].map((leaf) => {
+    const values = `tenant_id, ${leaf}, 'stray-${leaf}', leaf, sealed FROM entries WHERE leaf_index = 1`;
+    const sql = `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed) SELECT ${values}`;
+    return ["entries", `leaf ${leaf}`, sql] as const;
+  }),
+  [
+    "entries",
+    "leaf 0",
+    "INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed) SELECT 'nobody', 0, 'x', leaf, sealed FROM entries WHERE leaf_index = 1",
+  ],
+  [
+    "openings",
+    "record gone",
+    "INSERT INTO openings (tenant_id, record_id, opening) SELECT tenant_id, 'gone', opening FROM openings LIMIT 1",
+  ],
+  ["erasures", "record gone", "INSERT INTO erasures VALUES ('alice', 'gone', 1, 2)"],
+  ["legal_holds", "record gone", "INSERT INTO legal_holds VALUES ('alice', 'gone', 'case', 0)"],
+  [
+    "kept_answers",
+    "leaf 9",
+    `INSERT INTO kept_answers (tenant_id, scope, leaf_index, tree_size, kept_at_ms)
+     SELECT tenant_id, root, 9, 10, 0 FROM log_heads`,
+  ],
+  [
+    "search_terms",
+    "leaf 2049",
+    `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
+     SELECT tenant_id, 2, generation, term, 2049 FROM search_terms LIMIT 1`,
+  ],
+  ...[
+    [0, 1],
+    [1, 0],
+    [9, 0],
+  ].map(([level, index]) => {
+    const sql = `INSERT INTO tiles (tenant_id, level, tile_index, hashes) SELECT tenant_id, ${level}, ${index}, root FROM log_heads`;
+    return ["tiles", `tile ${index} of level ${level}`, sql] as const;
+  }),
+];
+
+test.each(stores)("on %s ledger verify names every row that no log has", async (kind, makePlace) => {
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  const [clock, random] = [manualClock(), seededRandom()];
+  const place = await makePlace();
+  vi.stubEnv("SVC_STORE", "url" in place ? place.url : `sqlite:${place.path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", "keyPath" in place ? place.keyPath : place.store.keyPath);
+  const verify = async (...options: readonly string[]) => {
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["ledger", "verify", ...options], terminal);
+    return written;
+  };
+  try {
+    const ledger = await place.open({ clock, random });
+    await ledger.append(recordMaker(clock, random)(tenant("alice")));
+    await ledger.close();
+    expect(await verify()).toMatchObject({ code: 0, err: "" });
+    const longer = "hashes || substr(hashes, 1, 32)";
+    await place.query(`UPDATE tiles SET hashes = ${"url" in place ? longer : `CAST(${longer} AS BLOB)`}`);
+    expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("tile 0 of level 0 is too long") });
+    await place.query("UPDATE tiles SET hashes = substr(hashes, 1, 64)");
+    const lines: string[] = [];
+    for (const [table, name, sql] of strays) {
+      await place.query(sql);
+      lines.push(
+        `tenant ${sql.includes("nobody") ? "nobody" : "alice"}: ${table} has ${name}, which the log does not have`,
+      );
+      const { code, err } = await verify();
+      expect(code).toBe(1);
+      expect(err.split("\n"), `${kind}, ${table}`).toEqual(expect.arrayContaining(lines));
+    }
+    const { out, err } = await verify("--tenant", "alice", "--json");
+    expect(err).toBe("");
+    expect(JSON.parse(out).stray_rows.sort()).toEqual(lines.filter((line) => !line.includes("nobody")).sort());
+    expect(JSON.parse(out).problems).toContainEqual(expect.stringContaining("leaf 2 is behind the head, which has 2"));
+  } finally {
     await place.remove();
   }
 });

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { type Audit, auditLog } from "../../ledger/audit/audit.ts";
-import { companionChecks, PolicyCheck } from "../../ledger/audit/companions.ts";
+import { companionChecks, describeStray, PolicyCheck } from "../../ledger/audit/companions.ts";
 import type { AuditProblem } from "../../ledger/audit/finding.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
 import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
@@ -51,8 +51,7 @@ export function addLedgerVerifyCommand(ledger: Command, terminal: Terminal): voi
       if (logs === undefined) return;
       const signingKeys = await archive.signingKeys();
       const earlier = readEarlierOrReport(options.against ?? [], logs, signingKeys, trust, output);
-      if (earlier !== undefined)
-        await verify({ archive, logs, signingKeys, earlier }, options.tenant, output, terminal);
+      if (earlier !== undefined) await verify({ archive, logs, earlier }, options.tenant, output, terminal);
     });
   });
 }
@@ -86,12 +85,11 @@ function readEarlierOrReport(
 interface Verified {
   readonly archive: StoreArchive;
   readonly logs: readonly LogState[];
-  readonly signingKeys: readonly Uint8Array[];
   readonly earlier: readonly EarlierState[];
 }
 
 async function verify(
-  { archive, logs, signingKeys, earlier }: Verified,
+  { archive, logs, earlier }: Verified,
   tenant: string | undefined,
   output: Output,
   terminal: Terminal,
@@ -105,7 +103,7 @@ async function verify(
     const own = earlier.filter(({ origin }) => origin === head.origin);
     const checks = companionChecks(await archive.companions(head), head, systemClock.now());
     const options = { onProgress, earlier: own, checks: [...checks, policies] };
-    const audit = withKeys(await auditLog(archive.log(head), options), signingKeys);
+    const audit = withKeys(await auditLog(archive.log(head), options), await archive.signingKeys(head));
     audits.push({ head, audit, earlier: own, beside: checks.flatMap((check) => check.problems) });
   }
   if (tenant === undefined) for (const revision of await archive.policyRevisions()) await policies.look(revision);
@@ -117,8 +115,12 @@ async function verify(
   const returned = (await archive.returnedErasures()).filter(
     ({ tenantId }) => tenant === undefined || tenantId === tenant,
   );
+  const stray = describeStray(
+    (await archive.strayRows()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant),
+  );
   const value = {
     logs: audits.map(describe),
+    stray_rows: stray,
     policy_problems: policyProblems,
     anchor_problems: problems,
     returned_erasures: returned.length,
@@ -130,7 +132,7 @@ async function verify(
   );
   const text = audits.map(line).join("\n");
   const came = describeReturned(returned).map((line) => `${line}; ${returnedRemedy}`);
-  const all = [...wrong, ...policyProblems, ...problems, ...came];
+  const all = [...wrong, ...stray, ...policyProblems, ...problems, ...came];
   if (all.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
   else output.fail(all, value, text);
 }

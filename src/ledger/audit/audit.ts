@@ -80,7 +80,10 @@ export async function auditLog(
     checkEarlier(edge, earlierBySize.get(0));
     let previous: Leaf | undefined;
     for await (const entry of log.entries()) {
-      if (entry.leafIndex !== edge.size) throw new Finding(`leaf ${edge.size} is missing`, edge.size);
+      if (entry.leafIndex !== edge.size && edge.size < log.head.size)
+        throw new Finding(`leaf ${edge.size} is missing`, edge.size);
+      if (entry.leafIndex >= log.head.size)
+        throw new Finding(`leaf ${entry.leafIndex} is behind the head, which has ${log.head.size}`, entry.leafIndex);
       const { leaf, record } = checkEntry(entry, log.head, previous);
       previous = leaf;
       orThrow(erasures.next(entry, leaf, record));
@@ -142,7 +145,7 @@ function checkEarlier(edge: RightEdge, trees: readonly EarlierTree[] = []): void
       throw new Finding(`the first ${size} leaves are not those of ${source}: the log was changed, not only added to`);
 }
 
-async function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {
+async function checkTiles({ head, tile }: AuditedLog, computed: readonly WrittenTile[]): Promise<void> {
   for (const { level, index, width, hashes } of computed) {
     const stored = await tile(level, index);
     const leavesEach = tileWidth ** level;
@@ -157,7 +160,9 @@ async function checkTiles({ tile }: AuditedLog, computed: readonly WrittenTile[]
           first + place * leavesEach,
         );
     }
-    if (stored.length > width * hashBytes && width === tileWidth) throw new Finding(`${name} is too long`, first);
+    // It may have grown since the leaf that the walk has come to, as far as the head.
+    const finalWidth = Math.min(tileWidth, Math.floor(head.size / leavesEach) - index * tileWidth);
+    if (stored.length > Math.max(width, finalWidth) * hashBytes) throw new Finding(`${name} is too long`, first);
   }
 }
 

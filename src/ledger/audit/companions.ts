@@ -4,7 +4,7 @@
  * wrong with the log itself.
  */
 import { createHash } from "node:crypto";
-import type { Companions, SearchRows, StoredEntry } from "../ports/archive.ts";
+import type { Companions, SearchRows, StoredEntry, StrayRow } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { keptProblem } from "../record/kept-answer.ts";
@@ -13,6 +13,13 @@ import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts"
 import { indexedTermsOf } from "../search/search-terms.ts";
 import type { RecordCheck } from "./audit.ts";
 import type { AuditProblem } from "./finding.ts";
+
+/** Rows that no log has, in words. */
+export function describeStray(rows: readonly StrayRow[]): readonly string[] {
+  return rows.map(
+    ({ tenantId, table, name }) => `tenant ${tenantId}: ${table} has ${name}, which the log does not have`,
+  );
+}
 
 /** Checks of all that stands beside a log; policy texts belong to the whole store. */
 export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {

@@ -68,8 +68,8 @@ export async function findRotations(entries: AsyncIterable<StoredEntry>): Promis
 }
 
 /**
- * Compares the rotations of a log with the keys that have signed the logs of its store, the current one last. A log that
- * was opened after some of them begins with a later key. Returns what does not hold.
+ * Compares the rotations of a log with the keys that have signed the logs of its store, up to the one that this log was
+ * handed over to. A log that was opened after some of them begins with a later key. Returns what does not hold.
  */
 export function rotationProblem(
   { rotations, firstKey }: { readonly rotations: readonly LogRotation[]; readonly firstKey?: Uint8Array | undefined },

@@ -50,6 +50,14 @@ export interface AnchorFinding {
   readonly message: string;
 }
 
+/** A row of a table that belongs to no leaf below the head of its tenant's log: it is behind the head, or of none. */
+export interface StrayRow {
+  readonly tenantId: TenantId;
+  readonly table: string;
+  /** What the row is of, in words: `leaf 7`, or the record that has no leaf. */
+  readonly name: string;
+}
+
 /**
  * Holds on to the store as it was when it was opened: what is appended meanwhile is not seen. Reads, and changes
  * nothing. Records that were erased are so for whoever reads, also where their openings are there again, and where only
@@ -73,8 +81,13 @@ export interface StoreArchive extends RecordArchive {
   policyRevisions(): Promise<readonly string[]>;
   /** Cosignatures that are kept, of every log. */
   cosignatures(): Promise<readonly KeptCosignature[]>;
-  /** Public keys that have signed checkpoints, the current one last. 32 bytes each. */
-  signingKeys(): Promise<readonly Uint8Array[]>;
+  /**
+   * Public keys that have signed checkpoints, the current one last. 32 bytes each. Of one log those up to the one that
+   * it was handed over to: while a rotation is under way, logs may still have an older one.
+   */
+  signingKeys(head?: LogState): Promise<readonly Uint8Array[]>;
+  /** Rows that no log has. Many of one table are not all named. */
+  strayRows(): Promise<readonly StrayRow[]>;
   /** Everything in which the store, as it is now, is not what its anchor says. */
   anchorProblems(): Promise<readonly AnchorFinding[]>;
   /**

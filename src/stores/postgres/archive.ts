@@ -5,12 +5,20 @@ import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { systemTimers } from "../../base/timers.ts";
 import { type LogAnchor, type SignableState, signableOf } from "../../ledger/ports/anchor.ts";
-import type { AnchorFinding, AuditedLog, Companions, StoreArchive, StoredEntry } from "../../ledger/ports/archive.ts";
+import type {
+  AnchorFinding,
+  AuditedLog,
+  Companions,
+  StoreArchive,
+  StoredEntry,
+  StrayRow,
+} from "../../ledger/ports/archive.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/keeper.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
+import { strayRow, strayRowQueries } from "../stray-rows.ts";
 import { clientOptions, type PostgresConnection, prepareConnection } from "./connection/client-options.ts";
 import { toError } from "./connection/errors.ts";
 import { type Queries, queriesOf, type Statement } from "./connection/session.ts";
@@ -23,7 +31,7 @@ import { companionsOf } from "./log/companions.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
 import { readFileAnchor } from "./log/file-anchor.ts";
 import { LogReader } from "./log/log-reader.ts";
-import { readTiles } from "./log/log-rows.ts";
+import { headOfTenant, readTiles } from "./log/log-rows.ts";
 import { touch, visibleOpening } from "./log/log-statements.ts";
 import { requireSchema } from "./schema/migrate.ts";
 import { searchRecords } from "./search/search.ts";
@@ -38,7 +46,11 @@ const policyRevisions: Statement = {
   name: "policy_revisions",
   text: "SELECT revision FROM policy_revisions ORDER BY revision",
 };
-const signingKeys: Statement = { name: "signing_keys", text: "SELECT public_key FROM signing_keys ORDER BY position" };
+const signingKeys: Statement = {
+  name: "signing_keys",
+  text: "SELECT public_key FROM signing_keys WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position",
+};
+const strayRows = strayRowQueries("").map(([table, text]) => [table, { name: `stray_${table}`, text }] as const);
 
 /** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -150,10 +162,21 @@ export class PostgresArchive implements StoreArchive {
     return translated(() => readCosignatures(this.#queries));
   }
 
-  signingKeys(): Promise<readonly Uint8Array[]> {
-    return translated(async () =>
-      (await this.#queries.query(signingKeys, [])).rows.map(({ public_key }) => public_key as Uint8Array),
-    );
+  signingKeys(head?: LogState): Promise<readonly Uint8Array[]> {
+    return translated(async () => {
+      const stored = head && (await headOfTenant(this.#queries, head.tenantId));
+      const { rows } = await this.#queries.query(signingKeys, [stored?.keyPosition ?? null]);
+      return rows.map(({ public_key }) => public_key as Uint8Array);
+    });
+  }
+
+  strayRows(): Promise<readonly StrayRow[]> {
+    return translated(async () => {
+      const found: StrayRow[] = [];
+      for (const [table, statement] of strayRows)
+        found.push(...(await this.#queries.query(statement, [])).rows.map((row) => strayRow(table, row)));
+      return found;
+    });
   }
 
   anchorProblems(): Promise<readonly AnchorFinding[]> {

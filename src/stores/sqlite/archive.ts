@@ -1,13 +1,21 @@
 /** A whole store, row by row, for commands that look at it beside a running service. Cannot write to it. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import { type SignableState, signableOf } from "../../ledger/ports/anchor.ts";
-import type { AnchorFinding, AuditedLog, Companions, StoreArchive, StoredEntry } from "../../ledger/ports/archive.ts";
+import type {
+  AnchorFinding,
+  AuditedLog,
+  Companions,
+  StoreArchive,
+  StoredEntry,
+  StrayRow,
+} from "../../ledger/ports/archive.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/keeper.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
+import { strayRow, strayRowQueries } from "../stray-rows.ts";
 import { openConnection, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { ErasableRecords } from "./erasure/erasable.ts";
 import { hasErasures, hideErased } from "./erasure/hide-erased.ts";
@@ -123,6 +131,18 @@ export class SqliteArchive implements StoreArchive {
     return attempt(() => {
       const rows = this.#connection.prepare("SELECT public_key FROM signing_keys ORDER BY position").iterate();
       return [...rows].map(({ public_key }) => public_key as Uint8Array);
+    });
+  }
+
+  strayRows(): Promise<readonly StrayRow[]> {
+    return attempt(() => {
+      const isThere = this.#connection.prepare("SELECT 1 FROM main.sqlite_schema WHERE name = ?");
+      // A schema from before there was such a table is read, too.
+      return strayRowQueries("main.").flatMap(([table, sql]) =>
+        isThere.get(table) === undefined
+          ? []
+          : [...this.#connection.prepare(sql).iterate()].map((row) => strayRow(table, row)),
+      );
     });
   }
 

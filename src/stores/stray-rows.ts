@@ -1,0 +1,35 @@
+/** Rows that belong to no leaf below the head of their log, as after a restore that mixed two copies. */
+import type { StrayRow } from "../ledger/ports/archive.ts";
+
+/** More of one table are not named. */
+const maxNamed = 16;
+
+const leafName = "tenant_id, 'leaf ' || leaf_index AS name";
+const recordName = "own.tenant_id, 'record ' || own.record_id AS name";
+const behindHead = "LEFT JOIN log_heads USING (tenant_id) WHERE size IS NULL OR leaf_index >= size";
+const withoutEntry = "AS own LEFT JOIN entries USING (tenant_id, record_id) WHERE entries.leaf_index IS NULL";
+
+/**
+ * What asks for the stray rows of a table, in SQL that every kind of store understands.
+ *
+ * @param prefix names the schema of the tables and a dot, where something hides them
+ */
+export function strayRowQueries(prefix: string): readonly (readonly [table: string, sql: string])[] {
+  const queries = {
+    entries: `SELECT ${leafName} FROM entries ${behindHead}`,
+    openings: `SELECT ${recordName} FROM ${prefix}openings ${withoutEntry}`,
+    erasures: `SELECT ${recordName} FROM erasures ${withoutEntry}`,
+    legal_holds: `SELECT ${recordName} FROM legal_holds ${withoutEntry} AND own.record_id <> ''`,
+    kept_answers: `SELECT ${leafName} FROM kept_answers ${behindHead}`,
+    search_terms: `SELECT DISTINCT ${leafName} FROM search_terms ${behindHead}`,
+    // A tile is there from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
+    tiles: `SELECT tenant_id, 'tile ' || tile_index || ' of level ' || level AS name
+              FROM tiles LEFT JOIN log_heads USING (tenant_id)
+             WHERE size IS NULL OR level > 6 OR size < ((tile_index * 256 + 1) << (8 * level))`,
+  };
+  return Object.entries(queries).map(([table, sql]) => [table, `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`]);
+}
+
+export function strayRow(table: string, row: Readonly<Record<string, unknown>>): StrayRow {
+  return { tenantId: row.tenant_id as StrayRow["tenantId"], table, name: row.name as string };
+}

@@ -18,6 +18,7 @@ import {
   withConfirmation,
   withStatement,
 } from "./confirmation.ts";
+import { ownKeysOrReport } from "./ledger/checkpoint.ts";
 import { type OpenedStore, withStoreOrReport } from "./ledger/store.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
@@ -127,8 +128,9 @@ async function finishRotation(
   output.succeed({ path, public_keys: [publicKey] }, `${path}: public key ${publicKey} alone; restart the service`);
 }
 
-async function show(options: ShowOptions, output: Output, { archive, keyPath }: OpenedStore): Promise<void> {
-  const keys = readKeysOrReport(keyPath, output);
+async function show(options: ShowOptions, output: Output, opened: OpenedStore): Promise<void> {
+  const { archive } = opened;
+  const keys = await ownKeysOrReport(opened, output);
   if (keys === undefined) return;
   const heads = (await archive.logs()).filter(
     ({ tenantId }) => options.tenant === undefined || tenantId === options.tenant,

@@ -1,7 +1,8 @@
 /** Changes a file all or nothing, one process at a time. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { isFileError } from "./file-errors.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { syncDirectory } from "./sync-directory.ts";
 
 /**
@@ -11,7 +12,7 @@ import { syncDirectory } from "./sync-directory.ts";
  * @throws Error where another process is at it, a file system error, or what `change` throws
  */
 export function updateFile(path: string, change: (text: string | undefined) => string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path), 0o700);
   const next = `${path}.next`;
   const file = openNew(next);
   try {

@@ -1,9 +1,10 @@
 /** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
 import { createPrivateKey } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../base/ids.ts";
 import { isFileError } from "../files/file-errors.ts";
+import { makeDirectory } from "../files/make-directory.ts";
 import { syncDirectory } from "../files/sync-directory.ts";
 import {
   type ErasureStatement,
@@ -42,7 +43,7 @@ export function readKeyFile(path: string): SigningKeys | undefined {
 
 /** Writes a key file. Mode 0600; durable when it returns. Throws a file system error `EEXIST` where there is one. */
 export function createKeyFile(path: string, keys: SigningKeys): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeDirectory(dirname(path), 0o700);
   writeDurably(path, pemOf(keys));
 }
 

@@ -3,7 +3,7 @@
 import type { LogState } from "../../ledger/ports/store.ts";
 import { LogSigner } from "../../ledger/tlog/signer.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import { KeyFileError, readKeyFile } from "../../stores/key-file.ts";
+import { KeyFileError, readKeyFile, type SigningKeys } from "../../stores/key-file.ts";
 import type { Output } from "../output.ts";
 import type { OpenedStore } from "./store.ts";
 
@@ -21,12 +21,13 @@ export interface SignedState {
  * reports why and resolves with undefined. Changes neither.
  */
 export async function signOrReport(
-  { archive, keyPath }: OpenedStore,
+  opened: OpenedStore,
   committed: LogState,
   output: Output,
 ): Promise<SignedState | undefined> {
-  const keys = readKeys(keyPath);
-  if (typeof keys === "string") return reported(output, keys);
+  const { archive } = opened;
+  const keys = await ownKeysOrReport(opened, output);
+  if (keys === undefined) return undefined;
   const signable = await archive.signable(committed);
   if ("problem" in signable) return reported(output, signable.problem);
   const { head } = signable;
@@ -42,10 +43,25 @@ function reported(output: Output, problem: string): undefined {
   output.fail([problem]);
 }
 
+/**
+ * The keys of the file, of which one must be the store's newest: a service that rotates puts the next before it. Where
+ * the file is missing, or of other keys, reports it: what those sign is nothing to whoever trusts the log.
+ */
+export async function ownKeysOrReport(
+  { archive, keyPath }: OpenedStore,
+  output: Output,
+): Promise<SigningKeys | undefined> {
+  const keys = readKeys(keyPath);
+  if (typeof keys === "string") return reported(output, keys);
+  const newest = (await archive.signingKeys()).at(-1);
+  if (newest === undefined || keys.some(({ publicKey }) => sameHash(publicKey, newest))) return keys;
+  return reported(output, `${keyPath} does not have the key that signs the logs of this store.`);
+}
+
 /** The keys, or what is wrong with their file. */
-function readKeys(path: string) {
+function readKeys(path: string): SigningKeys | string {
   try {
-    return readKeyFile(path) ?? `${path} is missing`;
+    return readKeyFile(path) ?? `${path} is missing; where no key ever signed here, \`keys generate\` makes it`;
   } catch (error) {
     if (error instanceof KeyFileError) return error.message;
     throw error;

@@ -1,6 +1,7 @@
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
+import { makeDirectory } from "../../files/make-directory.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
@@ -38,8 +39,8 @@ async function exportLog(
   output: Output,
   progress: Progress,
 ): Promise<void> {
-  mkdirSync(out, { recursive: true });
-  if (readdirSync(out).length > 0) return output.fail([`${out} is not empty`]);
+  const problem = directoryProblem(out);
+  if (problem !== undefined) return output.fail([problem]);
   const signed = await signOrReport(opened, committed, output);
   if (signed === undefined) return;
   const { head } = signed;
@@ -51,12 +52,23 @@ async function exportLog(
   output.succeed({ origin, tree_size: size, directory: out }, `${out}: ${size} leaves of ${origin}`);
 }
 
+/** Makes the directory where it is missing, or says why nothing can be written there. */
+function directoryProblem(out: string): string | undefined {
+  try {
+    makeDirectory(out);
+    return readdirSync(out).length > 0 ? `${out} is not empty` : undefined;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    return `--out: ${JSON.stringify(out)} cannot be a directory to write to${code}`;
+  }
+}
+
 async function writeTiles(archive: StoreArchive, head: LogState, out: string, progress: Progress): Promise<void> {
   const write = async (tile: TileName) => {
     const bytes = await archive.tile(head, tile);
     if (bytes === undefined) throw new Error(`The tile ${tilePath(tile)} is missing from the store.`);
     const path = join(out, "tile", tilePath(tile));
-    mkdirSync(dirname(path), { recursive: true });
+    makeDirectory(dirname(path));
     writeFileSync(path, bytes);
   };
   for (const tile of allTiles(head.size)) {

@@ -1,7 +1,8 @@
 /** The database file: who may read it, and that it is still there after a crash. */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statfsSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { isFileError } from "../../files/file-errors.ts";
+import { makeDirectory } from "../../files/make-directory.ts";
 import { syncDirectory } from "../../files/sync-directory.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 
@@ -11,7 +12,7 @@ import { IncompatibleStoreError } from "../errors.ts";
  */
 export function createDatabaseFile(path: string): void {
   const directory = dirname(path);
-  const firstCreated = mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const firstCreated = makeDirectory(directory, 0o700);
   try {
     const file = openSync(path, "wx", 0o600);
     fsyncSync(file);

@@ -49,6 +49,30 @@ describe("keys", () => {
     expect(await run("keys", "show", "--tenant", "carol")).toMatchObject({ code: 1, err: "there is no such log\n" });
   });
 
+  test.each([
+    ["of another store", (path: string) => rmSync(path)],
+    ["from before a rotation", undefined],
+  ])("nothing is signed or shown with a key %s", async (_, change) => {
+    await serve("alice");
+    const { keyPath } = storeIn(directory);
+    const old = readFileSync(keyPath);
+    if (change === undefined) {
+      await run("keys", "rotate", ...erasing);
+      await serve("alice");
+      writeFileSync(keyPath, old);
+    } else {
+      change(keyPath);
+      await run("keys", "generate");
+    }
+    const refused = { code: 1, out: "", err: `${keyPath} does not have the key that signs the logs of this store.\n` };
+    const alice = ["--tenant", "alice"];
+    const [pack, log] = [join(directory, "pack"), join(directory, "log")];
+    expect(await run("keys", "show")).toEqual(refused);
+    expect(await run("ledger", "pack", ...alice, "--to", "2030-01-01T00:00:00Z", "--out", pack)).toEqual(refused);
+    expect(await run("ledger", "export", ...alice, "--out", log)).toEqual(refused);
+    expect([pack, join(log, "checkpoint")].filter(existsSync)).toEqual([]);
+  });
+
   test("rotate goes over to a new key, with an overlap", async () => {
     await serve("alice");
     const [before] = (await run("keys", "show")).out.split("\n");
@@ -123,6 +147,18 @@ describe("ledger", () => {
       err: `${out} is not empty\n`,
     });
   });
+
+  // Node's own `recursive` never comes back from /proc.
+  test.skipIf(!existsSync("/proc/self")).each(["/proc/none/log", "/dev/null", "/dev/null/log", ""])(
+    "export says that %j is no place to write to",
+    async (out) => {
+      await serve("alice");
+      expect(await run("ledger", "export", "--tenant", "alice", "--out", out)).toMatchObject({
+        code: 1,
+        err: expect.stringMatching(/^--out: ".*" cannot be a directory to write to \(E[A-Z]+\)\n$/),
+      });
+    },
+  );
 
   test("export signs nothing that the anchor does not go along with", async () => {
     await serve("alice", "alice");

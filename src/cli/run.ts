@@ -42,7 +42,26 @@ export function commandsOf(terminal: Terminal): Command {
   addLedgerCommands(program, terminal);
   addClientsCommands(program, terminal);
   addOperatorsCommands(program, terminal);
+  refuseRepeated(program);
   return program;
+}
+
+/**
+ * Refuses an option that has one value and is given two: Commander takes the last, and whoever meant both would take
+ * what is done for one of them for all.
+ */
+function refuseRepeated(command: Command): void {
+  for (const option of command.options) {
+    // A parser of its own gathers what is given several times; that of a choice does not.
+    const gathers = option.variadic || (option.parseArg !== undefined && option.argChoices === undefined);
+    const takesOne = (option.required || option.optional) && !gathers;
+    let isGiven = false;
+    command.on(`option:${option.name()}`, () => {
+      if (isGiven && takesOne) command.error(`error: option '${option.flags}' is given twice`);
+      isGiven = true;
+    });
+  }
+  for (const each of command.commands) refuseRepeated(each);
 }
 
 /** A failure that no command foresaw: its message for a person, in the form that was asked for. */

@@ -50,7 +50,9 @@ export function parseSearch(
     return value;
   };
   const readValue = (field: SearchField) =>
-    read(field, parseValue, `must be 1 to ${maxValueLength} characters of text`);
+    field === "attribute"
+      ? read(field, parseAttribute, `must be a key, = and a value, of ${maxValueLength} characters together`)
+      : read(field, parseValue, `must be 1 to ${maxValueLength} characters of text`);
   const terms = searchFields.flatMap((field) => {
     const value = readValue(field);
     return value === undefined ? [] : [{ field, value }];
@@ -73,6 +75,11 @@ export function parseSearch(
 function parseValue(text: string): string | undefined {
   const isText = text.isWellFormed() && !text.includes("\u0000");
   return isText && text.length >= 1 && text.length <= maxValueLength ? text : undefined;
+}
+
+/** An attribute without a value would find none, as if nothing had been recorded. */
+function parseAttribute(text: string): string | undefined {
+  return text.indexOf("=") > 0 ? parseValue(text) : undefined;
 }
 
 function parseLimit(text: string): number | undefined {

@@ -42,6 +42,18 @@ describe("the command line", () => {
     expect(code).toBe(0);
   });
 
+  test.each([
+    [["ledger", "erase", "--tenant", "a", "--resource", "one", "--resource", "two"], "--resource <id>"],
+    [["ledger", "search", "--tenant", "a", "--tenant", "b"], "--tenant <tenant>"],
+    [["policy", "explain", "policies", "--action", "access", "--action", "protect"], "--action <action>"],
+    [["serve", "--config", "a", "--config", "b"], "--config <file>"],
+  ])("%j: two values of an option that has one are refused", async (commandLine, flags) => {
+    const { out, err, code } = await run(...commandLine);
+    expect(out).toBe("");
+    expect(err).toContain(`option '${flags}' is given twice`);
+    expect(code).toBe(1);
+  });
+
   test.each([[["sevre"]], [["serve", "--port", "1"]], [["policy"]], [["policy", "check", "a", "b"]]])(
     "%j is refused",
     async (commandLine) => {

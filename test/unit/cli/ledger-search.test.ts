@@ -98,6 +98,8 @@ test.each([
   [["--limit", "0"], "--limit: must be 1 to 1000\n"],
   [["--after", "x"], "--after: must be the index of a leaf\n"],
   [["--from", "2026-01-01"], "--from: must be an RFC 3339 time, such as 2026-01-31T00:00:00Z\n"],
+  [["--attribute", "region"], "--attribute: must be a key, = and a value, of 2048 characters together\n"],
+  [["--attribute", "=eu"], "--attribute: must be a key, = and a value, of 2048 characters together\n"],
   [["--artifact-digest", ""], "--artifact-digest: must be 1 to 2048 characters of text\n"],
 ])("search with %j is refused", async (options, problem) => {
   expect(await run("search", "--tenant", "alice", ...options)).toEqual({ code: 1, out: "", err: problem });

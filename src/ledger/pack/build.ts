@@ -27,8 +27,10 @@ export async function* packLines(
     yield* await writer.entry(entry);
     onEntry(entry.entry.leafIndex);
   }
-  if (writer.newest !== head.size - 1)
+  if (writer.newest !== head.size - 1) {
     yield* await writer.entry({ entry: await entryAt(source, head, head.size - 1), shows: "leaf" });
+    onEntry(head.size - 1);
+  }
   yield writer.end();
 }
 

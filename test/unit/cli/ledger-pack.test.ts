@@ -78,6 +78,14 @@ const lineage = [
 ];
 
 describe("pack and pack verify", () => {
+  test("counts the entries that it writes, the log's last leaf among them", async () => {
+    await serve([...lineage, () => evidence("access", { digest: "sha256:b" })]);
+    const { out: told } = await makePack("--artifact-digest", "sha256:a", "--json");
+    const [end = ""] = readFileSync(out(), "utf8").trim().split("\n").slice(-1);
+    expect(JSON.parse(told)).toMatchObject({ entries: 4 });
+    expect(JSON.parse(end)).toMatchObject({ entries: 4 });
+  });
+
   test("show a person the lineage of an artifact", async () => {
     const [first] = await serve([...lineage, () => evidence("access", { digest: "sha256:a" })]);
     expect(await makePack("--artifact-digest", "sha256:a")).toMatchObject({

@@ -5,7 +5,6 @@ import { ServiceError } from "../../base/errors.ts";
 import { refusedToken } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { signatureAlgorithms } from "./signature-algorithms.ts";
-import { mayBeSigned } from "./signature-check.ts";
 import type { CallContext, RefusedToken, Verdict, VerifiedToken } from "./token-cache.ts";
 import { checkBegun, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
 
@@ -30,7 +29,7 @@ export async function verifyToken(
   const latestSeconds = nowSeconds + rules.clockToleranceSeconds;
   checkBegun(claimed.payload, latestSeconds);
   const keys = await findKeys(claimed.header, signal, () => mayFetch(claimed.judged.binding));
-  const payload = await verifiedPayload(token, claimed.header.alg, keys, {
+  const payload = await verifiedPayload(token, keys, {
     algorithms: signatureAlgorithms,
     issuer: rules.issuer,
     audience: rules.audience,
@@ -63,19 +62,22 @@ function readAndJudge(token: string, rules: TokenRules, nowSeconds: number): Jud
 /** The payload of a token that one of the keys signed; undefined where none did. */
 async function verifiedPayload(
   token: string,
-  alg: string,
   keys: readonly CryptoKey[],
   options: Parameters<typeof jwtVerify>[2],
 ): Promise<JWTPayload | undefined> {
   for (const key of keys) {
-    if (!mayBeSigned(token, alg, key)) continue;
     try {
       return (await jwtVerify(token, key, options)).payload;
     } catch (error) {
-      if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw toRefusal(error);
+      if (!isAboutKey(error)) throw toRefusal(error);
     }
   }
   return undefined;
+}
+
+/** Another key did it, or this is none that may be used, such as an RSA key below 2,048 bits (RFC 7518 §3.3). */
+function isAboutKey(error: unknown): boolean {
+  return error instanceof errors.JWSSignatureVerificationFailed || error instanceof TypeError;
 }
 
 /** Keeps the code for the log; the library's errors carry the claims and parts of the token itself. */

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { readConfig } from "../src/config/config.ts";
 import { systemFiles } from "../src/config/load.ts";
 import type { LogState } from "../src/ledger/ports/store.ts";
-import { openStoreArchive } from "../src/stores/open-archive.ts";
+import { storeBackend } from "../src/stores/backends.ts";
 import { openStoredRecord } from "../src/stores/stored-record.ts";
 import type { Acknowledged, Called } from "./soak-callers.ts";
 
@@ -50,7 +50,7 @@ function positionProblems(acknowledged: readonly Acknowledged[]): string[] {
 async function checkLogs(settings: Readonly<Record<string, string>>, called: Called): Promise<StoredCount> {
   const config = readConfig(settings, undefined, { uses: "ledger", files: systemFiles });
   if ("problems" in config) throw new Error(config.problems.join("\n"));
-  const archive = await openStoreArchive(config.config);
+  const archive = await (await storeBackend(config.config)).openArchive();
   const missing = new Map(called.acknowledged.map((entry) => [entry.recordId, entry]));
   const times = new Map<string, number>();
   const problems: string[] = [];

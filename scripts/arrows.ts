@@ -57,7 +57,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   telemetry: { knows: ["base"], packages: ["pino", "prom-client"] },
   config: { knows: ["base"], packages: ["node:process", "yaml"] },
   stores: {
-    knows: ["base", "domain/ports.ts", "files", "ledger"],
+    knows: ["auth/proof/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],
     packages: ["lru-cache", "node:sqlite", "pg"],
   },
   auth: { knows: ["base"], packages: ["jose", "lru-cache"] },

@@ -10,8 +10,8 @@ import { bufferedRandom } from "../base/random.ts";
 import { systemTimers, type Timers } from "../base/timers.ts";
 import { createArtifactHasher } from "../domain/artifacts/hasher.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
+import type { AttemptCounters } from "../domain/ports.ts";
 import { createScopeTable } from "../domain/routes.ts";
-import type { AttemptCounters } from "../domain/session-ports.ts";
 import { ObservedLedger } from "../ledger/append/observed.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
@@ -19,8 +19,8 @@ import { createOpsListener } from "../ops/listener.ts";
 import { type ReadinessCheck, runChecks } from "../ops/readiness.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
 import { publishedPages } from "../portal/published.ts";
+import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/key-file.ts";
-import { openStores as openStoresOf } from "../stores/open-stores.ts";
 import { createLogger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
@@ -191,13 +191,14 @@ async function openStores(
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
   const commits = { elapsedMs: () => performance.now(), committed: metrics.batchAppended };
-  const { ledger, shared, stuck } = await openStoresOf(config, { clock, random, logger, openAnchor, commits }).catch(
-    (cause: unknown) => {
+  const backend = await storeBackend(config);
+  const { ledger, shared, stuck } = await backend
+    .openStores(config, { clock, random, logger, openAnchor, commits })
+    .catch((cause: unknown) => {
       throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
         cause,
       });
-    },
-  );
+    });
   metrics.watchStuck(() => stuck().length);
   return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck };
 }

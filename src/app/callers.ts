@@ -17,7 +17,7 @@ import type { RandomFill } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
-import type { AttemptCounters } from "../domain/session-ports.ts";
+import type { AttemptCounters } from "../domain/ports.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { createSessionRoute, noSessionRoute, openSessionFiles, type SessionRoute } from "./session-route.ts";

@@ -1,38 +1,6 @@
 /** What sessions ask of the machine. */
 import type { TenantId } from "../base/ids.ts";
 
-/** So many attempts in a window of time, which begins with the first of them. */
-export interface AttemptLimit {
-  /** Undefined where the counter belongs to no tenant. */
-  readonly tenantId: TenantId | undefined;
-  /** Names what is counted: 1 to 64 characters, nothing secret. */
-  readonly counter: string;
-  readonly maximum: number;
-  readonly windowMs: number;
-}
-
-/** A limit under which no attempt is let through now. */
-export interface ReachedLimit {
-  readonly counter: string;
-  /** Milliseconds until its window ends. */
-  readonly waitMs: number;
-}
-
-/** Counts attempts, for all replicas together. */
-export interface AttemptCounters {
-  /**
-   * Counts one attempt under each of the limits, or under none where some are reached; atomic.
-   * @returns the limits that are reached; empty where the attempt is counted
-   * @throws ServiceError `store_unavailable`
-   */
-  takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]>;
-  /**
-   * Takes back one attempt under each of the limits, as far as their windows have not ended.
-   * @throws ServiceError `store_unavailable`
-   */
-  giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void>;
-}
-
 /** A client as the operator registered it. */
 export interface SessionClient {
   readonly tenantId: TenantId;

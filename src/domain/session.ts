@@ -6,13 +6,8 @@ import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { addressBlocks } from "../base/network.ts";
 import type { FairSlots } from "../base/slots.ts";
-import type {
-  AttemptCounters,
-  AttemptLimit,
-  SessionClient,
-  SessionClients,
-  SessionTokenSigner,
-} from "./session-ports.ts";
+import type { AttemptCounters, AttemptLimit } from "./ports.ts";
+import type { SessionClient, SessionClients, SessionTokenSigner } from "./session-ports.ts";
 
 /** Window of every limit, in milliseconds. */
 const windowMs = 60_000;

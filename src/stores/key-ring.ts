@@ -2,12 +2,14 @@
  * The keys that a process signs checkpoints with, for as long as they are the store's own. Another process may rotate
  * them: from then on the old key counts for nothing new, so this one takes the new key from its file, or signs no more.
  */
+
 import { ServiceError } from "../base/errors.ts";
 import { formatBase64 } from "../base/text-forms.ts";
 import type { ErasureStatement } from "../ledger/record/erasure.ts";
 import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
 import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";
+import type { StoreLogger } from "./backend.ts";
 import { readKeyFile, type SigningKeys } from "./key-file.ts";
 
 /** The log has been handed over to a later key than the one that this process would sign with. Nothing was stored. */
@@ -25,7 +27,7 @@ export class RetiredKeyError extends Error {
 interface KeyRingOptions {
   /** Path of the key file. It may be replaced while the process runs. */
   readonly keyPath: string;
-  readonly logger: { warn(fields: Readonly<Record<string, unknown>>, message: string): void } | undefined;
+  readonly logger: StoreLogger | undefined;
 }
 
 export class KeyRing implements CheckpointSigner {

@@ -1,13 +1,6 @@
 /** Uses of proofs on their way to the writer: those that come while it is busy go together, and share one commit. */
-import type { TenantId } from "../base/ids.ts";
+import type { ProofUse } from "../auth/proof/replay-store.ts";
 import { unavailable } from "./errors.ts";
-
-/** One proof, under the tenant of the caller that used it. */
-export interface ProofUse {
-  readonly tenantId: TenantId;
-  /** Names the proof: 43 characters. */
-  readonly proof: string;
-}
 
 export interface ProofRow extends ProofUse {
   /** Milliseconds since the Unix epoch from which on the use may be forgotten. */

@@ -1,6 +1,6 @@
 /** SQLite files in a directory of their own, for the contract of erasure. */
 import { setImmediate } from "node:timers/promises";
-import { openStoreArchive } from "../../src/stores/open-archive.ts";
+import { sqliteBackend } from "../../src/stores/sqlite/backend.ts";
 import { SqliteKeeper, type SqliteKeeperOptions } from "../../src/stores/sqlite/erasure/keeper.ts";
 import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
 import type { ErasurePlace } from "./erasure-suite.ts";
@@ -15,12 +15,12 @@ const backedUp = ["openings", "kept_answers", "search_terms"];
 
 export function sqliteErasurePlace(): SqliteErasurePlace {
   const place = sqlitePlace();
-  const { path, anchorPath, keyPath } = place.store;
+  const { path, anchorPath } = place.store;
   return {
     ...place,
     overwrites: true,
     keeper: async (options) => new SqliteKeeper({ path, anchorPath, pause: () => setImmediate(), ...options }),
-    archive: () => openStoreArchive({ store: { kind: "sqlite", path }, anchor: anchorPath, ledgerKey: keyPath }),
+    archive: () => sqliteBackend(path, { anchor: anchorPath }).openArchive(),
     indexer: async ({ random }) => new SqliteSearchIndexer({ path, random, pause: () => setImmediate() }),
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {
       const sql = `INSERT INTO erasures VALUES (?, ?, ${leafIndex}, ${erasureLeafIndex})`;

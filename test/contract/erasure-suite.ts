@@ -13,9 +13,8 @@ import {
 } from "../../src/ledger/ports/keeper.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
-import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import type { SearchIndexer, SearchTerm } from "../../src/ledger/ports/search.ts";
 import type { ErasureStatement } from "../../src/ledger/record/erasure.ts";
-import type { SearchIndexer } from "../../src/ledger/search/search-index.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless, type LedgerPlace } from "./ledger-suite.ts";
 

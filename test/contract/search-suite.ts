@@ -8,12 +8,12 @@ import type { NewRecord, StoredRecord } from "../../src/ledger/ports/record.ts";
 import {
   type FoundRecord,
   type SearchField,
+  type SearchIndexer,
   type SearchPage,
   type SearchQuery,
   type SearchTerm,
   searchFields,
 } from "../../src/ledger/ports/search.ts";
-import type { SearchIndexer } from "../../src/ledger/search/search-index.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import type { LedgerPlace } from "./ledger-suite.ts";

@@ -4,7 +4,7 @@ import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../../base/clock.ts";
 import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../../base/ids.ts";
 import type { StoreKeeper } from "../../ledger/ports/keeper.ts";
-import { openStoreKeeper } from "../../stores/open-keeper.ts";
+import { storeBackend } from "../../stores/backends.ts";
 import { reasonProblems } from "../confirmation.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
 import type { Output } from "../output.ts";
@@ -23,7 +23,8 @@ export async function withKeeperOrReport(
   let keeper: StoreKeeper;
   try {
     const random = (bytes: Uint8Array) => randomFillSync(bytes);
-    keeper = await openStoreKeeper(config, { clock: systemClock, random, pause: () => setTimeout(pauseMs) });
+    const backend = await storeBackend(config);
+    keeper = await backend.openKeeper({ clock: systemClock, random, pause: () => setTimeout(pauseMs) });
   } catch (error) {
     return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
   }

@@ -1,9 +1,9 @@
 import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
+import type { RebuiltIndex, SearchIndexer } from "../../ledger/ports/search.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import type { RebuiltIndex, SearchIndexer } from "../../ledger/search/search-index.ts";
-import { openSearchIndexer } from "../../stores/open-indexer.ts";
+import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress } from "../progress.ts";
@@ -58,7 +58,7 @@ async function openOrReport(options: ReindexOptions, output: Output): Promise<Se
   if (config === undefined) return undefined;
   try {
     const random = (bytes: Uint8Array) => randomFillSync(bytes);
-    return await openSearchIndexer({ ...config, random, pause: () => setTimeout(pauseMs) });
+    return await (await storeBackend(config)).openIndexer({ random, pause: () => setTimeout(pauseMs) });
   } catch (error) {
     output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
     return undefined;

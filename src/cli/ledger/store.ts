@@ -1,7 +1,7 @@
 /** The store that ledger commands look at, beside a running service or without one. */
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import { openStoreArchive } from "../../stores/open-archive.ts";
+import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
 import type { Output } from "../output.ts";
 
@@ -21,7 +21,7 @@ export async function withStoreOrReport(
   if (config === undefined) return;
   let archive: StoreArchive;
   try {
-    archive = await openStoreArchive(config);
+    archive = await (await storeBackend(config)).openArchive();
   } catch (error) {
     return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
   }

@@ -83,3 +83,25 @@ export interface SearchPage {
   /** Fields asked for that this log's index is too old to have: every record was looked at for them. Absent where none. */
   readonly unindexed?: readonly SearchField[];
 }
+
+/** What became of an index that was built anew. */
+export interface RebuiltIndex {
+  /** Leaves that were looked at. */
+  readonly leaves: number;
+  /** Leaves whose record was erased: nothing is indexed of them. */
+  readonly erased: number;
+  /** Leaves whose record cannot be opened: nothing is indexed of them, and `ledger verify` says what is wrong. */
+  readonly damaged: readonly number[];
+}
+
+/** Builds search indexes anew. */
+export interface SearchIndexer {
+  /**
+   * Builds the index of a tenant's log from its records, beside whoever serves the store, in many small transactions.
+   * The one that is there goes on to serve until the new one is whole: a rebuild that is broken off has changed
+   * nothing that is seen, and the next one clears it away. Rejects with an Error where the tenant has no log, or
+   * another rebuild of the same index that began later was done first; with `store_unavailable` where the store fails.
+   */
+  rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex>;
+  close(): Promise<void>;
+}

@@ -4,7 +4,6 @@
  */
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { TenantId } from "../../base/ids.ts";
 import type { SearchField, SearchTerm } from "../ports/search.ts";
 
 /** Size of the key of an index. */
@@ -76,28 +75,6 @@ export function withDecision(
 ): readonly number[] {
   if (decision === undefined || decision < first || decision >= end || leaves.includes(decision)) return leaves;
   return [...leaves, decision].sort((one, other) => one - other);
-}
-
-/** What became of an index that was built anew. */
-export interface RebuiltIndex {
-  /** Leaves that were looked at. */
-  readonly leaves: number;
-  /** Leaves whose record was erased: nothing is indexed of them. */
-  readonly erased: number;
-  /** Leaves whose record cannot be opened: nothing is indexed of them, and `ledger verify` says what is wrong. */
-  readonly damaged: readonly number[];
-}
-
-/** Builds search indexes anew. */
-export interface SearchIndexer {
-  /**
-   * Builds the index of a tenant's log from its records, beside whoever serves the store, in many small transactions.
-   * The one that is there goes on to serve until the new one is whole: a rebuild that is broken off has changed
-   * nothing that is seen, and the next one clears it away. Rejects with an Error where the tenant has no log, or
-   * another rebuild of the same index that began later was done first; with `store_unavailable` where the store fails.
-   */
-  rebuild(tenantId: TenantId, onProgress: (leaves: number) => void): Promise<RebuiltIndex>;
-  close(): Promise<void>;
 }
 
 /** Values that come again and again: those who call, and the decisions that are cited. About 300 bytes each. */

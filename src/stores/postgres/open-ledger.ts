@@ -1,4 +1,5 @@
 /** Opens the ledger of a deployment on PostgreSQL. */
+
 import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
@@ -10,18 +11,17 @@ import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/shared-anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
+import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import type { PostgresConnection } from "./connection/client-options.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
-import { Sessions, type StoreLogger } from "./connection/sessions.ts";
+import { Sessions } from "./connection/sessions.ts";
 import { findReturned } from "./erasure/returned-erasures.ts";
 import { openFileAnchor } from "./log/file-anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
-
-export type { StoreLogger } from "./connection/sessions.ts";
 
 /** How to open the ledger. The database has this program's schema; the key is made where the store is empty. */
 export interface PostgresLedgerOptions extends PostgresConnection {
@@ -51,13 +51,9 @@ export interface PostgresLedgerOptions extends PostgresConnection {
 const defaultPoolSize = 10;
 const defaultTimeoutMs = 5_000;
 
-/** What a deployment keeps in its database. */
-export interface PostgresStores {
+/** The stores, with the ledger as suites and benchmarks look at it too. */
+export interface PostgresStores extends ServiceStores {
   readonly ledger: StoredLedger;
-  /** What replicas share for a short time. It is closed with the ledger. */
-  readonly shared: Pick<PostgresStore, "firstUse" | "takeAttempt" | "giveBackAttempt">;
-  /** Tenants, and other keys, that the database does not get on with now; the longest first. */
-  stuck(): readonly string[];
 }
 
 /**

@@ -1,6 +1,9 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
+
+import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
@@ -15,8 +18,6 @@ import type {
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
-import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
-import type { ProofUse } from "../proof-batches.ts";
 import { isConnectionLost, toError } from "./connection/errors.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
 import type { Statement } from "./connection/session.ts";

@@ -1,4 +1,5 @@
 /** Opens the ledger of an embedded deployment. */
+
 import { realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
@@ -10,12 +11,13 @@ import type { CommitObserver } from "../../ledger/append/observed-writer.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/shared-anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
+import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import { watched } from "./file-watch.ts";
 import type { StorePlace } from "./place.ts";
 import { prepareStore } from "./schema/prepare.ts";
 import { SqliteStore } from "./store.ts";
-import type { StoreLogger, ThreadLimits } from "./thread.ts";
+import type { ThreadLimits } from "./thread.ts";
 
 /**
  * How to open the ledger. The files of store and anchor, and their directories, are made where they are missing; the
@@ -55,13 +57,9 @@ const defaultBusyTimeoutMs = 1_000;
 /** Starting may wait longer than serving: another process may be migrating. */
 const migrationBusyTimeoutMs = 10_000;
 
-/** What an embedded deployment keeps in its one file. */
-export interface SqliteStores {
+/** The stores, with the ledger as suites and benchmarks look at it too. */
+export interface SqliteStores extends ServiceStores {
   readonly ledger: StoredLedger;
-  /** What replicas share for a short time. It is closed with the ledger. */
-  readonly shared: Pick<SqliteStore, "firstUse" | "takeAttempt" | "giveBackAttempt">;
-  /** Nobody: one file has one writer, which gets on with all tenants or with none. */
-  stuck(): readonly string[];
 }
 
 /** As `openSqliteStores`, for those who need the ledger alone. */
@@ -111,5 +109,6 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
   const limits = { ...defaultAppenderLimits, gatherTurns, ...options.limits };
   const ledger = new StoredLedger(store, keys, limits, anchor, options.commits);
+  // One file has one writer, which gets on with all tenants or with none.
   return { ledger, shared: store, stuck: () => [] };
 }

@@ -8,10 +8,15 @@ export interface StorePlace {
   readonly keyPath: string;
 }
 
-/** The place that settings name; the anchor stands beside the store where they do not say. */
+/** The place that settings name. */
 export function sqlitePlace(
   path: string,
   { anchor, ledgerKey }: { readonly anchor: string | undefined; readonly ledgerKey: string },
 ): StorePlace {
-  return { path, anchorPath: anchor ?? `${path}.anchor`, keyPath: ledgerKey };
+  return { path, anchorPath: anchorPathOf(path, anchor), keyPath: ledgerKey };
+}
+
+/** The anchor stands beside the store where settings do not say. */
+export function anchorPathOf(path: string, anchor: string | undefined): string {
+  return anchor ?? `${path}.anchor`;
 }

@@ -1,10 +1,10 @@
 /** What passes between the store and its two threads. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { AttemptLimit } from "../../domain/ports.ts";
 import type { SearchQuery } from "../../ledger/ports/search.ts";
 import type { KeptCosignature } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import type { AttemptLimit } from "../attempt-limits.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { StoreFailure } from "./errors.ts";
 import type { WatchedFile } from "./file-watch.ts";

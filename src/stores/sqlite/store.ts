@@ -2,8 +2,11 @@
  * The embedded store: one SQLite file, one thread that writes, one that reads, and one that searches from the first search
  * on. The event loop does none of it.
  */
+
+import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
@@ -11,11 +14,11 @@ import type { BatchPlace, KeptCosignature, LedgerStore, LogState, TenantBatch } 
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
-import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
+import type { StoreLogger } from "../backend.ts";
 import type { KeyRing } from "../key-ring.ts";
-import { ProofBatches, type ProofUse } from "../proof-batches.ts";
+import { ProofBatches } from "../proof-batches.ts";
 import type { WorkerData } from "./protocol.ts";
-import { type StoreLogger, StoreThread, type ThreadLimits } from "./thread.ts";
+import { StoreThread, type ThreadLimits } from "./thread.ts";
 
 /** What the store is made of. */
 export interface SqliteStoreOptions {

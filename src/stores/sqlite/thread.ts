@@ -1,14 +1,11 @@
 /** A thread of the store, kept alive: calls go to it, and when it dies another takes its place. */
+
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
+import type { StoreLogger } from "../backend.ts";
 import { unavailable } from "../errors.ts";
 import { type StoreFailure, toError } from "./errors.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
-
-/** The part of a logger that the store needs. */
-export interface StoreLogger {
-  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
-}
 
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {

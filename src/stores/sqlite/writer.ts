@@ -1,8 +1,8 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
 
+import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import type { BatchPlace, KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
-import type { AttemptLimit, ReachedLimit } from "../attempt-limits.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";

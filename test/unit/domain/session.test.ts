@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { createFairSlots } from "../../../src/base/slots.ts";
+import type { AttemptLimit } from "../../../src/domain/ports.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
-import type { AttemptLimit } from "../../../src/domain/session-ports.ts";
 
 const client = { tenantId: "tenant-a" as TenantId, clientId: "payroll", scopes: ["a", "b", "c"] };
 const patient = new AbortController().signal;

@@ -10,9 +10,8 @@ import { systemFiles } from "../../../src/config/load.ts";
 import type { StoreArchive } from "../../../src/ledger/ports/archive.ts";
 import type { StoreKeeper } from "../../../src/ledger/ports/keeper.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
+import { storeBackend } from "../../../src/stores/backends.ts";
 import { readKeyFile } from "../../../src/stores/key-file.ts";
-import { openStoreArchive } from "../../../src/stores/open-archive.ts";
-import { openStoreKeeper } from "../../../src/stores/open-keeper.ts";
 import { type Outcome, type WireClient, wireClients } from "../../harness/clients.ts";
 import { type Gateway, startGateway } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
@@ -91,8 +90,8 @@ export async function startWorld(store: TestStore): Promise<World> {
     token: (tenant, claims = {}) =>
       mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
     witnessKey: witness.key,
-    reading: async (look) => closing(await openStoreArchive(configOf(store)), look),
-    keeping: async (act) => closing(await openStoreKeeper(configOf(store), machine), act),
+    reading: async (look) => closing(await (await storeBackend(configOf(store))).openArchive(), look),
+    keeping: async (act) => closing(await (await storeBackend(configOf(store))).openKeeper(machine), act),
     async stop() {
       for (const each of [...clients.values()].flat()) each.close();
       await withProofs.stop();

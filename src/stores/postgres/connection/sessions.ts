@@ -1,18 +1,15 @@
 /** The connections of a process: lent, watched, and replaced when they fail. */
+
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";
 import type { Clock } from "../../../base/clock.ts";
 import { outsideConnections } from "../../../base/connection.ts";
 import type { Timers } from "../../../base/timers.ts";
+import type { StoreLogger } from "../../backend.ts";
 import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
 import { CalledOffError, isRetryable, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
 import { Lanes } from "./lanes.ts";
 import { type Answer, type Queries, Session, type Statement } from "./session.ts";
-
-/** The part of a logger that the store needs. */
-export interface StoreLogger {
-  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
-}
 
 export interface SessionsOptions extends PostgresConnection {
   /** Connections at a time. */

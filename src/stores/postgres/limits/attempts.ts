@@ -1,5 +1,5 @@
 /** Attempts in fixed windows of time. */
-import type { AttemptLimit, ReachedLimit } from "../../attempt-limits.ts";
+import type { AttemptLimit, ReachedLimit } from "../../../domain/ports.ts";
 import { TransactionError } from "../connection/errors.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import type { Sessions } from "../connection/sessions.ts";

@@ -1,6 +1,8 @@
 /** The proofs that callers have used. Each tenant's go together: they share a statement, and no other tenant's row. */
+
+import type { ProofUse } from "../../../auth/proof/replay-store.ts";
 import type { TenantId } from "../../../base/ids.ts";
-import { ProofBatches, type ProofRow, type ProofUse } from "../../proof-batches.ts";
+import { ProofBatches, type ProofRow } from "../../proof-batches.ts";
 import type { Statement } from "../connection/session.ts";
 import type { Sessions } from "../connection/sessions.ts";
 import { type Expiring, removeExpired } from "./expired-rows.ts";

@@ -3,13 +3,8 @@ import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
 import type { StoredRecord } from "../../../ledger/ports/record.ts";
-import {
-  blockOf,
-  newestEdition,
-  type RebuiltIndex,
-  type SearchIndexer,
-  searchKeyBytes,
-} from "../../../ledger/search/search-index.ts";
+import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
+import { blockOf, newestEdition, searchKeyBytes } from "../../../ledger/search/search-index.ts";
 import { indexedTermsOf } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord } from "../../stored-record.ts";

@@ -1,5 +1,5 @@
 /** Attempts in fixed windows of time, in the writer's thread. */
-import type { AttemptLimit, ReachedLimit } from "../../attempt-limits.ts";
+import type { AttemptLimit, ReachedLimit } from "../../../domain/ports.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { ExpiredRows } from "./expired-rows.ts";
 

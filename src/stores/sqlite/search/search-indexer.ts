@@ -1,6 +1,7 @@
 /** Builds search indexes anew beside a running service: many short transactions, between which others write. */
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
-import { blockOf, type RebuiltIndex, type SearchIndexer, searchKeyBytes } from "../../../ledger/search/search-index.ts";
+import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
+import { blockOf, searchKeyBytes } from "../../../ledger/search/search-index.ts";
 import { openConnection, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { describeFailure, toError } from "../errors.ts";
 import { LogRows } from "../log/log-rows.ts";

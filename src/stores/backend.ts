@@ -1,0 +1,107 @@
+/**
+ * What a store gives to the service and its commands: every port that it must implement. Another kind of store is a folder
+ * with a `backend.ts` beside the others, and a case in `backends.ts`; the suites of `test/contract` say when it is done.
+ */
+import type { ReplayStore } from "../auth/proof/replay-store.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomFill } from "../base/ids.ts";
+import type { PostgresTarget } from "../base/postgres-url.ts";
+import type { AttemptCounters } from "../domain/ports.ts";
+import type { CommitObserver } from "../ledger/append/observed-writer.ts";
+import type { StoreArchive } from "../ledger/ports/archive.ts";
+import type { StoreKeeper } from "../ledger/ports/keeper.ts";
+import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
+import type { SearchIndexer } from "../ledger/ports/search.ts";
+import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
+
+/** Where records are kept, as settings say it. */
+export type StoreLocation =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | { readonly kind: "postgres"; readonly target: PostgresTarget };
+
+/** What names a store. */
+export interface StoreSettings {
+  readonly store: StoreLocation;
+  /** Path of the password file for PostgreSQL; undefined for the password of the URL. */
+  readonly storePasswordFile?: string | undefined;
+  /** Path of the anchor; undefined for the one beside an embedded store, and for none beside PostgreSQL. */
+  readonly anchor: string | undefined;
+}
+
+export interface StoreBackend {
+  /**
+   * Opens the store for a service. Rejects with `IncompatibleStoreError` where the schema is not this program's, a log is
+   * not what the anchor says or the key is not the store's own, with `KeyFileError` where that file cannot be used, with an
+   * error of the driver or the file system where the store cannot be opened.
+   */
+  openStores(settings: ServiceSettings, machine: ServiceMachine): Promise<ServiceStores>;
+  /** Opens it for reading. Like the two below it rejects where it is missing or not to be used; the message is for the operator. */
+  openArchive(): Promise<StoreArchive>;
+  /** Opens it for those who erase and hold records. */
+  openKeeper(machine: KeeperMachine): Promise<StoreKeeper>;
+  /** Opens what builds its search indexes anew. */
+  openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
+  /** Makes it where it is missing, and brings it to this program's schema. */
+  migrate(options: MigrateOptions): Promise<Migrated>;
+}
+
+/** Settings of a service that opens a store. */
+export interface ServiceSettings {
+  /** Connections at a time. */
+  readonly storePoolSize: number;
+  /** For all that one call waits for in the store together. */
+  readonly storeTimeoutMs: number;
+  /** Path of the file of the keys that sign checkpoints. */
+  readonly ledgerKey: string;
+  /** What stands before the random part of a log's origin. */
+  readonly ledgerOrigin: string;
+}
+
+export interface ServiceMachine {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  readonly logger: StoreLogger;
+  /** Makes an anchor that is asked over the network, such as witnesses. */
+  readonly openAnchor: OpenSharedAnchor | undefined;
+  readonly commits?: CommitObserver;
+}
+
+/** What stores have to say to an operator while they run. */
+export interface StoreLogger {
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+}
+
+/** A store that is open for a service. */
+export interface ServiceStores {
+  readonly ledger: Ledger & PublishedLogs;
+  /** What replicas share for a short time. It is closed with the ledger. */
+  readonly shared: ReplayStore & AttemptCounters;
+  /** Tenants, and other keys, that the store does not get on with now; the longest first. */
+  stuck(): readonly string[];
+}
+
+export interface KeeperMachine {
+  readonly clock: Clock;
+  readonly random: RandomFill;
+  /** Lets others have their turn. */
+  readonly pause: () => Promise<void>;
+}
+
+export interface IndexerMachine {
+  readonly random: RandomFill;
+  /** Resolves when the next of many short transactions may begin, so that a running service comes in between. */
+  readonly pause: () => Promise<void>;
+}
+
+export interface MigrateOptions {
+  readonly random: RandomFill;
+  /** Whether the tables are spread over the nodes of a cluster. */
+  readonly distributed: boolean;
+}
+
+export interface Migrated {
+  /** Version of the schema. */
+  readonly version: number;
+  /** Names of the migrations that were applied, and of the tables that were spread. */
+  readonly applied: readonly string[];
+}

@@ -1,0 +1,13 @@
+/** Every kind of store there is. Each is loaded where it is used: a driver takes memory, and time to start. */
+import type { StoreBackend, StoreSettings } from "./backend.ts";
+
+/** The store that settings name; nothing of it is looked at yet. */
+export async function storeBackend(settings: StoreSettings): Promise<StoreBackend> {
+  const { store } = settings;
+  switch (store.kind) {
+    case "sqlite":
+      return (await import("./sqlite/backend.ts")).sqliteBackend(store.path, settings);
+    case "postgres":
+      return (await import("./postgres/backend.ts")).postgresBackend(store.target, settings);
+  }
+}

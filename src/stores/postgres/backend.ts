@@ -1,0 +1,45 @@
+/** PostgreSQL, for the service and its commands. */
+import { systemClock } from "../../base/clock.ts";
+import type { PostgresTarget } from "../../base/postgres-url.ts";
+import type { StoreBackend, StoreSettings } from "../backend.ts";
+
+export function postgresBackend(
+  target: PostgresTarget,
+  { storePasswordFile: passwordFile, anchor: anchorPath }: Pick<StoreSettings, "anchor" | "storePasswordFile">,
+): StoreBackend {
+  return {
+    async openStores({ storePoolSize, storeTimeoutMs, ledgerKey, ledgerOrigin }, machine) {
+      const { openPostgresStores } = await import("./open-ledger.ts");
+      return openPostgresStores({
+        target,
+        passwordFile,
+        poolSize: storePoolSize,
+        timeoutMs: storeTimeoutMs,
+        keyPath: ledgerKey,
+        anchorPath,
+        originPrefix: ledgerOrigin,
+        ...machine,
+      });
+    },
+    async openArchive() {
+      const { PostgresArchive } = await import("./archive.ts");
+      return PostgresArchive.open({ target, passwordFile, anchorPath, clock: systemClock });
+    },
+    async openKeeper(machine) {
+      const { PostgresKeeper } = await import("./erasure/keeper.ts");
+      return PostgresKeeper.open({ target, passwordFile, anchorPath, ...machine });
+    },
+    async openIndexer(machine) {
+      const { PostgresSearchIndexer } = await import("./search/search-indexer.ts");
+      return PostgresSearchIndexer.open({ target, passwordFile, clock: systemClock, ...machine });
+    },
+    async migrate({ random, distributed }) {
+      const { migratePostgres } = await import("./schema/migrate.ts");
+      const { migrations } = await import("./schema/schema.ts");
+      return {
+        version: migrations.length,
+        applied: await migratePostgres({ target, passwordFile, random, distributed }),
+      };
+    },
+  };
+}

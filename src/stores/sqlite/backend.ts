@@ -1,0 +1,43 @@
+/** The embedded store, for the service and its commands. */
+import { existsSync } from "node:fs";
+import type { StoreBackend, StoreSettings } from "../backend.ts";
+import { anchorPathOf } from "./place.ts";
+
+/** How long a migration waits for another process that migrates the same file. */
+const migrationBusyTimeoutMs = 60_000;
+
+export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {
+  const place = { path, anchorPath: anchorPathOf(path, anchor) };
+  return {
+    async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) {
+      const { openSqliteStores } = await import("./open-ledger.ts");
+      return openSqliteStores({ ...place, keyPath, originPrefix, ...machine });
+    },
+    async openArchive() {
+      requireFile(path);
+      const { SqliteArchive } = await import("./archive.ts");
+      return new SqliteArchive(place);
+    },
+    async openKeeper(machine) {
+      requireFile(path);
+      const { SqliteKeeper } = await import("./erasure/keeper.ts");
+      return new SqliteKeeper({ ...place, ...machine });
+    },
+    async openIndexer(machine) {
+      requireFile(path);
+      const { SqliteSearchIndexer } = await import("./search/search-indexer.ts");
+      return new SqliteSearchIndexer({ path, ...machine });
+    },
+    async migrate({ random, distributed }) {
+      if (distributed) throw new Error("--distributed needs a database: a file is on one machine.");
+      const { migrateSqlite } = await import("./schema/migrate.ts");
+      const { migrations } = await import("./schema/schema.ts");
+      const applied = migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs });
+      return { version: migrations.length, applied };
+    },
+  };
+}
+
+function requireFile(path: string): void {
+  if (!existsSync(path)) throw new Error(`${path} is missing`);
+}

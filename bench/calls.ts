@@ -1,5 +1,5 @@
 /** The calls that are measured, as the load generators send them and as a client reads them. */
-import { type DescMethodUnary, toBinary } from "@bufbuild/protobuf";
+import { type DescMethodUnary, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
 import { publicServices } from "../src/transport/calls/services.ts";
@@ -14,13 +14,15 @@ const measured = {
 };
 const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
 
-/** One call in both spellings. */
+/** One call in its spellings. */
 export interface BenchCall {
   readonly name: string;
   readonly restPath: string;
   /** Body on the JSON route; absent on GET. */
   readonly json?: Buffer;
   readonly rpcPath: string;
+  /** Body of Connect in JSON. */
+  readonly connectJson: Buffer;
   /** One length-prefixed message. */
   readonly frame: Buffer;
 }
@@ -37,12 +39,14 @@ export function benchCalls(): readonly BenchCall[] {
 function toBenchCall(name: string, { route, rpc, body }: SampleCall): BenchCall {
   const json = Buffer.from(JSON.stringify(body ?? {}));
   const { input } = methodOf(rpc);
+  const message = decodeRequest(registry.message(input), json);
   return {
     name,
     restPath: route,
     ...(body !== undefined && { json }),
     rpcPath: `/${rpc}`,
-    frame: encodeFrame(toBinary(input, decodeRequest(registry.message(input), json))),
+    connectJson: Buffer.from(toJsonString(input, message)),
+    frame: encodeFrame(toBinary(input, message)),
   };
 }
 

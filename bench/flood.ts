@@ -121,7 +121,9 @@ function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
   const json = { "content-type": "application/json" };
   const plan = benchCalls().find(({ name }) => name === "protection-plan");
   if (plan?.json === undefined) throw new Error("there is no plan to ask for");
-  const { restPath, rpcPath, frame } = plan;
+  const { restPath, rpcPath, json: restJson, connectJson, frame } = plan;
+  // The spelling of the other protocol, which is refused as a whole.
+  const refused = { REST: connectJson, Connect: restJson };
   const grpc = { "content-type": "application/grpc", te: "trailers" };
   const web = { "content-type": "application/grpc-web+proto" };
   const wrongTokens = {
@@ -136,13 +138,15 @@ function floods(url: string, opsUrl: string, hot: string): readonly Flood[] {
       headers: { authorization, ...(body !== undefined && json) },
       ...(body !== undefined && { body: Buffer.from(JSON.stringify(body)) }),
     })),
-    { name: "Connect plan", url: url + rpcPath, headers: { authorization, ...json }, body: plan.json },
+    { name: "Connect plan", url: url + rpcPath, headers: { authorization, ...json }, body: connectJson },
+    { name: "Connect, refused bodies", url: url + rpcPath, headers: { authorization, ...json }, body: refused.Connect },
+    { name: "REST, refused bodies", url: url + restPath, headers: { authorization, ...json }, body: refused.REST },
     { name: "gRPC-Web plan", url: url + rpcPath, headers: { authorization, ...web }, body: frame },
     { name: "gRPC plan", http2: true, url: url + rpcPath, headers: { authorization, ...grpc }, body: frame },
     ...Object.entries(wrongTokens).flatMap(([name, shown]) => {
       const header = shown === undefined ? {} : { authorization: shown };
       return [
-        { name: `REST, ${name}`, url: url + restPath, headers: { ...header, ...json }, body: plan.json as Buffer },
+        { name: `REST, ${name}`, url: url + restPath, headers: { ...header, ...json }, body: restJson },
         { name: `gRPC, ${name}`, http2: true, url: url + rpcPath, headers: { ...header, ...grpc }, body: frame },
       ];
     }),

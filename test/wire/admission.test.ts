@@ -121,9 +121,9 @@ async function get(path: string, token: string, init: RequestInit = {}): Promise
 const room = limits.maxAtOnce + limits.maxWaiting;
 
 /** Comes in as soon as the places of earlier calls are free again, which is after their answers are out. */
-async function fill(): Promise<Response> {
+async function fill(init: RequestInit = {}): Promise<Response> {
   for (;;) {
-    const response = await get(slow.restPath, "hot");
+    const response = await get(slow.restPath, "hot", init);
     if (response.status !== 503) return response;
   }
 }
@@ -133,10 +133,11 @@ async function whileFull(work: () => Promise<void>): Promise<void> {
   for (const token of ["hot", "cool"]) expect((await get(fast.restPath, token)).status).toBe(200); // both are known
   begun = 0;
   release = Promise.withResolvers();
-  const filling = Array.from({ length: room }, fill);
+  const filling = Array.from({ length: room }, () => fill());
   try {
-    await expect.poll(() => begun).toBe(limits.maxAtOnce);
-    await expect.poll(() => waiting()).toBe(limits.maxWaiting);
+    // It has a part only until the other tenant's call is a second ago.
+    await expect.poll(() => begun, { timeout: 10_000 }).toBe(limits.maxAtOnce);
+    await expect.poll(() => waiting(), { timeout: 10_000 }).toBe(limits.maxWaiting);
     await work();
   } finally {
     release.resolve();
@@ -193,8 +194,9 @@ test("callers who leave while they wait give up their place", async () => {
   release = Promise.withResolvers();
   const leaving = new AbortController();
   const { signal } = leaving;
-  const filling = Array.from({ length: room }, () => get(slow.restPath, "hot", { signal }).catch(() => "left"));
-  await expect.poll(() => waiting()).toBe(limits.maxWaiting);
+  const filling = Array.from({ length: room }, () => fill({ signal }).catch(() => "left"));
+  await expect.poll(() => begun, { timeout: 10_000 }).toBe(limits.maxAtOnce);
+  await expect.poll(() => waiting(), { timeout: 10_000 }).toBe(limits.maxWaiting);
   leaving.abort();
   expect(new Set(await Promise.all(filling))).toEqual(new Set(["left"]));
   await expect.poll(() => waiting()).toBe(0);

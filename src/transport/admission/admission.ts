@@ -53,6 +53,11 @@ const sweepMs = 50;
 const fullShare = 0.97;
 const idleShare = 0.9;
 
+/** What part of the limits one group has while others have work too: all of them wait for what is begun. */
+const sharedPart = 0.25;
+/** How long it is remembered that others have work, in milliseconds. */
+const sharedForMs = 1_000;
+
 /** One call's place, from its headers to its end. */
 export interface Place {
   /** Comes in: `start` or `refuse` is called, once, now or later; neither where the call leaves before. */
@@ -83,6 +88,9 @@ export class Admission {
   #startsThisTurn = 0;
   #turnScheduled = false;
   #stopSweep: (() => void) | undefined;
+  /** Whose call was over last, and until when it is taken that there is more than one group. */
+  #lastGroup: string | undefined;
+  #sharedUntilMs = 0;
 
   constructor(limits: AdmissionLimits, machine: AdmissionMachine) {
     this.#limits = limits;
@@ -117,7 +125,7 @@ export class Admission {
 
   #enter(entry: Entry): void {
     const { group } = entry.account;
-    if (this.#startsThisTurn < this.#limits.maxStartsPerTurn && this.#room.sizeOf(group) === 0 && this.#may(group))
+    if (this.#startsThisTurn < this.#maxStarts && this.#room.sizeOf(group) === 0 && this.#may(group))
       this.#start(entry);
     else if (this.#room.size < this.#limits.maxWaiting || this.#makeRoom(group)) this.#wait(entry);
     else entry.refuse();
@@ -138,8 +146,23 @@ export class Admission {
    */
   #may(group: string): boolean {
     const started = this.#started.get(group) ?? 0;
-    if (this.#running.size < this.#atOnce) return started < this.#atOnce;
+    if (this.#running.size < this.#atOnce) return started < this.#mostOfOne();
     return this.#running.size < this.#atOnce * 1.5 && started < this.#atOnce / 8;
+  }
+
+  /** All that one group may have at once. */
+  #mostOfOne(): number {
+    return this.#isShared ? partOf(this.#atOnce) : this.#atOnce;
+  }
+
+  get #maxStarts(): number {
+    const { maxStartsPerTurn } = this.#limits;
+    return this.#isShared ? partOf(maxStartsPerTurn) : maxStartsPerTurn;
+  }
+
+  /** Whether more than one group has work. */
+  get #isShared(): boolean {
+    return this.#machine.nowMs() < this.#sharedUntilMs;
   }
 
   #start(entry: Entry): void {
@@ -163,8 +186,11 @@ export class Admission {
       this.#room.delete(entry);
       this.#byAge.delete(entry);
     } else {
+      const { group } = entry.account;
       this.#running.delete(entry);
-      this.#count(entry.account.group, -1);
+      this.#count(group, -1);
+      if (group !== (this.#lastGroup ?? group)) this.#sharedUntilMs = this.#machine.nowMs() + sharedForMs;
+      this.#lastGroup = group;
     }
     if (this.#room.size > 0) this.#scheduleTurn();
     else this.#endSweep();
@@ -209,7 +235,8 @@ export class Admission {
   }
 
   #startWaiting(): void {
-    while (this.#startsThisTurn < this.#limits.maxStartsPerTurn) {
+    const maxStarts = this.#maxStarts;
+    while (this.#startsThisTurn < maxStarts) {
       const next = this.#room.take((group) => this.#may(group));
       if (next === undefined) return;
       this.#byAge.delete(next);
@@ -257,6 +284,10 @@ export class Admission {
     if (busyShare < idleShare) this.#atOnce = Math.min(maxAtOnce, Math.ceil(this.#atOnce * 1.25));
     else if (busyShare > fullShare) this.#atOnce = Math.max(minAtOnce, Math.floor(this.#atOnce * 0.8));
   }
+}
+
+function partOf(limit: number): number {
+  return Math.max(1, Math.floor(limit * sharedPart));
 }
 
 class Entry implements Waiter {

@@ -107,6 +107,21 @@ describe("calls", () => {
     expect(started.slice(8)).toEqual(["b", "c", "d", "e"]);
   });
 
+  test("of one group take a part of what there is while others have work, and all of it a second later", () => {
+    const { started, enterAll, enter, turn, pass } = setup();
+    const [hot] = enterAll(1, "hot");
+    const quiet = enter("quiet");
+    hot?.leave();
+    quiet.leave();
+    started.length = 0;
+    enterAll(8, "hot");
+    turn();
+    expect(started).toEqual(["hot0", "hot1"]);
+    pass(1_000);
+    turn();
+    expect(started).toHaveLength(8);
+  });
+
   test("that wait for too long are refused, few in a turn, and never instead of those that can be done", () => {
     const { started, refused, enterAll, pass, turn } = setup({ maxRefusalsPerTurn: 2, maxWaitMs: 1000 });
     const places = enterAll(14, "a");

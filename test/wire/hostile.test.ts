@@ -15,7 +15,7 @@ import { rest } from "../harness/gateway.ts";
 import { frame, refusalInConnect, refusalInTrailers } from "../harness/grpc.ts";
 import { type H1Answer, type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { type H2Answer, h2Call, h2Close, h2Connect } from "../harness/h2.ts";
-import { h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
+import { h2Field, h2Frame, h2Preface, h2RequestHeaders } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
@@ -704,6 +704,17 @@ describe("HTTP/2", () => {
     // Served once all of that is read: another caller, and then this one's own end.
     expect((await rest(`${service.url}/v1/sdk/whoami`, { token })).status).toBe(200);
     connection.end();
+    await connection.closed;
+  });
+
+  test("a caller that overruns the window of a stream while it is answered is no failure of the service", async () => {
+    const [, ...rest] = h2RequestHeaders("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+    const post = [Buffer.from([0x83, ...rest]), h2Field("content-type", "application/grpc"), h2Field("te", "trailers")];
+    const questions = Buffer.concat(Array(2_000).fill(frame(Buffer.from([0x3a, 0]))));
+    const connection = await raw([
+      h2Frame(1, 0x4, 1, Buffer.concat(post)),
+      ...Array(20).fill(h2Frame(0, 0, 1, questions)),
+    ]);
     await connection.closed;
   });
 

@@ -140,6 +140,9 @@ try {
         const sizeBytes = sizeKib * 1024;
         const bodies = found.get(spelling) ?? worstOf(method, spelling, sizeBytes);
         found.set(spelling, bodies);
+        // Trying took long, and nothing was heard meanwhile of connections that were closed for being idle.
+        agent.destroy();
+        session?.destroy();
         const good = spellings[spelling](method, fullRequest(method, sizeBytes));
         const goodMicros = await cost(gateway, true, () => send(url, method, token, good));
         for (const { family, bytes } of bodies) {

@@ -1,5 +1,6 @@
 /** Runs the service in this process until it is told to stop. */
-import { build } from "../app/app.ts";
+import { format } from "node:util";
+import { type App, build } from "../app/app.ts";
 import { Connection } from "../base/connection.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
 import { openSecretFiles } from "../config/secret-files.ts";
@@ -22,6 +23,7 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   for (const signal of signals) process.once(signal, stop.resolve);
   const app = await build(config);
+  logConsole(app);
   for (const { key, message } of openSecretFiles(config, systemFiles))
     app.logger.warn({}, `${settings[key].name}: ${message}`);
   // A defect in the work for one connection ends that. Any other must not take the service down in silence, nor leave
@@ -49,6 +51,15 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   process.off("SIGHUP", onReload);
   process.off("uncaughtException", onDefect);
   if (!clean) process.exitCode = 1;
+}
+
+/**
+ * Libraries tell the console, stack and all, of what anybody may bring about, such as an answer that its caller does not
+ * wait for. The call's own line says it already, and a log is JSON lines on standard output alone.
+ */
+function logConsole({ logger }: App): void {
+  const debug = (...given: unknown[]) => logger.debug({}, format(...given));
+  Object.assign(globalThis.console, { log: debug, info: debug, warn: debug, error: debug });
 }
 
 /**

@@ -1,19 +1,19 @@
 /**
- * Connect's own handlers, for everything that the thin adapters do not carry: Connect and gRPC-Web, compressed
+ * Connect's own fastify plugin, for everything that the thin adapters do not carry: Connect and gRPC-Web, compressed
  * gRPC, GET. Its handlers are wrapped, because what they refuse themselves (a malformed message, an oversized one)
  * never passes an interceptor, and must leave as every other refusal does.
  */
 
 import type { DescMethod } from "@bufbuild/protobuf";
-import type { ConnectRouter, MethodImpl } from "@connectrpc/connect";
+import { type ConnectRouter, createContextValues, type MethodImpl } from "@connectrpc/connect";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
-import { callOf } from "../calls/call.ts";
+import { callOf, kCall } from "../calls/call.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
-import { mountRouter } from "./mount.ts";
 import { wrap } from "./wrap.ts";
 
 /** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
@@ -28,13 +28,15 @@ const mediaType = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-
 /** Serves the methods on gRPC, gRPC-Web and Connect. */
 export function registerStock(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
   takeAnyType(app);
-  mountRouter(
-    app,
-    (router) => {
+  app.register(fastifyConnectPlugin, {
+    routes: (router) => {
       for (const method of methods) addMethod(router, method, options);
+      router.handlers.forEach((handler, i) => {
+        router.handlers[i] = wrap(handler, options);
+      });
     },
-    (handler) => wrap(handler, options),
-  );
+    contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
+  });
 }
 
 /** Leaves every body to the handlers, whatever its type says: credentials come before the type. */

@@ -4,15 +4,16 @@
  */
 import type { Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";
-import type { MethodImpl } from "@connectrpc/connect";
+import { createContextValues, type MethodImpl } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
 import type { EdgeRequest } from "../../auth/edge.ts";
+import { kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
-import type { AdapterOptions } from "../calls/exchange.ts";
+import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import type { ServiceBinding } from "../calls/methods.ts";
-import { mountRouter } from "../connect/mount.ts";
 import { takeAnyType } from "../connect/stock.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
@@ -54,18 +55,21 @@ export function registerOpen(
     bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf)],
   };
   const shared = { readMaxBytes: maxMessageBytes, acceptCompression: [compressionGzip, compressionBrotli] };
-  mountRouter(
-    app,
-    (router) => {
+  app.register(fastifyConnectPlugin, {
+    routes: (router) => {
       for (const { desc, impl } of services) {
         for (const method of desc.methods) {
           const kind = method.methodKind === "client_streaming" ? "bidi_streaming" : method.methodKind;
           router.rpc(method, implementation(method, impl), { ...shared, interceptors: interceptors[kind] });
         }
       }
+      router.handlers.forEach((handler, i) => {
+        router.handlers[i] =
+          handler.method.methodKind === "unary" ? wrapUnary(handler, options) : wrapStream(handler, options);
+      });
     },
-    (handler) => (handler.method.methodKind === "unary" ? wrapUnary(handler, options) : wrapStream(handler, options)),
-  );
+    contextValues: (request) => createContextValues().set(kCall, request.call).set(kRequest, request),
+  });
 }
 
 function implementation(method: DescMethod, impl: Record<string, unknown>): MethodImpl<DescMethod> {

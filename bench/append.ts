@@ -31,8 +31,8 @@ interface Row {
 /** Callers that each append, wait for the answer, and append again. */
 async function measureLedger(callers: number, tenants: number): Promise<Omit<Row, "rawPerSecond">> {
   const path = join(directory, `ledger-${callers}-${tenants}.db`);
-  const place = { path, anchorPath: `${path}.anchor`, keyPath: `${path}.key` };
-  const ledger = await openSqliteLedger({ ...place, originPrefix: "bench.example/logs", clock: systemClock, random });
+  const paths = { path, anchorPath: `${path}.anchor`, keyPath: `${path}.key` };
+  const ledger = await openSqliteLedger({ ...paths, originPrefix: "bench.example/logs", clock: systemClock, random });
   await load(ledger, callers, tenants, warmUpMs);
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();

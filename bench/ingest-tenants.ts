@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
-import { targetOf } from "../test/contract/ledger-postgres-place.ts";
+import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { type PostgresServer, startPostgres } from "../test/harness/postgres.ts";
 import { benchCalls } from "./calls.ts";
 import { type GatewayProcess, startGatewayProcess } from "./deployment.ts";

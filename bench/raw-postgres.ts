@@ -6,7 +6,7 @@ import { newRecordId, type RandomFill } from "../src/base/ids.ts";
 import { seedBytes, sequence } from "../src/ledger/append/sequence.ts";
 import { writeRecord } from "../src/ledger/record/record-text.ts";
 import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
-import { targetOf } from "../test/contract/ledger-postgres-place.ts";
+import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { makeRecord } from "./raw-sqlite.ts";
 
 const random: RandomFill = (bytes) => randomFillSync(bytes);

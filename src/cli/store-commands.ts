@@ -6,7 +6,7 @@ import { type StoreLocation, storeLocation } from "../config/parsers.ts";
 import { ValueProblem } from "../config/raw.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";
-import { sqlitePlace } from "../stores/sqlite/place.ts";
+import { sqlitePaths } from "../stores/sqlite/paths.ts";
 import { type ConfirmationOptions, confirmOrReport, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
@@ -81,7 +81,7 @@ async function copy(
   const { copyStore, previewCopy } = await import("../stores/copy-store.ts");
   const progress = createProgress(terminal);
   const copying = (isDryRun ? previewCopy : copyStore)({
-    from: sqlitePlace(from.path, config),
+    from: sqlitePaths(from.path, config),
     to: { target, passwordFile: config.storePasswordFile },
     clock: systemClock,
     random: (bytes) => randomFillSync(bytes),
@@ -126,9 +126,9 @@ async function abandon(
   terminal: Terminal,
 ): Promise<void> {
   const { abandonCopy, hasBrokenSeal } = await import("../stores/sqlite/schema/copy-source.ts");
-  const place = sqlitePlace(path, config);
+  const paths = sqlitePaths(path, config);
   try {
-    const isOn = hasBrokenSeal(place);
+    const isOn = hasBrokenSeal(paths);
     const step = {
       question: `Take the seal off ${path}? What a copy has brought to a database is worth nothing then.`,
       text: isOn ? `the seal would be taken off ${path}` : `${path} is not sealed`,
@@ -136,7 +136,7 @@ async function abandon(
     };
     // Also where it is off: the command may have ended before it was off the anchor.
     if (!(await confirmStepOrReport(step, options, terminal, output))) return;
-    const wasSealed = abandonCopy(place);
+    const wasSealed = abandonCopy(paths);
     output.succeed({ was_sealed: wasSealed }, wasSealed ? `the seal is off ${path}` : `${path} was not sealed`);
   } catch (error) {
     output.fail([error instanceof Error ? error.message : String(error)]);

@@ -68,18 +68,18 @@ function parseObject(text: string): Record<string, unknown> {
   return value;
 }
 
-function parseClient(value: unknown, place: string): RegisteredClient {
+function parseClient(value: unknown, path: string): RegisteredClient {
   if (!isObject(value) || Object.keys(value).sort().join() !== memberNames.join())
-    throw new Error(`${place} must have tenant_id, client_id, scopes and secret, and nothing else`);
+    throw new Error(`${path} must have tenant_id, client_id, scopes and secret, and nothing else`);
   const { tenant_id, client_id, scopes, secret } = value;
   const tenantId = typeof tenant_id === "string" ? parseTenantId(tenant_id) : undefined;
-  if (tenantId === undefined) throw new Error(`${place}.tenant_id is no tenant id`);
+  if (tenantId === undefined) throw new Error(`${path}.tenant_id is no tenant id`);
   if (typeof client_id !== "string" || !isClientId(client_id))
-    throw new Error(`${place}.client_id is not 1 to 256 visible characters`);
+    throw new Error(`${path}.client_id is not 1 to 256 visible characters`);
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === "string" && isScope(scope)))
-    throw new Error(`${place}.scopes is no list of scopes`);
+    throw new Error(`${path}.scopes is no list of scopes`);
   const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
-  if (hash === undefined) throw new Error(`${place}.secret is no Argon2id hash within the bounds`);
+  if (hash === undefined) throw new Error(`${path}.secret is no Argon2id hash within the bounds`);
   return { tenantId, clientId: client_id, scopes: [...new Set(scopes as string[])], secret: hash };
 }
 

@@ -15,11 +15,11 @@ import { readKeyFile } from "./key-file.ts";
 import { PostgresArchive } from "./postgres/archive.ts";
 import type { PostgresConnection } from "./postgres/connection/client-options.ts";
 import { PostgresCopyTarget } from "./postgres/schema/copy-target.ts";
-import type { StorePlace } from "./sqlite/place.ts";
+import type { StorePaths } from "./sqlite/paths.ts";
 import { type CopiedRow, SqliteCopySource } from "./sqlite/schema/copy-source.ts";
 
 export interface CopyOptions {
-  readonly from: StorePlace;
+  readonly from: StorePaths;
   readonly to: PostgresConnection;
   readonly clock: Clock;
   readonly random: RandomFill;

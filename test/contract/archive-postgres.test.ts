@@ -4,7 +4,7 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import type { Ledger } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 const clock = manualClock();
@@ -12,7 +12,7 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 let server: PostgresServer;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 let ledger: Ledger;
 let archives: PostgresArchive[];
 
@@ -21,18 +21,18 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {
-  place = await postgresPlace(server);
-  ledger = await place.open({ clock, random });
+  fixture = await postgresFixture(server);
+  ledger = await fixture.open({ clock, random });
   archives = [];
 });
 afterEach(async () => {
   for (const archive of archives) await archive.close();
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 async function open(): Promise<PostgresArchive> {
-  const archive = await PostgresArchive.open({ target: place.target, anchorPath: undefined, clock });
+  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
   archives.push(archive);
   return archive;
 }
@@ -55,14 +55,14 @@ test("a record is found like the ledger finds it; another tenant's is unknown, a
   const archive = await open();
   expect(await archive.find(tenantId, recordId)).toEqual(await ledger.find(tenantId, recordId));
   expect(await archive.find(tenant("bob"), recordId)).toBe("unknown");
-  await place.deleteOpening(tenantId, recordId);
+  await fixture.deleteOpening(tenantId, recordId);
   expect(await (await open()).find(tenantId, recordId)).toBe("erased");
 });
 
 test("a damaged record is an error", async () => {
   const { tenantId, recordId } = makeRecord(alice);
   await ledger.append(makeRecord(alice, { recordId }));
-  await place.damage(tenantId, recordId);
+  await fixture.damage(tenantId, recordId);
   await expect((await open()).find(tenantId, recordId)).rejects.toMatchObject({ reason: "internal" });
 });
 
@@ -88,8 +88,8 @@ test("a log is walked from its first leaf to its last, and audited, while others
 
 test("damage is named by its leaf", async () => {
   await append(300);
-  const [row] = (await place.rows("alice")).slice(77);
-  await place.damage("alice", row?.recordId ?? "");
+  const [row] = (await fixture.rows("alice")).slice(77);
+  await fixture.damage("alice", row?.recordId ?? "");
   const archive = await open();
   const [head] = await archive.logs();
   if (head === undefined) throw new Error("no log");

@@ -3,24 +3,24 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Ledger, RecordArchive } from "../../src/ledger/ports/ledger.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 const clock = manualClock();
 const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let ledger: Ledger;
 let archive: RecordArchive;
 
 beforeEach(async () => {
-  place = sqlitePlace();
-  ledger = await place.open({ clock, random });
-  archive = new SqliteArchive(place.store);
+  fixture = sqliteFixture();
+  ledger = await fixture.open({ clock, random });
+  archive = new SqliteArchive(fixture.store);
 });
 afterEach(async () => {
   await archive.close();
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 test("what was kept of a policy revision is given back, the first that was kept under its name", async () => {
@@ -36,15 +36,15 @@ test("a record is found like the ledger finds it; another tenant's is unknown, a
   const { tenantId, recordId } = record;
   expect(await archive.find(tenantId, recordId)).toEqual(await ledger.find(tenantId, recordId));
   expect(await archive.find(tenant("bob"), recordId)).toBe("unknown");
-  await place.deleteOpening(tenantId, recordId);
+  await fixture.deleteOpening(tenantId, recordId);
   await archive.close();
-  archive = new SqliteArchive(place.store);
+  archive = new SqliteArchive(fixture.store);
   expect(await archive.find(tenantId, recordId)).toBe("erased");
 });
 
 test("a damaged record is an error", async () => {
   const record = makeRecord(tenant("alice"));
   await ledger.append(record);
-  await place.damage(record.tenantId, record.recordId);
+  await fixture.damage(record.tenantId, record.recordId);
   await expect(archive.find(record.tenantId, record.recordId)).rejects.toMatchObject({ reason: "internal" });
 });

@@ -13,7 +13,7 @@ import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { hideErased } from "../../src/stores/sqlite/erasure/hide-erased.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { migrations } from "../../src/stores/sqlite/schema/schema.ts";
-import { type SqliteErasurePlace, sqliteErasurePlace } from "./erasure-sqlite-place.ts";
+import { type SqliteErasureFixture, sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { erasedOf, statement } from "./erasure-suite.ts";
 import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -24,22 +24,22 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 
-let place: SqliteErasurePlace;
+let fixture: SqliteErasureFixture;
 let ledger: StoredLedger;
 
 beforeEach(async () => {
-  place = sqliteErasurePlace();
-  ledger = await place.open({ clock, random });
+  fixture = sqliteErasureFixture();
+  ledger = await fixture.open({ clock, random });
 });
 afterEach(async () => {
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 const append = (tenantId = alice, changes: Partial<NewRecord> = {}) => ledger.append(makeRecord(tenantId, changes));
 
 async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"][]) {
-  const keeper = await place.keeper({ clock, random });
+  const keeper = await fixture.keeper({ clock, random });
   try {
     return await keeper.erase(tenantId, recordIds, statement);
   } finally {
@@ -49,7 +49,7 @@ async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"
 
 /** Audits a log as the files have it. */
 async function auditAsIs() {
-  const archive = new SqliteArchive(place.store);
+  const archive = new SqliteArchive(fixture.store);
   try {
     const [head] = await archive.logs();
     if (head === undefined) throw new Error("There is no log.");
@@ -62,7 +62,7 @@ async function auditAsIs() {
 
 /** Those of the values that a file of the store holds. */
 function onDisk(values: readonly Uint8Array[]): readonly Uint8Array[] {
-  const paths = ["", "-wal"].map((suffix) => place.path + suffix).filter((path) => existsSync(path));
+  const paths = ["", "-wal"].map((suffix) => fixture.path + suffix).filter((path) => existsSync(path));
   const files = Buffer.concat(paths.map((path) => readFileSync(path)));
   return values.filter((value) => files.includes(value));
 }
@@ -89,7 +89,7 @@ describe("bytes", () => {
 
   test("that a reader keeps alive are told of, and gone when the same is asked for again", async () => {
     const one = await append();
-    const reader = new SqliteArchive(place.store);
+    const reader = new SqliteArchive(fixture.store);
     await reader.logs(); // from now on it sees the store as it is
     expect(await erase(alice, [one.recordId])).toMatchObject({ overwritten: false, erased: [{ wasErased: false }] });
     expect(onDisk([openingOf(one)])).toHaveLength(1);
@@ -101,13 +101,13 @@ describe("bytes", () => {
 
   test("of openings from before rows were numbered are gone too", async () => {
     await ledger.close();
-    rmSync(place.path);
+    rmSync(fixture.path);
     const numbered = migrations.findIndex(({ name }) => name === "erasure");
     const migrate = (known: typeof migrations) =>
-      migrateSqlite({ path: place.path, random, busyTimeoutMs: 1_000, migrations: known });
+      migrateSqlite({ path: fixture.path, random, busyTimeoutMs: 1_000, migrations: known });
     migrate(migrations.slice(0, numbered));
     const rows = Array.from({ length: 4_000 }, () => random(new Uint8Array(32)));
-    const database = new DatabaseSync(place.path);
+    const database = new DatabaseSync(fixture.path);
     database.exec("BEGIN");
     const insert = database.prepare("INSERT INTO openings VALUES (?, ?, ?)");
     for (const row of rows) insert.run(`tenant-${row[0]}-${row[1]}`, Buffer.from(row).toString("hex"), row);
@@ -115,7 +115,7 @@ describe("bytes", () => {
     database.close();
     expect(onDisk(rows.slice(0, 100))).toHaveLength(100);
     migrate(migrations);
-    const keeper = new DatabaseSync(place.path);
+    const keeper = new DatabaseSync(fixture.path);
     keeper.exec("PRAGMA secure_delete = ON; DELETE FROM openings; PRAGMA wal_checkpoint(TRUNCATE)");
     keeper.close();
     expect(onDisk(rows)).toEqual([]);
@@ -133,14 +133,14 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       leaves += 1;
       const control = new FaultControl();
       const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
-      const keeper = await place.keeper({ clock, random, openConnection });
+      const keeper = await fixture.keeper({ clock, random, openConnection });
       control.arm(fault, operation);
       const [result] = await Promise.allSettled([keeper.erase(alice, [one.recordId], statement)]);
       reached = !control.isArmed;
       await keeper.close();
       expect(result.status).toBe(reached ? "rejected" : "fulfilled");
       const found = await ledger.find(alice, one.recordId);
-      const [row] = place.query(
+      const [row] = fixture.query(
         `SELECT (SELECT count(*) FROM openings WHERE record_id = ?1) AS openings,
                 (SELECT count(*) FROM erasures WHERE record_id = ?1) AS erasures,
                 (SELECT count(*) FROM search_terms JOIN entries USING (tenant_id, leaf_index) WHERE record_id = ?1) AS terms,
@@ -156,7 +156,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
         untouched += 1;
         expect(row).toEqual({ openings: 1, erasures: 0, terms: expect.toSatisfy((count) => count > 0), answers: 1 });
       }
-      await expectGapless(place, "alice", leaves);
+      await expectGapless(fixture, "alice", leaves);
       expect(erasedOf(await erase(alice, [one.recordId]))).toMatchObject([{ wasErased: found === "erased" }]);
       if (found !== "erased") leaves += 1;
       expect(await auditAsIs()).toEqual({ leaves, erased: operation, problem: undefined });
@@ -170,8 +170,8 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
 describe("older files", () => {
   /** What an operator does who accepts that the store is an older one. */
   function acceptOlder(): void {
-    const [head] = place.query("SELECT size, hex(root) AS root FROM log_heads");
-    const anchor = new DatabaseSync(place.store.anchorPath);
+    const [head] = fixture.query("SELECT size, hex(root) AS root FROM log_heads");
+    const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec(`UPDATE anchored_logs SET size = ${head?.size}, root = unhex('${head?.root}')`);
     anchor.close();
   }
@@ -179,15 +179,15 @@ describe("older files", () => {
   /** Puts the whole store back to what it was before a record was erased, and the anchor with it, but for its notes. */
   async function putOlderBack(erased: Appended): Promise<void> {
     await ledger.close();
-    copyFileSync(place.path, `${place.path}.older`);
+    copyFileSync(fixture.path, `${fixture.path}.older`);
     await erase(alice, [erased.recordId]);
-    for (const suffix of ["", "-wal", "-shm"]) rmSync(place.path + suffix, { force: true });
-    copyFileSync(`${place.path}.older`, place.path);
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(fixture.path + suffix, { force: true });
+    copyFileSync(`${fixture.path}.older`, fixture.path);
     expect(onDisk([openingOf(erased)])).toHaveLength(1);
   }
 
   async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
-    const archive = await place.archive();
+    const archive = await fixture.archive();
     try {
       return await look(archive);
     } finally {
@@ -196,7 +196,7 @@ describe("older files", () => {
   }
 
   async function reapply() {
-    const keeper = await place.keeper({ clock, random });
+    const keeper = await fixture.keeper({ clock, random });
     try {
       return await keeper.reapplyErasures(undefined, statement);
     } finally {
@@ -206,7 +206,7 @@ describe("older files", () => {
 
   /** One row that somebody puts into the anchor's file. */
   function note(tenantId: string, recordId: string): void {
-    const anchor = new DatabaseSync(place.store.anchorPath);
+    const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec("CREATE TABLE IF NOT EXISTS erased_records (tenant_id TEXT NOT NULL, record_id TEXT NOT NULL)");
     anchor.prepare("INSERT INTO erased_records VALUES (?, ?)").run(tenantId, recordId);
     anchor.close();
@@ -216,12 +216,12 @@ describe("older files", () => {
     const idempotency = { scope: "9".repeat(64), payloadDigest: "sha256:1", answer: {} };
     const [one, other] = [await append(alice, { idempotency }), await append()];
     await putOlderBack(one);
-    await expect(place.open({ clock, random })).rejects.toMatchObject({ name: "IncompatibleStoreError" });
+    await expect(fixture.open({ clock, random })).rejects.toMatchObject({ name: "IncompatibleStoreError" });
     await reading(async (archive) => expect(await archive.find(alice, one.recordId)).toBe("erased"));
     acceptOlder();
     const warnings: string[] = [];
     const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
-    ledger = await place.open({ clock, random, logger });
+    ledger = await fixture.open({ clock, random, logger });
     expect(warnings).toEqual([expect.stringMatching(/^tenant alice: the anchor notes the erasure of 1 record, and/)]);
     expect(await ledger.find(alice, one.recordId)).toBe("erased");
     expect(await ledger.find(alice, other.recordId)).toMatchObject({ record_id: other.recordId });
@@ -242,7 +242,7 @@ describe("older files", () => {
     const one = await append();
     await putOlderBack(one);
     acceptOlder();
-    const keeper = await place.keeper({ clock, random });
+    const keeper = await fixture.keeper({ clock, random });
     await keeper.placeHold({ tenantId: alice, recordId: one.recordId, reason: "case 12" });
     await keeper.close();
     expect(await reapply()).toMatchObject({
@@ -255,7 +255,7 @@ describe("older files", () => {
 
   test("whose anchor notes what must never be erased lose nothing by it", async () => {
     await append();
-    const [genesis] = await place.rows("alice");
+    const [genesis] = await fixture.rows("alice");
     note("alice", genesis?.recordId ?? "");
     const recordId = genesis?.recordId as Appended["recordId"];
     await reading(async (archive) => expect(await archive.find(alice, recordId)).toMatchObject({ kind: "genesis" }));
@@ -267,7 +267,7 @@ describe("older files", () => {
     const one = await append();
     await ledger.close();
     note("alice", one.recordId);
-    const anchor = new DatabaseSync(place.store.anchorPath);
+    const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec("UPDATE anchored_store SET store_id = 'another'");
     anchor.close();
     await reading(async (archive) => {
@@ -280,7 +280,7 @@ describe("older files", () => {
 
   test("an opening that came back is no more in the store than its erasure is: an audit counts it as erased", async () => {
     const one = await append();
-    const putBack = await place.backUpOpenings();
+    const putBack = await fixture.backUpOpenings();
     await erase(alice, [one.recordId]);
     await putBack();
     expect(await auditAsIs()).toEqual({ leaves: 3, erased: 1, problem: undefined });
@@ -291,7 +291,7 @@ describe("older files", () => {
 
   test("hide what was erased by a look at one row, not at all of them", async () => {
     await append();
-    const connection = openConnection({ path: place.path, readOnly: true, busyTimeoutMs: 1_000 });
+    const connection = openConnection({ path: fixture.path, readOnly: true, busyTimeoutMs: 1_000 });
     hideErased(connection, []);
     const plan = connection.prepare(
       `EXPLAIN QUERY PLAN SELECT leaf, sealed, opening FROM entries LEFT JOIN openings USING (tenant_id, record_id)
@@ -308,20 +308,20 @@ describe("older files", () => {
     await erase(alice, [one.recordId]);
     await ledger.close();
     const anchored = () => {
-      const anchor = new DatabaseSync(place.store.anchorPath);
+      const anchor = new DatabaseSync(fixture.store.anchorPath);
       const rows = anchor.prepare("SELECT tenant_id, record_id FROM erased_records").all();
       anchor.exec("DELETE FROM erased_records");
       anchor.close();
       return rows;
     };
     expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
-    ledger = await place.open({ clock, random });
+    ledger = await fixture.open({ clock, random });
     expect(anchored()).toEqual([{ tenant_id: "alice", record_id: one.recordId }]);
   });
 
   test("a log that is older than its anchor is erased from no more than it is appended to", async () => {
     const [one] = [await append(), await append()];
-    const anchor = new DatabaseSync(place.store.anchorPath);
+    const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec("UPDATE anchored_logs SET size = size + 1");
     anchor.close();
     await expect(erase(alice, [one.recordId])).rejects.toMatchObject({ name: "UnsoundLogError" });
@@ -329,14 +329,18 @@ describe("older files", () => {
   });
 
   test.each([
-    ["without its anchor", () => rmSync(place.store.anchorPath), /is missing/],
+    ["without its anchor", () => rmSync(fixture.store.anchorPath), /is missing/],
     [
       "with the anchor of another store",
-      () => place.query("UPDATE store SET store_id = 'other'"),
+      () => fixture.query("UPDATE store SET store_id = 'other'"),
       /not the anchor of this/,
     ],
-    ["of an older schema", () => place.query(`PRAGMA user_version = ${migrations.length - 1}`), /run `migrate` first/],
-    ["of a newer schema", () => place.query(`PRAGMA user_version = ${migrations.length + 1}`), /newer version/],
+    [
+      "of an older schema",
+      () => fixture.query(`PRAGMA user_version = ${migrations.length - 1}`),
+      /run `migrate` first/,
+    ],
+    ["of a newer schema", () => fixture.query(`PRAGMA user_version = ${migrations.length + 1}`), /newer version/],
   ])("a store %s is not written to", async (_, change, message) => {
     const one = await append();
     await ledger.close();

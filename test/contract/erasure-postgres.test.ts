@@ -1,8 +1,8 @@
 import { afterAll, beforeAll } from "vitest";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { erasurePlace } from "./erasure-postgres-place.ts";
+import { erasureFixture } from "./erasure-postgres-fixture.ts";
 import { erasureSuite } from "./erasure-suite.ts";
-import { postgresPlace } from "./ledger-postgres-place.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -10,4 +10,4 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 
-erasureSuite("PostgreSQL", async () => erasurePlace(await postgresPlace(server)));
+erasureSuite("PostgreSQL", async () => erasureFixture(await postgresFixture(server)));

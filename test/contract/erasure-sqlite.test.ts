@@ -1,4 +1,4 @@
-import { sqliteErasurePlace } from "./erasure-sqlite-place.ts";
+import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
 import { erasureSuite } from "./erasure-suite.ts";
 
-erasureSuite("SQLite", async () => sqliteErasurePlace());
+erasureSuite("SQLite", async () => sqliteErasureFixture());

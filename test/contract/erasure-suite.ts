@@ -16,10 +16,10 @@ import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import type { SearchIndexer, SearchTerm } from "../../src/ledger/ports/search.ts";
 import type { ErasureStatement } from "../../src/ledger/record/erasure.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { expectGapless, type LedgerPlace } from "./ledger-suite.ts";
+import { expectGapless, type LedgerFixture } from "./ledger-suite.ts";
 
 /** A place where records can be erased, too. */
-export interface ErasurePlace extends LedgerPlace {
+export interface ErasureFixture extends LedgerFixture {
   /** Whether the store can tell that deleted bytes are overwritten. */
   readonly overwrites: boolean;
   /** Opens a keeper beside whoever serves the store. */
@@ -47,26 +47,26 @@ export function erasedOf(result: ErasureResult): readonly ErasedRecord[] {
 }
 
 /** Checks one store against the contract. */
-export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace>): void {
+export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFixture>): void {
   describe(`erasure on ${name}`, () => {
     const random = seededRandom();
     let clock: ReturnType<typeof manualClock>;
     let makeRecord: ReturnType<typeof recordMaker>;
-    let place: ErasurePlace;
+    let fixture: ErasureFixture;
     let ledger: Ledger;
     let keeper: StoreKeeper;
 
     beforeEach(async () => {
       clock = manualClock();
       makeRecord = recordMaker(clock, random);
-      place = await makePlace();
-      ledger = await place.open({ clock, random });
-      keeper = await place.keeper({ clock, random });
+      fixture = await makeFixture();
+      ledger = await fixture.open({ clock, random });
+      keeper = await fixture.keeper({ clock, random });
     });
     afterEach(async () => {
       await keeper.close();
       await ledger.close();
-      await place.remove();
+      await fixture.remove();
     });
 
     const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
@@ -74,7 +74,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
     const erase = (tenantId: TenantId, ...recordIds: RecordId[]) => keeper.erase(tenantId, recordIds, statement);
 
     async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
-      const archive = await place.archive();
+      const archive = await fixture.archive();
       try {
         return await look(archive);
       } finally {
@@ -121,18 +121,18 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       await append(alice);
       const { recordId } = await append(alice);
       await append(alice);
-      const before = await place.rows("alice");
+      const before = await fixture.rows("alice");
       clock.nowMs += 1_000;
       const result = await keeper.erase(alice, [recordId], { reason: "request 7", operator: "olga" });
       expect(result).toEqual({
         erased: [
           { recordId, leafIndex: 2, erasureLeafIndex: 4, erasedAt: "2026-01-02T03:04:06.006Z", wasErased: false },
         ],
-        overwritten: place.overwrites ? true : undefined,
+        overwritten: fixture.overwrites ? true : undefined,
       });
       expect(await ledger.find(alice, recordId)).toBe("erased");
       expect(await audit(alice)).toEqual({ leaves: 5, erased: 1, problem: undefined });
-      const after = await place.rows("alice");
+      const after = await fixture.rows("alice");
       expect(after.slice(0, 4)).toEqual(before);
       expect(after[4]?.leaf).not.toMatch(/request 7|olga|alice/);
       expect(await ledger.find(alice, idOf(after[4]))).toMatchObject({
@@ -148,7 +148,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       const { recordId } = await append(alice);
       await erase(alice, recordId);
       expect(await append(alice)).toMatchObject({ leafIndex: 3 });
-      await expectGapless(place, "alice", 4);
+      await expectGapless(fixture, "alice", 4);
       expect(await audit(alice)).toEqual({ leaves: 4, erased: 1, problem: undefined });
     });
 
@@ -167,7 +167,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       const [first] = erasedOf(await erase(alice, a.recordId));
       clock.nowMs += 60_000;
       expect(erasedOf(await erase(alice, a.recordId))).toEqual([{ ...first, wasErased: true }]);
-      await expectGapless(place, "alice", 4);
+      await expectGapless(fixture, "alice", 4);
       expect(erasedOf(await erase(alice, a.recordId, b.recordId))).toEqual([
         { ...first, wasErased: true },
         expect.objectContaining({ recordId: b.recordId, erasureLeafIndex: 4, wasErased: false }),
@@ -178,9 +178,9 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       const good = await append(alice);
       const erased = await append(alice);
       await erase(alice, erased.recordId);
-      const [genesis, , , erasure] = await place.rows("alice");
+      const [genesis, , , erasure] = await fixture.rows("alice");
       const foreign = await append(bob);
-      const before = await place.rows("alice");
+      const before = await fixture.rows("alice");
       const ids = [good.recordId, foreign.recordId, idOf(genesis), idOf(erasure), erased.recordId];
       expect(await erase(alice, ...ids)).toEqual({
         refused: [
@@ -189,7 +189,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
           { recordId: ids[3], why: "kind", kind: "erasure" },
         ],
       });
-      expect(await place.rows("alice")).toEqual(before);
+      expect(await fixture.rows("alice")).toEqual(before);
       expect(await ledger.find(alice, good.recordId)).toMatchObject({ record_id: good.recordId });
       expect(await erase(tenant("nobody"), good.recordId)).toEqual({
         refused: [{ recordId: good.recordId, why: "unknown" }],
@@ -205,7 +205,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       await erase(alice, recordId);
       const retry = append(alice, { idempotency });
       await expect(retry).rejects.toMatchObject({ reason: "idempotency_conflict", message: /erased/ });
-      const [, , erasure] = await place.rows("alice");
+      const [, , erasure] = await fixture.rows("alice");
       expect(await ledger.find(alice, idOf(erasure))).toMatchObject({ outcome: { kept_answers: 1 } });
     });
 
@@ -222,7 +222,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       const idempotency: Idempotency = { scope: "8".repeat(64), payloadDigest: "sha256:1", answer: { a: 1 } };
       const [a, b] = [await append(alice, { idempotency }), await append(alice)];
       const kept = await append(alice);
-      const putBack = await place.backUpOpenings();
+      const putBack = await fixture.backUpOpenings();
       await erase(alice, a.recordId, b.recordId);
       await putBack();
       const looksErased = async () => {
@@ -242,14 +242,14 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
         { tenantId: alice, recordId: b.recordId, leafIndex: 2, erasureLeafIndex: 5, refusal: undefined },
       ];
       await looksErased();
-      const indexer = await place.indexer({ random });
+      const indexer = await fixture.indexer({ random });
       await indexer.rebuild(alice, () => {});
       await indexer.close();
       await looksErased();
       const warnings: string[] = [];
       await ledger.close();
       const logger = { warn: (_fields: unknown, message: string) => void warnings.push(message) };
-      ledger = await place.open({ clock, random, logger });
+      ledger = await fixture.open({ clock, random, logger });
       await looksErased();
       expect(warnings.filter((line) => line.includes("ledger reapply-erasures"))).toEqual([
         expect.stringMatching(/^tenant alice: openings or kept answers of 2 erased records are in the store again/),
@@ -257,7 +257,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       // Nothing was removed so far: not by readers, and not at the start.
       await reading(async (archive) => expect(await archive.returnedErasures()).toEqual(returned));
       expect(await keeper.reapplyErasures(bob, statement)).toMatchObject({ reapplied: [], left: [] });
-      const overwritten = place.overwrites ? true : undefined;
+      const overwritten = fixture.overwrites ? true : undefined;
       expect(await keeper.reapplyErasures(undefined, statement)).toEqual({
         reapplied: returned,
         left: [],
@@ -269,7 +269,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
 
     test("a hold keeps what a backup brought back, and readers see none of it", async () => {
       const [a, b] = [await append(alice), await append(bob)];
-      const putBack = await place.backUpOpenings();
+      const putBack = await fixture.backUpOpenings();
       await erase(alice, a.recordId);
       await erase(bob, b.recordId);
       await putBack();
@@ -287,7 +287,7 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
 
     test("a row among the erased ones that no leaf speaks of removes nothing", async () => {
       const [a, b] = [await append(alice), await append(alice)];
-      await place.noteErased("alice", a.recordId, 1, 2);
+      await fixture.noteErased("alice", a.recordId, 1, 2);
       const unproven = { recordId: a.recordId, refusal: { why: "unproven" } };
       expect(await keeper.reapplyErasures(undefined, statement)).toMatchObject({ reapplied: [], left: [unproven] });
       expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
@@ -296,15 +296,15 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
 
     test("an opening that is lost without an erasure is wrong, until the record is erased", async () => {
       const [a, b] = [await append(alice), await append(alice)];
-      await place.deleteOpening("alice", b.recordId);
+      await fixture.deleteOpening("alice", b.recordId);
       expect(await audit(alice)).toMatchObject({
         erased: 0,
         problem: { leafIndex: 2, message: "1 record cannot be opened, and no leaf erased them: the first is leaf 2" },
       });
       await erase(alice, b.recordId);
       expect(await audit(alice)).toEqual({ leaves: 4, erased: 1, problem: undefined });
-      const [, , , erasure] = await place.rows("alice");
-      await place.deleteOpening("alice", idOf(erasure));
+      const [, , , erasure] = await fixture.rows("alice");
+      await fixture.deleteOpening("alice", idOf(erasure));
       expect((await audit(alice)).problem).toMatchObject({ leafIndex: 3, message: /of kind erasure cannot be opened/ });
       expect(await ledger.find(alice, a.recordId)).toMatchObject({ record_id: a.recordId });
     });
@@ -330,12 +330,12 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
         expect(await ledger.find(log === first[0]?.log ? alice : bob, recordId)).toMatchObject({ record_id: recordId });
       const { leaves, ...found } = await audit(alice);
       expect(found).toEqual({ erased: 40, problem: undefined });
-      await expectGapless(place, "alice", leaves);
+      await expectGapless(fixture, "alice", leaves);
     });
 
     test("two that erase the same at once write one leaf", async () => {
       const { recordId } = await append(alice);
-      const other = await place.keeper({ clock, random: seededRandom("other") });
+      const other = await fixture.keeper({ clock, random: seededRandom("other") });
       const results = await Promise.all([
         erase(alice, recordId),
         other.erase(alice, [recordId], { reason: "twice", operator: "olga" }),
@@ -356,14 +356,14 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
         const hold = { tenantId: alice, recordId: a.recordId, reason: "case 12", placedAtMs: clock.nowMs };
         expect(await keeper.placeHold(hold)).toEqual(hold);
         await keeper.close();
-        keeper = await place.keeper({ clock, random });
+        keeper = await fixture.keeper({ clock, random });
         expect(await erase(alice, b.recordId, a.recordId)).toEqual({
           refused: [{ recordId: a.recordId, why: "held", hold }],
         });
         expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
         expect(await keeper.releaseHold(alice, a.recordId, statement)).toEqual(hold);
         expect(await keeper.releaseHold(alice, a.recordId, statement)).toBeUndefined();
-        const [, released] = (await place.rows("alice")).slice(-2).map(({ leaf }) => JSON.parse(leaf));
+        const [, released] = (await fixture.rows("alice")).slice(-2).map(({ leaf }) => JSON.parse(leaf));
         expect(released.kind).toBe("hold_release");
         expect(await ledger.find(alice, released.record_id)).toMatchObject({
           caller: { principal_id: "olga", auth_source: "operator" },
@@ -403,11 +403,11 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
       test("is not placed on nothing", async () => {
         const [a, b] = [await append(alice), await append(bob)];
         await erase(alice, a.recordId);
-        const place = (tenantId: TenantId, recordId: RecordId | undefined) =>
+        const placeHold = (tenantId: TenantId, recordId: RecordId | undefined) =>
           keeper.placeHold({ tenantId, recordId, reason: "case 14" });
-        expect(await place(alice, a.recordId)).toBe("erased");
-        expect(await place(alice, b.recordId)).toBe("unknown");
-        expect(await place(tenant("nobody"), undefined)).toBe("unknown");
+        expect(await placeHold(alice, a.recordId)).toBe("erased");
+        expect(await placeHold(alice, b.recordId)).toBe("unknown");
+        expect(await placeHold(tenant("nobody"), undefined)).toBe("unknown");
         expect(await keeper.holds(undefined)).toEqual([]);
       });
 
@@ -420,9 +420,13 @@ export function erasureSuite(name: string, makePlace: () => Promise<ErasurePlace
 
       test("is listed, of one tenant or of all", async () => {
         const [a, b] = [await append(alice), await append(bob)];
-        const place = (tenantId: TenantId, recordId: RecordId | undefined) =>
+        const placeHold = (tenantId: TenantId, recordId: RecordId | undefined) =>
           keeper.placeHold({ tenantId, recordId, reason: "case 15" });
-        const placed = [await place(bob, b.recordId), await place(alice, a.recordId), await place(alice, undefined)];
+        const placed = [
+          await placeHold(bob, b.recordId),
+          await placeHold(alice, a.recordId),
+          await placeHold(alice, undefined),
+        ];
         expect(await keeper.holds(undefined)).toEqual(placed.toReversed());
         expect(await keeper.holds(bob)).toEqual([placed[0]]);
       });

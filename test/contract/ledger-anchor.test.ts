@@ -6,7 +6,7 @@ import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
 const clock = manualClock();
@@ -16,20 +16,20 @@ const alice = tenant("alice");
 const bob = tenant("bob");
 const refused = { name: "IncompatibleStoreError" };
 
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let ledger: StoredLedger;
 
 beforeEach(async () => {
-  place = sqlitePlace();
+  fixture = sqliteFixture();
   await open();
 });
 afterEach(async () => {
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 async function open(): Promise<void> {
-  ledger = await place.open({ clock, random });
+  ledger = await fixture.open({ clock, random });
 }
 
 async function append(count: number, tenantId = alice): Promise<void> {
@@ -38,14 +38,14 @@ async function append(count: number, tenantId = alice): Promise<void> {
 
 /** Copies the closed store. */
 function backUp(): string {
-  const copy = `${place.path}.copy`;
-  copyFileSync(place.path, copy);
+  const copy = `${fixture.path}.copy`;
+  copyFileSync(fixture.path, copy);
   return copy;
 }
 
 function putBack(copy: string): void {
-  for (const suffix of ["-wal", "-shm"]) rmSync(place.path + suffix, { force: true });
-  copyFileSync(copy, place.path);
+  for (const suffix of ["-wal", "-shm"]) rmSync(fixture.path + suffix, { force: true });
+  copyFileSync(copy, fixture.path);
 }
 
 test("an older copy of the store is refused, and the right one is served again", async () => {
@@ -55,22 +55,22 @@ test("an older copy of the store is refused, and the right one is served again",
   await open();
   await append(2);
   await ledger.close();
-  copyFileSync(place.path, `${place.path}.newest`);
+  copyFileSync(fixture.path, `${fixture.path}.newest`);
   putBack(older);
   await expect(open()).rejects.toMatchObject({
     ...refused,
     message: expect.stringContaining("has 4 leaves, and had 6"),
   });
-  putBack(`${place.path}.newest`);
+  putBack(`${fixture.path}.newest`);
   await open();
   await append(1);
-  await place.verify();
+  await fixture.verify();
 });
 
 test("a store that was put back while the service runs is not appended to, and other tenants go on", async () => {
   await append(3);
   await append(1, bob);
-  place.query(
+  fixture.query(
     `UPDATE log_heads SET size = 2, root = (SELECT root FROM log_heads WHERE tenant_id = 'bob') WHERE tenant_id = 'alice'`,
   );
   const results = await Promise.allSettled([ledger.append(makeRecord(alice)), ledger.append(makeRecord(bob))]);
@@ -84,7 +84,7 @@ test("a store that was put back while the service runs is not appended to, and o
 
 test("a log that is sound in itself, and older than what was answered, is not appended to", async () => {
   await append(3);
-  const [older] = place.query("SELECT hex(root) AS root FROM log_heads");
+  const [older] = fixture.query("SELECT hex(root) AS root FROM log_heads");
   await append(2);
   const takeBack = [
     "DELETE FROM openings WHERE record_id IN (SELECT record_id FROM entries WHERE leaf_index >= 4)",
@@ -92,13 +92,13 @@ test("a log that is sound in itself, and older than what was answered, is not ap
     "UPDATE tiles SET hashes = CAST(substr(hashes, 1, 4 * 32) AS BLOB)",
     `UPDATE log_heads SET size = 4, root = unhex('${older?.root}')`,
   ];
-  for (const sql of takeBack) place.query(sql);
-  await place.verify();
+  for (const sql of takeBack) fixture.query(sql);
+  await fixture.verify();
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({
     reason: "store_unavailable",
     details: { cause: { message: expect.stringContaining("has 4 leaves, and had 6") } },
   });
-  await expectGapless(place, "alice", 4);
+  await expectGapless(fixture, "alice", 4);
 });
 
 test("a log that is missing is refused", async () => {
@@ -106,7 +106,7 @@ test("a log that is missing is refused", async () => {
   await append(1, bob);
   await ledger.close();
   for (const table of ["log_heads", "entries", "openings", "tiles"])
-    place.query(`DELETE FROM ${table} WHERE tenant_id = 'alice'`);
+    fixture.query(`DELETE FROM ${table} WHERE tenant_id = 'alice'`);
   await expect(open()).rejects.toMatchObject({
     ...refused,
     message: expect.stringContaining("is missing from the store"),
@@ -116,30 +116,30 @@ test("a log that is missing is refused", async () => {
 test("a log that was rewritten at its size, or before it, is refused", async () => {
   await append(3);
   await ledger.close();
-  const anchor = readFileSync(place.store.anchorPath);
+  const anchor = readFileSync(fixture.store.anchorPath);
   await open();
   await append(2);
   await ledger.close();
-  place.query("UPDATE log_heads SET root = zeroblob(32)");
+  fixture.query("UPDATE log_heads SET root = zeroblob(32)");
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("was rewritten") });
   // An anchor that is behind is as good: the tiles tell.
-  writeFileSync(place.store.anchorPath, anchor);
-  for (const suffix of ["-wal", "-shm"]) rmSync(place.store.anchorPath + suffix, { force: true });
-  place.query("UPDATE tiles SET hashes = CAST(zeroblob(64) || substr(hashes, 65) AS BLOB)");
+  writeFileSync(fixture.store.anchorPath, anchor);
+  for (const suffix of ["-wal", "-shm"]) rmSync(fixture.store.anchorPath + suffix, { force: true });
+  fixture.query("UPDATE tiles SET hashes = CAST(zeroblob(64) || substr(hashes, 65) AS BLOB)");
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("before leaf 4") });
 });
 
 test("an anchor that is lost, or another store's, is refused", async () => {
   await append(1);
   await ledger.close();
-  rmSync(place.store.anchorPath);
+  rmSync(fixture.store.anchorPath);
   await expect(open()).rejects.toMatchObject({
     ...refused,
     message: expect.stringContaining("is new, but this store had"),
   });
-  const other = sqlitePlace();
+  const other = sqliteFixture();
   await (await other.open({ clock, random })).close();
-  copyFileSync(other.store.anchorPath, place.store.anchorPath);
+  copyFileSync(other.store.anchorPath, fixture.store.anchorPath);
   await other.remove();
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("of another store") });
 });
@@ -147,24 +147,24 @@ test("an anchor that is lost, or another store's, is refused", async () => {
 test("a corrupted right edge is not continued", async () => {
   await append(3);
   await ledger.close();
-  place.query("UPDATE tiles SET hashes = CAST(zeroblob(32) || substr(hashes, 33) AS BLOB)");
+  fixture.query("UPDATE tiles SET hashes = CAST(zeroblob(32) || substr(hashes, 33) AS BLOB)");
   await open();
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
-  place.query("DELETE FROM tiles");
+  fixture.query("DELETE FROM tiles");
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
-  expect((await place.rows("alice")).length).toBe(4);
+  expect((await fixture.rows("alice")).length).toBe(4);
 });
 
 test("the key is made by itself once, kept private, and never replaced", async () => {
   await append(1);
   await ledger.close();
-  const { keyPath } = place.store;
+  const { keyPath } = fixture.store;
   const key = readFileSync(keyPath);
   expect(key.toString()).toMatch(/^-----BEGIN PRIVATE KEY-----/);
   rmSync(keyPath);
   await expect(open()).rejects.toMatchObject({ ...refused, message: expect.stringContaining("is missing") });
   expect(existsSync(keyPath)).toBe(false);
-  const other = sqlitePlace();
+  const other = sqliteFixture();
   await (await other.open({ clock, random })).close();
   copyFileSync(other.store.keyPath, keyPath);
   await other.remove();
@@ -177,9 +177,9 @@ test("a rotation is a leaf in every log, and both keys sign while it lasts", asy
   await append(1);
   await append(1, bob);
   await ledger.close();
-  const { keyPath } = place.store;
+  const { keyPath } = fixture.store;
   const old = readFileSync(keyPath, "utf8");
-  const other = sqlitePlace();
+  const other = sqliteFixture();
   await (await other.open({ clock, random })).close();
   writeFileSync(keyPath, readFileSync(other.store.keyPath, "utf8") + old);
   await other.remove();
@@ -192,7 +192,7 @@ test("a rotation is a leaf in every log, and both keys sign while it lasts", asy
     expect(checkpoint.match(/^— /gm)).toHaveLength(2);
     expect(new Set(verifierKeys).size).toBe(2);
   }
-  expect((await place.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind)).toEqual([
+  expect((await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf).kind)).toEqual([
     "genesis",
     "decision",
     "key_rotation",
@@ -201,12 +201,12 @@ test("a rotation is a leaf in every log, and both keys sign while it lasts", asy
   await open(); // Not again.
   expect(await ledger.published()).toMatchObject([{ size: 3 }, { size: 3 }]);
   await append(1);
-  await place.verify();
+  await fixture.verify();
 });
 
 test("the anchor survives the process, and the writer's store the machine", () => {
   const pragma = (durability: "machine" | "process") => {
-    const connection = openConnection({ path: place.path, readOnly: false, busyTimeoutMs: 1_000, durability });
+    const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 1_000, durability });
     try {
       return connection.prepare("PRAGMA synchronous").get()?.synchronous;
     } finally {
@@ -218,12 +218,12 @@ test("the anchor survives the process, and the writer's store the machine", () =
 
 test("another origin is refused once there is a log, and its own is served again", async () => {
   await ledger.close();
-  ledger = await place.open({ clock, random, originPrefix: "elsewhere.example" });
+  ledger = await fixture.open({ clock, random, originPrefix: "elsewhere.example" });
   await ledger.close();
   await open();
   await append(1);
   await ledger.close();
-  await expect(place.open({ clock, random, originPrefix: "elsewhere.example" })).rejects.toMatchObject({
+  await expect(fixture.open({ clock, random, originPrefix: "elsewhere.example" })).rejects.toMatchObject({
     ...refused,
     message: expect.stringMatching(/^SVC_LEDGER_ORIGIN: .* under ledger\.example\/logs/),
   });

@@ -7,7 +7,7 @@ import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
 import { type Fault, FaultControl } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
 const clock = manualClock();
@@ -16,12 +16,12 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const refused = { status: "rejected", reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } } };
 
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let control: FaultControl;
 let ledger: Ledger;
 
 async function open(options: Partial<SqliteLedgerOptions> = {}): Promise<void> {
-  ledger = await place.open({
+  ledger = await fixture.open({
     clock,
     random,
     busyTimeoutMs: 50,
@@ -32,13 +32,13 @@ async function open(options: Partial<SqliteLedgerOptions> = {}): Promise<void> {
 }
 
 beforeEach(async () => {
-  place = sqlitePlace();
+  fixture = sqliteFixture();
   control = new FaultControl();
   await open();
 });
 afterEach(async () => {
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 /** The store serves again by itself. */
@@ -61,7 +61,7 @@ function appendThree(newcomer: TenantId): Promise<PromiseSettledResult<Appended>
 /** Every leaf is in the search index, and nothing else is. */
 function expectIndexed(): void {
   const leaves = (table: string) =>
-    place.query(`SELECT DISTINCT tenant_id, leaf_index FROM ${table} ORDER BY tenant_id, leaf_index`);
+    fixture.query(`SELECT DISTINCT tenant_id, leaf_index FROM ${table} ORDER BY tenant_id, leaf_index`);
   expect(leaves("search_terms")).toEqual(leaves("entries"));
 }
 
@@ -94,13 +94,13 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
         const committed = operation > commitOfThree || (operation === commitOfThree && persisting.has(fault));
         if (committed) size += 2;
         await recovered();
-        await expectGapless(place, newcomer, committed ? 2 : 0);
+        await expectGapless(fixture, newcomer, committed ? 2 : 0);
         acknowledged.push({ ...(await ledger.append(makeRecord(alice))), tenantId: alice });
         expect(acknowledged.at(-1)?.leafIndex).toBe(size++);
         acknowledged.push({ ...(await ledger.append(makeRecord(newcomer))), tenantId: newcomer });
-        await expectGapless(place, "alice", size);
-        await expectGapless(place, newcomer, committed ? 3 : 2);
-        await place.verify();
+        await expectGapless(fixture, "alice", size);
+        await expectGapless(fixture, newcomer, committed ? 3 : 2);
+        await fixture.verify();
       }
       control.arm(fault, operationsOfThree + 1);
       expect((await appendThree(tenant("newcomer-last"))).map(({ status }) => status)).not.toContain("rejected");
@@ -109,7 +109,7 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
       await open();
       await expectFound(acknowledged);
       expectIndexed();
-      await place.verify();
+      await fixture.verify();
     });
   },
 );
@@ -144,7 +144,7 @@ test("a store that stalls is given up in bounded time, and replaced", async () =
 
 test("while another process holds the lock, writes are refused in bounded time and reads go on", async () => {
   const { recordId } = await ledger.append(makeRecord(alice));
-  const other = new DatabaseSync(place.path);
+  const other = new DatabaseSync(fixture.path);
   other.exec("BEGIN IMMEDIATE");
   const [result] = await Promise.allSettled([ledger.append(makeRecord(alice))]);
   expect(result).toMatchObject(refused);
@@ -167,7 +167,7 @@ test("a full disk refuses, keeps what was acknowledged, and serves again when th
   control.limitPages(0);
   const stored = results.filter(({ status }) => status === "fulfilled").length;
   expect(await ledger.append(large())).toMatchObject({ leafIndex: 2 + stored });
-  await expectGapless(place, "alice", 3 + stored);
+  await expectGapless(fixture, "alice", 3 + stored);
 });
 
 test("a store whose file is gone refuses, rather than begin an empty one", async () => {
@@ -175,12 +175,12 @@ test("a store whose file is gone refuses, rather than begin an empty one", async
   const warnings: unknown[] = [];
   await open({ logger: { warn: (fields) => warnings.push(fields) } });
   await ledger.append(makeRecord(alice));
-  for (const suffix of ["", "-wal", "-shm"]) rmSync(place.path + suffix);
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(fixture.path + suffix);
   control.arm("dieBefore", 1); // the next thread has to open the file
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
   await vi.waitFor(() => expect(warnings.length).toBeGreaterThan(3), 10_000);
   expect(warnings.at(-1)).toMatchObject({ role: "writer", cause: "unable to open database file" });
-  expect(existsSync(place.path)).toBe(false);
+  expect(existsSync(fixture.path)).toBe(false);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
   await expect(ledger.check()).rejects.toMatchObject({ reason: "store_unavailable" });
 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from "vitest";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { postgresPlace } from "./ledger-postgres-place.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { ledgerSuite } from "./ledger-suite.ts";
 
 let server: PostgresServer;
@@ -9,4 +9,4 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 
-ledgerSuite("PostgreSQL", () => postgresPlace(server));
+ledgerSuite("PostgreSQL", () => postgresFixture(server));

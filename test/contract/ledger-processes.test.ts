@@ -4,21 +4,21 @@ import { dirname } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
 const tenants = ["alice", "bob", "carol"];
 
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let children: ChildProcess[];
 
 beforeEach(() => {
-  place = sqlitePlace();
+  fixture = sqliteFixture();
   children = [];
 });
 afterEach(async () => {
   for (const child of children) child.kill("SIGKILL");
-  await place.remove();
+  await fixture.remove();
 });
 
 interface Child {
@@ -31,7 +31,7 @@ interface Child {
 
 function startChild(records: number, onAcknowledged: (child: Child) => void = () => {}): Child {
   const script = new URL("./ledger-child.ts", import.meta.url).pathname;
-  const process_ = spawn(process.execPath, [script, dirname(place.path), String(records)], {
+  const process_ = spawn(process.execPath, [script, dirname(fixture.path), String(records)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   return watch(process_, onAcknowledged);
@@ -40,7 +40,7 @@ function startChild(records: number, onAcknowledged: (child: Child) => void = ()
 /** A child whose files cannot grow over `blocks` of the shell, half or a whole KiB each: as on a disk that is full. */
 function startLimitedChild(blocks: number): Child {
   const script = new URL("./ledger-child.ts", import.meta.url).pathname;
-  const line = [process.execPath, script, dirname(place.path), "1000000", "until-refused"];
+  const line = [process.execPath, script, dirname(fixture.path), "1000000", "until-refused"];
   return watch(
     spawn("sh", ["-c", `ulimit -f ${blocks}; exec "$0" "$@"`, ...line], { stdio: ["ignore", "pipe", "inherit"] }),
   );
@@ -64,16 +64,16 @@ function watch(
 async function expectStored(acknowledged: readonly string[]): Promise<void> {
   const stored = new Set<string>();
   for (const tenantId of tenants) {
-    const rows = await place.rows(tenantId);
-    await expectGapless(place, tenantId, rows.length);
+    const rows = await fixture.rows(tenantId);
+    await expectGapless(fixture, tenantId, rows.length);
     for (const { leafIndex, recordId } of rows) stored.add(`${tenantId} ${leafIndex} ${recordId}`);
-    const [head] = place.query("SELECT size FROM log_heads WHERE tenant_id = ?", tenantId);
+    const [head] = fixture.query("SELECT size FROM log_heads WHERE tenant_id = ?", tenantId);
     expect(head?.size ?? 0).toBe(rows.length);
   }
   expect(acknowledged.filter((line) => !stored.has(line))).toEqual([]);
   expect(new Set(acknowledged).size).toBe(acknowledged.length);
-  await place.verify();
-  expect(place.query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+  await fixture.verify();
+  expect(fixture.query("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
 }
 
 test("two processes that start at once and write to one file share the logs", { timeout: 60_000 }, async () => {

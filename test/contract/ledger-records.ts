@@ -13,7 +13,7 @@ import {
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import type { GivenReceipt } from "../../src/ledger/record/receipt.ts";
-import type { StorePlace } from "../../src/stores/sqlite/place.ts";
+import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 
 /** A clock that stands where the test puts it. */
 export interface ManualClock extends Clock {
@@ -71,7 +71,7 @@ function parsed<Value>(value: Value | undefined): Value {
 }
 
 /** The parts of a store in one directory. */
-export function storeIn(directory: string): StorePlace {
+export function storeIn(directory: string): StorePaths {
   return {
     path: join(directory, "platform.db"),
     anchorPath: join(directory, "platform.db.anchor"),

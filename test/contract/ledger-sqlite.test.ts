@@ -1,4 +1,4 @@
-import { sqlitePlace } from "./ledger-sqlite-place.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { ledgerSuite } from "./ledger-suite.ts";
 
-ledgerSuite("SQLite", async () => sqlitePlace());
+ledgerSuite("SQLite", async () => sqliteFixture());

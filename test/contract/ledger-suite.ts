@@ -21,7 +21,7 @@ export interface StoredRow {
 }
 
 /** A place where ledgers can be opened one after the other, or several at a time. */
-export interface LedgerPlace {
+export interface LedgerFixture {
   open(options: {
     readonly clock: Clock;
     readonly random: RandomFill;
@@ -44,21 +44,21 @@ const alice = tenant("alice");
 const bob = tenant("bob");
 
 /** Checks one store against the contract. */
-export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>): void {
+export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixture>): void {
   describe(`ledger on ${name}`, () => {
     const clock = manualClock();
     const random = seededRandom();
     const makeRecord = recordMaker(clock, random);
-    let place: LedgerPlace;
+    let fixture: LedgerFixture;
     let ledger: Ledger;
 
     beforeEach(async () => {
-      place = await makePlace();
-      ledger = await place.open({ clock, random });
+      fixture = await makeFixture();
+      ledger = await fixture.open({ clock, random });
     });
     afterEach(async () => {
       await ledger.close();
-      await place.remove();
+      await fixture.remove();
     });
 
     test("a record is found as it was appended, with what the ledger adds", async () => {
@@ -90,7 +90,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
       const record = makeRecord(alice);
       await ledger.append(record);
       await ledger.append(makeRecord(alice, { kind: "evidence", policyRevision: undefined as never }));
-      const leaves = (await place.rows("alice")).map(({ leaf }) => JSON.parse(leaf));
+      const leaves = (await fixture.rows("alice")).map(({ leaf }) => JSON.parse(leaf));
       const common = {
         v: 1,
         record_id: expect.any(String),
@@ -109,7 +109,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
     test("records are still there after the ledger was opened again, and the log goes on", async () => {
       const first = await ledger.append(makeRecord(alice));
       await ledger.close();
-      ledger = await place.open({ clock, random });
+      ledger = await fixture.open({ clock, random });
       expect(await ledger.find(alice, first.recordId)).toMatchObject({ record_id: first.recordId });
       const second = await ledger.append(makeRecord(alice));
       expect(second).toMatchObject({ log: first.log, leafIndex: 2 });
@@ -141,13 +141,13 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
 
     test("a record without its opening is erased", async () => {
       const { recordId } = await ledger.append(makeRecord(alice));
-      await place.deleteOpening("alice", recordId);
+      await fixture.deleteOpening("alice", recordId);
       expect(await ledger.find(alice, recordId)).toBe("erased");
     });
 
     test("a record that was changed behind the ledger is not returned", async () => {
       const { recordId } = await ledger.append(makeRecord(alice));
-      await place.damage("alice", recordId);
+      await fixture.damage("alice", recordId);
       await expect(ledger.find(alice, recordId)).rejects.toMatchObject({ reason: "internal" });
     });
 
@@ -165,7 +165,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
       ]);
       expect(results[2]).toMatchObject({ reason: { reason: "internal" } });
       expect(indices(results)).toEqual([2, 1, undefined, 3, 2]);
-      await expectGapless(place, "alice", 4);
+      await expectGapless(fixture, "alice", 4);
     });
 
     test.each([
@@ -219,7 +219,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
           for (const number of new Set(tenants)) {
             const own = appended.filter((_, call) => tenants[call] === number);
             expect(own.map(({ leafIndex }) => leafIndex)).toEqual(own.map((_, order) => order + 1));
-            const rows = await place.rows(`${prefix}${number}`);
+            const rows = await fixture.rows(`${prefix}${number}`);
             expect(rows.slice(1).map(({ recordId }) => recordId)).toEqual(own.map(({ recordId }) => recordId));
           }
         }),
@@ -229,7 +229,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
 
     test("a full queue refuses, says when to come back, and serves again when it has drained", async () => {
       await ledger.close();
-      ledger = await place.open({ clock, random, limits: { maxQueuedPerTenant: 3 } });
+      ledger = await fixture.open({ clock, random, limits: { maxQueuedPerTenant: 3 } });
       const results = await Promise.allSettled(Array.from({ length: 5 }, () => ledger.append(makeRecord(alice))));
       expect(indices(results)).toEqual([1, 2, 3, undefined, undefined]);
       expect(results[4]).toMatchObject({
@@ -256,13 +256,13 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
         const expected = { ...first, keptAnswer: idempotency("a").answer };
         expect(await retry("a", { answer: { accepted: false } })).toEqual(expected);
         await ledger.close();
-        ledger = await place.open({ clock, random });
+        ledger = await fixture.open({ clock, random });
         expect(await retry("a")).toEqual(expected);
-        await expectGapless(place, "alice", 3);
+        await expectGapless(fixture, "alice", 3);
       });
 
       test("is one record in a storm, on two ledgers", async () => {
-        const other = await place.open({ clock, random: seededRandom("storm") });
+        const other = await fixture.open({ clock, random: seededRandom("storm") });
         try {
           const otherRecord = recordMaker(clock, seededRandom("storm ids"));
           const results = await Promise.all(
@@ -272,7 +272,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
           );
           expect(new Set(results.map(({ receipt }) => JSON.stringify(receipt))).size).toBe(1);
           expect(results.filter(({ keptAnswer }) => keptAnswer === undefined)).toHaveLength(1);
-          await expectGapless(place, "alice", 2);
+          await expectGapless(fixture, "alice", 2);
         } finally {
           await other.close();
         }
@@ -287,14 +287,14 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
           { status: "fulfilled" },
         ]);
         expect(await Promise.allSettled([retry("c", other)])).toMatchObject([conflict]);
-        await expectGapless(place, "alice", 3);
+        await expectGapless(fixture, "alice", 3);
       });
 
       test("is told of as durable once, in the commit that it shares, before it is answered", async () => {
         await ledger.close();
         const told: (number | string)[] = [];
         const committed = (records: number) => void told.push(records);
-        ledger = await place.open({ clock, random, commits: { elapsedMs: () => 0, committed } });
+        ledger = await fixture.open({ clock, random, commits: { elapsedMs: () => 0, committed } });
         const answered = () => void told.push("answered");
         await Promise.all(
           [retry("7"), retry("7"), ledger.append(makeRecord(alice))].map((call) => call.then(answered)),
@@ -311,7 +311,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
 
       test("says so when its record was erased", async () => {
         const { recordId } = await retry("f");
-        await place.deleteOpening("alice", recordId);
+        await fixture.deleteOpening("alice", recordId);
         await expect(retry("f")).rejects.toMatchObject({
           reason: "idempotency_conflict",
           message: expect.stringContaining("erased"),
@@ -336,14 +336,14 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
         appended.push(...(await Promise.all(Array.from({ length: size }, () => ledger.append(makeRecord(alice))))));
       for (const { receipt } of appended) {
         const { recordId, logOrigin } = receipt;
-        expect(verifyReceipt(givenOf(receipt), await place.verifier(logOrigin)).record).toMatchObject({
+        expect(verifyReceipt(givenOf(receipt), await fixture.verifier(logOrigin)).record).toMatchObject({
           record_id: recordId,
         });
       }
     });
 
     test("two ledgers on one store share the logs", async () => {
-      const other = await place.open({ clock, random: seededRandom("other") });
+      const other = await fixture.open({ clock, random: seededRandom("other") });
       try {
         const otherRecord = recordMaker(clock, seededRandom("other ids"));
         const results = await Promise.allSettled(
@@ -353,7 +353,7 @@ export function ledgerSuite(name: string, makePlace: () => Promise<LedgerPlace>)
         );
         const stored = indices(results).filter((index) => index !== undefined);
         expect(new Set(stored).size).toBe(100);
-        await expectGapless(place, "alice", 101);
+        await expectGapless(fixture, "alice", 101);
         const last = results.at(-1) as PromiseFulfilledResult<Appended>;
         expect(await ledger.find(alice, last.value.recordId)).toMatchObject({ record_id: last.value.recordId });
       } finally {
@@ -386,7 +386,7 @@ export function indices(results: readonly PromiseSettledResult<Appended>[]): rea
 }
 
 /** The log holds exactly the indices from 0 to `size` - 1, each record once. */
-export async function expectGapless(place: Pick<LedgerPlace, "rows">, tenantId: string, size: number): Promise<void> {
+export async function expectGapless(place: Pick<LedgerFixture, "rows">, tenantId: string, size: number): Promise<void> {
   const rows = await place.rows(tenantId);
   expect(rows.map(({ leafIndex }) => leafIndex)).toEqual(Array.from({ length: size }, (_, index) => index));
   expect(new Set(rows.map(({ recordId }) => recordId)).size).toBe(size);

@@ -10,7 +10,7 @@ import { readKeyFile } from "../../src/stores/key-file.ts";
 import { createLogger } from "../../src/telemetry/logger.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { startWitness } from "../harness/witness.ts";
-import { postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
@@ -26,8 +26,8 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 test("every answer of two replicas is cosigned, and a database that was put back is found out", async () => {
-  const place = await postgresPlace(server);
-  const logKeys = () => (readKeyFile(place.keyPath) ?? []).map(({ publicKey }) => publicKey);
+  const fixture = await postgresFixture(server);
+  const logKeys = () => (readKeyFile(fixture.keyPath) ?? []).map(({ publicKey }) => publicKey);
   const witness = await startWitness({ logKeys });
   const settings = {
     witnesses: parseWitnesses(witness.setting),
@@ -37,8 +37,8 @@ test("every answer of two replicas is cosigned, and a database that was put back
   } as const;
   const logger = createLogger({ level: "fatal", serviceName: "test" });
   const machine = { clock, timers: systemTimers, fetch, logger, metrics: { witnessChanged: () => {} } };
-  const open = (target = place.target) =>
-    place.open({ clock, random, target, openAnchor: witnessingOf(settings, machine)?.open });
+  const open = (target = fixture.target) =>
+    fixture.open({ clock, random, target, openAnchor: witnessingOf(settings, machine)?.open });
   const replicas = await Promise.all([open(), open()]);
   const rounds = 5;
   for (let round = 0; round < rounds; round++) {
@@ -53,9 +53,9 @@ test("every answer of two replicas is cosigned, and a database that was put back
     }
   }
   await Promise.all(replicas.map((replica) => replica.close()));
-  await expectGapless(place, "alice", 1 + rounds * 4);
+  await expectGapless(fixture, "alice", 1 + rounds * 4);
 
-  const copy = new URL(place.url);
+  const copy = new URL(fixture.url);
   const name = copy.pathname.slice(1);
   await server.query(`CREATE DATABASE ${name}_older TEMPLATE ${name}`);
   copy.pathname = `/${name}_older`;
@@ -73,5 +73,5 @@ test("every answer of two replicas is cosigned, and a database that was put back
   await older.close();
   await witness.stop();
   await logger.close();
-  await place.remove();
+  await fixture.remove();
 });

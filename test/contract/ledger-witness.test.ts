@@ -15,7 +15,7 @@ import { findCosignature, parseCosignerKey } from "../../src/ledger/witness/cosi
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 const clock = manualClock(Date.now());
 const random = seededRandom();
@@ -24,7 +24,7 @@ const alice = tenant("alice");
 const bob = tenant("bob");
 const unavailable = { name: "ServiceError", reason: "store_unavailable" };
 
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let ledger: StoredLedger;
 let witnessing: Witnessing;
 let witnesses: TestWitness[];
@@ -59,7 +59,7 @@ const exchangeTimeoutMs = 2_000;
 const quorumWaitMs = 5_000;
 const retryMs = 1_000;
 
-const logKeys = () => (readKeyFile(place.store.keyPath) ?? []).map(({ publicKey }) => publicKey);
+const logKeys = () => (readKeyFile(fixture.store.keyPath) ?? []).map(({ publicKey }) => publicKey);
 
 async function open(quorum?: number): Promise<void> {
   const note = (fields: Readonly<Record<string, unknown>>, message: string) =>
@@ -81,11 +81,11 @@ async function open(quorum?: number): Promise<void> {
   );
   if (found === undefined) throw new Error("There are no witnesses.");
   witnessing = found;
-  ledger = await place.open({ clock, random, openAnchor: witnessing.open });
+  ledger = await fixture.open({ clock, random, openAnchor: witnessing.open });
 }
 
 beforeEach(async () => {
-  place = sqlitePlace();
+  fixture = sqliteFixture();
   timers = handTimers();
   changes = [];
   witnesses = [await startWitness({ logKeys })];
@@ -93,7 +93,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await ledger.close();
   await Promise.all(witnesses.map((witness) => witness.stop()));
-  await place.remove();
+  await fixture.remove();
 });
 
 async function append(count = 1, tenantId = alice): Promise<Appended[]> {
@@ -110,7 +110,7 @@ async function caughtUp(...sizes: readonly number[]): Promise<void> {
 async function checkpoint() {
   const [log] = await ledger.published();
   const note = (await ledger.checkpoint(log?.name ?? "")) ?? "";
-  openCheckpoint(note, await place.verifier(log?.origin ?? ""));
+  openCheckpoint(note, await fixture.verifier(log?.origin ?? ""));
   return { note, names: parseNote(note).signatures.map(({ name }) => name), origin: log?.origin ?? "" };
 }
 
@@ -123,11 +123,11 @@ function verifyCosignature(note: string, by: TestWitness): void {
 }
 
 function backUp(): string {
-  for (const path of [place.path, place.store.anchorPath]) copyFileSync(path, `${path}.copy`);
-  return place.path;
+  for (const path of [fixture.path, fixture.store.anchorPath]) copyFileSync(path, `${path}.copy`);
+  return fixture.path;
 }
 function putBack(): void {
-  for (const path of [place.path, place.store.anchorPath]) {
+  for (const path of [fixture.path, fixture.store.anchorPath]) {
     for (const suffix of ["-wal", "-shm"]) rmSync(path + suffix, { force: true });
     copyFileSync(`${path}.copy`, path);
   }
@@ -232,7 +232,7 @@ describe("with an anchor file, witnesses follow", () => {
     await open();
     await append(1);
     await caughtUp(2);
-    const other = await place.open({ clock, random, openAnchor: witnessing.open });
+    const other = await fixture.open({ clock, random, openAnchor: witnessing.open });
     await Promise.all(Array.from({ length: 3 }, () => other.append(makeRecord(alice))));
     await caughtUp(5);
     await append(1);
@@ -263,7 +263,7 @@ describe("with an anchor file, witnesses follow", () => {
     expect(witnessing.readiness.remark?.()).toContain("older copy");
     expect(changes.at(-1)).toContain("must not be continued");
     await append(1, bob); // Others go on.
-    expect(await place.rows("alice")).toHaveLength(3);
+    expect(await fixture.rows("alice")).toHaveLength(3);
   });
 
   test("a log that was rewritten is found out", async () => {
@@ -312,7 +312,7 @@ describe("where answers wait for a quorum", () => {
     letGo?.();
     const [next] = await append(1);
     expect(next?.leafIndex).toBe(4);
-    await place.verify();
+    await fixture.verify();
   });
 
   test("readiness fails while no log gets its quorum", async () => {
@@ -350,7 +350,7 @@ describe("where answers wait for a quorum", () => {
       ...unavailable,
       message: "The witnesses of the log have not confirmed its state.",
     });
-    expect(await place.rows("alice")).toHaveLength(2);
+    expect(await fixture.rows("alice")).toHaveLength(2);
     witness().answer = undefined;
     await timers.fire(retryMs);
     await vi.waitFor(() => append(1), { interval: 5 });
@@ -363,19 +363,19 @@ describe("where answers wait for a quorum", () => {
       "DELETE FROM openings WHERE record_id IN (SELECT record_id FROM entries WHERE leaf_index >= 2)",
       "DELETE FROM entries WHERE leaf_index >= 2",
     ])
-      place.query(sql);
+      fixture.query(sql);
     const [{ origin } = { origin: "" }] = await ledger.published();
     const proof = await ledger.consistencyProof(logNameOf(origin), 2, 5);
     expect(proof).not.toEqual([]);
     const { DatabaseSync } = await import("node:sqlite");
-    const anchor = new DatabaseSync(place.store.anchorPath);
+    const anchor = new DatabaseSync(fixture.store.anchorPath);
     anchor.exec("DELETE FROM anchored_logs");
     anchor.close();
     const { leafHash, nodeHash } = await import("../../src/ledger/tlog/tree.ts");
-    const [first, second] = (await place.rows("alice")).map(({ leaf }) => leafHash(Buffer.from(leaf)));
+    const [first, second] = (await fixture.rows("alice")).map(({ leaf }) => leafHash(Buffer.from(leaf)));
     const root = Buffer.from(nodeHash(first as Uint8Array, second as Uint8Array)).toString("hex");
-    place.query("UPDATE tiles SET hashes = CAST(substr(hashes, 1, 64) AS BLOB)");
-    place.query(`UPDATE log_heads SET size = 2, root = unhex('${root}')`);
+    fixture.query("UPDATE tiles SET hashes = CAST(substr(hashes, 1, 64) AS BLOB)");
+    fixture.query(`UPDATE log_heads SET size = 2, root = unhex('${root}')`);
     await expect(append(1)).rejects.toMatchObject({
       message: "The log cannot be continued.",
       details: { cause: { message: expect.stringContaining("had 5 leaves at its witnesses") } },

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -16,13 +16,13 @@ const refusal = {
 };
 const incompatible = { name: "IncompatibleStoreError" };
 
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let ledger: StoredLedger;
 let lines: { readonly cause?: string }[];
 let acknowledged: string[];
 
 beforeEach(async () => {
-  place = sqlitePlace();
+  fixture = sqliteFixture();
   lines = [];
   acknowledged = [];
   await open();
@@ -30,11 +30,11 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 async function open(): Promise<void> {
-  ledger = await place.open({ clock, random, logger: { warn: (fields) => void lines.push(fields) } });
+  ledger = await fixture.open({ clock, random, logger: { warn: (fields) => void lines.push(fields) } });
 }
 
 async function append(): Promise<void> {
@@ -47,38 +47,38 @@ function replace(path: string): void {
   renameSync(`${path}.new`, path);
 }
 
-const data = () => dirname(place.path);
+const data = () => dirname(fixture.path);
 const elsewhere = () => join(data(), "..", "elsewhere");
 
 const cases: readonly (readonly [what: string, happens: () => void])[] = [
-  ["the file is deleted", () => unlinkSync(place.path)],
+  ["the file is deleted", () => unlinkSync(fixture.path)],
   [
     "the file is deleted with those beside it",
     () => {
-      for (const end of ["", "-wal", "-shm"]) unlinkSync(place.path + end);
+      for (const end of ["", "-wal", "-shm"]) unlinkSync(fixture.path + end);
     },
   ],
-  ["the file is replaced by a copy", () => replace(place.path)],
+  ["the file is replaced by a copy", () => replace(fixture.path)],
   [
     "the file is moved, and a link leads to it",
     () => {
-      renameSync(place.path, `${place.path}.moved`);
-      symlinkSync(`${place.path}.moved`, place.path);
+      renameSync(fixture.path, `${fixture.path}.moved`);
+      symlinkSync(`${fixture.path}.moved`, fixture.path);
     },
   ],
-  ["the log of writes is deleted", () => unlinkSync(`${place.path}-wal`)],
-  ["the log of writes is replaced", () => replace(`${place.path}-wal`)],
+  ["the log of writes is deleted", () => unlinkSync(`${fixture.path}-wal`)],
+  ["the log of writes is replaced", () => replace(`${fixture.path}-wal`)],
   ["the directory is renamed", () => renameSync(data(), elsewhere())],
   [
     "another directory takes its place",
     () => {
       renameSync(data(), elsewhere());
       mkdirSync(data());
-      copyFileSync(join(elsewhere(), "platform.db"), place.path);
+      copyFileSync(join(elsewhere(), "platform.db"), fixture.path);
     },
   ],
-  ["the anchor is deleted", () => unlinkSync(place.store.anchorPath)],
-  ["the anchor is replaced", () => replace(place.store.anchorPath)],
+  ["the anchor is deleted", () => unlinkSync(fixture.store.anchorPath)],
+  ["the anchor is replaced", () => replace(fixture.store.anchorPath)],
 ];
 
 describe.each(cases)("where %s", (_what, happens) => {
@@ -100,7 +100,7 @@ test.each([
   ["the anchor", ".anchor"],
   ["the anchor's log of writes", ".anchor-wal"],
 ])("an idle ledger is not ready, and appends nothing, once %s is deleted", async (_what, end) => {
-  unlinkSync(place.path + end);
+  unlinkSync(fixture.path + end);
   await expect(ledger.check()).rejects.toMatchObject(refusal);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
 });
@@ -115,18 +115,18 @@ test("a file that is back in its place is served again, with what was acknowledg
   await open();
   for (const recordId of acknowledged)
     expect(await ledger.find(alice, recordId as Parameters<StoredLedger["find"]>[1])).toHaveProperty("kind");
-  await place.verify();
+  await fixture.verify();
 });
 
 test("what only the deleted log of writes had is brought into the file before anybody is refused", async () => {
-  unlinkSync(`${place.path}-wal`);
+  unlinkSync(`${fixture.path}-wal`);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
   // As after a crash: the file alone is what is left.
-  const left = `${place.path}.left`;
-  copyFileSync(place.path, left);
+  const left = `${fixture.path}.left`;
+  copyFileSync(fixture.path, left);
   await ledger.close();
-  for (const end of ["-wal", "-shm"]) rmSync(place.path + end, { force: true });
-  renameSync(left, place.path);
+  for (const end of ["-wal", "-shm"]) rmSync(fixture.path + end, { force: true });
+  renameSync(left, fixture.path);
   await open();
   for (const recordId of acknowledged)
     expect(await ledger.find(alice, recordId as Parameters<StoredLedger["find"]>[1])).toHaveProperty("kind");
@@ -136,12 +136,12 @@ test("a store behind a link is served, until the link leads elsewhere", async ()
   await ledger.close();
   const link = join(data(), "..", "link");
   symlinkSync(data(), link);
-  const linked = { ...place.store, path: join(link, "platform.db") };
-  ledger = await place.open({ clock, random, ...linked });
+  const linked = { ...fixture.store, path: join(link, "platform.db") };
+  ledger = await fixture.open({ clock, random, ...linked });
   await append();
   await ledger.check();
   mkdirSync(elsewhere());
-  copyFileSync(place.path, join(elsewhere(), "platform.db"));
+  copyFileSync(fixture.path, join(elsewhere(), "platform.db"));
   unlinkSync(link);
   symlinkSync(elsewhere(), link);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
@@ -150,15 +150,15 @@ test("a store behind a link is served, until the link leads elsewhere", async ()
 
 test("an older copy that takes the store's place is found, and the start says what to do", async () => {
   await ledger.close();
-  const older = `${place.path}.older`;
-  copyFileSync(place.path, older);
+  const older = `${fixture.path}.older`;
+  copyFileSync(fixture.path, older);
   await open();
   await append();
-  renameSync(older, place.path);
+  renameSync(older, fixture.path);
   await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject(refusal);
   await expect(ledger.check()).rejects.toMatchObject(refusal);
   await ledger.close();
-  for (const end of ["-wal", "-shm"]) rmSync(place.path + end, { force: true });
+  for (const end of ["-wal", "-shm"]) rmSync(fixture.path + end, { force: true });
   await expect(open()).rejects.toMatchObject({
     ...incompatible,
     message: expect.stringMatching(/older copy[\s\S]*Put the newest copy of the store back/),
@@ -167,7 +167,7 @@ test("an older copy that takes the store's place is found, and the start says wh
 
 test("a start without the store, beside its anchor, says so and makes nothing", async () => {
   await ledger.close();
-  rmSync(place.path);
+  rmSync(fixture.path);
   await expect(open()).rejects.toMatchObject({ ...incompatible, message: expect.stringContaining("is missing") });
-  expect(existsSync(place.path)).toBe(false);
+  expect(existsSync(fixture.path)).toBe(false);
 });

@@ -6,7 +6,7 @@ import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
@@ -17,7 +17,7 @@ const alice = tenant("alice");
 const refused = { status: "rejected", reason: { reason: "store_unavailable", details: { retryAfterSeconds: 1 } } };
 
 let server: PostgresServer;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 let stores: PostgresStores;
 
 beforeAll(async () => {
@@ -25,11 +25,11 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {
-  place = await postgresPlace(server);
+  fixture = await postgresFixture(server);
 });
 afterEach(async () => {
   await stores.ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 const append = (): Promise<Appended> => stores.ledger.append(makeRecord(alice));
@@ -40,10 +40,10 @@ async function settled(work: Promise<unknown>): Promise<PromiseSettledResult<unk
 
 /** All that was acknowledged is there, in one history that verifies. */
 async function expectSound(acknowledged: readonly Appended[], size: number): Promise<void> {
-  await expectGapless(place, "alice", size);
+  await expectGapless(fixture, "alice", size);
   for (const { recordId } of acknowledged)
     expect(await stores.ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
-  const archive = await PostgresArchive.open({ target: place.target, anchorPath: undefined, clock });
+  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
   try {
     for (const head of await archive.logs()) expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");
   } finally {
@@ -53,7 +53,7 @@ async function expectSound(acknowledged: readonly Appended[], size: number): Pro
 
 describe("a synchronous standby that does not answer", () => {
   beforeEach(async () => {
-    stores = await place.openStores({ clock, random, timeoutMs: 500 });
+    stores = await fixture.openStores({ clock, random, timeoutMs: 500 });
   });
   afterEach(async () => {
     await server.query("ALTER SYSTEM RESET synchronous_standby_names");
@@ -64,7 +64,7 @@ describe("a synchronous standby that does not answer", () => {
     await server.query(`ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
     await server.query("SELECT pg_reload_conf()");
     await vi.waitFor(async () =>
-      expect(await server.query("SHOW synchronous_standby_names", place.url)).toEqual([
+      expect(await server.query("SHOW synchronous_standby_names", fixture.url)).toEqual([
         { synchronous_standby_names: name },
       ]),
     );
@@ -75,10 +75,10 @@ describe("a synchronous standby that does not answer", () => {
   }, async () => {
     const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
     const first = await append();
-    const other = await place.openStores({ clock, random: seededRandom("other"), timeoutMs: 500 });
+    const other = await fixture.openStores({ clock, random: seededRandom("other"), timeoutMs: 500 });
     await setStandby("nobody");
     expect(await settled(stores.ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);
-    await expectGapless(place, "alice", 3); // the server has it; nobody was told
+    await expectGapless(fixture, "alice", 3); // the server has it; nobody was told
     // A retry finds what was kept, and does not believe it either, on whichever replica.
     for (const { ledger } of [stores, other])
       expect(await settled(ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);
@@ -99,7 +99,7 @@ describe("a synchronous standby that does not answer", () => {
 
   test("a wait that is called off is no commit either", { timeout: 30_000 }, async () => {
     await stores.ledger.close();
-    stores = await place.openStores({ clock, random, timeoutMs: 20_000 });
+    stores = await fixture.openStores({ clock, random, timeoutMs: 20_000 });
     const first = await append();
     await setStandby("nobody");
     const waiting = settled(append());
@@ -122,7 +122,7 @@ describe("a connection that is cut", () => {
   let proxy: CuttingProxy;
   beforeEach(async () => {
     proxy = await cuttingProxy(server.port);
-    stores = await place.openStores({ clock, random, target: { ...place.target, port: proxy.port } });
+    stores = await fixture.openStores({ clock, random, target: { ...fixture.target, port: proxy.port } });
   });
   afterEach(() => proxy.close());
 
@@ -147,7 +147,7 @@ describe("a connection that is cut", () => {
     const first = await append();
     proxy.cutAfter("COMMIT\0");
     expect(await settled(append())).toMatchObject(refused);
-    await expectGapless(place, "alice", 3);
+    await expectGapless(fixture, "alice", 3);
     const second = await append();
     expect(second.leafIndex).toBe(3);
     await expectSound([first, second], 4);
@@ -156,12 +156,12 @@ describe("a connection that is cut", () => {
 
 describe("a database", () => {
   beforeEach(async () => {
-    stores = await place.openStores({ clock, random, timeoutMs: 500 });
+    stores = await fixture.openStores({ clock, random, timeoutMs: 500 });
   });
 
   test("whose head is locked refuses that tenant in bounded time, and serves others meanwhile", async () => {
     const first = await append();
-    const locker = place.query("BEGIN; SELECT 1 FROM log_heads FOR UPDATE; SELECT pg_sleep(2); COMMIT");
+    const locker = fixture.query("BEGIN; SELECT 1 FROM log_heads FOR UPDATE; SELECT pg_sleep(2); COMMIT");
     await vi.waitFor(async () =>
       expect(await server.query("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'")).toHaveLength(1),
     );

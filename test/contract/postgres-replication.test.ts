@@ -5,7 +5,7 @@ import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { type MovingAddress, movingAddress } from "../harness/moving-address.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { startStandby } from "../harness/postgres-standby.ts";
-import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectOneHistory, startWriter, type Writer } from "./ledger-writers.ts";
 
@@ -25,7 +25,7 @@ let standby: PostgresServer;
 let link: MovingAddress;
 /** Where the replicas find the database. */
 let address: MovingAddress;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 let ledgers: Ledger[];
 let writers: Writer[];
 
@@ -33,7 +33,7 @@ beforeEach(async () => {
   ledgers = [];
   writers = [];
   primary = await startPostgres({ settings: { wal_keep_size: "128MB" } });
-  place = await postgresPlace(primary);
+  fixture = await postgresFixture(primary);
   link = await movingAddress(primary.port);
   address = await movingAddress(primary.port);
   standby = await startStandby(primary, { name: "standby", primaryPort: link.port });
@@ -49,16 +49,16 @@ beforeEach(async () => {
 afterEach(async () => {
   await Promise.allSettled(writers.map((writer) => writer.stop()));
   await Promise.allSettled(ledgers.map((ledger) => ledger.close()));
-  await Promise.all([address.close(), link.close(), place.remove(), standby.stop(), primary.stop()]);
+  await Promise.all([address.close(), link.close(), fixture.remove(), standby.stop(), primary.stop()]);
 }, 60_000);
 
 /** Opens a replica that finds the database at a port of loopback. */
 async function openReplica(name: string, port: number, timeoutMs = 500): Promise<Ledger> {
-  const ledger = await place.open({
+  const ledger = await fixture.open({
     clock,
     random: seededRandom(name),
     timeoutMs,
-    target: { ...place.target, port },
+    target: { ...fixture.target, port },
   });
   ledgers.push(ledger);
   return ledger;
@@ -106,10 +106,10 @@ async function stopWriters(): Promise<readonly Appended[]> {
 
 /** On the server that the address leads to. */
 async function expectNothingLost(acknowledged: readonly Appended[]): Promise<void> {
-  const target = { ...place.target, port: address.port };
+  const target = { ...fixture.target, port: address.port };
   const archive = await PostgresArchive.open({ target, anchorPath: undefined, clock });
   try {
-    await expectOneHistory(archive, acknowledged, place.verifier);
+    await expectOneHistory(archive, acknowledged, fixture.verifier);
   } finally {
     await archive.close();
   }

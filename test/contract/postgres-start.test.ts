@@ -9,7 +9,7 @@ import { openPostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
 
@@ -19,7 +19,7 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const options = { clock, random };
 let server: PostgresServer;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 let folder: string;
 
 beforeAll(async () => {
@@ -27,17 +27,17 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {
-  place = await postgresPlace(server);
+  fixture = await postgresFixture(server);
   folder = mkdtempSync(join(tmpdir(), "postgres-start-"));
 });
 afterEach(async () => {
-  await place.remove();
+  await fixture.remove();
   rmSync(folder, { recursive: true });
 });
 
 /** Opens the store and closes it again. */
-async function start(changes: Parameters<PostgresPlace["open"]>[0] = options): Promise<void> {
-  await (await place.open(changes)).close();
+async function start(changes: Parameters<PostgresFixture["open"]>[0] = options): Promise<void> {
+  await (await fixture.open(changes)).close();
 }
 
 describe("the schema", () => {
@@ -56,15 +56,15 @@ describe("the schema", () => {
   });
 
   test("of a newer program is refused by both", async () => {
-    await place.query("INSERT INTO schema_migrations VALUES (99, 'from the future')");
+    await fixture.query("INSERT INTO schema_migrations VALUES (99, 'from the future')");
     await expect(start()).rejects.toThrow("newer version");
-    await expect(migratePostgres({ target: place.target, random })).rejects.toThrow("newer version");
+    await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow("newer version");
   });
 
   test("of another program is refused by both", async () => {
-    await place.query("UPDATE schema_migrations SET name = 'theirs' WHERE version = 1");
+    await fixture.query("UPDATE schema_migrations SET name = 'theirs' WHERE version = 1");
     await expect(start()).rejects.toThrow("another program");
-    await expect(migratePostgres({ target: place.target, random })).rejects.toThrow("another program");
+    await expect(migratePostgres({ target: fixture.target, random })).rejects.toThrow("another program");
   });
 
   test("that is missing is not made by who serves", async () => {
@@ -86,13 +86,13 @@ describe("a server", () => {
   });
 
   test("whose role asks for less durable commits is not heard", async () => {
-    await place.query("ALTER ROLE postgres SET synchronous_commit = off");
-    await place.query("ALTER ROLE postgres SET client_min_messages = error");
+    await fixture.query("ALTER ROLE postgres SET synchronous_commit = off");
+    await fixture.query("ALTER ROLE postgres SET client_min_messages = error");
     try {
       const { Sessions } = await import("../../src/stores/postgres/connection/sessions.ts");
       const { systemTimers } = await import("../../src/base/timers.ts");
       const sessions = new Sessions({
-        target: place.target,
+        target: fixture.target,
         poolSize: 1,
         timeoutMs: 1_000,
         clock,
@@ -103,24 +103,24 @@ describe("a server", () => {
       expect([await shown("synchronous_commit"), await shown("client_min_messages")]).toEqual(["on", "notice"]);
       await sessions.close();
     } finally {
-      await place.query("ALTER ROLE postgres RESET ALL");
+      await fixture.query("ALTER ROLE postgres RESET ALL");
     }
   });
 
   test("without TLS is refused where TLS is asked for", async () => {
     const tls = { rootCertificate: undefined, certificate: undefined, key: undefined };
-    await expect(start({ ...options, target: { ...place.target, tls } })).rejects.toThrow("SSL");
+    await expect(start({ ...options, target: { ...fixture.target, tls } })).rejects.toThrow("SSL");
   });
 });
 
 describe("a password", () => {
   test("is read from its file at each connect", async () => {
-    await place.query("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'first'");
+    await fixture.query("CREATE ROLE guarded SUPERUSER LOGIN PASSWORD 'first'");
     const passwordFile = join(folder, "password");
     writeFileSync(passwordFile, "first\n");
-    const target = { ...place.target, user: "guarded" };
-    const ledger = await place.open({ ...options, target, passwordFile });
-    await place.query("ALTER ROLE guarded PASSWORD 'second'");
+    const target = { ...fixture.target, user: "guarded" };
+    const ledger = await fixture.open({ ...options, target, passwordFile });
+    await fixture.query("ALTER ROLE guarded PASSWORD 'second'");
     writeFileSync(passwordFile, "second");
     await server.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guarded'");
     await ledger.append(makeRecord(alice));
@@ -135,7 +135,7 @@ describe("a password", () => {
 describe("the key", () => {
   test("is made by one of the replicas that share its file, and admitted once", async () => {
     await Promise.all(Array.from({ length: 3 }, () => start()));
-    expect(await place.query("SELECT position FROM signing_keys")).toEqual([{ position: 0 }]);
+    expect(await fixture.query("SELECT position FROM signing_keys")).toEqual([{ position: 0 }]);
   });
 
   test("of a replica that has another file is refused", async () => {
@@ -147,45 +147,45 @@ describe("the key", () => {
   });
 
   test("that is handed over is in every log, once, whoever starts with it", async () => {
-    const ledger = await place.open(options);
+    const ledger = await fixture.open(options);
     await ledger.append(makeRecord(alice));
     await ledger.append(makeRecord(tenant("bob")));
     await ledger.close();
-    const [old] = readKeyFile(place.keyPath) ?? [];
+    const [old] = readKeyFile(fixture.keyPath) ?? [];
     if (old === undefined) throw new Error("no key");
-    replaceKeyFile(place.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
+    replaceKeyFile(fixture.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
     await Promise.all([start(), start({ ...options, random: seededRandom("other") })]);
     await start();
     for (const name of ["alice", "bob"]) {
-      await expectGapless(place, name, 3);
-      expect(JSON.parse((await place.rows(name))[2]?.leaf ?? "")).toMatchObject({ kind: "key_rotation" });
+      await expectGapless(fixture, name, 3);
+      expect(JSON.parse((await fixture.rows(name))[2]?.leaf ?? "")).toMatchObject({ kind: "key_rotation" });
     }
-    expect(await place.query("SELECT position FROM signing_keys")).toHaveLength(2);
+    expect(await fixture.query("SELECT position FROM signing_keys")).toHaveLength(2);
   });
 });
 
 describe("an anchor in a file", () => {
   test("finds a store that was put back, and one that is another", async () => {
     const anchorPath = join(folder, "anchor");
-    const open = () => place.open({ ...options, anchorPath });
+    const open = () => fixture.open({ ...options, anchorPath });
     let ledger = await open();
     await ledger.append(makeRecord(alice));
-    await place.query("CREATE TABLE copy AS SELECT * FROM log_heads");
+    await fixture.query("CREATE TABLE copy AS SELECT * FROM log_heads");
     await ledger.append(makeRecord(alice));
     await ledger.close();
     await (await open()).close();
     ledger = await open();
-    await place.query("UPDATE log_heads SET size = copy.size, root = copy.root FROM copy");
+    await fixture.query("UPDATE log_heads SET size = copy.size, root = copy.root FROM copy");
     await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
     await ledger.close();
     await expect(open()).rejects.toThrow("the store is an older copy");
-    const other = await postgresPlace(server);
+    const other = await postgresFixture(server);
     await expect(other.open({ ...options, anchorPath })).rejects.toThrow("another store");
     await other.remove();
   });
 });
 
 test("an origin that is none is refused before anything is opened", async () => {
-  const { target, keyPath } = place;
+  const { target, keyPath } = fixture;
   await expect(openPostgresStores({ ...options, target, keyPath, originPrefix: "a b" })).rejects.toThrow(RangeError);
 });

@@ -3,7 +3,7 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 const clock = manualClock();
@@ -16,7 +16,7 @@ const stuck = Array.from({ length: 2 * poolSize }, (_, at) => tenant(`stuck-${at
 const well = tenant("well");
 
 let server: PostgresServer;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 let stores: PostgresStores;
 let holder: Client;
 let lines: { readonly stuck?: string }[];
@@ -26,13 +26,13 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {
-  place = await postgresPlace(server);
+  fixture = await postgresFixture(server);
   lines = [];
   const logger = { warn: (fields: object) => void lines.push(fields) };
-  stores = await place.openStores({ clock, random, timeoutMs, poolSize, logger });
+  stores = await fixture.openStores({ clock, random, timeoutMs, poolSize, logger });
   for (const tenantId of [...stuck, well]) await append(tenantId);
   // Whoever holds these rows and goes away, or a node that answers no more.
-  holder = new Client({ connectionString: place.url });
+  holder = new Client({ connectionString: fixture.url });
   await holder.connect();
   await holder.query("BEGIN");
   await holder.query("SELECT FROM log_heads WHERE tenant_id LIKE 'stuck-%' FOR UPDATE");
@@ -40,7 +40,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await holder.end();
   await stores.ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 const append = (tenantId: typeof well) => stores.ledger.append(makeRecord(tenantId));

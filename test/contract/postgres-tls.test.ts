@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { type CertificateAuthority, createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { type PostgresPlace, postgresPlace, targetOf } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture, targetOf } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
 const clock = manualClock();
@@ -18,7 +18,7 @@ let ours: CertificateAuthority;
 let theirs: CertificateAuthority;
 let client: IssuedCertificate;
 let server: PostgresServer;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "postgres-tls-"));
@@ -28,11 +28,11 @@ beforeAll(async () => {
     hba: ["hostssl all guarded 127.0.0.1/32 cert", "host all guarded 127.0.0.1/32 reject"],
   });
   await turnOnTls(await ours.issue("database", "/CN=database", "DNS:localhost"));
-  place = await postgresPlace(server);
-  await place.query("CREATE ROLE guarded SUPERUSER LOGIN");
+  fixture = await postgresFixture(server);
+  await fixture.query("CREATE ROLE guarded SUPERUSER LOGIN");
 }, 60_000);
 afterAll(async () => {
-  await place.remove();
+  await fixture.remove();
   await server.stop();
   rmSync(folder, { recursive: true });
 });
@@ -62,8 +62,8 @@ interface Way {
 /** Opens a ledger by a URL, as an operator writes it. */
 function openBy({ host = "localhost", parameters }: Way) {
   const search = new URLSearchParams(parameters);
-  const target = targetOf(`postgres://guarded@${host}:${server.port}/${place.target.database}?${search}`);
-  return place.open({ clock, random, target });
+  const target = targetOf(`postgres://guarded@${host}:${server.port}/${fixture.target.database}?${search}`);
+  return fixture.open({ clock, random, target });
 }
 
 /** What a client that verifies and is let in has. */

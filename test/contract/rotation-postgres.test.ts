@@ -5,7 +5,7 @@ import { signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
-import { postgresPlace } from "./ledger-postgres-place.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { rotationSuite } from "./rotation-suite.ts";
 
@@ -15,42 +15,42 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 
-rotationSuite("PostgreSQL", () => postgresPlace(server));
+rotationSuite("PostgreSQL", () => postgresFixture(server));
 
 test("a rotation that was broken off is finished, with every step, once a log", async () => {
-  const place = await postgresPlace(server);
+  const fixture = await postgresFixture(server);
   const [clock, random] = [manualClock(), seededRandom()];
   const makeRecord = recordMaker(clock, random);
-  const kindsOf = async (name: string) => (await place.rows(name)).map(({ leaf }) => JSON.parse(leaf).kind);
+  const kindsOf = async (name: string) => (await fixture.rows(name)).map(({ leaf }) => JSON.parse(leaf).kind);
   try {
-    const ledger = await place.open({ clock, random });
+    const ledger = await fixture.open({ clock, random });
     for (const name of ["alice", "bob"]) await ledger.append(makeRecord(tenant(name)));
     await ledger.close();
     for (let rotations = 0; rotations < 2; rotations++) {
-      const [key] = readKeyFile(place.keyPath) ?? [];
+      const [key] = readKeyFile(fixture.keyPath) ?? [];
       if (key === undefined) throw new Error("no key");
-      replaceKeyFile(place.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
-      await (await place.open({ clock, random })).close();
+      replaceKeyFile(fixture.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
+      await (await fixture.open({ clock, random })).close();
     }
     // As though the second start had ended after it had noted the key, and a log had missed both.
-    await place.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'alice'");
-    await place.query("UPDATE log_heads SET key_position = 0 WHERE tenant_id = 'bob'");
-    await (await place.open({ clock, random })).close();
-    await (await place.open({ clock, random })).close();
+    await fixture.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'alice'");
+    await fixture.query("UPDATE log_heads SET key_position = 0 WHERE tenant_id = 'bob'");
+    await (await fixture.open({ clock, random })).close();
+    await (await fixture.open({ clock, random })).close();
     const rotated = ["genesis", "decision", "key_rotation", "key_rotation"];
     expect(await kindsOf("alice")).toEqual([...rotated, "key_rotation"]);
     expect(await kindsOf("bob")).toEqual([...rotated, "key_rotation", "key_rotation"]);
-    expect(await place.query("SELECT DISTINCT key_position FROM log_heads")).toEqual([{ key_position: 2 }]);
+    expect(await fixture.query("SELECT DISTINCT key_position FROM log_heads")).toEqual([{ key_position: 2 }]);
   } finally {
-    await place.remove();
+    await fixture.remove();
   }
 });
 
 test("ledger verify bears a second rotation of which a log was not told yet, and no key that comes from elsewhere", async () => {
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
-  const place = await postgresPlace(server);
-  vi.stubEnv("SVC_STORE", place.url);
-  vi.stubEnv("SVC_LEDGER_KEY", place.keyPath);
+  const fixture = await postgresFixture(server);
+  vi.stubEnv("SVC_STORE", fixture.url);
+  vi.stubEnv("SVC_LEDGER_KEY", fixture.keyPath);
   const [clock, random] = [manualClock(), seededRandom()];
   const makeRecord = recordMaker(clock, random);
   const verify = async () => {
@@ -60,22 +60,22 @@ test("ledger verify bears a second rotation of which a log was not told yet, and
   };
   /** Puts a new key before the one that signs, as `keys rotate` does. */
   const rotate = () => {
-    const [key] = readKeyFile(place.keyPath) ?? [];
+    const [key] = readKeyFile(fixture.keyPath) ?? [];
     if (key === undefined) throw new Error("no key");
-    replaceKeyFile(place.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
+    replaceKeyFile(fixture.keyPath, [signingKeyOf(random(new Uint8Array(32))), key]);
   };
   try {
-    const first = await place.open({ clock, random });
+    const first = await fixture.open({ clock, random });
     for (const name of ["alice", "bob"]) await first.append(makeRecord(tenant(name)));
     await first.close();
     rotate();
-    await (await place.open({ clock, random })).close();
+    await (await fixture.open({ clock, random })).close();
     rotate();
     // A gateway that starts notes the key, hands over the first log, and waits for the other, which somebody holds.
-    const release = await holdHead(place, "bob");
-    const starting = place.open({ clock, random, timeoutMs: 30_000 });
+    const release = await holdHead(fixture, "bob");
+    const starting = fixture.open({ clock, random, timeoutMs: 30_000 });
     await expect
-      .poll(() => place.query("SELECT tenant_id, key_position FROM log_heads ORDER BY tenant_id"))
+      .poll(() => fixture.query("SELECT tenant_id, key_position FROM log_heads ORDER BY tenant_id"))
       .toEqual([
         { tenant_id: "alice", key_position: 2 },
         { tenant_id: "bob", key_position: 1 },
@@ -85,11 +85,11 @@ test("ledger verify bears a second rotation of which a log was not told yet, and
     await (await starting).close();
     expect(during).toMatchObject({ code: 0, err: "" });
     expect(await verify()).toMatchObject({ code: 0, err: "" });
-    await place.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'bob'");
+    await fixture.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'bob'");
     expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("is not the next one of the store") });
   } finally {
     vi.unstubAllEnvs();
-    await place.remove();
+    await fixture.remove();
   }
 });
 

@@ -1,7 +1,7 @@
-import { sqlitePlace } from "./ledger-sqlite-place.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { rotationSuite } from "./rotation-suite.ts";
 
 rotationSuite("SQLite", async () => {
-  const place = sqlitePlace();
-  return { ...place, keyPath: place.store.keyPath };
+  const fixture = sqliteFixture();
+  return { ...fixture, keyPath: fixture.store.keyPath };
 });

@@ -15,7 +15,7 @@ import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records
 
 type OpenLedger = Ledger & PublishedLogs;
 
-export interface RotationPlace {
+export interface RotationFixture {
   readonly keyPath: string;
   open(options: { readonly clock: Clock; readonly random: RandomFill; readonly keyPath?: string }): Promise<OpenLedger>;
   rows(tenantId: string): Promise<readonly { readonly leafIndex: number; readonly leaf: string }[]>;
@@ -26,35 +26,35 @@ const alice = tenant("alice");
 const statement = { reason: "yearly", operator: "olga" };
 const bob = tenant("bob");
 
-export function rotationSuite(name: string, makePlace: () => Promise<RotationPlace>): void {
+export function rotationSuite(name: string, makeFixture: () => Promise<RotationFixture>): void {
   describe(`a rotation on ${name}`, () => {
     const clock = manualClock();
     const random = seededRandom();
     const makeRecord = recordMaker(clock, random);
     const opened: Ledger[] = [];
-    let place: RotationPlace;
+    let fixture: RotationFixture;
     let folder: string;
 
     beforeEach(async () => {
-      place = await makePlace();
+      fixture = await makeFixture();
       folder = mkdtempSync(join(tmpdir(), "rotation-"));
     });
     afterEach(async () => {
       await Promise.all(opened.splice(0).map((ledger) => ledger.close()));
-      await place.remove();
+      await fixture.remove();
       rmSync(folder, { recursive: true });
     });
 
-    const open = async (keyPath = place.keyPath) => {
-      const ledger = await place.open({ clock, random: seededRandom(String(opened.length)), keyPath });
+    const open = async (keyPath = fixture.keyPath) => {
+      const ledger = await fixture.open({ clock, random: seededRandom(String(opened.length)), keyPath });
       opened.push(ledger);
       return ledger;
     };
     /** Puts a new key before the others, as `keys rotate` does. */
     const rotate = () => {
-      const keys = readKeyFile(place.keyPath) ?? [];
+      const keys = readKeyFile(fixture.keyPath) ?? [];
       const next = signingKeyOf(random(new Uint8Array(32)));
-      replaceKeyFile(place.keyPath, [{ ...next, statement }, ...keys]);
+      replaceKeyFile(fixture.keyPath, [{ ...next, statement }, ...keys]);
       return next.publicKey;
     };
     /** Whether the receipt verifies with the key alone. */
@@ -79,12 +79,12 @@ export function rotationSuite(name: string, makePlace: () => Promise<RotationPla
       }
     };
     const rotationsOf = async (tenantId: string) =>
-      (await place.rows(tenantId)).filter(({ leaf }) => JSON.parse(leaf).kind === "key_rotation");
+      (await fixture.rows(tenantId)).filter(({ leaf }) => JSON.parse(leaf).kind === "key_rotation");
 
     test("is followed by a ledger that is running: what it signs from then on has the new key", async () => {
       const running = await open();
       await running.append(makeRecord(alice));
-      const old = readKeyFile(place.keyPath)?.[0].publicKey as Uint8Array;
+      const old = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
       const current = rotate();
       await open();
       const after = await running.append(makeRecord(alice));
@@ -106,7 +106,7 @@ export function rotationSuite(name: string, makePlace: () => Promise<RotationPla
       const own = join(folder, "own.key");
       const first = await open();
       await first.append(makeRecord(alice));
-      copyFileSync(place.keyPath, own);
+      copyFileSync(fixture.keyPath, own);
       const running = await open(own);
       await running.append(makeRecord(alice));
       const current = rotate();
@@ -117,12 +117,12 @@ export function rotationSuite(name: string, makePlace: () => Promise<RotationPla
       await expect(running.append(makeRecord(bob))).rejects.toMatchObject(refusal);
       await expect(running.checkpoint(logNameOf(log))).rejects.toMatchObject(refusal);
       await expect(running.check()).rejects.toMatchObject(refusal);
-      copyFileSync(place.keyPath, own);
+      copyFileSync(fixture.keyPath, own);
       await running.check();
       for (const tenantId of [alice, bob])
         expect(isSignedBy(current, await running.append(makeRecord(tenantId)))).toBe(true);
       const { size } = parseCheckpoint((await running.checkpoint(logNameOf(log))) ?? "");
-      expect(size).toBe((await place.rows("alice")).length);
+      expect(size).toBe((await fixture.rows("alice")).length);
     });
 
     test("leaves no receipt that its key does not cover, whoever appends meanwhile", async () => {
@@ -130,7 +130,7 @@ export function rotationSuite(name: string, makePlace: () => Promise<RotationPla
       const names = ["alice", "bob", "carol", "dave", "erin"];
       const answers: Appended[] = [];
       await Promise.all(names.slice(0, 3).map((each) => running.append(makeRecord(tenant(each)))));
-      const old = readKeyFile(place.keyPath)?.[0].publicKey as Uint8Array;
+      const old = readKeyFile(fixture.keyPath)?.[0].publicKey as Uint8Array;
       const current = rotate();
       let isDone = false;
       const callers = names.map(async (each) => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { postgresPlace } from "./ledger-postgres-place.ts";
-import { searchPlace } from "./search-postgres-place.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
+import { searchFixture } from "./search-postgres-fixture.ts";
 import { searchSuite } from "./search-suite.ts";
 
 let server: PostgresServer;
@@ -10,4 +10,4 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 
-searchSuite("PostgreSQL", async () => searchPlace(await postgresPlace(server)));
+searchSuite("PostgreSQL", async () => searchFixture(await postgresFixture(server)));

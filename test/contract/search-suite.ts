@@ -16,11 +16,11 @@ import {
 } from "../../src/ledger/ports/search.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import type { LedgerPlace } from "./ledger-suite.ts";
+import type { LedgerFixture } from "./ledger-suite.ts";
 
 /** A place of ledgers whose search indexes can be looked at, built anew and lost. */
-export interface SearchPlace extends Pick<LedgerPlace, "rows" | "deleteOpening" | "damage" | "remove"> {
-  open(options: Parameters<LedgerPlace["open"]>[0]): Promise<Ledger & PublishedLogs>;
+export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpening" | "damage" | "remove"> {
+  open(options: Parameters<LedgerFixture["open"]>[0]): Promise<Ledger & PublishedLogs>;
   /** Opens the store for reading, as it is now. */
   archive(): Promise<Pick<StoreArchive, "search" | "close">>;
   /** Opens what builds indexes; it calls `pause` between transactions. */
@@ -99,21 +99,21 @@ const asked = fc.record({
 });
 
 /** Checks one store. */
-export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>): void {
+export function searchSuite(name: string, makeFixture: () => Promise<SearchFixture>): void {
   describe(`search on ${name}`, () => {
     const clock = manualClock();
     const random = seededRandom("search");
     const makeRecord = recordMaker(clock, random);
-    let place: SearchPlace;
+    let fixture: SearchFixture;
     let ledger: Ledger & PublishedLogs;
 
     beforeEach(async () => {
-      place = await makePlace();
-      ledger = await place.open({ clock, random });
+      fixture = await makeFixture();
+      ledger = await fixture.open({ clock, random });
     });
     afterEach(async () => {
       await ledger.close();
-      await place.remove();
+      await fixture.remove();
     });
 
     /** Search as the service serves it. */
@@ -125,7 +125,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       return page;
     };
     const withArchive = async <Result>(look: (search: Search) => Promise<Result>): Promise<Result> => {
-      const archive = await place.archive();
+      const archive = await fixture.archive();
       try {
         return await look((query) => archive.search(query));
       } finally {
@@ -133,7 +133,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       }
     };
     const rebuild = async (tenantId: TenantId, pause = async () => {}) => {
-      const indexer = await place.indexer(pause);
+      const indexer = await fixture.indexer(pause);
       try {
         return await indexer.rebuild(tenantId, () => {});
       } finally {
@@ -142,7 +142,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
     };
     /** Every record of a log, in its order; undefined where one was erased. */
     const allRecords = async (tenantId: TenantId) => {
-      const rows = await place.rows(tenantId);
+      const rows = await fixture.rows(tenantId);
       return Promise.all(
         rows.map(async ({ leafIndex, recordId, leaf }): Promise<Known> => {
           const record = await ledger.find(tenantId, recordId as StoredRecord["record_id"]);
@@ -173,7 +173,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
             ids.push(record.recordId);
             await ledger.append(record);
           }
-          if (ids[erased] !== undefined) await place.deleteOpening(tenantId, ids[erased]);
+          if (ids[erased] !== undefined) await fixture.deleteOpening(tenantId, ids[erased]);
           const known = await allRecords(tenantId);
           const searches = queries.map((query): SearchQuery => queryOf(query, tenantId, startMs, known));
           const expected = searches.map((query) => known.filter(matches(query)).map(({ found }) => found));
@@ -187,7 +187,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
           await rebuild(tenantId);
           await check(served);
           await withArchive(check);
-          await place.loseKeys(tenantId);
+          await fixture.loseKeys(tenantId);
           await check(served);
         },
       );
@@ -197,7 +197,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
     test("a field that the index is too old to have is looked for in every record, and the answer says so", async () => {
       const wanted = await append(alice);
       await append(alice, { request: { labels: ["other"] } });
-      await place.ageIndex("alice");
+      await fixture.ageIndex("alice");
       const later = await append(alice);
       const ask = (...terms: SearchTerm[]) => served({ tenantId: alice, terms, limit: 10 });
       const label = { field: "label" as const, value: "pii" };
@@ -208,17 +208,17 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       expect(await ask(subject)).not.toHaveProperty("unindexed");
       expect(await ask({ field: "outcome", value: "allow" })).not.toHaveProperty("unindexed");
       // What is appended goes into such an index as into one of its time.
-      expect(await place.countTerms("alice", later.leafIndex)).toBe(2);
+      expect(await fixture.countTerms("alice", later.leafIndex)).toBe(2);
       await rebuild(alice);
       expect(await ask(label)).toEqual({ found: (await ask(label, subject)).found });
       expect(await ask(label)).toMatchObject({ found });
-      expect(await place.countTerms("alice", later.leafIndex)).toBe(4);
+      expect(await fixture.countTerms("alice", later.leafIndex)).toBe(4);
     });
 
     test("a tenant without a log has nothing, and another's records are not found", async () => {
       await append(alice);
       await append(tenant("bob"));
-      const [, { recordId } = { recordId: "" }] = await place.rows("alice");
+      const [, { recordId } = { recordId: "" }] = await fixture.rows("alice");
       const query = { terms: [{ field: "record_id" as const, value: recordId }], limit: 10 };
       expect(await withArchive((search) => search({ ...query, tenantId: tenant("carol") }))).toEqual({ found: [] });
       expect(await served({ ...query, tenantId: tenant("bob") })).toEqual({ found: [] });
@@ -239,12 +239,12 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       const term = { field: "artifact_digest" as const, value: "x:1" };
       const ask = async (terms: readonly SearchTerm[]) => (await served({ tenantId: alice, terms, limit: 9 })).found;
       expect(await ask([term])).toMatchObject([{ recordId, leafIndex, erased: false }]);
-      await place.deleteOpening("alice", recordId);
+      await fixture.deleteOpening("alice", recordId);
       // Also before its rows are gone.
       expect(await ask([term])).toEqual([]);
-      expect(await place.countTerms("alice", leafIndex)).toBeGreaterThan(0);
-      await place.removeTerms("alice", leafIndex);
-      expect(await place.countTerms("alice", leafIndex)).toBe(0);
+      expect(await fixture.countTerms("alice", leafIndex)).toBeGreaterThan(0);
+      await fixture.removeTerms("alice", leafIndex);
+      expect(await fixture.countTerms("alice", leafIndex)).toBe(0);
       expect(await ask([term])).toEqual([]);
       const byId = { field: "record_id" as const, value: recordId };
       expect(await ask([byId])).toMatchObject([{ recordId, leafIndex, kind: "evidence", erased: true }]);
@@ -254,7 +254,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
 
     test("a record that was changed behind the ledger is not shown as found", async () => {
       const { recordId } = await append(alice, { request: { artifact_digest: "x:1" } });
-      await place.damage("alice", recordId);
+      await fixture.damage("alice", recordId);
       const query = { tenantId: alice, terms: [{ field: "artifact_digest" as const, value: "x:1" }], limit: 1 };
       await expect(served(query)).rejects.toMatchObject({ reason: "internal" });
     });
@@ -263,11 +263,11 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       const request = { artifact_digest: "sha256:very-secret-value" };
       await append(alice, { kind: "evidence", request });
       await append(tenant("bob"), { kind: "evidence", request });
-      const [own, other] = [await place.storedTerms("alice"), await place.storedTerms("bob")];
+      const [own, other] = [await fixture.storedTerms("alice"), await fixture.storedTerms("bob")];
       expect(own.length).toBeGreaterThanOrEqual(3 * 16);
       // A record is found by its id without the index, and so a decision.
       const decision = await append(alice);
-      expect(await place.countTerms("alice", decision.leafIndex)).toBe(4);
+      expect(await fixture.countTerms("alice", decision.leafIndex)).toBe(4);
       for (const secret of ["very-secret-value", "subject-1", "principal-1", "request-1", "pii"])
         expect(Buffer.from(own).includes(secret)).toBe(false);
       const blocks = (bytes: Uint8Array) =>
@@ -282,16 +282,16 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
         const erased = await append(alice);
         await append(alice);
         const damaged = await append(alice);
-        await place.deleteOpening("alice", erased.recordId);
-        await place.damage("alice", damaged.recordId);
+        await fixture.deleteOpening("alice", erased.recordId);
+        await fixture.damage("alice", damaged.recordId);
         const seen = { leaves: 4, erased: 1, damaged: [damaged.leafIndex] };
         expect(await rebuild(alice)).toEqual(seen);
-        const rows = await place.countTerms("alice");
-        expect(await place.countTerms("alice", damaged.leafIndex)).toBe(0);
+        const rows = await fixture.countTerms("alice");
+        expect(await fixture.countTerms("alice", damaged.leafIndex)).toBe(0);
         const byItself = [{ field: "decision_id" as const, value: damaged.recordId }];
         expect(await served({ tenantId: alice, terms: byItself, limit: 1 })).toEqual({ found: [] });
         expect(await rebuild(alice)).toEqual(seen);
-        expect(await place.countTerms("alice")).toBe(rows);
+        expect(await fixture.countTerms("alice")).toBe(rows);
       });
 
       test("goes on beside appends and erasures, which it neither loses nor brings back", async () => {
@@ -303,11 +303,11 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
           await append(alice);
           if (pauses !== 2) return;
           // Its leaf has been indexed anew already.
-          await place.deleteOpening("alice", recordId);
-          await place.removeTerms("alice", leafIndex);
+          await fixture.deleteOpening("alice", recordId);
+          await fixture.removeTerms("alice", leafIndex);
         });
         expect(pauses).toBeGreaterThanOrEqual(3);
-        expect(await place.countTerms("alice", leafIndex)).toBe(0);
+        expect(await fixture.countTerms("alice", leafIndex)).toBe(0);
         const known = await allRecords(alice);
         expect(known).toHaveLength(302 + pauses);
         expect(await readAll(served, bySubject)).toEqual(known.filter(matches(bySubject)).map(({ found }) => found));
@@ -315,7 +315,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
 
       test("broken off at any step, the old index serves, and the next rebuild clears up", async () => {
         await Promise.all(Array.from({ length: 300 }, () => append(alice)));
-        const rows = await place.countTerms("alice");
+        const rows = await fixture.countTerms("alice");
         for (const last of [1, 2, 3]) {
           let pauses = 0;
           const broken = rebuild(alice, async () => {
@@ -326,14 +326,14 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
           await append(alice);
           expect(await readAll(served, bySubject)).toHaveLength(302);
           await rebuild(alice);
-          expect(await place.countTerms("alice")).toBeLessThan(2 * rows);
+          expect(await fixture.countTerms("alice")).toBeLessThan(2 * rows);
           expect(await readAll(served, bySubject)).toHaveLength(302);
-          const newest = (await place.rows("alice")).at(-1);
-          await place.deleteOpening("alice", newest?.recordId ?? "");
-          await place.removeTerms("alice", newest?.leafIndex ?? -1);
+          const newest = (await fixture.rows("alice")).at(-1);
+          await fixture.deleteOpening("alice", newest?.recordId ?? "");
+          await fixture.removeTerms("alice", newest?.leafIndex ?? -1);
           expect(await readAll(served, bySubject)).toHaveLength(301);
           await rebuild(alice);
-          expect(await place.countTerms("alice")).toBe(rows);
+          expect(await fixture.countTerms("alice")).toBe(rows);
         }
       });
 
@@ -361,7 +361,7 @@ export function searchSuite(name: string, makePlace: () => Promise<SearchPlace>)
       const expected = [4, 1_404, 2_804, 4_204];
       const indices = async () => (await readAll(served, query)).map(({ leafIndex }) => leafIndex);
       expect(await served(query)).toMatchObject({ found: expected.map((leafIndex) => ({ leafIndex })) });
-      await place.loseKeys("alice");
+      await fixture.loseKeys("alice");
       // Not all of the log is looked at for one page.
       expect((await served(query)).next).toBeDefined();
       expect(await indices()).toEqual(expected);

@@ -5,7 +5,7 @@ import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
 import { SearchGate } from "./ledger-blocking-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -13,16 +13,16 @@ const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 const responseTimeoutMs = 60_000;
 const warnings: unknown[] = [];
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let ledger: StoredLedger;
 let gate: SearchGate;
 let one: Appended;
 
 beforeEach(async () => {
   warnings.length = 0;
-  place = sqlitePlace();
+  fixture = sqliteFixture();
   gate = new SearchGate();
-  ledger = await place.open({
+  ledger = await fixture.open({
     clock,
     random,
     threads: { responseTimeoutMs },
@@ -35,7 +35,7 @@ afterEach(async () => {
   vi.useRealTimers();
   gate.release(1_000);
   await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
 const search = () =>

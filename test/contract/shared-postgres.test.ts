@@ -1,7 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
-import { postgresPlace } from "./ledger-postgres-place.ts";
-import { sharedPlace } from "./shared-postgres-place.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
+import { sharedFixture } from "./shared-postgres-fixture.ts";
 import { describeShared } from "./shared-suite.ts";
 
 let server: PostgresServer;
@@ -10,4 +10,4 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => server.stop());
 
-describeShared("PostgreSQL", async () => sharedPlace(await postgresPlace(server)));
+describeShared("PostgreSQL", async () => sharedFixture(await postgresFixture(server)));

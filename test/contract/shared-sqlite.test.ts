@@ -1,10 +1,10 @@
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { seededRandom } from "./ledger-records.ts";
-import { sqlitePlace } from "./ledger-sqlite-place.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { describeShared } from "./shared-suite.ts";
 
 describeShared("SQLite", () => {
-  const { store, query, remove } = sqlitePlace();
+  const { store, query, remove } = sqliteFixture();
   const random = seededRandom();
   return {
     async open(clock) {

@@ -9,7 +9,7 @@ export interface SharedStore {
   close(): Promise<void>;
 }
 
-export interface SharedPlace {
+export interface SharedFixture {
   /** Opens the store, as another replica does: with a connection of its own. */
   open(clock: ReturnType<typeof manualClock>): Promise<SharedStore>;
   /** Number of rows that are kept. */
@@ -21,24 +21,24 @@ const alice = tenant("alice");
 const bob = tenant("bob");
 const minuteMs = 60_000;
 
-export function describeShared(name: string, newPlace: () => SharedPlace | Promise<SharedPlace>): void {
+export function describeShared(name: string, newFixture: () => SharedFixture | Promise<SharedFixture>): void {
   describe(name, () => {
-    let place: SharedPlace;
+    let fixture: SharedFixture;
     let clock: ReturnType<typeof manualClock>;
     let stores: SharedStore[];
     const open = async () => {
-      const store = await place.open(clock);
+      const store = await fixture.open(clock);
       stores.push(store);
       return store.shared;
     };
     beforeEach(async () => {
-      place = await newPlace();
+      fixture = await newFixture();
       clock = manualClock();
       stores = [];
     });
     afterEach(async () => {
       for (const store of stores) await store.close();
-      await place.remove();
+      await fixture.remove();
     });
 
     describe("a used proof", () => {
@@ -77,11 +77,11 @@ export function describeShared(name: string, newPlace: () => SharedPlace | Promi
         await useMany("early");
         clock.nowMs += 89_999;
         await useMany("meanwhile");
-        expect(await place.count("proofs")).toBe(200);
+        expect(await fixture.count("proofs")).toBe(200);
         expect(await replica.firstUse({ ...use, proof: "early0" }, later())).toBe(false);
         clock.nowMs += 1;
         await useMany("late");
-        expect(await place.count("proofs")).toBe(200);
+        expect(await fixture.count("proofs")).toBe(200);
       });
     });
 
@@ -160,7 +160,7 @@ export function describeShared(name: string, newPlace: () => SharedPlace | Promi
         for (let i = 0; i < 20; i++) await replica.takeAttempt([{ ...limit, counter: `early-${i}` }]);
         clock.nowMs += minuteMs;
         for (let i = 0; i < 2; i++) await replica.takeAttempt([{ ...limit, counter: `late-${i}` }]);
-        expect(await place.count("attempts")).toBe(2);
+        expect(await fixture.count("attempts")).toBe(2);
       });
     });
   });

@@ -20,9 +20,9 @@ import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/schema/co
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
-import { type PostgresPlace, postgresPlace } from "./ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "./ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -31,16 +31,16 @@ const machine = { clock, random };
 const [alice, bob, carol] = [tenant("alice"), tenant("bob"), tenant("carol")];
 const originPrefix = "ledger.example/logs";
 let server: PostgresServer;
-let source: SqlitePlace;
-let target: PostgresPlace;
+let source: SqliteFixture;
+let target: PostgresFixture;
 
 beforeAll(async () => {
   server = await startPostgres();
 }, 60_000);
 afterAll(() => server.stop());
 beforeEach(async () => {
-  source = sqlitePlace();
-  target = await postgresPlace(server);
+  source = sqliteFixture();
+  target = await postgresFixture(server);
 });
 afterEach(async () => {
   await source.remove();
@@ -357,7 +357,7 @@ describe("a copy that was broken off", () => {
   test("to another database may be sent elsewhere, but not after it was finished", async () => {
     await fillLittle();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
-    const other = await postgresPlace(server);
+    const other = await postgresFixture(server);
     const elsewhere = () => copyStore({ from: source.store, to: { target: other.target }, ...machine });
     expect(await elsewhere()).toMatchObject({ wasFinished: false });
     await expect(copy()).rejects.toThrow(/is sealed: it was copied to the store/);

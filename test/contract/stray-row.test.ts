@@ -3,9 +3,9 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
-import { postgresPlace } from "./ledger-postgres-place.ts";
+import { postgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
-import { sqlitePlace } from "./ledger-sqlite-place.ts";
+import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -15,18 +15,18 @@ afterAll(() => server.stop());
 afterEach(() => void vi.unstubAllEnvs());
 
 const stores = [
-  ["SQLite", async () => sqlitePlace()],
-  ["PostgreSQL", async () => postgresPlace(server)],
+  ["SQLite", async () => sqliteFixture()],
+  ["PostgreSQL", async () => postgresFixture(server)],
 ] as const;
 
-test.each(stores)("on %s the log is not continued, and others are", async (_name, makePlace) => {
+test.each(stores)("on %s the log is not continued, and others are", async (_name, makeFixture) => {
   const [clock, random] = [manualClock(), seededRandom()];
   const makeRecord = recordMaker(clock, random);
-  const place = await makePlace();
-  const ledger = await place.open({ clock, random });
+  const fixture = await makeFixture();
+  const ledger = await fixture.open({ clock, random });
   try {
     await ledger.append(makeRecord(tenant("alice")));
-    await place.query(
+    await fixture.query(
       `INSERT INTO entries (tenant_id, leaf_index, record_id, leaf, sealed)
        SELECT tenant_id, 2, 'stray', leaf, sealed FROM entries WHERE leaf_index = 1`,
     );
@@ -38,7 +38,7 @@ test.each(stores)("on %s the log is not continued, and others are", async (_name
     await ledger.append(makeRecord(tenant("bob")));
   } finally {
     await ledger.close();
-    await place.remove();
+    await fixture.remove();
   }
 });
 
@@ -83,29 +83,29 @@ const strays: readonly (readonly [table: string, name: string, sql: string])[] =
   }),
 ];
 
-test.each(stores)("on %s ledger verify names every row that no log has", async (kind, makePlace) => {
+test.each(stores)("on %s ledger verify names every row that no log has", async (kind, makeFixture) => {
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   const [clock, random] = [manualClock(), seededRandom()];
-  const place = await makePlace();
-  vi.stubEnv("SVC_STORE", "url" in place ? place.url : `sqlite:${place.path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", "keyPath" in place ? place.keyPath : place.store.keyPath);
+  const fixture = await makeFixture();
+  vi.stubEnv("SVC_STORE", "url" in fixture ? fixture.url : `sqlite:${fixture.path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", "keyPath" in fixture ? fixture.keyPath : fixture.store.keyPath);
   const verify = async (...options: readonly string[]) => {
     const { terminal, written } = captureTerminal();
     await runCommandLine(["ledger", "verify", ...options], terminal);
     return written;
   };
   try {
-    const ledger = await place.open({ clock, random });
+    const ledger = await fixture.open({ clock, random });
     await ledger.append(recordMaker(clock, random)(tenant("alice")));
     await ledger.close();
     expect(await verify()).toMatchObject({ code: 0, err: "" });
     const longer = "hashes || substr(hashes, 1, 32)";
-    await place.query(`UPDATE tiles SET hashes = ${"url" in place ? longer : `CAST(${longer} AS BLOB)`}`);
+    await fixture.query(`UPDATE tiles SET hashes = ${"url" in fixture ? longer : `CAST(${longer} AS BLOB)`}`);
     expect(await verify()).toMatchObject({ code: 1, err: expect.stringContaining("tile 0 of level 0 is too long") });
-    await place.query("UPDATE tiles SET hashes = substr(hashes, 1, 64)");
+    await fixture.query("UPDATE tiles SET hashes = substr(hashes, 1, 64)");
     const lines: string[] = [];
     for (const [table, name, sql] of strays) {
-      await place.query(sql);
+      await fixture.query(sql);
       lines.push(
         `tenant ${sql.includes("nobody") ? "nobody" : "alice"}: ${table} has ${name}, which the log does not have`,
       );
@@ -118,6 +118,6 @@ test.each(stores)("on %s ledger verify names every row that no log has", async (
     expect(JSON.parse(out).stray_rows.sort()).toEqual(lines.filter((line) => !line.includes("nobody")).sort());
     expect(JSON.parse(out).problems).toContainEqual(expect.stringContaining("leaf 2 is behind the head, which has 2"));
   } finally {
-    await place.remove();
+    await fixture.remove();
   }
 });

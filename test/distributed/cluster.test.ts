@@ -8,7 +8,7 @@ import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import { type PostgresPlace, postgresPlace, targetOf } from "../contract/ledger-postgres-place.ts";
+import { type PostgresFixture, postgresFixture, targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
 import { expectGapless } from "../contract/ledger-suite.ts";
 import { type CitusCluster, startCitus, urlOf } from "../harness/citus.ts";
@@ -19,7 +19,7 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 let cluster: CitusCluster;
-let place: PostgresPlace;
+let fixture: PostgresFixture;
 let ledgers: StoredLedger[];
 
 beforeAll(async () => {
@@ -29,27 +29,27 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.stop());
 beforeEach(async () => {
-  place = await postgresPlace(cluster.coordinator, { distributed: true });
+  fixture = await postgresFixture(cluster.coordinator, { distributed: true });
   ledgers = [];
 });
 afterEach(async () => {
   for (const ledger of ledgers) await ledger.close();
-  await place.remove();
+  await fixture.remove();
 });
 
-async function open(changes: Partial<Parameters<PostgresPlace["openStores"]>[0]> = {}) {
-  const stores = await place.openStores({ clock, random, ...changes });
+async function open(changes: Partial<Parameters<PostgresFixture["openStores"]>[0]> = {}) {
+  const stores = await fixture.openStores({ clock, random, ...changes });
   ledgers.push(stores.ledger);
   return stores;
 }
 
 function nodeUrl(node: PostgresServer): string {
-  return urlOf(node, new URL(place.url).pathname.slice(1));
+  return urlOf(node, new URL(fixture.url).pathname.slice(1));
 }
 
 /** Every log is audited from the first leaf to the last. */
 async function expectClean(): Promise<void> {
-  const archive = await PostgresArchive.open({ target: place.target, anchorPath: undefined, clock });
+  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
   try {
     for (const head of await archive.logs())
       expect(await auditLog(archive.log(head))).toMatchObject({ leaves: head.size, root: head.root });
@@ -60,7 +60,7 @@ async function expectClean(): Promise<void> {
 
 describe("migrate --distributed", () => {
   test("gives every table of the schema its place, those of a tenant the same one", async () => {
-    const rows = await place.query(`
+    const rows = await fixture.query(`
       SELECT relname, citus_table_type, distribution_column, colocation_id FROM pg_class
         LEFT JOIN citus_tables ON table_name = pg_class.oid
        WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`);
@@ -98,8 +98,8 @@ describe("migrate --distributed", () => {
 
   test("spreads tables that a later migration adds, without being told to", async () => {
     const later = [...migrations, { name: "later", sql: "ALTER TABLE entries ADD COLUMN note text" }];
-    await place.query("SELECT undistribute_table('cosignatures')");
-    expect(await migratePostgres({ target: place.target, random, migrations: later })).toEqual([
+    await fixture.query("SELECT undistribute_table('cosignatures')");
+    expect(await migratePostgres({ target: fixture.target, random, migrations: later })).toEqual([
       "later",
       "distribute cosignatures",
     ]);
@@ -120,7 +120,7 @@ describe("migrate --distributed", () => {
     try {
       await vi.waitFor(async () => expect(await shown()).toBe("off"));
       await expect(open()).rejects.toThrow("synchronous_commit off");
-      await expect(migratePostgres({ target: place.target, random, distributed: true })).rejects.toThrow(
+      await expect(migratePostgres({ target: fixture.target, random, distributed: true })).rejects.toThrow(
         "synchronous_commit off",
       );
     } finally {
@@ -142,13 +142,13 @@ test("gateways on coordinator and worker append to one log, in one order", async
   );
   const own = receipts.filter((_, turn) => turn % 3 !== 0).map(({ leafIndex }) => leafIndex);
   expect(own.toSorted((a, b) => a - b)).toEqual(own.map((_, position) => position + 1));
-  await expectGapless(place, "alice", own.length + 1);
+  await expectGapless(fixture, "alice", own.length + 1);
   await expectClean();
 });
 
 /** Statements that the coordinator has sent to several shards, and to one. */
 async function counted(): Promise<{ readonly several: number; readonly one: number }> {
-  const [row] = await place.query(
+  const [row] = await fixture.query(
     `SELECT query_execution_multi_shard AS several, query_execution_single_shard AS one
        FROM citus_stat_counters WHERE name = current_database()`,
   );
@@ -158,10 +158,10 @@ async function counted(): Promise<{ readonly several: number; readonly one: numb
 test("what is served of a tenant runs on one shard, whatever plan the server takes", async () => {
   const { ledger } = await open();
   await ledger.append(makeRecord(alice));
-  const target = { target: place.target };
+  const target = { target: fixture.target };
   const keeper = await PostgresKeeper.open({ ...target, anchorPath: undefined, clock, random });
   const indexer = await PostgresSearchIndexer.open({ ...target, clock, random, pause: async () => {} });
-  const [{ name } = {}] = (await place.query("SELECT name FROM log_names")) as { name: string }[];
+  const [{ name } = {}] = (await fixture.query("SELECT name FROM log_names")) as { name: string }[];
   if (name === undefined) throw new Error("no name");
   const before = await counted();
   const idempotency = { payloadDigest: `sha256:${"1".repeat(64)}`, answer: { accepted: true } };
@@ -224,7 +224,7 @@ test("a worker that crashes under load costs nothing that was acknowledged, and 
   }
   expect(servedWhileDown.size).toBeGreaterThan(0);
   for (const name of names) {
-    const rows = await place.rows(name);
+    const rows = await fixture.rows(name);
     expect(rows.map(({ leafIndex }) => leafIndex)).toEqual(rows.map((_, position) => position));
     for (const { recordId, leafIndex } of acknowledged.filter((one) => one.name === name))
       expect(rows[leafIndex]?.recordId).toBe(recordId);

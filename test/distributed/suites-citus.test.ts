@@ -1,6 +1,6 @@
 /** The suites of every store, on a coordinator and two workers. */
 import { afterAll, beforeAll } from "vitest";
-import { postgresPlace } from "../contract/ledger-postgres-place.ts";
+import { postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { type CitusCluster, startCitus } from "../harness/citus.ts";
 import { storeSuites } from "./suites.ts";
 
@@ -10,4 +10,4 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.stop());
 
-storeSuites("Citus", () => postgresPlace(cluster.coordinator, { distributed: true }));
+storeSuites("Citus", () => postgresFixture(cluster.coordinator, { distributed: true }));

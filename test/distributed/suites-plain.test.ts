@@ -1,6 +1,6 @@
 /** The same PostgreSQL without the extension: what fails here is not the extension's doing. */
 import { afterAll, beforeAll } from "vitest";
-import { postgresPlace } from "../contract/ledger-postgres-place.ts";
+import { postgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { startPlainPostgres } from "../harness/citus.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 import { storeSuites } from "./suites.ts";
@@ -11,4 +11,4 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-storeSuites("plain PostgreSQL", () => postgresPlace(server));
+storeSuites("plain PostgreSQL", () => postgresFixture(server));

@@ -1,16 +1,16 @@
 /** Everything that a store must do, for places that are made somewhere else than on the development packages' server. */
-import { erasurePlace } from "../contract/erasure-postgres-place.ts";
+import { erasureFixture } from "../contract/erasure-postgres-fixture.ts";
 import { erasureSuite } from "../contract/erasure-suite.ts";
-import type { PostgresPlace } from "../contract/ledger-postgres-place.ts";
+import type { PostgresFixture } from "../contract/ledger-postgres-fixture.ts";
 import { ledgerSuite } from "../contract/ledger-suite.ts";
-import { searchPlace } from "../contract/search-postgres-place.ts";
+import { searchFixture } from "../contract/search-postgres-fixture.ts";
 import { searchSuite } from "../contract/search-suite.ts";
-import { sharedPlace } from "../contract/shared-postgres-place.ts";
+import { sharedFixture } from "../contract/shared-postgres-fixture.ts";
 import { describeShared } from "../contract/shared-suite.ts";
 
-export function storeSuites(name: string, newPlace: () => Promise<PostgresPlace>): void {
-  ledgerSuite(name, newPlace);
-  describeShared(`${name}, shared`, async () => sharedPlace(await newPlace()));
-  erasureSuite(`${name}, erasure`, async () => erasurePlace(await newPlace()));
-  searchSuite(`${name}, search`, async () => searchPlace(await newPlace()));
+export function storeSuites(name: string, newFixture: () => Promise<PostgresFixture>): void {
+  ledgerSuite(name, newFixture);
+  describeShared(`${name}, shared`, async () => sharedFixture(await newFixture()));
+  erasureSuite(`${name}, erasure`, async () => erasureFixture(await newFixture()));
+  searchSuite(`${name}, search`, async () => searchFixture(await newFixture()));
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
-import { targetOf } from "../contract/ledger-postgres-place.ts";
+import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { startPostgres } from "./postgres.ts";
 

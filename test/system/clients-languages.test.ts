@@ -10,7 +10,7 @@ import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
-import { sqlitePlace } from "../../src/stores/sqlite/place.ts";
+import { sqlitePaths } from "../../src/stores/sqlite/paths.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
 import { type ClientProgram, clientPrograms, type Run, startCommand } from "./clients-programs.ts";
 
@@ -144,7 +144,7 @@ async function recordsOf(
   ids: ReadonlyMap<string, Readonly<Record<string, string>>>,
 ): Promise<Map<string, Record<string, StoredRecord>>> {
   const ledger = await openSqliteLedger({
-    ...sqlitePlace(storePath, { anchor: undefined, ledgerKey: `${folder}/ledger.key` }),
+    ...sqlitePaths(storePath, { anchor: undefined, ledgerKey: `${folder}/ledger.key` }),
     originPrefix: "localhost/clients",
     clock: systemClock,
     random: (bytes) => randomFillSync(bytes),

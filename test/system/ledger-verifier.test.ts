@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vite
 import { runCommandLine } from "../../src/cli/run.ts";
 import type { Receipt } from "../../src/ledger/ports/ledger.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "../contract/ledger-records.ts";
-import { type SqlitePlace, sqlitePlace } from "../contract/ledger-sqlite-place.ts";
+import { type SqliteFixture, sqliteFixture } from "../contract/ledger-sqlite-fixture.ts";
 
 /** Two full tiles on level 0, and a part of a third. */
 const records = 700;
@@ -16,7 +16,7 @@ const random = seededRandom();
 const makeRecord = recordMaker(clock, random);
 const alice = tenant("alice");
 
-let place: SqlitePlace;
+let fixture: SqliteFixture;
 let directory: string;
 let verifier: string;
 let vkey: string;
@@ -26,8 +26,8 @@ beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), "verifier-"));
   verifier = join(directory, "verifier");
   await run("go", ["build", "-o", verifier, "."], new URL("go-verifier", import.meta.url).pathname);
-  place = sqlitePlace();
-  const ledger = await place.open({ clock, random });
+  fixture = sqliteFixture();
+  const ledger = await fixture.open({ clock, random });
   for (let count = 0; count < records; count += 100) {
     const batch = Array.from({ length: Math.min(100, records - count) }, () => ledger.append(makeRecord(alice)));
     receipts.push(...(await Promise.all(batch)).map(({ receipt }) => receipt));
@@ -37,7 +37,7 @@ beforeAll(async () => {
   vkey = readFileSync(join(exported(), "vkey"), "utf8").trim();
 }, 120_000);
 afterAll(async () => {
-  await place.remove();
+  await fixture.remove();
   rmSync(directory, { recursive: true, force: true });
 });
 afterEach(() => {
@@ -68,8 +68,8 @@ async function goVerify(kind: "log" | "receipt" | "pack", path: string, key = vk
 
 /** Runs a command of ours on the place's store. */
 async function cli(...line: readonly string[]): Promise<Ran> {
-  vi.stubEnv("SVC_STORE", `sqlite:${place.path}`);
-  vi.stubEnv("SVC_LEDGER_KEY", place.store.keyPath);
+  vi.stubEnv("SVC_STORE", `sqlite:${fixture.path}`);
+  vi.stubEnv("SVC_LEDGER_KEY", fixture.store.keyPath);
   let out = "";
   let code = 0;
   await runCommandLine([...line, "--json"], {
@@ -145,10 +145,10 @@ describe("one bit flipped in", () => {
     ["tile", "tiles", "hashes", "level = 0 AND tile_index = 1", 256, /tile 1 of level 0 .* from leaf 256/],
     ["head", "log_heads", "root", "1", undefined, /root is not that of its leaves|was rewritten/],
   ] as const)("a stored %s is found, and named", async (_, table, column, where, index, message) => {
-    const row = place.query(`SELECT hex(${column}) AS hex FROM ${table} WHERE ${where}`)[0] as { hex: string };
+    const row = fixture.query(`SELECT hex(${column}) AS hex FROM ${table} WHERE ${where}`)[0] as { hex: string };
     const changed = Buffer.from(row.hex, "hex");
     changed[5] = (changed[5] as number) ^ 1;
-    const write = (hex: string) => place.query(`UPDATE ${table} SET ${column} = unhex('${hex}') WHERE ${where}`);
+    const write = (hex: string) => fixture.query(`UPDATE ${table} SET ${column} = unhex('${hex}') WHERE ${where}`);
     write(changed.toString("hex"));
     try {
       const { code, result } = await cli("ledger", "verify");

@@ -108,12 +108,12 @@ async function loadUntilDead(
 
 /** Every record of the store, as the service itself reads them, by the request that made it. */
 async function storedRecords(): Promise<ReadonlyMap<string, StoredRecord>> {
-  const place = storeIn(directory);
-  const database = new DatabaseSync(place.path, { readOnly: true });
+  const paths = storeIn(directory);
+  const database = new DatabaseSync(paths.path, { readOnly: true });
   const ids = database.prepare("SELECT tenant_id, record_id FROM entries").all();
   database.close();
   const ledger = await openSqliteLedger({
-    ...place,
+    ...paths,
     originPrefix: "localhost/test",
     clock: systemClock,
     random: (bytes) => randomFillSync(bytes),

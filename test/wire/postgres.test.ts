@@ -6,7 +6,7 @@ import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receip
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
-import { targetOf } from "../contract/ledger-postgres-place.ts";
+import { targetOf } from "../contract/ledger-postgres-fixture.ts";
 import { seededRandom } from "../contract/ledger-records.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";

@@ -12,7 +12,7 @@ import { trustedWitnesses } from "../../ledger/witness/trusted-witnesses.ts";
 import { WitnessLog } from "../../ledger/witness/witness-log.ts";
 import { KeyFileError, readKeyFile } from "../../stores/key-file.ts";
 import type { SqliteArchive } from "../../stores/sqlite/archive.ts";
-import { type StorePlace, sqlitePlace } from "../../stores/sqlite/place.ts";
+import { type StorePaths, sqlitePaths } from "../../stores/sqlite/paths.ts";
 import {
   type ConfirmationOptions,
   confirmOrReport,
@@ -50,16 +50,16 @@ export function addLedgerAnchorCommand(ledger: Command, terminal: Terminal): voi
       if (statement !== undefined && !("reason" in statement)) return output.fail(statement);
       if (config.store.kind !== "sqlite")
         return output.fail(["SVC_STORE: beside PostgreSQL a lost anchor file is made anew at the next start"]);
-      const place = sqlitePlace(config.store.path, config);
+      const paths = sqlitePaths(config.store.path, config);
       const { SqliteArchive } = await import("../../stores/sqlite/archive.ts");
       const { anchorIsThere } = await import("../../stores/sqlite/log/adopt-anchor.ts");
-      const archive = new SqliteArchive(place);
+      const archive = new SqliteArchive(paths);
       try {
-        const there = anchorIsThere(place.path, place.anchorPath);
+        const there = anchorIsThere(paths.path, paths.anchorPath);
         if (there !== undefined) return output.fail([there]);
         const heads = await archive.logs();
         const problems = [...(await audit(archive, heads, terminal)), ...(await askWitnesses(archive, heads, config))];
-        await decide({ place, heads, problems, statement }, options, output, terminal);
+        await decide({ paths, heads, problems, statement }, options, output, terminal);
       } finally {
         await archive.close();
       }
@@ -67,7 +67,7 @@ export function addLedgerAnchorCommand(ledger: Command, terminal: Terminal): voi
 }
 
 interface Case {
-  readonly place: StorePlace;
+  readonly paths: StorePaths;
   readonly heads: readonly LogState[];
   readonly problems: readonly string[];
   /** Undefined where nobody vouches for the state. */
@@ -75,7 +75,7 @@ interface Case {
 }
 
 async function decide(
-  { place, heads, problems, statement }: Case,
+  { paths, heads, problems, statement }: Case,
   options: AdoptOptions,
   output: Output,
   terminal: Terminal,
@@ -95,9 +95,9 @@ async function decide(
   const question = `Adopt ${logs.length} ${logs.length === 1 ? "log" : "logs"} as the newest, for good?`;
   if (!(await confirmOrReport(question, options, terminal, output))) return;
   const { adoptAnchor } = await import("../../stores/sqlite/log/adopt-anchor.ts");
-  adoptAnchor({ ...place, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement }, heads);
-  const done = `${place.anchorPath} is the anchor; every log has a leaf that says so`;
-  output.succeed({ anchor: place.anchorPath, logs }, [...lines, done].join("\n"));
+  adoptAnchor({ ...paths, clock: systemClock, random: (bytes) => randomFillSync(bytes), statement }, heads);
+  const done = `${paths.anchorPath} is the anchor; every log has a leaf that says so`;
+  output.succeed({ anchor: paths.anchorPath, logs }, [...lines, done].join("\n"));
 }
 
 async function audit(archive: SqliteArchive, heads: readonly LogState[], terminal: Terminal): Promise<string[]> {

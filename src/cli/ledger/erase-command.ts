@@ -131,8 +131,8 @@ async function findAll(
   const found: FoundRecord[] = [];
   let after: number | undefined;
   do {
-    const place = after === undefined ? {} : { after };
-    const page = await archive.search({ ...asked, ...place, tenantId, limit: maxSearchLimit });
+    const start = after === undefined ? {} : { after };
+    const page = await archive.search({ ...asked, ...start, tenantId, limit: maxSearchLimit });
     found.push(...page.found);
     after = page.next;
   } while (after !== undefined);

@@ -47,8 +47,8 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
   const { found, next, unindexed } = await fullPage(archive, query);
   const records: (StoredRecord | undefined)[] = [];
   for (const { recordId } of withRecords ? found : []) records.push(await recordOf(archive, query.tenantId, recordId));
-  const lines = found.flatMap((place, position) => [
-    lineOf(place),
+  const lines = found.flatMap((record, position) => [
+    lineOf(record),
     ...(records[position] === undefined ? [] : [JSON.stringify(records[position])]),
   ]);
   const more = next === undefined ? [] : [`more: --after ${next}`];
@@ -59,8 +59,8 @@ async function search(archive: StoreArchive, query: SearchQuery, withRecords: bo
   output.succeed(
     {
       tenant_id: query.tenantId,
-      found: found.map((place, position) => ({
-        ...describe(place),
+      found: found.map((record, position) => ({
+        ...describe(record),
         ...(records[position] !== undefined && { record: records[position] }),
       })),
       ...(next !== undefined && { next }),

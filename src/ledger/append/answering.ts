@@ -2,28 +2,32 @@
 import { ServiceError } from "../../base/errors.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { Appended } from "../ports/ledger.ts";
-import type { BatchPlace, PlacedRecord, StoredTree, Unplaced } from "../ports/store.ts";
+import type { BatchResult, CommittedRecord, NotAppended, StoredTree } from "../ports/store.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { formatTlogProof } from "../tlog/tlog-proof.ts";
 import type { Waiting } from "./queues.ts";
 
 /** What the store has done is committed and anchored: now, and not before, its trees are signed. */
-export function answerBatch(waiting: readonly Waiting[], { log, results }: BatchPlace, signer: CheckpointSigner): void {
+export function answerBatch(
+  waiting: readonly Waiting[],
+  { log, results }: BatchResult,
+  signer: CheckpointSigner,
+): void {
   const sign = once((tree: StoredTree) => signer.sign({ origin: log, ...tree }));
   waiting.forEach(({ resolve, reject }, position) => {
-    const result = results[position] as BatchPlace["results"][number];
+    const result = results[position] as BatchResult["results"][number];
     if (typeof result === "string") reject(new ServiceError("idempotency_conflict", conflicts[result]));
     else resolve(appended(log, result, sign(result.tree)));
   });
 }
 
-const conflicts: Readonly<Record<Unplaced, string>> = {
+const conflicts: Readonly<Record<NotAppended, string>> = {
   conflict: "The idempotency key was used for another payload.",
   erased: "The record that was made under this idempotency key has been erased.",
 };
 
-function appended(log: string, placed: PlacedRecord, checkpoint: string): Appended {
-  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, keptAnswer } = placed;
+function appended(log: string, committed: CommittedRecord, checkpoint: string): Appended {
+  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, keptAnswer } = committed;
   const proof = formatTlogProof(leafIndex, path, checkpoint);
   const receipt = { recordId, logOrigin: log, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
   return {

@@ -11,7 +11,7 @@ import type { NewRecord } from "../ports/record.ts";
 import type { SharedAnchor } from "../ports/shared-anchor.ts";
 import {
   type BatchFailure,
-  type BatchPlace,
+  type BatchResult,
   type BatchWriter,
   type StoredTree,
   UnsoundLogError,
@@ -205,7 +205,7 @@ export class Appender {
   /** Answers those who wait for a share. Returns why not, where its data is the reason. */
   #answer(
     share: Share,
-    outcome: BatchPlace | BatchFailure | undefined,
+    outcome: BatchResult | BatchFailure | undefined,
     since: AnchoredLog | undefined,
   ): UnstorableError | undefined {
     const { waiting } = share;
@@ -227,16 +227,16 @@ export class Appender {
   /** Answers once the shared anchor has what was written. Other writes go on meanwhile. Does not reject. */
   async #answerAnchored(
     { tenantId, waiting }: Share,
-    place: BatchPlace,
+    result: BatchResult,
     anchor: SharedAnchor,
     since: AnchoredLog | undefined,
   ): Promise<void> {
     this.#answersWaiting += 1;
     try {
-      const newest = newestTree(place);
+      const newest = newestTree(result);
       if (newest !== undefined)
-        await anchor.appended({ tenantId, origin: place.log, ...newest.tree }, newest.isFresh ? since : undefined);
-      answerBatch(waiting, place, this.#signer);
+        await anchor.appended({ tenantId, origin: result.log, ...newest.tree }, newest.isFresh ? since : undefined);
+      answerBatch(waiting, result, this.#signer);
     } catch (cause) {
       const refusal = storeFailure(cause);
       for (const { reject } of waiting) reject(refusal);
@@ -287,11 +287,11 @@ function halve(shares: readonly Share[]): readonly [readonly Share[], readonly S
 }
 
 /** The largest tree that a batch is answered with, and whether the batch made it. Undefined where nothing has a place. */
-function newestTree({ results }: BatchPlace): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
-  const placed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
-  const fresh = placed.find(({ keptAnswer }) => keptAnswer === undefined);
+function newestTree({ results }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
+  const committed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
+  const fresh = committed.find(({ keptAnswer }) => keptAnswer === undefined);
   if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
-  const [newest] = placed.sort((a, b) => b.tree.size - a.tree.size);
+  const [newest] = committed.sort((a, b) => b.tree.size - a.tree.size);
   return newest && { tree: newest.tree, isFresh: false };
 }
 

@@ -1,32 +1,34 @@
 /** Sorts a batch into records to append and calls that were answered before. */
 import type { Idempotency } from "../ports/record.ts";
-import { type BatchPlace, type PlacedRecord, type Unplaced, UnstorableError } from "../ports/store.ts";
-import type { WrittenRecord } from "../record/record.ts";
+import { type BatchResult, type CommittedRecord, type NotAppended, UnstorableError } from "../ports/store.ts";
+import type { EncodedRecord } from "../record/record.ts";
 import { readRecordText } from "../record/record-text.ts";
 
 export interface BatchPlan {
   /** Records to append, in order. */
-  readonly fresh: readonly WrittenRecord[];
+  readonly fresh: readonly EncodedRecord[];
   /** The batch's results, given where the fresh records were placed. */
-  results(placed: readonly PlacedRecord[]): BatchPlace["results"];
+  results(committed: readonly CommittedRecord[]): BatchResult["results"];
 }
 
 /** What stands for one record of the batch: a fresh one by its position, or a result that is known. */
-type Part = { readonly position: number; readonly retried: boolean } | { readonly result: PlacedRecord | Unplaced };
+type Part =
+  | { readonly position: number; readonly retried: boolean }
+  | { readonly result: CommittedRecord | NotAppended };
 
 /** The records of a batch, which carries them as text. */
-export function readBatch(records: readonly string[]): readonly WrittenRecord[] {
+export function readBatch(records: readonly string[]): readonly EncodedRecord[] {
   return records.map(readRecordText);
 }
 
 /** Looks up the records with an idempotency scope. A scope that comes twice in one batch is one record. */
 export function planBatch(
-  records: readonly WrittenRecord[],
-  find: (idempotency: Idempotency) => PlacedRecord | Unplaced | undefined,
+  records: readonly EncodedRecord[],
+  find: (idempotency: Idempotency) => CommittedRecord | NotAppended | undefined,
 ): BatchPlan {
-  const fresh: WrittenRecord[] = [];
+  const fresh: EncodedRecord[] = [];
   const positions = new Map<string, number>();
-  const plan = (record: WrittenRecord): Part => {
+  const plan = (record: EncodedRecord): Part => {
     const { idempotency } = record;
     const twin = idempotency && positions.get(idempotency.scope);
     if (twin !== undefined) {
@@ -42,10 +44,10 @@ export function planBatch(
   const parts = records.map(plan);
   return {
     fresh,
-    results: (placed) =>
+    results: (committed) =>
       parts.map((part) => {
         if ("result" in part) return part.result;
-        const result = placed[part.position];
+        const result = committed[part.position];
         if (result === undefined) throw new UnstorableError("A record was not placed.");
         const answer = part.retried ? fresh[part.position]?.idempotency?.answer : undefined;
         return answer === undefined ? result : { ...result, keptAnswer: JSON.stringify(answer) };

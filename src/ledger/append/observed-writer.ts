@@ -1,5 +1,5 @@
 /** A writer of batches that tells of its durable commits. */
-import type { BatchFailure, BatchPlace, BatchWriter } from "../ports/store.ts";
+import type { BatchFailure, BatchResult, BatchWriter } from "../ports/store.ts";
 
 /** Who watches what the commits of the ledger cost. */
 export interface CommitObserver {
@@ -26,7 +26,7 @@ export function observedWriter(writer: BatchWriter, { elapsedMs, committed }: Co
   };
 }
 
-function appendedBy(outcome: BatchPlace | BatchFailure): number {
+function appendedBy(outcome: BatchResult | BatchFailure): number {
   if (!("results" in outcome)) return 0;
   let appended = 0;
   for (const result of outcome.results)

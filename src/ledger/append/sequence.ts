@@ -3,7 +3,7 @@ import { v7 } from "uuid";
 import type { RecordId } from "../../base/ids.ts";
 import type { RecordKind } from "../ports/record.ts";
 import { leafBytes } from "../record/leaf.ts";
-import { genesisRecordBytes, type Place, recordBytes, type WrittenRecord } from "../record/record.ts";
+import { type EncodedRecord, genesisRecordBytes, type LogPosition, recordBytes } from "../record/record.ts";
 import { openingBytes, seal } from "../record/sealing.ts";
 import { searchKeyBytes } from "../search/search-index.ts";
 import { type Hash, leafHash } from "../tlog/tree.ts";
@@ -62,7 +62,7 @@ export function seedBytes(recordCount: number): number {
  */
 export function sequence(
   head: LogHead | undefined,
-  records: readonly [WrittenRecord, ...WrittenRecord[]],
+  records: readonly [EncodedRecord, ...EncodedRecord[]],
   nowMs: number,
   seed: Uint8Array,
   originPrefix: string,
@@ -73,17 +73,17 @@ export function sequence(
   const recordedAtMs = Math.max(nowMs, head?.lastRecordedAtMs ?? 0);
   const recordedAt = new Date(recordedAtMs).toISOString();
   const origin = head?.origin ?? `${originPrefix}/${newOriginSuffix(genesisSeed)}`;
-  const place: Place = { log: origin, recordedAt };
+  const position: LogPosition = { log: origin, recordedAt };
   const entries: SealedEntry[] = [];
   if (head === undefined) {
     const recordId = genesisRecordId(genesisSeed, recordedAtMs);
-    const bytes = genesisRecordBytes(recordId, records[0], place, publicKey);
+    const bytes = genesisRecordBytes(recordId, records[0], position, publicKey);
     entries.push(sealEntry({ kind: "genesis", recordId }, recordedAt, bytes, 0, genesisSeed.subarray(0, openingBytes)));
   }
   const firstLeafIndex = (head?.size ?? 0) + entries.length;
-  records.forEach((record, position) => {
-    const opening = seed.subarray(position * openingBytes, (position + 1) * openingBytes);
-    entries.push(sealEntry(record, recordedAt, recordBytes(record, place), firstLeafIndex + position, opening));
+  records.forEach((record, index) => {
+    const opening = seed.subarray(index * openingBytes, (index + 1) * openingBytes);
+    entries.push(sealEntry(record, recordedAt, recordBytes(record, position), firstLeafIndex + index, opening));
   });
   const size = firstLeafIndex + records.length;
   return {

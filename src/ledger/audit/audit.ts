@@ -152,12 +152,12 @@ async function checkTiles({ head, tile }: AuditedLog, computed: readonly Written
     const first = index * tileWidth * leavesEach;
     const name = `tile ${index} of level ${level}`;
     if (stored === undefined) throw new Finding(`${name} is missing`, first);
-    for (let place = 0; place < width; place++) {
-      const at = [place * hashBytes, (place + 1) * hashBytes] as const;
+    for (let position = 0; position < width; position++) {
+      const at = [position * hashBytes, (position + 1) * hashBytes] as const;
       if (!sameHash(stored.subarray(...at), hashes.subarray(...at)))
         throw new Finding(
-          `${name} is not what the leaves give, from leaf ${first + place * leavesEach}`,
-          first + place * leavesEach,
+          `${name} is not what the leaves give, from leaf ${first + position * leavesEach}`,
+          first + position * leavesEach,
         );
     }
     // It may have grown since the leaf that the walk has come to, as far as the head.

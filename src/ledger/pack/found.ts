@@ -63,8 +63,8 @@ export async function* everyFound(
   const terms = term === undefined ? [] : [term];
   let after: number | undefined;
   do {
-    const place = after === undefined ? {} : { after };
-    const { found, next } = await source.search({ tenantId, terms, limit: maxSearchLimit, ...query, ...place });
+    const start = after === undefined ? {} : { after };
+    const { found, next } = await source.search({ tenantId, terms, limit: maxSearchLimit, ...query, ...start });
     yield* found.filter(({ leafIndex }) => leafIndex < size);
     after = next;
   } while (after !== undefined);

@@ -41,12 +41,12 @@ const kinds: Readonly<
 /** The step of an entry whose record is shown or erased. */
 export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
   const { recorded_at, kind, record_id, policy_revision } = leaf;
-  const place = { leaf_index: leafIndex, recorded_at, kind, record_id, ...defined({ policy_revision }) };
-  if (record === undefined) return { ...place, erased: true };
+  const members = { leaf_index: leafIndex, recorded_at, kind, record_id, ...defined({ policy_revision }) };
+  if (record === undefined) return { ...members, erased: true };
   const { request, outcome, caller } = record;
   const cids = new Set([request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid].filter(isText));
   return {
-    ...place,
+    ...members,
     ...defined({
       principal: caller.principal_id,
       subject: caller.subject,

@@ -20,7 +20,7 @@ export interface StoredTree {
 }
 
 /** Where a record stands, and what its receipt is made of. Bytes are base64: it is what they are needed as. */
-export interface PlacedRecord {
+export interface CommittedRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   /** RFC 3339 with milliseconds, UTC. */
@@ -38,12 +38,12 @@ export interface PlacedRecord {
 }
 
 /** Why a record with an idempotency scope was not appended: what the scope stands for has another payload, or is gone. */
-export type Unplaced = "conflict" | "erased";
+export type NotAppended = "conflict" | "erased";
 
 /** What became of a batch: one result a record, in their order. */
-export interface BatchPlace {
+export interface BatchResult {
   readonly log: string;
-  readonly results: readonly (PlacedRecord | Unplaced)[];
+  readonly results: readonly (CommittedRecord | NotAppended)[];
 }
 
 /** Why nothing is known to have become of a batch while others of its write may have been stored. */
@@ -82,7 +82,7 @@ export interface BatchWriter {
    * no batch has a place: with `UnstorableError` because of the data, with anything else because of the store; then all
    * of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls at a time.
    */
-  write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]>;
+  write(batches: readonly TenantBatch[]): Promise<readonly (BatchResult | BatchFailure)[]>;
 }
 
 /** A cosignature of a witness, as a store keeps it. */

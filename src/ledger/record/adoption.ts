@@ -4,7 +4,7 @@ import { newRecordId, type PrincipalId, type RandomFill, type RequestId, type Te
 import { formatBase64 } from "../../base/text-forms.ts";
 import type { StoredTree } from "../ports/store.ts";
 import type { ErasureStatement } from "./erasure.ts";
-import type { AppendedRecord } from "./record.ts";
+import type { AppendableRecord } from "./record.ts";
 
 /** What was adopted: nothing outside the store said any more that it was the newest state of the log. */
 export interface Adoption extends StoredTree, ErasureStatement {
@@ -13,7 +13,7 @@ export interface Adoption extends StoredTree, ErasureStatement {
   readonly random: RandomFill;
 }
 
-export function adoptionRecord({ tenantId, size, root, reason, operator, clock, random }: Adoption): AppendedRecord {
+export function adoptionRecord({ tenantId, size, root, reason, operator, clock, random }: Adoption): AppendableRecord {
   const recordId = newRecordId(clock, random);
   return {
     kind: "anchor_adoption",

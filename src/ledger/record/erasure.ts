@@ -11,7 +11,7 @@ import {
   type TenantId,
 } from "../../base/ids.ts";
 import type { RecordKind, StoredRecord } from "../ports/record.ts";
-import type { AppendedRecord } from "./record.ts";
+import type { AppendableRecord } from "./record.ts";
 
 /** Kinds that are never erased, and why. */
 export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
@@ -23,7 +23,7 @@ export const unerasable: Readonly<Partial<Record<RecordKind, string>>> = {
 };
 
 /** What is erased. */
-export interface ErasedPlace {
+export interface ErasureTarget {
   readonly recordId: RecordId;
   readonly leafIndex: number;
   readonly kind: RecordKind;
@@ -55,9 +55,9 @@ export interface ErasureOptions extends ErasureStatement {
 
 export function erasureRecord(
   tenantId: TenantId,
-  { recordId: erased, leafIndex, kind, keptAnswers }: ErasedPlace,
+  { recordId: erased, leafIndex, kind, keptAnswers }: ErasureTarget,
   { reason, operator, clock, random }: ErasureOptions,
-): AppendedRecord {
+): AppendableRecord {
   const recordId = newRecordId(clock, random);
   return {
     kind: "erasure",
@@ -76,7 +76,7 @@ export function readErasure({
   kind,
   request,
   outcome,
-}: StoredRecord): Pick<ErasedPlace, "recordId" | "leafIndex"> | undefined {
+}: StoredRecord): Pick<ErasureTarget, "recordId" | "leafIndex"> | undefined {
   if (kind !== "erasure") return undefined;
   const recordId = typeof request.record_id === "string" ? parseRecordId(request.record_id) : undefined;
   const leafIndex = outcome.leaf_index;

@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { newRecordId, type PrincipalId, type RandomFill, type RequestId } from "../../base/ids.ts";
 import type { LegalHold } from "../ports/keeper.ts";
 import type { ErasureStatement } from "./erasure.ts";
-import type { AppendedRecord } from "./record.ts";
+import type { AppendableRecord } from "./record.ts";
 
 export interface HoldRelease extends ErasureStatement {
   readonly clock: Clock;
@@ -14,7 +14,7 @@ export interface HoldRelease extends ErasureStatement {
 export function holdReleaseRecord(
   { tenantId, recordId: held, placedAtMs }: LegalHold,
   { reason, operator, clock, random }: HoldRelease,
-): AppendedRecord {
+): AppendableRecord {
   const recordId = newRecordId(clock, random);
   return {
     kind: "hold_release",

@@ -1,8 +1,8 @@
 /** What is kept of a call so that a retry gets the same answer: one text, sealed under the record's own opening. */
 import type { RecordId } from "../../base/ids.ts";
-import { placeRecord } from "../append/placing.ts";
+import { committedRecord } from "../append/committed-record.ts";
 import type { Idempotency } from "../ports/record.ts";
-import { type PlacedRecord, type Unplaced, UnsoundLogError } from "../ports/store.ts";
+import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
 import { parseLeaf } from "./leaf.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";
@@ -41,12 +41,14 @@ export function keptResult(
   row: KeptRow,
   { payloadDigest }: Pick<Idempotency, "payloadDigest">,
   treeAt: (size: number) => Tree,
-): PlacedRecord | Unplaced {
+): CommittedRecord | NotAppended {
   const { answer, opening } = row;
   if (answer === null || opening === null) return "erased";
   try {
     const keptAnswer = answerFor(payloadDigest, Buffer.from(openAnswer(answer, opening)).toString("utf8"));
-    return keptAnswer === undefined ? "conflict" : { ...placeKept(row, opening, treeAt(row.treeSize)), keptAnswer };
+    return keptAnswer === undefined
+      ? "conflict"
+      : { ...committedAsKept(row, opening, treeAt(row.treeSize)), keptAnswer };
   } catch (cause) {
     throw new UnsoundLogError(`the answer kept with leaf ${row.leafIndex} does not verify`, { cause });
   }
@@ -72,12 +74,12 @@ export function keptProblem(
   }
 }
 
-function placeKept(row: KeptRow, opening: Uint8Array, tree: Tree): PlacedRecord {
+function committedAsKept(row: KeptRow, opening: Uint8Array, tree: Tree): CommittedRecord {
   const { recordId, leafIndex, leaf } = row;
   const { commitment, recorded_at: recordedAt } = parseLeaf(leaf);
   const record = open(row.record, opening, commitment);
   const logged = { recordId, leafIndex, recordedAt, leaf, opening, record };
-  return placeRecord(logged, tree, { size: tree.size, root: tree.root() });
+  return committedRecord(logged, tree, { size: tree.size, root: tree.root() });
 }
 
 /** The payload's digest on the first line, the answer's JSON after it. */

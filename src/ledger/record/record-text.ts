@@ -5,7 +5,7 @@
 
 import { contentTermsOf } from "../search/search-terms.ts";
 import { assertedCanonicalText, assertedJsonText } from "./canonical.ts";
-import type { AppendedRecord, WrittenRecord } from "./record.ts";
+import type { AppendableRecord, EncodedRecord } from "./record.ts";
 
 /** Request and outcome are members of the record, and their nesting is the record's. */
 const depth = 1;
@@ -15,7 +15,7 @@ const depth = 1;
  *
  * @throws TypeError as `assertCanonical` does, for a record that cannot be written as canonical JSON
  */
-export function recordText(record: AppendedRecord): string {
+export function recordText(record: AppendableRecord): string {
   const { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency } = record;
   const found = contentTermsOf(record);
   const terms = found.length > 0 ? found : undefined;
@@ -26,15 +26,15 @@ export function recordText(record: AppendedRecord): string {
 }
 
 /** Reads what `recordText` wrote. Throws for any other text. */
-export function readRecordText(text: string): WrittenRecord {
+export function readRecordText(text: string): EncodedRecord {
   const lines = text.split("\n");
   const [others, request, outcome] = lines;
   if (others === undefined || request === undefined || outcome === undefined || lines.length > 3)
     throw new TypeError("The text is no record's.");
-  return Object.assign(JSON.parse(others) as Omit<WrittenRecord, "request" | "outcome">, { request, outcome });
+  return Object.assign(JSON.parse(others) as Omit<EncodedRecord, "request" | "outcome">, { request, outcome });
 }
 
 /** A record that crosses no thread. Throws like `recordText`. */
-export function writeRecord(record: AppendedRecord): WrittenRecord {
+export function writeRecord(record: AppendableRecord): EncodedRecord {
   return readRecordText(recordText(record));
 }

@@ -8,7 +8,7 @@ import type { SearchTerm } from "../ports/search.ts";
 import { canonicalText } from "./canonical.ts";
 
 /** What the ledger adds under the lock of the log's head. */
-export interface Place {
+export interface LogPosition {
   /** Origin of the log. */
   readonly log: string;
   /** RFC 3339 with milliseconds, UTC. */
@@ -16,13 +16,13 @@ export interface Place {
 }
 
 /** What the ledger can append: what callers did, and what the operator did to the log itself. */
-export type AppendedRecord = Omit<NewRecord, "kind" | "caller"> & {
+export type AppendableRecord = Omit<NewRecord, "kind" | "caller"> & {
   readonly kind: Exclude<RecordKind, "genesis">;
   readonly caller: RecordCaller;
 };
 
 /** A record that is ready to be sequenced. */
-export interface WrittenRecord extends Omit<AppendedRecord, "request" | "outcome"> {
+export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome"> {
   /** Canonical JSON, like the outcome. */
   readonly request: string;
   readonly outcome: string;
@@ -31,13 +31,13 @@ export interface WrittenRecord extends Omit<AppendedRecord, "request" | "outcome
 }
 
 /** What a record is made of. */
-type RecordSource = Omit<WrittenRecord, "kind"> & { readonly kind: RecordKind };
+type RecordSource = Omit<EncodedRecord, "kind"> & { readonly kind: RecordKind };
 
 /**
  * Canonical bytes of a record: written out, because the order of its members never changes. Those that the format does
  * not have are left out.
  */
-export function recordBytes(record: RecordSource, { log, recordedAt }: Place): Uint8Array {
+export function recordBytes(record: RecordSource, { log, recordedAt }: LogPosition): Uint8Array {
   const { principal_id, subject, auth_source } = record.caller;
   const { request, outcome } = record;
   const text =
@@ -57,12 +57,12 @@ export function recordBytes(record: RecordSource, { log, recordedAt }: Place): U
  */
 export function genesisRecordBytes(
   recordId: RecordId,
-  first: WrittenRecord,
-  place: Place,
+  first: EncodedRecord,
+  position: LogPosition,
   publicKey: Uint8Array | undefined,
 ): Uint8Array {
   const outcome = canonicalText(publicKey === undefined ? {} : { public_key: formatBase64(publicKey) });
-  return recordBytes({ ...first, kind: "genesis", recordId, request: "{}", outcome }, place);
+  return recordBytes({ ...first, kind: "genesis", recordId, request: "{}", outcome }, position);
 }
 
 /** `sha256:` and the hexadecimal SHA-256 of the canonical bytes of a normalized request: the same from any language. */

@@ -5,7 +5,7 @@ import type { JsonValue } from "../../base/json.ts";
 import { formatBase64, parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { ErasureStatement } from "./erasure.ts";
-import type { AppendedRecord } from "./record.ts";
+import type { AppendableRecord } from "./record.ts";
 
 export interface Rotation {
   /** Public key from now on. 32 bytes, like the other. */
@@ -18,7 +18,7 @@ export interface Rotation {
   readonly random: RandomFill;
 }
 
-export function rotationRecord(tenantId: TenantId, rotation: Rotation): AppendedRecord {
+export function rotationRecord(tenantId: TenantId, rotation: Rotation): AppendableRecord {
   const { current, previous, statement, clock, random } = rotation;
   const recordId = newRecordId(clock, random);
   const operator = statement?.operator ?? "operator";

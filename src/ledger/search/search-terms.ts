@@ -3,7 +3,7 @@ import type { RequestId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts";
 import type { SearchField, SearchTerm } from "../ports/search.ts";
-import type { WrittenRecord } from "../record/record.ts";
+import type { EncodedRecord } from "../record/record.ts";
 
 /** The part of a record that its terms come from. */
 export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
@@ -26,7 +26,7 @@ export interface SequencedBatch {
  */
 export function indexedRecords(
   { entries, firstLeafIndex }: SequencedBatch,
-  records: readonly WrittenRecord[],
+  records: readonly EncodedRecord[],
 ): readonly IndexedRecord[] {
   return entries.flatMap(({ leafIndex }): readonly IndexedRecord[] => {
     const record = records[Math.max(0, leafIndex - firstLeafIndex)];

@@ -72,8 +72,8 @@ export class RightEdge {
       if (hashes === undefined || hashes.length < tile.width * hashBytes)
         throw new Error(`tile ${tile.index} of level ${tile.level} is missing or short`);
       const open = edge.#tileAt(tile.level, size);
-      for (let place = 0; place < tile.width; place++)
-        open.push(hashes.subarray(place * hashBytes, (place + 1) * hashBytes));
+      for (let position = 0; position < tile.width; position++)
+        open.push(hashes.subarray(position * hashBytes, (position + 1) * hashBytes));
     }
     edge.#size = size;
     return edge;

@@ -46,7 +46,7 @@ export class SetChecker {
 
   #checkFile(file: string, source: string): CheckedPart {
     const statements = splitPolicies(source);
-    const parts = statements.map((statement) => placed(file, source, statement, this.#read(statement.text)));
+    const parts = statements.map((statement) => withLocation(file, source, statement, this.#read(statement.text)));
     const problems = parts.flatMap((part) => part.problems);
     // Cedar's own reading of the whole file must agree with ours of its parts: no policy may be lost between them.
     if (problems.length === 0 && this.#count(source) !== statements.length) {
@@ -75,7 +75,7 @@ function countPolicies(source: string): number | undefined {
   return whole.type === "failure" ? undefined : whole.policies.length;
 }
 
-function placed(file: string, source: string, statement: PolicyStatement, reading: PolicyReading): CheckedPart {
+function withLocation(file: string, source: string, statement: PolicyStatement, reading: PolicyReading): CheckedPart {
   if (reading.errors !== undefined) {
     const problems = reading.errors.map((error) => syntaxProblem(file, source, statement, error));
     return { policies: [], problems };

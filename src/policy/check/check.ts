@@ -59,11 +59,11 @@ function certainConflicts(policies: readonly CheckedPolicy[], bundle: PolicyBund
     return merged.conflicts.map((name): PolicyProblem => {
       const givers = deciding.filter(({ guidance }) => guidance.scalars[name] !== undefined);
       const last = givers.at(-1) as CheckedPolicy;
-      const places = givers.map(({ id, file }) => `${id} in ${file}`).join(", ");
+      const locations = givers.map(({ id, file }) => `${id} in ${file}`).join(", ");
       return {
         file: last.file,
         line: last.line,
-        message: `@${name} differs between policies that always decide ${action}: ${places}`,
+        message: `@${name} differs between policies that always decide ${action}: ${locations}`,
         hint: "give one value, add conditions, or order the values under strictness in the manifest",
       };
     });

@@ -49,10 +49,10 @@ export class EngineSets {
 
   /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
   together(layers: readonly string[]): EvaluateLayers {
-    const places = layers.flatMap((set, layer) => this.#policiesOf(set).map(({ id, text }) => ({ layer, id, text })));
-    const prepared = new PreparedSet(places.map(({ text }) => text));
+    const policies = layers.flatMap((set, layer) => this.#policiesOf(set).map(({ id, text }) => ({ layer, id, text })));
+    const prepared = new PreparedSet(policies.map(({ text }) => text));
     this.#joint.push(prepared);
-    const owners = places.map(({ layer, id }) => ({ layer, id }));
+    const owners = policies.map(({ layer, id }) => ({ layer, id }));
     return (facts) => tellApart(prepared.evaluate(facts), owners, layers.length);
   }
 

@@ -57,8 +57,8 @@ function* compile(
   const content = bundleContent(bundle);
   yield;
   const engineSets = new EngineSets(sets);
-  const layer = (place: LayerSet["layer"], set: string): LayerSet => ({
-    layer: place,
+  const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
+    layer: name,
     set,
     policies: new Map((sets.get(set) ?? []).map((policy) => [policy.id, policy])),
   });

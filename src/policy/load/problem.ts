@@ -11,8 +11,8 @@ export interface PolicyProblem {
 
 /** One line: `default/access.cedar:12: message (hint)`. */
 export function describeProblem({ file, line, message, hint }: PolicyProblem): string {
-  const place = line === undefined ? file : `${file}:${line}`;
-  return hint === undefined ? `${place}: ${message}` : `${place}: ${message} (${hint})`;
+  const location = line === undefined ? file : `${file}:${line}`;
+  return hint === undefined ? `${location}: ${message}` : `${location}: ${message} (${hint})`;
 }
 
 /** Sorted by place, each said once. */

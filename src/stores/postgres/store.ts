@@ -9,7 +9,7 @@ import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type {
   BatchFailure,
-  BatchPlace,
+  BatchResult,
   KeptCosignature,
   LedgerStore,
   LogState,
@@ -67,7 +67,7 @@ export class PostgresStore implements LedgerStore {
   }
 
   /** One transaction a tenant, as many at a time as there are connections. */
-  async write(batches: readonly TenantBatch[]): Promise<readonly (BatchPlace | BatchFailure)[]> {
+  async write(batches: readonly TenantBatch[]): Promise<readonly (BatchResult | BatchFailure)[]> {
     const startedMs = performance.now();
     const outcomes = await Promise.allSettled(batches.map((batch) => this.#writer.append(batch)));
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));

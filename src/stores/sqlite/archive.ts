@@ -33,24 +33,24 @@ import { readStoreId } from "./store-identity.ts";
 const busyTimeoutMs = 10_000;
 
 /** What is asked of the file with the anchor beside it. */
-export interface SqliteArchivePlace {
+export interface SqliteArchivePaths {
   readonly path: string;
   readonly anchorPath: string;
 }
 
 export class SqliteArchive implements StoreArchive {
-  readonly #place: SqliteArchivePlace;
+  readonly #paths: SqliteArchivePaths;
   readonly #connection: SqliteConnection;
   readonly #rows: LogRows;
   readonly #reader: SqliteReader;
   readonly #entries: SqliteStatement;
 
   /** Opens the file, which must exist. Throws an SQLite error where it cannot be read. */
-  constructor(place: SqliteArchivePlace) {
-    this.#place = place;
-    this.#connection = openConnection({ path: place.path, readOnly: true, busyTimeoutMs });
+  constructor(paths: SqliteArchivePaths) {
+    this.#paths = paths;
+    this.#connection = openConnection({ path: paths.path, readOnly: true, busyTimeoutMs });
     try {
-      hideErased(this.#connection, readNotedErasures(this.#connection, place.anchorPath));
+      hideErased(this.#connection, readNotedErasures(this.#connection, paths.anchorPath));
       this.#rows = new LogRows(this.#connection);
       this.#reader = new SqliteReader(this.#connection);
       this.#entries = this.#connection.prepare(
@@ -147,14 +147,14 @@ export class SqliteArchive implements StoreArchive {
   }
 
   anchorProblems(): Promise<readonly AnchorFinding[]> {
-    return attempt(() => readAnchorProblems(this.#place.anchorPath, this));
+    return attempt(() => readAnchorProblems(this.#paths.anchorPath, this));
   }
 
   async signable(head: LogState): Promise<SignableState> {
     const problems = await this.anchorProblems();
     const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
     if (own !== undefined) return { problem: own.message };
-    const { anchorPath } = this.#place;
+    const { anchorPath } = this.#paths;
     return attempt(() => signableOf(head, readAnchored(anchorPath, head.tenantId)));
   }
 
@@ -162,7 +162,7 @@ export class SqliteArchive implements StoreArchive {
     // First what is noted: an erasure is in the store before its anchor notes it.
     return attempt(() => {
       if (!hasErasures(this.#connection)) return [];
-      const noted = readNotedErasures(this.#connection, this.#place.anchorPath);
+      const noted = readNotedErasures(this.#connection, this.#paths.anchorPath);
       return this.#withNewest((connection) => new ReturnedErasures(connection).all(noted));
     });
   }
@@ -190,7 +190,7 @@ export class SqliteArchive implements StoreArchive {
   }
 
   #withNewest<Result>(look: (connection: SqliteConnection) => Result): Result {
-    const connection = openConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs });
+    const connection = openConnection({ path: this.#paths.path, readOnly: true, busyTimeoutMs });
     try {
       return look(connection);
     } finally {

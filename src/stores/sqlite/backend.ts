@@ -1,27 +1,27 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync } from "node:fs";
 import type { StoreBackend, StoreSettings } from "../backend.ts";
-import { anchorPathOf } from "./place.ts";
+import { anchorPathOf } from "./paths.ts";
 
 /** How long a migration waits for another process that migrates the same file. */
 const migrationBusyTimeoutMs = 60_000;
 
 export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {
-  const place = { path, anchorPath: anchorPathOf(path, anchor) };
+  const paths = { path, anchorPath: anchorPathOf(path, anchor) };
   return {
     async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) {
       const { openSqliteStores } = await import("./open-ledger.ts");
-      return openSqliteStores({ ...place, keyPath, originPrefix, ...machine });
+      return openSqliteStores({ ...paths, keyPath, originPrefix, ...machine });
     },
     async openArchive() {
       requireFile(path);
       const { SqliteArchive } = await import("./archive.ts");
-      return new SqliteArchive(place);
+      return new SqliteArchive(paths);
     },
     async openKeeper(machine) {
       requireFile(path);
       const { SqliteKeeper } = await import("./erasure/keeper.ts");
-      return new SqliteKeeper({ ...place, ...machine });
+      return new SqliteKeeper({ ...paths, ...machine });
     },
     async openIndexer(machine) {
       requireFile(path);

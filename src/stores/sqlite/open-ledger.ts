@@ -14,7 +14,7 @@ import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import { watched } from "./file-watch.ts";
-import type { StorePlace } from "./place.ts";
+import type { StorePaths } from "./paths.ts";
 import { prepareStore } from "./schema/prepare.ts";
 import { SqliteStore } from "./store.ts";
 import type { ThreadLimits } from "./thread.ts";
@@ -23,7 +23,7 @@ import type { ThreadLimits } from "./thread.ts";
  * How to open the ledger. The files of store and anchor, and their directories, are made where they are missing; the
  * key is made where both of them are empty.
  */
-export interface SqliteLedgerOptions extends StorePlace {
+export interface SqliteLedgerOptions extends StorePaths {
   /** What stands before the random part of a log's origin, such as `ledger.example.org/logs`. */
   readonly originPrefix: string;
   readonly clock: Clock;
@@ -77,8 +77,8 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const path = resolve(options.path);
   const anchorPath = resolve(options.anchorPath);
   const keyPath = resolve(options.keyPath);
-  const place = { path, anchorPath, keyPath };
-  const prepared = prepareStore({ ...place, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
+  const paths = { path, anchorPath, keyPath };
+  const prepared = prepareStore({ ...paths, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
   for (const line of describeReturned(prepared.returned)) logger?.warn({}, `${line}; ${returnedRemedy}`);
   const keys = new KeyRing(prepared.keys, { keyPath, logger });
   // SQLite keeps its other files beside the file that a link leads to.

@@ -10,7 +10,7 @@ import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { BatchPlace, KeptCosignature, LedgerStore, LogState, TenantBatch } from "../../ledger/ports/store.ts";
+import type { BatchResult, KeptCosignature, LedgerStore, LogState, TenantBatch } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
@@ -65,7 +65,7 @@ export class SqliteStore implements LedgerStore {
     }
   }
 
-  async write(batches: readonly TenantBatch[]): Promise<readonly BatchPlace[]> {
+  async write(batches: readonly TenantBatch[]): Promise<readonly BatchResult[]> {
     const sizes = batches.map(({ records }) => seedBytes(records.length));
     const random = this.#random(new Uint8Array(sizes.reduce((sum, size) => sum + size, 0)));
     let offset = 0;
@@ -74,10 +74,10 @@ export class SqliteStore implements LedgerStore {
       offset += seed.length;
       return { ...batch, seed };
     });
-    const places = await this.#keys.following((signingKey) =>
+    const results = await this.#keys.following((signingKey) =>
       this.#writer.call({ call: "append", batches: seeded, nowMs: this.#clock.now(), signingKey }),
     );
-    return places as readonly BatchPlace[];
+    return results as readonly BatchResult[];
   }
 
   async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

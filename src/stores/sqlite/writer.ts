@@ -1,7 +1,7 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
 
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
-import type { BatchPlace, KeptCosignature, LogState } from "../../ledger/ports/store.ts";
+import type { BatchResult, KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
@@ -52,14 +52,14 @@ export class SqliteWriter {
    * what costs. Durable and anchored when it returns; when it throws, the outcome of the commit is unknown. Throws
    * `RetiredKeyError`, like all that names the key that will sign, where that is not the store's newest.
    */
-  append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): readonly BatchPlace[] {
+  append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): readonly BatchResult[] {
     const appended = inTransaction(this.#connection, () => {
       this.#requireNewest(signingKey);
       return batches.map((batch) => this.#logs.append(batch, nowMs));
     });
     for (const { settle } of appended) settle();
     this.#anchor.advance(appended.map(({ log }) => log));
-    return appended.map(({ place }) => place);
+    return appended.map(({ result }) => result);
   }
 
   /** The newest state of a log, anchored, so that it may be signed. */

@@ -59,7 +59,7 @@ const sharedPart = 0.25;
 const sharedForMs = 1_000;
 
 /** One call's place, from its headers to its end. */
-export interface Place {
+export interface AdmissionTicket {
   /** Comes in: `start` or `refuse` is called, once, now or later; neither where the call leaves before. */
   enter(): void;
   /** How long it waited before it was started, in milliseconds. */
@@ -104,7 +104,7 @@ export class Admission {
   }
 
   /** A place for one call, which is not in it yet. */
-  place(account: Account, start: () => void, refuse: () => void): Place {
+  ticket(account: Account, start: () => void, refuse: () => void): AdmissionTicket {
     const entry = new Entry(account, start, refuse);
     return {
       enter: () => this.#enter(entry),

@@ -12,7 +12,7 @@ import type { Gate } from "../gate/gate.ts";
 import { edgeOf } from "../http/edge.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../http/unread-body.ts";
 import { type Accounts, openGroup, operatorGroup, probeGroup } from "./accounts.ts";
-import type { Admission, Place } from "./admission.ts";
+import type { Admission, AdmissionTicket } from "./admission.ts";
 import { writeRefusal } from "./refusal.ts";
 import type { Account } from "./waiting-room.ts";
 
@@ -42,11 +42,11 @@ export interface AdmitOptions extends Beginnings {
   readonly openPaths: readonly string[];
 }
 
-const places = new WeakMap<object, Place>();
+const tickets = new WeakMap<object, AdmissionTicket>();
 
 /** The place of the call that came as this request, or on this stream of HTTP/2. */
-export function placeOf(source: IncomingMessage | ServerHttp2Stream): Place | undefined {
-  return places.get("stream" in source ? (source.stream as object) : source);
+export function ticketOf(source: IncomingMessage | ServerHttp2Stream): AdmissionTicket | undefined {
+  return tickets.get("stream" in source ? (source.stream as object) : source);
 }
 
 /** The gate, after which calls count for the tenant of their credentials. */
@@ -57,7 +57,7 @@ export function countCaller(gate: Gate, accounts: Accounts): Gate {
     } finally {
       const { call, edge } = context;
       if (call.caller !== undefined) {
-        call.place?.belongsTo(call.caller.tenantId);
+        call.ticket?.belongsTo(call.caller.tenantId);
         accounts.recognize(edge, call.caller.tenantId);
       }
     }
@@ -80,18 +80,18 @@ export function createAdmit(options: AdmitOptions): Admit {
     start: () => void,
     refuse: () => void,
     accountOf: (edge: EdgeRequest) => Account = (edge) => accounts.of(edge),
-  ): Place {
+  ): AdmissionTicket {
     const isOpen = open.has(pathOf(edge.url));
     const account = accountOf(edge);
     // Its turn may come while the event loop is busy with somebody else's.
     const connection = Connection.current();
     const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
-    const place: Place = isOpen
-      ? admission.place({ ...account, group: openGroup }, () => startAndLeave(own(start), place), own(refuse))
-      : admission.place(account, own(start), own(refuse));
-    places.set(source, place);
-    place.enter();
-    return place;
+    const ticket: AdmissionTicket = isOpen
+      ? admission.ticket({ ...account, group: openGroup }, () => startAndLeave(own(start), ticket), own(refuse))
+      : admission.ticket(account, own(start), own(refuse));
+    tickets.set(source, ticket);
+    ticket.enter();
+    return ticket;
   }
 
   function refuse(edge: EdgeRequest, rawHeaders: readonly string[], httpVersion: string, send: Send): void {
@@ -113,7 +113,7 @@ export function createAdmit(options: AdmitOptions): Admit {
     return (request, response, start) => {
       const { rawHeaders, httpVersion } = request;
       const edge = edgeOf(request);
-      const place = enter(
+      const ticket = enter(
         request,
         edge,
         start,
@@ -125,7 +125,7 @@ export function createAdmit(options: AdmitOptions): Admit {
           }),
         accountOf,
       );
-      response.on("close", place.leave);
+      response.on("close", ticket.leave);
     };
   }
 
@@ -137,14 +137,14 @@ export function createAdmit(options: AdmitOptions): Admit {
       const account = { group: probeGroup, member: remoteAddress };
       const connection = Connection.current();
       const own = connection === undefined ? start : () => connection.run(start);
-      const place = admission.place(account, own, own);
-      place.enter();
-      response.on("close", place.leave);
+      const ticket = admission.ticket(account, own, own);
+      ticket.enter();
+      response.on("close", ticket.leave);
     },
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
       const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method, url });
-      const place = enter(stream, edge, start, () =>
+      const ticket = enter(stream, edge, start, () =>
         refuse(edge, rawHeaders, "2.0", (call, { status, headers, body }) => {
           if (stream.destroyed || stream.closed) return;
           const endStream = body.byteLength === 0;
@@ -155,14 +155,14 @@ export function createAdmit(options: AdmitOptions): Admit {
           stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
         }),
       );
-      stream.on("close", place.leave);
+      stream.on("close", ticket.leave);
     },
   };
 }
 
 type Send = (call: Call, written: Written) => void;
 
-function startAndLeave(start: () => void, place: Place): void {
+function startAndLeave(start: () => void, ticket: AdmissionTicket): void {
   start();
-  place.leave();
+  ticket.leave();
 }

@@ -2,7 +2,7 @@
 import type { EdgeRequest } from "../../auth/edge.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
-import type { Place } from "../admission/admission.ts";
+import type { AdmissionTicket } from "../admission/admission.ts";
 import { headerValues } from "../http/edge.ts";
 import type { Call } from "./call.ts";
 import { callerGone } from "./deadline.ts";
@@ -31,12 +31,16 @@ export interface Beginnings {
 /**
  * A call whose headers are in. Its request id is the caller's own, if it sent exactly one good one.
  *
- * @param place where it waited for its turn, if it did
+ * @param ticket where it waited for its turn, if it did
  */
-export function beginCall(rawHeaders: readonly string[], { clock, random }: Beginnings, place?: Place): Call {
+export function beginCall(
+  rawHeaders: readonly string[],
+  { clock, random }: Beginnings,
+  ticket?: AdmissionTicket,
+): Call {
   const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
-  const receivedAtMs = clock.now() - Math.round(place?.waitedMs ?? 0);
-  return place === undefined ? { requestId, receivedAtMs } : { requestId, receivedAtMs, place };
+  const receivedAtMs = clock.now() - Math.round(ticket?.waitedMs ?? 0);
+  return ticket === undefined ? { requestId, receivedAtMs } : { requestId, receivedAtMs, ticket };
 }
 
 function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {

@@ -3,7 +3,7 @@ import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
-import type { Place } from "../admission/admission.ts";
+import type { AdmissionTicket } from "../admission/admission.ts";
 
 /** The wire format that carried a call. */
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
@@ -20,7 +20,7 @@ export interface Call {
   /** Clock reading, in milliseconds, when the headers were in. */
   readonly receivedAtMs: number;
   /** Its place among the calls that are worked on. */
-  readonly place?: Place;
+  readonly ticket?: AdmissionTicket;
   protocol?: Protocol;
   /** `Service/Method`, once routed. */
   rpc?: string;

@@ -83,19 +83,19 @@ function dropTwin(value: unknown, [segment = "", ...rest]: readonly string[]): v
 /** Sorts by where the members stand in the value. */
 function inOrderOf(value: unknown, violations: readonly Violation[]): readonly Violation[] {
   return violations
-    .map((violation) => ({ violation, place: placeOf(value, segmentsOf(violation.field)) }))
+    .map((violation) => ({ violation, place: positionOf(value, segmentsOf(violation.field)) }))
     .sort((a, b) => compare(a.place, b.place))
     .map(({ violation }) => violation);
 }
 
 /** Positions from the outside in; infinite for a member that is not there. */
-function placeOf(value: unknown, path: readonly string[]): readonly number[] {
+function positionOf(value: unknown, path: readonly string[]): readonly number[] {
   const [segment, ...rest] = path;
   if (segment === undefined) return [];
   if (!isObject(value)) return isPosition(segment) ? [Number(segment)] : [];
   const name = memberAt(value, segment);
   if (name === undefined) return [Number.POSITIVE_INFINITY];
-  return [Object.keys(value).indexOf(name), ...placeOf(value[name], rest)];
+  return [Object.keys(value).indexOf(name), ...positionOf(value[name], rest)];
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

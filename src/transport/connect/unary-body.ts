@@ -71,7 +71,7 @@ export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint
     const announced = { bytes: declaredBytes(raw), isFramed: form.isEnveloped };
     admitBody(announced, bodyLimits);
     continueIfExpected(raw, response);
-    const sent = await readBody(raw, announced, bodyLimits, signal, call.place);
+    const sent = await readBody(raw, announced, bodyLimits, signal, call.ticket);
     const body = form.isEnveloped
       ? await plainFrames(sent, form, limits)
       : await plain(sent, form, limits, sent.byteLength);

@@ -22,7 +22,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
   return carry(handler, service, async (universal, request) => {
     const { call } = request;
     const timeoutMs = takeTimeout(universal.header, call.protocol);
-    const deadline = startDeadline(timeoutMs, limits.maxDeadlineMs, call.place?.waitedMs);
+    const deadline = startDeadline(timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
     const form = takeForm(universal, call.protocol);
     let body: Uint8Array | undefined;
     let lease: BodyLease | undefined;

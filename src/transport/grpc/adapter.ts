@@ -7,7 +7,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { invalidRequest } from "../../base/errors.ts";
-import { placeOf } from "../admission/admit.ts";
+import { ticketOf } from "../admission/admit.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall } from "../calls/beginning.ts";
 import type { Call } from "../calls/call.ts";
 import { createCallContext } from "../calls/context.ts";
@@ -72,13 +72,13 @@ async function handle(
 ): Promise<void> {
   const { limits } = options;
   const { spec, rpc } = method;
-  const call = beginCall(rawHeaders, options, placeOf(stream));
+  const call = beginCall(rawHeaders, options, ticketOf(stream));
   call.protocol = "grpc";
   call.rpc = rpc;
   const url = method.rpcPath;
   const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method: "POST", url });
   const timeout = parseTimeout(headers["grpc-timeout"]?.toString() ?? null, Number.MAX_SAFE_INTEGER);
-  const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs, call.place?.waitedMs);
+  const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
   let isEnded = false;
   stream.on("close", () => {
     const isAnswered = isEnded && stream.writableFinished;
@@ -126,14 +126,14 @@ async function readMessage(
   { maxBodyBytes, bodyTimeoutMs }: GrpcOptions["limits"],
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
-  { place }: Call,
+  { ticket }: Call,
   lease: BodyLease,
   signal: AbortSignal,
 ): Promise<Message> {
   const maxBytes = maxBodyBytes(method.rpc);
   const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: bodyTimeoutMs, lease };
   const announced = { bytes: declaredBytes({ headers }), isFramed: true };
-  const body = await readBody(stream, announced, bodyLimits, signal, place);
+  const body = await readBody(stream, announced, bodyLimits, signal, ticket);
   return decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
 }
 

@@ -1,7 +1,7 @@
 /** Reading a request body: bounded in size, in memory and in time, and never past the caller's going away. */
 import type { Readable } from "node:stream";
 import { overloaded, ServiceError } from "../../base/errors.ts";
-import type { Place } from "../admission/admission.ts";
+import type { AdmissionTicket } from "../admission/admission.ts";
 import { abortRefusal } from "../calls/deadline.ts";
 import type { BodyLease } from "./body-budget.ts";
 
@@ -49,28 +49,28 @@ export function admitBody({ bytes }: Announced, { maxBytes, lease }: BodyLimits)
  * Reads the whole body. Rejects with `body_too_large` or `overloaded` before or while reading, `request_timeout`,
  * `canceled` when the stream ends early, or the refusal behind `signal`. On rejection the stream is left paused.
  *
- * @param place of the call, which is given up for as long as the caller has not sent everything
+ * @param ticket of the call, which is given up for as long as the caller has not sent everything
  */
 export async function readBody(
   stream: Readable,
   announced: Announced,
   limits: BodyLimits,
   signal: AbortSignal,
-  place?: Place,
+  ticket?: AdmissionTicket,
 ): Promise<Buffer> {
   admitBody(announced, limits);
   if (signal.aborted) throw abortRefusal(signal);
   const whole = readArrived(stream, announced.bytes);
   if (whole !== undefined) return whole;
   const reading = readOn(stream, announced, limits, signal);
-  return place === undefined ? reading : awayFrom(place, reading, signal);
+  return ticket === undefined ? reading : awayFrom(ticket, reading, signal);
 }
 
 /** The call is not worked on while its caller sends, and takes its turn again with the whole body. */
-async function awayFrom(place: Place, reading: Promise<Buffer>, signal: AbortSignal): Promise<Buffer> {
-  place.park();
+async function awayFrom(ticket: AdmissionTicket, reading: Promise<Buffer>, signal: AbortSignal): Promise<Buffer> {
+  ticket.park();
   const body = await reading;
-  if (await place.resume()) return body;
+  if (await ticket.resume()) return body;
   throw signal.aborted ? abortRefusal(signal) : overloaded();
 }
 

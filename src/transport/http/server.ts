@@ -8,7 +8,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { newRequestId } from "../../base/ids.ts";
 import { Accounts } from "../admission/accounts.ts";
 import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../admission/admission.ts";
-import { type Admit, countCaller, createAdmit, placeOf } from "../admission/admit.ts";
+import { type Admit, countCaller, createAdmit, ticketOf } from "../admission/admit.ts";
 import { admissionMachine } from "../admission/machine.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "../calls/beginning.ts";
 import { toEnvelope, toServiceError } from "../calls/errors.ts";
@@ -123,7 +123,7 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
 
 function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
   const { raw } = request;
-  const call = beginCall(raw.rawHeaders, options, placeOf(raw));
+  const call = beginCall(raw.rawHeaders, options, ticketOf(raw));
   const edge = edgeOf(raw);
   request.call = call;
   request.edge = edge;

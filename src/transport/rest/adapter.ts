@@ -71,7 +71,7 @@ async function handle(
   const { raw, edge } = request;
   const call = route(request, "rest", method.rpc);
   let lease: BodyLease | undefined;
-  const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.place?.waitedMs);
+  const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.ticket?.waitedMs);
   whenCallerGone(reply.raw, deadline.cancel);
   try {
     const context = createCallContext({
@@ -119,7 +119,7 @@ async function readMessage(
   const bodyLimits = { maxBytes: maxBodyBytes(rpc), timeoutMs: bodyTimeoutMs, lease };
   admitBody(announced, bodyLimits);
   continueIfExpected(raw, reply.raw);
-  return decode(await readBody(raw, announced, bodyLimits, signal, call.place));
+  return decode(await readBody(raw, announced, bodyLimits, signal, call.ticket));
 }
 
 /** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */

@@ -4,7 +4,7 @@ import { ServiceError } from "../../../src/base/errors.ts";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import {
   type BatchFailure,
-  type BatchPlace,
+  type BatchResult,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
@@ -18,7 +18,7 @@ const makeRecord = recordMaker(manualClock(), seededRandom());
 const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
 const bytes = { leafHash: "aGFzaA==", path: "", leaf: "bGVhZg==", opening: "b3Blbg==", record: "cmVj" };
 
-function placeOf({ tenantId, records }: TenantBatch): BatchPlace {
+function resultOf({ tenantId, records }: TenantBatch): BatchResult {
   const tree = { size: records.length, root: new Uint8Array(32) };
   const results = records.map((json, leafIndex) => {
     const { recordId } = readRecordText(json);
@@ -28,7 +28,7 @@ function placeOf({ tenantId, records }: TenantBatch): BatchPlace {
 }
 
 /** Appends a record of each tenant in one write, whose batches end as `outcome` says. */
-function appendAll(outcome: (batch: TenantBatch) => BatchPlace | BatchFailure) {
+function appendAll(outcome: (batch: TenantBatch) => BatchResult | BatchFailure) {
   const writes: string[][] = [];
   const write = async (batches: readonly TenantBatch[]) => {
     writes.push(batches.map(({ tenantId, records }) => `${tenantId} ${records.length}`));
@@ -42,7 +42,7 @@ function appendAll(outcome: (batch: TenantBatch) => BatchPlace | BatchFailure) {
 
 test("a batch that failed refuses those who wait for it, and nobody else", async () => {
   const down = new ServiceError("store_unavailable", "down");
-  const { writes, results } = appendAll((batch) => (batch.tenantId === "alice" ? { error: down } : placeOf(batch)));
+  const { writes, results } = appendAll((batch) => (batch.tenantId === "alice" ? { error: down } : resultOf(batch)));
   expect(await results).toMatchObject([
     { status: "rejected", reason: down },
     { status: "fulfilled", value: { log: "o/bob" } },
@@ -58,7 +58,7 @@ test("what is no refusal of the service's own is one of the store", async () => 
 
 test("a batch that fails because of its data is halved, alone", async () => {
   const { writes, results } = appendAll((batch) =>
-    batch.records.length > 1 ? { error: new UnstorableError("bad") } : placeOf(batch),
+    batch.records.length > 1 ? { error: new UnstorableError("bad") } : resultOf(batch),
   );
   expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
   expect(writes).toEqual([["alice 2", "bob 1"], ["alice 1"], ["alice 1"]]);
@@ -66,7 +66,7 @@ test("a batch that fails because of its data is halved, alone", async () => {
 
 test("a log that is not sound refuses its own tenant", async () => {
   const { results } = appendAll((batch) =>
-    batch.tenantId === "bob" ? { error: new UnsoundLogError("older") } : placeOf(batch),
+    batch.tenantId === "bob" ? { error: new UnsoundLogError("older") } : resultOf(batch),
   );
   expect(await results).toMatchObject([
     { status: "fulfilled" },

@@ -2,7 +2,7 @@ import { afterEach, expect, test } from "vitest";
 import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/appender.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
-  type BatchPlace,
+  type BatchResult,
   type BatchWriter,
   type TenantBatch,
   UnstorableError,
@@ -17,7 +17,7 @@ const alice = tenant("alice");
 const bob = tenant("bob");
 const bad = { request: { bad: true } };
 
-const placed = {
+const committed = {
   recordedAt: "2026-01-02T03:04:05.006Z",
   leafHash: "aGFzaA==",
   path: "",
@@ -29,12 +29,12 @@ const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
 
 /** A writer whose writes end when the test says so. */
 class HeldWriter implements BatchWriter {
-  readonly writes: (PromiseWithResolvers<readonly BatchPlace[]> & { readonly batches: readonly TenantBatch[] })[] = [];
+  readonly writes: (PromiseWithResolvers<readonly BatchResult[]> & { readonly batches: readonly TenantBatch[] })[] = [];
   #began: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly sizes = new Map<string, number>();
 
-  write(batches: readonly TenantBatch[]): Promise<readonly BatchPlace[]> {
-    const held = { ...Promise.withResolvers<readonly BatchPlace[]>(), batches };
+  write(batches: readonly TenantBatch[]): Promise<readonly BatchResult[]> {
+    const held = { ...Promise.withResolvers<readonly BatchResult[]>(), batches };
     this.writes.push(held);
     this.#began.resolve();
     this.#began = Promise.withResolvers();
@@ -65,7 +65,7 @@ class HeldWriter implements BatchWriter {
         const tree = { size, root: new Uint8Array(32) };
         const results = records.map((json, position) => {
           const { recordId } = readRecordText(json);
-          return { ...placed, recordId, tree, leafIndex: firstLeafIndex + position };
+          return { ...committed, recordId, tree, leafIndex: firstLeafIndex + position };
         });
         return { log: `o/${tenantId}`, results };
       }),

@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
 import { observedWriter } from "../../../src/ledger/append/observed-writer.ts";
-import type { BatchFailure, BatchPlace, PlacedRecord } from "../../../src/ledger/ports/store.ts";
+import type { BatchFailure, BatchResult, CommittedRecord } from "../../../src/ledger/ports/store.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 
-const fresh = { leafIndex: 1 } as PlacedRecord;
-const retried: PlacedRecord = { ...fresh, keptAnswer: "{}" };
-const placed = (...results: BatchPlace["results"]): BatchPlace => ({ log: "o/a", results });
+const fresh = { leafIndex: 1 } as CommittedRecord;
+const retried: CommittedRecord = { ...fresh, keptAnswer: "{}" };
+const resultOf = (...results: BatchResult["results"]): BatchResult => ({ log: "o/a", results });
 const failed: BatchFailure = { error: new Error("down") };
 const batches = [{ tenantId: tenant("alice"), records: ["{}"] }];
 
 /** A writer whose writes take 7 ms and end so, watched. */
-function watched(end: () => readonly (BatchPlace | BatchFailure)[]) {
+function watched(end: () => readonly (BatchResult | BatchFailure)[]) {
   const told: (readonly [records: number, durationMs: number])[] = [];
   let nowMs = 1_000;
   const writer = observedWriter(
@@ -26,18 +26,18 @@ function watched(end: () => readonly (BatchPlace | BatchFailure)[]) {
   return { writer, told };
 }
 
-test.each<[string, readonly (BatchPlace | BatchFailure)[], number]>([
-  ["records of every batch", [placed(fresh, fresh), placed(fresh)], 3],
-  ["no retries, no conflicts", [placed(fresh, retried, "conflict", "erased")], 1],
-  ["no batch that failed beside others", [failed, placed(fresh, fresh)], 2],
+test.each<[string, readonly (BatchResult | BatchFailure)[], number]>([
+  ["records of every batch", [resultOf(fresh, fresh), resultOf(fresh)], 3],
+  ["no retries, no conflicts", [resultOf(fresh, retried, "conflict", "erased")], 1],
+  ["no batch that failed beside others", [failed, resultOf(fresh, fresh)], 2],
 ])("a commit counts %s", async (_name, outcomes, records) => {
   const { writer, told } = watched(() => outcomes);
   expect(await writer.write(batches)).toBe(outcomes);
   expect(told).toEqual([[records, 7]]);
 });
 
-test.each<[string, readonly (BatchPlace | BatchFailure)[]]>([
-  ["only retries", [placed(retried), placed("conflict")]],
+test.each<[string, readonly (BatchResult | BatchFailure)[]]>([
+  ["only retries", [resultOf(retried), resultOf("conflict")]],
   ["only failed batches", [failed]],
 ])("a write of %s is no commit", async (_name, outcomes) => {
   const { writer, told } = watched(() => outcomes);

@@ -117,8 +117,8 @@ describe("logs from before there were tiles", () => {
 });
 
 test("records from before there was a search index are found; one that does not open is no obstacle", async () => {
-  const place = { ...storeIn(directory), path };
-  const options = { ...place, originPrefix: "ledger.example", clock: manualClock(), random };
+  const paths = { ...storeIn(directory), path };
+  const options = { ...paths, originPrefix: "ledger.example", clock: manualClock(), random };
   const makeRecord = recordMaker(options.clock, random);
   const before = await openSqliteLedger(options);
   const ids: string[] = [];

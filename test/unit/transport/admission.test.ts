@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import {
   Admission,
   type AdmissionLimits,
+  type AdmissionTicket,
   defaultAdmissionLimits,
-  type Place,
 } from "../../../src/transport/admission/admission.ts";
 import { type Waiter, WaitingRoom } from "../../../src/transport/admission/waiting-room.ts";
 
@@ -29,14 +29,14 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
   );
   const started: string[] = [];
   const refused: string[] = [];
-  const enter = (name: string, group = name): Place => {
-    const place = admission.place(
+  const enter = (name: string, group = name): AdmissionTicket => {
+    const fixture = admission.ticket(
       { group, member: "" },
       () => void started.push(name),
       () => void refused.push(name),
     );
-    place.enter();
-    return place;
+    fixture.enter();
+    return fixture;
   };
   return {
     admission,
@@ -44,7 +44,7 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
     refused,
     isSweeping: () => sweep !== undefined,
     enter,
-    enterAll: (count: number, group: string): Place[] =>
+    enterAll: (count: number, group: string): AdmissionTicket[] =>
       Array.from({ length: count }, (_, call) => enter(`${group}${call}`, group)),
 
     turn() {
@@ -78,12 +78,12 @@ test("turns go round groups, and within a group round its members", () => {
 describe("calls", () => {
   test("start as they come, up to the limit, and then wait until one is over", () => {
     const { started, enterAll, enter, turn } = setup();
-    const places = enterAll(8, "a");
+    const tickets = enterAll(8, "a");
     enter("late", "a");
     turn();
     expect(started).toHaveLength(8);
-    places[0]?.leave();
-    places[0]?.leave();
+    tickets[0]?.leave();
+    tickets[0]?.leave();
     turn();
     expect(started.at(-1)).toBe("late");
     expect(started).toHaveLength(9);
@@ -124,12 +124,12 @@ describe("calls", () => {
 
   test("that wait for too long are refused, few in a turn, and never instead of those that can be done", () => {
     const { started, refused, enterAll, pass, turn } = setup({ maxRefusalsPerTurn: 2, maxWaitMs: 1000 });
-    const places = enterAll(14, "a");
+    const tickets = enterAll(14, "a");
     pass(1001);
     expect([started.length, refused.length]).toEqual([8, 0]);
     turn();
     expect(refused).toEqual(["a8", "a9"]);
-    places[0]?.leave();
+    tickets[0]?.leave();
     turn();
     expect(started.at(-1)).toBe("a10");
     expect(refused).toEqual(["a8", "a9", "a11", "a12"]);
@@ -149,12 +149,12 @@ describe("calls", () => {
 
   test("that leave while they wait are neither started nor refused", () => {
     const { started, refused, enterAll, enter, pass, turn, isSweeping } = setup();
-    const places = enterAll(8, "a");
+    const tickets = enterAll(8, "a");
     const gone = enter("gone", "a");
     expect(isSweeping()).toBe(true);
     gone.leave();
     expect(isSweeping()).toBe(false);
-    for (const place of places) place.leave();
+    for (const fixture of tickets) fixture.leave();
     pass(5000);
     turn();
     expect(started).toHaveLength(8);
@@ -173,18 +173,18 @@ describe("calls", () => {
 
   test("give up their place while their caller sends, and take their turn again", async () => {
     const { started, refused, enterAll, enter, pass, turn } = setup();
-    const places = enterAll(8, "a");
-    places[0]?.park();
+    const tickets = enterAll(8, "a");
+    tickets[0]?.park();
     enter("next", "a");
     turn();
     expect(started.at(-1)).toBe("next");
-    const resumed = places[0]?.resume();
-    places[1]?.leave();
+    const resumed = tickets[0]?.resume();
+    tickets[1]?.leave();
     turn();
     expect(await resumed).toBe(true);
-    places[2]?.park();
+    tickets[2]?.park();
     enter("another", "a");
-    const late = places[2]?.resume();
+    const late = tickets[2]?.resume();
     pass(1001);
     turn();
     expect(await late).toBe(false);
@@ -193,7 +193,7 @@ describe("calls", () => {
 
   test("count for their tenant once that is known", () => {
     const { started, enterAll, turn } = setup();
-    for (const place of enterAll(8, "unknown")) place.belongsTo("hot");
+    for (const fixture of enterAll(8, "unknown")) fixture.belongsTo("hot");
     enterAll(3, "unknown");
     enterAll(3, "hot");
     turn();
@@ -205,14 +205,14 @@ describe("calls", () => {
 describe("the limit", () => {
   test("rises while the event loop stands idle though calls wait, and falls again when it is full", () => {
     const { started, enterAll, pass, turn } = setup();
-    const places = enterAll(200, "a");
+    const tickets = enterAll(200, "a");
     for (let i = 0; i < 20; i++) {
       pass(1, 0.5);
       turn();
     }
     expect(started).toHaveLength(32);
     for (let i = 0; i < 20; i++) pass(1, 1);
-    for (const place of places.slice(0, 30)) place.leave();
+    for (const fixture of tickets.slice(0, 30)) fixture.leave();
     turn();
     expect(started).toHaveLength(38);
   });

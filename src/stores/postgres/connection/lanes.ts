@@ -13,7 +13,7 @@ const maxSlowKeys = 4_096;
 export interface LanesOptions {
   readonly timers: Timers;
   /** Connections that slow work may hold at a time. */
-  readonly slowPlaces: number;
+  readonly maxSlow: number;
   /** Told once when somebody's work was called off or ran out of time, until it gets on again. */
   readonly onStuck: (key: string) => void;
 }
@@ -28,7 +28,7 @@ export class Lanes {
   readonly #slow = new Set<string>();
   readonly #stuck = new Set<string>();
   readonly #waiting: Waiting[] = [];
-  #placesTaken = 0;
+  #slotsTaken = 0;
 
   constructor(options: LanesOptions) {
     this.#options = options;
@@ -50,8 +50,8 @@ export class Lanes {
     connect: () => Promise<Connection>,
     work: (connection: Connection, onOver: (end: () => void) => void) => Promise<Result>,
   ): Promise<Result> {
-    const lane = { hasPlace: this.#slow.has(key) };
-    if (lane.hasPlace) await this.#takePlace(key, remainingMs());
+    const lane = { holdsSlot: this.#slow.has(key) };
+    if (lane.holdsSlot) await this.#takeSlot(key, remainingMs());
     let cancel = () => {};
     try {
       const connection = await connect();
@@ -60,10 +60,10 @@ export class Lanes {
       cancel = this.#options.timers.after(slowAfterMs, () => {
         isSlow = true;
         this.#noteSlow(key);
-        if (lane.hasPlace) return;
-        if (this.#placesTaken >= this.#options.slowPlaces) return end();
-        this.#placesTaken += 1;
-        lane.hasPlace = true;
+        if (lane.holdsSlot) return;
+        if (this.#slotsTaken >= this.#options.maxSlow) return end();
+        this.#slotsTaken += 1;
+        lane.holdsSlot = true;
       });
       const result = await work(connection, (onOver) => {
         end = onOver;
@@ -72,7 +72,7 @@ export class Lanes {
       return result;
     } finally {
       cancel();
-      if (lane.hasPlace) this.#givePlace();
+      if (lane.holdsSlot) this.#freeSlot();
     }
   }
 
@@ -95,9 +95,9 @@ export class Lanes {
     this.#stuck.delete(key);
   }
 
-  async #takePlace(key: string, remainingMs: number): Promise<void> {
-    if (this.#placesTaken < this.#options.slowPlaces) {
-      this.#placesTaken += 1;
+  async #takeSlot(key: string, remainingMs: number): Promise<void> {
+    if (this.#slotsTaken < this.#options.maxSlow) {
+      this.#slotsTaken += 1;
       return;
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -112,9 +112,9 @@ export class Lanes {
   }
 
   /** A place goes to who waits the longest. */
-  #givePlace(): void {
+  #freeSlot(): void {
     const next = this.#waiting.shift();
-    if (next === undefined) this.#placesTaken -= 1;
+    if (next === undefined) this.#slotsTaken -= 1;
     else next.admit();
   }
 }

@@ -42,7 +42,7 @@ export class Sessions implements Queries {
     this.#timers = options.timers;
     this.#lanes = new Lanes({
       timers: options.timers,
-      slowPlaces: Math.max(1, Math.floor(options.poolSize / 2)),
+      maxSlow: Math.max(1, Math.floor(options.poolSize / 2)),
       onStuck: (key) =>
         options.logger?.warn({ stuck: key }, "the database does not get on with what this tenant, or key, asks of it"),
     });

@@ -3,9 +3,9 @@ import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/keeper.ts";
 import type { RecordKind } from "../../../ledger/ports/record.ts";
-import type { BatchPlace } from "../../../ledger/ports/store.ts";
+import type { BatchResult } from "../../../ledger/ports/store.ts";
 import { type ErasureStatement, erasureRecord, unerasable } from "../../../ledger/record/erasure.ts";
-import type { AppendedRecord } from "../../../ledger/record/record.ts";
+import type { AppendableRecord } from "../../../ledger/record/record.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { readLeaf } from "../../stored-record.ts";
 import type { Queries, Statement } from "../connection/session.ts";
@@ -116,7 +116,7 @@ export async function eraseRecords(
   tenantId: TenantId,
   records: readonly FoundRecord[],
   { reason, operator, clock, random }: ErasureMachine,
-  append: (records: readonly AppendedRecord[]) => Promise<BatchPlace>,
+  append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
 ): Promise<void> {
   if (records.length === 0) return;
   const recordIds = records.map(({ recordId }) => recordId);
@@ -131,9 +131,9 @@ export async function eraseRecords(
     return erasureRecord(tenantId, { recordId, leafIndex, kind, keptAnswers }, { reason, operator, clock, random });
   });
   const { results } = await append(erasures);
-  const places = results.map((result) => {
+  const leafIndices = results.map((result) => {
     if (typeof result !== "object") throw new Error("The erasure has no place in the log.");
     return result.leafIndex;
   });
-  await queries.query(noteErasures, [tenantId, recordIds, leaves, places]);
+  await queries.query(noteErasures, [tenantId, recordIds, leaves, leafIndices]);
 }

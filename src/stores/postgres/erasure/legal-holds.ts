@@ -11,7 +11,7 @@ const covering: Statement = {
   name: "covering_holds",
   text: `SELECT ${columns} FROM legal_holds WHERE tenant_id = $1 AND record_id = ANY ($2::text[])`,
 };
-const place: Statement = { name: "place_hold", text: `INSERT INTO legal_holds (${columns}) VALUES ($1, $2, $3, $4)` };
+const insert: Statement = { name: "place_hold", text: `INSERT INTO legal_holds (${columns}) VALUES ($1, $2, $3, $4)` };
 const release: Statement = {
   name: "release_hold",
   text: `DELETE FROM legal_holds WHERE tenant_id = $1 AND record_id = $2 RETURNING ${columns}`,
@@ -45,7 +45,7 @@ export async function findHold(
 
 export async function insertHold(queries: Queries, hold: LegalHold): Promise<void> {
   const { tenantId, recordId, reason, placedAtMs } = hold;
-  await queries.query(place, [tenantId, recordId ?? wholeTenant, reason, placedAtMs]);
+  await queries.query(insert, [tenantId, recordId ?? wholeTenant, reason, placedAtMs]);
 }
 
 /** Ends the hold on exactly this. */

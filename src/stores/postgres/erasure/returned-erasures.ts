@@ -101,7 +101,7 @@ function withRefusal(
 ): ReturnedErasure {
   const recordId = record_id as RecordId;
   const leafIndex = leaf_index as number;
-  const place = {
+  const members = {
     tenantId: tenant_id as TenantId,
     recordId,
     leafIndex,
@@ -109,10 +109,10 @@ function withRefusal(
   };
   const entry = entries.get(leaf_index);
   if (entry?.record_id !== recordId || !saysErased(entries.get(erasure_leaf_index), recordId, leafIndex))
-    return { ...place, refusal: { why: "unproven" } };
+    return { ...members, refusal: { why: "unproven" } };
   const { kind } = readLeaf(`The leaf ${leafIndex}`, entry.leaf as Uint8Array);
   const hold = holdOn(recordId);
-  return { ...place, refusal: refusalOfKind(kind) ?? (hold && { why: "held", hold }) };
+  return { ...members, refusal: refusalOfKind(kind) ?? (hold && { why: "held", hold }) };
 }
 
 /** Whether it is the leaf of a record that erased this one. */

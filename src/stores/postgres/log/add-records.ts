@@ -1,9 +1,9 @@
 /** What a batch adds to a log: to its right edge at once, and to the tables when it is asked for. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { BatchPlan } from "../../../ledger/append/batch-plan.ts";
-import { placeAll } from "../../../ledger/append/placing.ts";
+import { committedRecords } from "../../../ledger/append/committed-record.ts";
 import type { Sequenced } from "../../../ledger/append/sequence.ts";
-import type { BatchPlace, LogState } from "../../../ledger/ports/store.ts";
+import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { Session } from "../connection/session.ts";
@@ -30,7 +30,7 @@ export function addRecords(
   for (const { leafHash } of entries) edge.append(leafHash);
   const tree = edge.tree();
   const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
-  const place: BatchPlace = { log: log.origin, results: plan.results(placeAll(sequenced, tree, log)) };
+  const result: BatchResult = { log: log.origin, results: plan.results(committedRecords(sequenced, tree, log)) };
   const tiles = edge.takeTouched();
   const own = entries.slice(-plan.fresh.length);
   const calls = plan.fresh.flatMap(({ idempotency }, position) => {
@@ -43,5 +43,5 @@ export function addRecords(
     () => keepAnswers(session, tenantId, calls, log.size, nowMs),
     () => search.add(session, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
   ];
-  return { log, place, writes };
+  return { log, result, writes };
 }

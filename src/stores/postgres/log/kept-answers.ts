@@ -2,7 +2,7 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";
-import type { PlacedRecord, Unplaced } from "../../../ledger/ports/store.ts";
+import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
 import {
   type KeptRow,
   keepAnswersMs,
@@ -10,7 +10,7 @@ import {
   purgedPerKept,
   sealKept,
 } from "../../../ledger/record/kept-answer.ts";
-import type { WrittenRecord } from "../../../ledger/record/record.ts";
+import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import type { Queries, Row, Statement } from "../connection/session.ts";
 import { readTree } from "./log-rows.ts";
 
@@ -38,7 +38,7 @@ const purge: Statement = {
 };
 
 /** What is known of the scopes of a batch. */
-export type KnownScopes = (idempotency: Idempotency) => PlacedRecord | Unplaced | undefined;
+export type KnownScopes = (idempotency: Idempotency) => CommittedRecord | NotAppended | undefined;
 
 /**
  * Looks up every scope of a batch. Under the lock of the log's head, so that no other batch takes one meanwhile.
@@ -47,7 +47,7 @@ export type KnownScopes = (idempotency: Idempotency) => PlacedRecord | Unplaced 
 export async function findKept(
   queries: Queries,
   tenantId: TenantId,
-  records: readonly WrittenRecord[],
+  records: readonly EncodedRecord[],
 ): Promise<KnownScopes> {
   const scopes = new Map<string, Idempotency>();
   for (const { idempotency } of records) if (idempotency !== undefined) scopes.set(idempotency.scope, idempotency);

@@ -7,13 +7,13 @@ import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
 import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
 import {
-  type BatchPlace,
+  type BatchResult,
   type LogState,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
-import type { AppendedRecord, WrittenRecord } from "../../../ledger/record/record.ts";
+import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
 import { writeRecord } from "../../../ledger/record/record-text.ts";
 import { rotationRecord } from "../../../ledger/record/rotation.ts";
 import { newestEdition } from "../../../ledger/search/search-index.ts";
@@ -44,7 +44,7 @@ export interface LogWriterOptions {
 
 /** What an append did, true once it is committed. */
 interface Appended {
-  readonly place: BatchPlace;
+  readonly result: BatchResult;
   /** The log's newest state, which the place's trees are of or older than. */
   readonly log: LogState;
   /** Undefined where nothing was appended. */
@@ -54,7 +54,7 @@ interface Appended {
 /** Work on a tenant's rows that nobody else writes to meanwhile. */
 export type UnderHead<Result> = (
   session: Session,
-  append: (records: readonly AppendedRecord[]) => Promise<BatchPlace>,
+  append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
 ) => Promise<Result>;
 
 /** States that are known to be durable, one a log. About 200 bytes each. */
@@ -87,14 +87,14 @@ export class LogWriter {
    * says or its edge is damaged, with `UnstorableError` where a record cannot be built, with `UnknownOutcomeError`
    * where it may have become durable, with an error of the driver where it has not.
    */
-  async append({ tenantId, records }: TenantBatch): Promise<BatchPlace> {
+  async append({ tenantId, records }: TenantBatch): Promise<BatchResult> {
     const batch = readBatch(records);
-    const { place, log, edge } = await this.#doubting(tenantId, () =>
+    const { result, log, edge } = await this.#doubting(tenantId, () =>
       this.#sessions.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
     );
     if (edge !== undefined) this.#edges.put(tenantId, edge, log.root);
     await this.#confirm(log);
-    return place;
+    return result;
   }
 
   /**
@@ -125,7 +125,7 @@ export class LogWriter {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
             const plan = planBatch(records.map(writeRecord), () => undefined);
             appended = await this.#continue(session, head, plan, await indexesOf(session, tenantId));
-            return appended.place;
+            return appended.result;
           });
           return { result, appended: appended as Appended | undefined };
         }),
@@ -142,7 +142,7 @@ export class LogWriter {
     await this.#confirm(log);
   }
 
-  async #appendOnce(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
+  async #appendOnce(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
     if (this.#doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#sessions.transaction(async (session) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
@@ -194,21 +194,25 @@ export class LogWriter {
     if (plan.fresh.length === 0) {
       // What is answered was read: another process may have committed it and not known whether it is durable.
       await touch(session, tenantId);
-      return { place: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
+      return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
     }
     const edge = this.#edges.take(head) ?? (await this.#loadEdge(session, head));
     const sequenced = this.#sequence(head, plan.fresh);
-    const { log, writes, place } = addRecords(plan, sequenced, edge, { ...this.#adding(session, tenantId), indexes });
+    const {
+      log,
+      writes,
+      result: place,
+    } = addRecords(plan, sequenced, edge, { ...this.#adding(session, tenantId), indexes });
     const [moved] = await Promise.all([
       advanceHead(session, head, log, sequenced.head.lastRecordedAtMs),
       ...writes.map((write) => write()),
     ]);
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
-    return { place, log, edge };
+    return { result: place, log, edge };
   }
 
   /** The first batch of a tenant. */
-  async #open(tenantId: TenantId, batch: readonly WrittenRecord[]): Promise<Appended> {
+  async #open(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
     const plan = planBatch(batch, () => undefined);
     const sequenced = this.#sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
@@ -216,7 +220,7 @@ export class LogWriter {
     const index = { generation: 1, key: sequenced.searchKey as Uint8Array, edition: newestEdition };
     const opened = await this.#sessions.transaction(async (session) => {
       const edge = new RightEdge();
-      const { log, writes, place } = addRecords(plan, sequenced, edge, {
+      const { log, writes, result } = addRecords(plan, sequenced, edge, {
         ...this.#adding(session, tenantId),
         indexes: [index],
       });
@@ -225,7 +229,7 @@ export class LogWriter {
       const isOurs = await insertHead(session, { ...log, lastRecordedAtMs, keyPosition });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
       await Promise.all([beginIndex(session, tenantId, index), ...writes.map((write) => write())]);
-      return { place, log, edge };
+      return { result, log, edge };
     });
     // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
     await this.#keys?.follow(this.#sessions);
@@ -237,7 +241,7 @@ export class LogWriter {
   }
 
   /** Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. */
-  #sequence(head: StoredHead | undefined, records: readonly WrittenRecord[]): Sequenced {
+  #sequence(head: StoredHead | undefined, records: readonly EncodedRecord[]): Sequenced {
     const [first, ...rest] = records;
     if (first === undefined) throw new UnstorableError("The batch is empty.");
     const seed = this.#random(new Uint8Array(seedBytes(records.length)));

@@ -169,15 +169,15 @@ function verified(leafIndex: number, row: Row | undefined, terms: readonly Searc
   if (row === undefined) throw new DamagedError(`leaf ${leafIndex} is missing`);
   const leaf = row.leaf as Uint8Array;
   const { record_id: recordId, kind, recorded_at: recordedAt } = readLeaf(`leaf ${leafIndex}`, leaf);
-  const place = { leafIndex, recordId, kind, recordedAt };
+  const members = { leafIndex, recordId, kind, recordedAt };
   if (row.opening === null) {
     const isFound = terms.every(({ field, value }) => field === "record_id" && value === recordId);
-    return isFound ? [{ ...place, erased: true }] : [];
+    return isFound ? [{ ...members, erased: true }] : [];
   }
   const record = () =>
     openStoredRecord(`record ${recordId}`, leaf, row.sealed as Uint8Array, row.opening as Uint8Array);
   const isFound = terms.every(({ field }) => field === "record_id") || hasTerms(record(), terms);
-  return isFound ? [{ ...place, erased: false }] : [];
+  return isFound ? [{ ...members, erased: false }] : [];
 }
 
 /** The index of the first leaf from a moment on. Times never go back within a log. */

@@ -3,7 +3,7 @@ import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
 import type { ErasedRecord } from "../../../ledger/ports/keeper.ts";
-import { type ErasedPlace, type ErasureStatement, erasureRecord } from "../../../ledger/record/erasure.ts";
+import { type ErasureStatement, type ErasureTarget, erasureRecord } from "../../../ledger/record/erasure.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { AppendedBatch, LogWriter } from "../log/log-writer.ts";
@@ -45,14 +45,14 @@ export class Eraser {
   /** Erases those that were not. All of them must be the tenant's; holds and kinds are the caller's to ask for. */
   erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): ErasedBatch {
     const found = recordIds.map((recordId) => this.#records.find(tenantId, recordId));
-    const places = found.flatMap((one) => (one === undefined || one.earlier !== undefined ? [] : [one]));
-    const appended = places.length === 0 ? undefined : this.#append(tenantId, places, statement);
-    places.forEach(({ recordId, leafIndex }, position) => {
-      const erasure = appended?.place.results[position];
+    const targets = found.flatMap((one) => (one === undefined || one.earlier !== undefined ? [] : [one]));
+    const appended = targets.length === 0 ? undefined : this.#append(tenantId, targets, statement);
+    targets.forEach(({ recordId, leafIndex }, position) => {
+      const erasure = appended?.result.results[position];
       if (typeof erasure !== "object") throw new Error("The erasure has no place in the log.");
       this.#note.run(tenantId, recordId, leafIndex, erasure.leafIndex);
     });
-    const fresh = new Set(places.map(({ recordId }) => recordId));
+    const fresh = new Set(targets.map(({ recordId }) => recordId));
     const erased = recordIds.flatMap((recordId) => {
       const { earlier } = this.#records.find(tenantId, recordId) ?? {};
       return earlier === undefined ? [] : [{ ...earlier, wasErased: !fresh.has(recordId) }];
@@ -60,12 +60,12 @@ export class Eraser {
     return { erased, appended };
   }
 
-  #append(tenantId: TenantId, places: readonly FoundRecord[], statement: ErasureStatement): AppendedBatch {
+  #append(tenantId: TenantId, targets: readonly FoundRecord[], statement: ErasureStatement): AppendedBatch {
     const { logs, clock, random } = this.#options;
-    const records = places.map(({ recordId, leafIndex, kind }) => {
+    const records = targets.map(({ recordId, leafIndex, kind }) => {
       const keptAnswers = this.#remains.remove(tenantId, recordId, leafIndex);
-      const place: ErasedPlace = { recordId, leafIndex, kind, keptAnswers };
-      return recordText(erasureRecord(tenantId, place, { ...statement, clock, random }));
+      const target: ErasureTarget = { recordId, leafIndex, kind, keptAnswers };
+      return recordText(erasureRecord(tenantId, target, { ...statement, clock, random }));
     });
     return logs.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(records.length))) }, clock.now());
   }

@@ -133,7 +133,7 @@ export class SqliteKeeper implements StoreKeeper {
         const earlier = this.#holds.find(tenantId, recordId);
         if (earlier !== undefined) return earlier;
         const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
-        this.#holds.place(hold);
+        this.#holds.insert(hold);
         return hold;
       }),
     );

@@ -9,7 +9,7 @@ const wholeTenant = "";
 export class LegalHolds {
   readonly #covering: SqliteStatement;
   readonly #exactly: SqliteStatement;
-  readonly #place: SqliteStatement;
+  readonly #insert: SqliteStatement;
   readonly #release: SqliteStatement;
   readonly #all: SqliteStatement;
 
@@ -18,7 +18,7 @@ export class LegalHolds {
       `SELECT * FROM legal_holds WHERE tenant_id = ? AND record_id IN ('${wholeTenant}', ?) ORDER BY record_id LIMIT 1`,
     );
     this.#exactly = connection.prepare("SELECT * FROM legal_holds WHERE tenant_id = ? AND record_id = ?");
-    this.#place = connection.prepare(
+    this.#insert = connection.prepare(
       "INSERT INTO legal_holds (tenant_id, record_id, reason, placed_at_ms) VALUES (?, ?, ?, ?)",
     );
     this.#release = connection.prepare("DELETE FROM legal_holds WHERE tenant_id = ? AND record_id = ?");
@@ -37,8 +37,8 @@ export class LegalHolds {
     return holdOf(this.#exactly.get(tenantId, recordId ?? wholeTenant));
   }
 
-  place({ tenantId, recordId, reason, placedAtMs }: LegalHold): void {
-    this.#place.run(tenantId, recordId ?? wholeTenant, reason, placedAtMs);
+  insert({ tenantId, recordId, reason, placedAtMs }: LegalHold): void {
+    this.#insert.run(tenantId, recordId ?? wholeTenant, reason, placedAtMs);
   }
 
   release(tenantId: TenantId, recordId: RecordId | undefined): void {

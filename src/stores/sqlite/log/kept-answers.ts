@@ -1,13 +1,13 @@
 /** Answers that are kept so that a call may come again. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";
-import type { PlacedRecord, Unplaced } from "../../../ledger/ports/store.ts";
+import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
 import { keepAnswersMs, keptResult, purgedPerKept, sealKept } from "../../../ledger/record/kept-answer.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { LogRows } from "./log-rows.ts";
 
 /** Where a new answer's record stands. */
-export interface KeptPlace {
+export interface RecordPosition {
   readonly leafIndex: number;
   readonly treeSize: number;
   readonly opening: Uint8Array;
@@ -48,7 +48,7 @@ export class KeptAnswers {
   }
 
   /** The record that the scope stands for, as it was answered; undefined where the scope is free. */
-  find(tenantId: TenantId, idempotency: Idempotency): PlacedRecord | Unplaced | undefined {
+  find(tenantId: TenantId, idempotency: Idempotency): CommittedRecord | NotAppended | undefined {
     const row = this.#find.get(tenantId, Buffer.from(idempotency.scope, "hex"));
     if (row === undefined) return undefined;
     // What was erased stays so, also where a backup has brought it back.
@@ -67,10 +67,10 @@ export class KeptAnswers {
   }
 
   /** Keeps the answer to a call whose record stands at this place, and lets some go that are old enough. */
-  keep(tenantId: TenantId, idempotency: Idempotency, place: KeptPlace, nowMs: number): void {
+  keep(tenantId: TenantId, idempotency: Idempotency, position: RecordPosition, nowMs: number): void {
     this.#purge.run(tenantId, nowMs - keepAnswersMs);
-    const sealed = sealKept(idempotency, place.opening);
+    const sealed = sealKept(idempotency, position.opening);
     const scope = Buffer.from(idempotency.scope, "hex");
-    this.#keep.run(tenantId, scope, place.leafIndex, place.treeSize, nowMs, sealed);
+    this.#keep.run(tenantId, scope, position.leafIndex, position.treeSize, nowMs, sealed);
   }
 }

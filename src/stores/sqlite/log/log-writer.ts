@@ -1,18 +1,18 @@
 /** Appends one tenant's batch to its log, inside a transaction that the caller holds. */
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { committedRecords } from "../../../ledger/append/committed-record.ts";
 import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
-import { placeAll } from "../../../ledger/append/placing.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import {
-  type BatchPlace,
+  type BatchResult,
   type LogState,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
-import type { WrittenRecord } from "../../../ledger/record/record.ts";
+import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
@@ -30,7 +30,7 @@ export interface SeededBatch extends TenantBatch {
 
 /** What an append did, true once it is committed. */
 export interface AppendedBatch {
-  readonly place: BatchPlace;
+  readonly result: BatchResult;
   /** The log's newest state, which the place's trees are of or older than. */
   readonly log: LogState;
   /** To be called after the commit. */
@@ -88,19 +88,19 @@ export class LogWriter {
     this.#refuseUnsound(tenantId, head);
     const plan = planBatch(readBatch(records), (idempotency) => this.#kept.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
-      return { place: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
+      return { result: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
     const edge = head === undefined ? new RightEdge() : (this.#edges.take(head) ?? this.#loadEdge(head));
     const sequenced = this.#sequence(head, plan.fresh, nowMs, seed);
     for (const entry of sequenced.entries) this.#insert(tenantId, entry, edge);
     const tree = edge.tree();
     const log: LogState = { tenantId, origin: sequenced.head.origin, size: edge.size, root: tree.root() };
-    const placed = placeAll(sequenced, tree, log);
+    const committed = committedRecords(sequenced, tree, log);
     this.#tiles.write(tenantId, edge.takeTouched());
     this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
     this.#index(tenantId, plan, sequenced);
     this.#moveHead(head, sequenced, log);
-    const place = { log: log.origin, results: plan.results(placed) };
-    return { place, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
+    const result = { log: log.origin, results: plan.results(committed) };
+    return { result, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
   }
 
   #loadEdge(head: StoredHead): RightEdge {
@@ -116,7 +116,7 @@ export class LogWriter {
 
   #sequence(
     head: StoredHead | undefined,
-    records: readonly WrittenRecord[],
+    records: readonly EncodedRecord[],
     nowMs: number,
     seed: Uint8Array,
   ): Sequenced {

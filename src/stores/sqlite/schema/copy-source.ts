@@ -10,7 +10,7 @@ import { readNotedErasures } from "../erasure/noted-erasures.ts";
 import { ReturnedErasures } from "../erasure/returned-erasures.ts";
 import { anchorConnection } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
-import type { StorePlace } from "../place.ts";
+import type { StorePaths } from "../paths.ts";
 import { inTransaction } from "../transaction.ts";
 import { requireNewestSchema } from "./migrate.ts";
 import {
@@ -31,7 +31,7 @@ const busyTimeoutMs = 10_000;
 export type CopiedRow = readonly (null | number | string | Uint8Array)[];
 
 export class SqliteCopySource {
-  readonly #place: Pick<StorePlace, "path" | "anchorPath">;
+  readonly #paths: Pick<StorePaths, "path" | "anchorPath">;
   readonly #nowMs: number;
   #snapshot: SqliteConnection | undefined;
 
@@ -41,13 +41,13 @@ export class SqliteCopySource {
    *
    * @param nowMs milliseconds since the Unix epoch: what nobody needs any more by then stays behind
    */
-  constructor(place: Pick<StorePlace, "path" | "anchorPath">, nowMs: number) {
-    this.#place = place;
+  constructor(paths: Pick<StorePaths, "path" | "anchorPath">, nowMs: number) {
+    this.#paths = paths;
     this.#nowMs = nowMs;
-    if (!existsSync(place.path)) throw new IncompatibleStoreError(`${place.path} is missing.`);
+    if (!existsSync(paths.path)) throw new IncompatibleStoreError(`${paths.path} is missing.`);
     this.#look((connection) => {
-      requireNewestSchema(connection, place.path);
-      const returned = new ReturnedErasures(connection).all(readNotedErasures(connection, place.anchorPath));
+      requireNewestSchema(connection, paths.path);
+      const returned = new ReturnedErasures(connection).all(readNotedErasures(connection, paths.anchorPath));
       if (returned.length > 0)
         throw new IncompatibleStoreError(
           `${describeReturned(returned).join("\n")}\nNothing is copied: \`ledger reapply-erasures\` comes first.`,
@@ -57,7 +57,7 @@ export class SqliteCopySource {
 
   /** The store as it is now, to be audited. */
   archive(): SqliteArchive {
-    return new SqliteArchive(this.#place);
+    return new SqliteArchive(this.#paths);
   }
 
   /**
@@ -65,9 +65,9 @@ export class SqliteCopySource {
    * from here on is what the store was when it was sealed. Throws like `sealStore`.
    */
   seal(owner: SealOwner): void {
-    this.#write((connection) => sealStore(connection, this.#place.path, owner));
-    withAnchor(this.#place.anchorPath, sealTables);
-    this.#snapshot = openConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs });
+    this.#write((connection) => sealStore(connection, this.#paths.path, owner));
+    withAnchor(this.#paths.anchorPath, sealTables);
+    this.#snapshot = openConnection({ path: this.#paths.path, readOnly: true, busyTimeoutMs });
     this.#snapshot.exec("BEGIN");
   }
 
@@ -141,16 +141,16 @@ export class SqliteCopySource {
   }
 
   #look<Result>(work: (connection: SqliteConnection) => Result): Result {
-    return withConnection({ path: this.#place.path, readOnly: true, busyTimeoutMs }, work);
+    return withConnection({ path: this.#paths.path, readOnly: true, busyTimeoutMs }, work);
   }
 
   #write<Result>(work: (connection: SqliteConnection) => Result): Result {
-    return withConnection({ path: this.#place.path, readOnly: false, busyTimeoutMs }, work);
+    return withConnection({ path: this.#paths.path, readOnly: false, busyTimeoutMs }, work);
   }
 }
 
 /** Whether `abandonCopy` would take a seal off the store. Throws like it. */
-export function hasBrokenSeal({ path }: Pick<StorePlace, "path">): boolean {
+export function hasBrokenSeal({ path }: Pick<StorePaths, "path">): boolean {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
   return withConnection({ path, readOnly: true, busyTimeoutMs }, (connection) => {
     const seal = readSeal(connection);
@@ -163,7 +163,7 @@ export function hasBrokenSeal({ path }: Pick<StorePlace, "path">): boolean {
  * Takes the seal of a copy that was broken off from a store and its anchor. Throws `IncompatibleStoreError` where the
  * copy was finished, or the file is missing. Returns false where there was no seal.
  */
-export function abandonCopy({ path, anchorPath }: Pick<StorePlace, "path" | "anchorPath">): boolean {
+export function abandonCopy({ path, anchorPath }: Pick<StorePaths, "path" | "anchorPath">): boolean {
   if (!existsSync(path)) throw new IncompatibleStoreError(`${path} is missing.`);
   const options = { path, readOnly: false, busyTimeoutMs };
   const wasSealed = withConnection(options, (connection) => unsealStore(connection, path));

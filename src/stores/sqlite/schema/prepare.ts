@@ -16,12 +16,12 @@ import { requireSafeBlocks } from "../files.ts";
 import { admitKey } from "../log/admit-key.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
-import type { StorePlace } from "../place.ts";
+import type { StorePaths } from "../paths.ts";
 import { readStoreId } from "../store-identity.ts";
 import { inTransaction } from "../transaction.ts";
 import { migrateSqlite } from "./migrate.ts";
 
-export interface PrepareOptions extends StorePlace {
+export interface PrepareOptions extends StorePaths {
   /** Under which new logs would be opened. */
   readonly originPrefix: string;
   readonly clock: Clock;

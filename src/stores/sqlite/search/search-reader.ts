@@ -149,15 +149,15 @@ export class SearchReader {
     const row = this.#entryAt(tenantId, leafIndex);
     const leaf = readLeaf(`leaf ${leafIndex}`, row.leaf);
     const { record_id: recordId, kind, recorded_at: recordedAt } = leaf;
-    const place = { leafIndex, recordId, kind, recordedAt };
+    const members = { leafIndex, recordId, kind, recordedAt };
     if (row.opening === null) {
       const isFound = terms.every(({ field, value }) => field === "record_id" && value === recordId);
-      return isFound ? [{ ...place, erased: true }] : [];
+      return isFound ? [{ ...members, erased: true }] : [];
     }
     const isFound =
       terms.every(({ field }) => field === "record_id") ||
       hasTerms(openStoredRecord(`record ${recordId}`, row.leaf, row.sealed, row.opening), terms);
-    return isFound ? [{ ...place, erased: false }] : [];
+    return isFound ? [{ ...members, erased: false }] : [];
   }
 
   /** The index of the first leaf from a moment on. Times never go back within a log. */

@@ -10,7 +10,7 @@ import type { LogState } from "../../../../src/ledger/ports/store.ts";
 import { canonicalText } from "../../../../src/ledger/record/canonical.ts";
 import { erasureRecord } from "../../../../src/ledger/record/erasure.ts";
 import type { GivenReceipt } from "../../../../src/ledger/record/receipt.ts";
-import type { AppendedRecord } from "../../../../src/ledger/record/record.ts";
+import type { AppendableRecord } from "../../../../src/ledger/record/record.ts";
 import { writeRecord } from "../../../../src/ledger/record/record-text.ts";
 import { rotationRecord } from "../../../../src/ledger/record/rotation.ts";
 import { seal } from "../../../../src/ledger/record/sealing.ts";
@@ -50,7 +50,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
   const policies = new Map<string, string>();
   let logHead: LogHead | undefined;
 
-  function appendRecords(records: readonly [AppendedRecord, ...AppendedRecord[]]): readonly RecordId[] {
+  function appendRecords(records: readonly [AppendableRecord, ...AppendableRecord[]]): readonly RecordId[] {
     const [first, ...rest] = records;
     const seedOf = random(new Uint8Array(seedBytes(records.length)));
     const sequenced = sequence(

@@ -3,16 +3,16 @@ import { setImmediate } from "node:timers/promises";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import type { ErasurePlace } from "./erasure-suite.ts";
-import type { PostgresPlace } from "./ledger-postgres-place.ts";
+import type { ErasureFixture } from "./erasure-suite.ts";
+import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock } from "./ledger-records.ts";
 
 const backedUp = ["openings", "kept_answers", "search_terms"];
 
-export function erasurePlace(place: PostgresPlace): ErasurePlace {
-  const { target, query } = place;
+export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
+  const { target, query } = fixture;
   return {
-    ...place,
+    ...fixture,
     overwrites: false,
     keeper: (machine) => PostgresKeeper.open({ target, anchorPath: undefined, ...machine }),
     archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock: manualClock() }),

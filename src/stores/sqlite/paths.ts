@@ -1,5 +1,5 @@
 /** Where the parts of a store are. */
-export interface StorePlace {
+export interface StorePaths {
   /** Path of the database file. */
   readonly path: string;
   /** Path of the anchor. */
@@ -9,10 +9,10 @@ export interface StorePlace {
 }
 
 /** The place that settings name. */
-export function sqlitePlace(
+export function sqlitePaths(
   path: string,
   { anchor, ledgerKey }: { readonly anchor: string | undefined; readonly ledgerKey: string },
-): StorePlace {
+): StorePaths {
   return { path, anchorPath: anchorPathOf(path, anchor), keyPath: ledgerKey };
 }
 

@@ -1,6 +1,6 @@
 import type { RecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { LogState, PlacedRecord, StoredTree } from "../ports/store.ts";
+import type { CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
 import type { Sequenced } from "./sequence.ts";
@@ -16,30 +16,32 @@ export interface LoggedRecord {
 }
 
 /** What a receipt is made of: the record and its place in a tree whose size and root are `stored`. */
-export function placeRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): PlacedRecord {
+export function committedRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): CommittedRecord {
   const path = formatPath(tree.inclusionProof(logged.leafIndex));
-  return placed(logged, logged.recordedAt, leafHash(logged.leaf), path, stored);
+  return toCommitted(logged, logged.recordedAt, leafHash(logged.leaf), path, stored);
 }
 
 /** The batch's own records, without the genesis. */
-export function placeAll(
+export function committedRecords(
   { entries, firstLeafIndex, recordedAt }: Sequenced,
   tree: Tree,
   log: LogState,
-): PlacedRecord[] {
+): CommittedRecord[] {
   const stored: StoredTree = { size: log.size, root: log.root };
   const own = entries.filter(({ leafIndex }) => leafIndex >= firstLeafIndex);
   const paths = formatPaths(tree, firstLeafIndex);
-  return own.map((entry, position) => placed(entry, recordedAt, entry.leafHash, paths[position] as string, stored));
+  return own.map((entry, position) =>
+    toCommitted(entry, recordedAt, entry.leafHash, paths[position] as string, stored),
+  );
 }
 
-function placed(
+function toCommitted(
   { recordId, leafIndex, leaf, opening, record }: Omit<LoggedRecord, "recordedAt">,
   recordedAt: string,
   hash: Hash,
   path: string,
   tree: StoredTree,
-): PlacedRecord {
+): CommittedRecord {
   return {
     recordId,
     leafIndex,

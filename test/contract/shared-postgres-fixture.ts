@@ -1,9 +1,9 @@
 /** Databases of one server, for what replicas share. */
-import type { PostgresPlace } from "./ledger-postgres-place.ts";
+import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { seededRandom } from "./ledger-records.ts";
-import type { SharedPlace } from "./shared-suite.ts";
+import type { SharedFixture } from "./shared-suite.ts";
 
-export function sharedPlace({ openStores, query, remove }: PostgresPlace): SharedPlace {
+export function sharedFixture({ openStores, query, remove }: PostgresFixture): SharedFixture {
   const random = seededRandom();
   return {
     async open(clock) {

@@ -8,13 +8,13 @@ import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger, type SqliteLedgerOptions } from "../../src/stores/sqlite/open-ledger.ts";
-import type { StorePlace } from "../../src/stores/sqlite/place.ts";
+import type { StorePaths } from "../../src/stores/sqlite/paths.ts";
 import { storeIn } from "./ledger-records.ts";
-import type { LedgerPlace } from "./ledger-suite.ts";
+import type { LedgerFixture } from "./ledger-suite.ts";
 
-export interface SqlitePlace extends LedgerPlace {
+export interface SqliteFixture extends LedgerFixture {
   readonly path: string;
-  readonly store: StorePlace;
+  readonly store: StorePaths;
   open(
     options: Pick<SqliteLedgerOptions, "clock" | "random"> & Partial<SqliteLedgerOptions>,
   ): ReturnType<typeof openSqliteLedger>;
@@ -24,11 +24,11 @@ export interface SqlitePlace extends LedgerPlace {
   query(sql: string, ...parameters: string[]): Record<string, unknown>[];
 }
 
-export function sqlitePlace(): SqlitePlace {
+export function sqliteFixture(): SqliteFixture {
   const directory = mkdtempSync(join(tmpdir(), "ledger-"));
   const store = storeIn(join(directory, "data"));
   const { path } = store;
-  const query: SqlitePlace["query"] = (sql, ...parameters) => {
+  const query: SqliteFixture["query"] = (sql, ...parameters) => {
     const database = new DatabaseSync(path, { timeout: 5_000 });
     try {
       return database.prepare(sql).all(...parameters);

@@ -3,16 +3,16 @@ import type { SearchTerm } from "../../src/ledger/ports/search.ts";
 import { StoredTerms } from "../../src/ledger/search/search-index.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
-import type { PostgresPlace } from "./ledger-postgres-place.ts";
+import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock, seededRandom } from "./ledger-records.ts";
-import type { SearchPlace } from "./search-suite.ts";
+import type { SearchFixture } from "./search-suite.ts";
 
-export function searchPlace(place: PostgresPlace): SearchPlace {
-  const { target, query } = place;
+export function searchFixture(fixture: PostgresFixture): SearchFixture {
+  const { target, query } = fixture;
   const clock = manualClock();
   const random = seededRandom("indexer");
   return {
-    ...place,
+    ...fixture,
     archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock }),
     indexer: (pause) => PostgresSearchIndexer.open({ target, clock, random, pause }),
     async loseKeys(tenantId) {

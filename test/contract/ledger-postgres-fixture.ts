@@ -9,11 +9,11 @@ import { openPostgresStores, type PostgresLedgerOptions } from "../../src/stores
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import type { PostgresServer } from "../harness/postgres.ts";
 import { seededRandom } from "./ledger-records.ts";
-import type { LedgerPlace } from "./ledger-suite.ts";
+import type { LedgerFixture } from "./ledger-suite.ts";
 
 type OpenOptions = Pick<PostgresLedgerOptions, "clock" | "random"> & Partial<PostgresLedgerOptions>;
 
-export interface PostgresPlace extends LedgerPlace {
+export interface PostgresFixture extends LedgerFixture {
   readonly url: string;
   readonly keyPath: string;
   readonly target: PostgresTarget;
@@ -23,23 +23,23 @@ export interface PostgresPlace extends LedgerPlace {
   query(sql: string): Promise<Record<string, unknown>[]>;
 }
 
-export interface PostgresPlaceOptions {
+export interface PostgresFixtureOptions {
   /** Whether the server is a Citus cluster's coordinator, and the tables are spread over its nodes. */
   readonly distributed?: boolean;
 }
 
 /** Makes a place with a migrated database. */
-export async function postgresPlace(
+export async function postgresFixture(
   server: PostgresServer,
-  { distributed = false }: PostgresPlaceOptions = {},
-): Promise<PostgresPlace> {
+  { distributed = false }: PostgresFixtureOptions = {},
+): Promise<PostgresFixture> {
   const directory = mkdtempSync(join(tmpdir(), "ledger-"));
   const keyPath = join(directory, "ledger.key");
   const url = await server.createDatabase();
   const target = targetOf(url);
   await migratePostgres({ target, random: seededRandom(url), distributed });
-  const query: PostgresPlace["query"] = (sql) => server.query(sql, url);
-  const openStores: PostgresPlace["openStores"] = (options) =>
+  const query: PostgresFixture["query"] = (sql) => server.query(sql, url);
+  const openStores: PostgresFixture["openStores"] = (options) =>
     openPostgresStores({ target, keyPath, originPrefix: "ledger.example/logs", poolSize: 4, ...options });
   return {
     url,

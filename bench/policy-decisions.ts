@@ -10,7 +10,7 @@ import { loadPolicyDirectory, type PolicyFileSystem } from "../src/policy/load/d
 import { type Files, policyFiles } from "./policy-rules.ts";
 
 /** Rulings that the memory holds. */
-const cachedRulings = 10_000;
+const cachedDecisions = 10_000;
 
 export interface DecisionRow {
   readonly policies: number;
@@ -47,7 +47,7 @@ async function measure(policies: number, tenants: number, seconds: number): Prom
     return { ...query, claimed: { ...claimed, resource: { ...claimed.resource, kind: `record-${asked++}` } } };
   };
   const cachedPerSecond = perSecond(engine, ask, seconds);
-  for (let number = 0; number < cachedRulings; number++) engine.decide(askAnew(number));
+  for (let number = 0; number < cachedDecisions; number++) engine.decide(askAnew(number));
   const newPerSecond = perSecond(engine, askAnew, seconds);
   const forgetful = engineOf(bundle, 0);
   const uncachedPerSecond = perSecond(forgetful, ask, seconds);
@@ -60,12 +60,12 @@ async function load(files: Files) {
   const beganMs = performance.now();
   const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
   if (bundle === undefined) throw new Error("the rules do not load");
-  const engine = engineOf(bundle, cachedRulings);
+  const engine = engineOf(bundle, cachedDecisions);
   return { bundle, engine, loadMs: performance.now() - beganMs };
 }
 
-function engineOf(bundle: PolicyBundle, cachedRulings: number): CompiledEngine {
-  const { engine } = compilePolicyBundle(bundle, { cachedRulings });
+function engineOf(bundle: PolicyBundle, cachedDecisions: number): CompiledEngine {
+  const { engine } = compilePolicyBundle(bundle, { cachedDecisions });
   if (engine === undefined) throw new Error("the rules do not compile");
   return engine;
 }

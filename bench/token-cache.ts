@@ -60,15 +60,15 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
   authenticator.start();
   try {
     const uncached = await perSecond(async () => {
-      const verdict = await verifyToken(
+      const verification = await verifyToken(
         token,
         { ...options, issuer: issuer.url, requireAtJwt: false, authSource: "bearer_token" },
         keys.find,
         systemClock,
         { signal: patient, mayFetch() {} },
       );
-      if ("refusal" in verdict) throw verdict.refusal;
-      confirmPossession(verdict.binding, edge, { mode: "none" }, () => {});
+      if ("refusal" in verification) throw verification.refusal;
+      confirmPossession(verification.binding, edge, { mode: "none" }, () => {});
     });
     const warm = await perSecond(() => authenticator.authenticate(edge, patient));
     return { warm, uncached };

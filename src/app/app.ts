@@ -232,8 +232,8 @@ function requireIssuerKeys(authenticator: Authenticator): void {
 }
 
 /** For operators: how many problems there are. What they are stands in the log, which fewer people read. */
-function policyRemark({ standing }: LivePolicy): string | undefined {
-  const { newest, problems = [] } = standing();
+function policyRemark({ status }: LivePolicy): string | undefined {
+  const { newest, problems = [] } = status();
   if (newest === "in_force") return undefined;
   return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `, for ${problems.length} problems that the log names` : ""}`;
 }

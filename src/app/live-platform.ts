@@ -38,14 +38,14 @@ export function livePlatform(
 
 interface PolicyFacts {
   readonly revision: string;
-  readonly newest: ReturnType<LivePolicy["standing"]>["newest"];
+  readonly newest: ReturnType<LivePolicy["status"]>["newest"];
   readonly status: DomainStatus;
 }
 
 /** Returns what is known where it still holds. */
-function policyFacts({ engine, standing }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
+function policyFacts({ engine, status }: LivePolicy, known: PolicyFacts | undefined): PolicyFacts {
   const { revision } = engine;
-  const { newest } = standing();
+  const { newest } = status();
   if (known?.revision === revision && known.newest === newest) return known;
   const more = newest === "in_force" ? "" : `; a newer policy set ${newerSet[newest]}`;
   const reason = `Policy revision ${revision} is in force${more}.`;

@@ -10,12 +10,7 @@ import { compilePolicyBundle } from "../policy/engine/engine.ts";
 import { PolicyHolder } from "../policy/engine/holder.ts";
 import { type PolicyReading, readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/load/problem.ts";
-import {
-  PolicyReloader,
-  type PolicyStanding,
-  type ReloadEvent,
-  type ReloaderOptions,
-} from "../policy/load/reloader.ts";
+import { PolicyReloader, type PolicyStatus, type ReloadEvent, type ReloaderOptions } from "../policy/load/reloader.ts";
 import { PolicyShadow, type ShadowSample } from "../policy/tools/shadow.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics, PolicyRole } from "../telemetry/metrics.ts";
@@ -42,7 +37,7 @@ export interface LivePolicy {
    */
   keepIn(ledger: Pick<Ledger, "keepPolicyRevision">): Promise<void>;
   /** Whether the newest content of the directory is in force. */
-  standing(): PolicyStanding;
+  status(): PolicyStatus;
   /** Begins to follow the directories. */
   start(): void;
   /** Takes the directories as they are now. Does not reject. */
@@ -80,7 +75,7 @@ export async function openLivePolicy(settings: Settings, machine: LivePolicyMach
       await ledger.keepPolicyRevision(first.revision, first.content);
       keeper = ledger;
     },
-    standing: () => active.standing,
+    status: () => active.status,
     start() {
       for (const each of reloaders) each.start();
     },

@@ -5,7 +5,7 @@ import type { Timers } from "../base/timers.ts";
 import type { WitnessSetting } from "../config/witnesses.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
 import { trustedWitnesses } from "../ledger/witness/trusted-witnesses.ts";
-import { type StandingChange, Witnesses } from "../ledger/witness/witnesses.ts";
+import { Witnesses, type WitnessStatusChange } from "../ledger/witness/witnesses.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -60,7 +60,7 @@ export function witnessingOf(settings: WitnessingSettings, machine: WitnessMachi
         logs,
         clock,
         timers,
-        onStanding: (change) => report(change, machine),
+        onStatus: (change) => report(change, machine),
       });
       await opened.start();
       return opened;
@@ -81,12 +81,11 @@ function remarkOf(witnesses: Witnesses): string | undefined {
   return remarks.length === 0 ? undefined : remarks.join("; ");
 }
 
-function report({ witness, origin, standing }: StandingChange, { logger, metrics }: WitnessMachine): void {
-  if (standing.kind === "unasked") return;
-  metrics.witnessChanged(witness, standing.kind);
+function report({ witness, origin, status }: WitnessStatusChange, { logger, metrics }: WitnessMachine): void {
+  if (status.kind === "unasked") return;
+  metrics.witnessChanged(witness, status.kind);
   const fields = { witness, origin };
-  if (standing.kind === "cosigned") logger.debug(fields, "the witness has cosigned the log");
-  else if (standing.kind === "failed")
-    logger.warn({ ...fields, problem: standing.message }, "the witness does not cosign");
-  else logger.error({ ...fields, problem: standing.message }, "the log must not be continued");
+  if (status.kind === "cosigned") logger.debug(fields, "the witness has cosigned the log");
+  else if (status.kind === "failed") logger.warn({ ...fields, problem: status.message }, "the witness does not cosign");
+  else logger.error({ ...fields, problem: status.message }, "the log must not be continued");
 }

@@ -52,7 +52,7 @@ export interface LivePlatform {
 }
 
 /** What is made of the live facts, and of which. */
-interface Standing {
+interface PlatformStatus {
   readonly policy: DomainStatus;
   readonly ledger: DomainStatus;
   readonly auth: AuthConfiguration;
@@ -60,19 +60,19 @@ interface Standing {
   readonly domains: readonly PlatformDomain[];
 }
 
-const newest = new WeakMap<LivePlatform, Standing>();
+const newest = new WeakMap<LivePlatform, PlatformStatus>();
 
 /** The status of every domain now. */
-export function platformStatus(live: LivePlatform): Standing["status"] {
-  return standingOf(live).status;
+export function platformStatus(live: LivePlatform): PlatformStatus["status"] {
+  return currentStatus(live).status;
 }
 
 /** The same as the list that answers carry. */
 export function platformDomains(live: LivePlatform): readonly PlatformDomain[] {
-  return standingOf(live).domains;
+  return currentStatus(live).domains;
 }
 
-function standingOf(live: LivePlatform): Standing {
+function currentStatus(live: LivePlatform): PlatformStatus {
   const policy = live.policy();
   const ledger = live.ledger();
   const auth = live.authConfiguration();
@@ -80,9 +80,9 @@ function standingOf(live: LivePlatform): Standing {
   if (known?.policy === policy && known.ledger === ledger && known.auth === auth) return known;
   const status = statusOf(live, policy, ledger, auth);
   const domains = platformDomainNames.map((domain) => ({ domain, ...status[domain] }));
-  const standing = { policy, ledger, auth, status, domains };
-  newest.set(live, standing);
-  return standing;
+  const current = { policy, ledger, auth, status, domains };
+  newest.set(live, current);
+  return current;
 }
 
 function statusOf(
@@ -90,7 +90,7 @@ function statusOf(
   policy: DomainStatus,
   ledger: DomainStatus,
   auth: AuthConfiguration,
-): Standing["status"] {
+): PlatformStatus["status"] {
   const decisions = both(policy, ledger);
   return {
     discovery: { configured: true, reason: "Discovery answers from the running configuration." },

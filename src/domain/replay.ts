@@ -63,7 +63,7 @@ export async function replayDecision(
   const content = await archive.policyRevision(revision);
   const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
   if (bundle === undefined) return "revision_missing";
-  const { engine } = compilePolicyBundle(bundle, { cachedRulings: 0 });
+  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0 });
   if (engine === undefined) return "revision_refused";
   try {
     return {

@@ -16,7 +16,7 @@ import { boundThumbprint, type TokenBinding } from "../proof/confirmation-method
 import { confirmDpopPossession, type DpopRule } from "../proof/dpop.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
 import { type SessionKeySource, sessionClaimNames, sessionKeyFinder } from "./session-tokens.ts";
-import { cacheVerdicts } from "./token-cache.ts";
+import { cacheVerifications } from "./token-cache.ts";
 import { revisionOf, type TokenSource, verifyBySource } from "./token-sources.ts";
 import { verifyToken } from "./token-verifier.ts";
 
@@ -80,7 +80,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   const rule = options.proofOfPossession;
   const keys = options.issuer === undefined ? undefined : openIssuerKeys(options.issuer, options, dependencies);
   const sources = sourcesOf(options, clockToleranceSeconds, keys, clock);
-  const verify = cacheVerdicts(verifyBySource(sources), {
+  const verify = cacheVerifications(verifyBySource(sources), {
     clock,
     keyRevision: () => revisionOf(sources),
     clockToleranceSeconds,

@@ -28,7 +28,7 @@ export interface RefusedToken {
   readonly by: "claims" | "signature";
 }
 
-export type Verdict = VerifiedToken | RefusedToken;
+export type Verification = VerifiedToken | RefusedToken;
 
 /** The call that a token came with. */
 export interface CallContext {
@@ -39,7 +39,7 @@ export interface CallContext {
 }
 
 /** Verifies an access token, as `verifyToken` does. */
-export type Verify = (token: string, context: CallContext) => Promise<Verdict>;
+export type Verify = (token: string, context: CallContext) => Promise<Verification>;
 
 export interface TokenCacheOptions {
   readonly clock: Clock;
@@ -50,7 +50,7 @@ export interface TokenCacheOptions {
 }
 
 interface Entry<T> {
-  readonly verdict: T;
+  readonly value: T;
   readonly atMs: number;
 }
 
@@ -61,7 +61,7 @@ interface Entry<T> {
  * their sender nothing, drive out one whose signature would have to be checked again. Does NOT check possession of a
  * bound key, which belongs to the call and not to the token.
  */
-export function cacheVerdicts(verify: Verify, { clock, keyRevision, clockToleranceSeconds }: TokenCacheOptions) {
+export function cacheVerifications(verify: Verify, { clock, keyRevision, clockToleranceSeconds }: TokenCacheOptions) {
   const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: maximumTokens });
   const refused = {
     claims: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
@@ -89,13 +89,13 @@ export function cacheVerdicts(verify: Verify, { clock, keyRevision, clockToleran
   function remembered(key: string): VerifiedToken | undefined {
     const entry = verified.get(key);
     if (entry !== undefined) {
-      const endsAtMs = entry.verdict.expiresAtMs + clockToleranceSeconds * 1000;
-      if (isRecent(entry) && clock.now() < endsAtMs) return entry.verdict;
+      const endsAtMs = entry.value.expiresAtMs + clockToleranceSeconds * 1000;
+      if (isRecent(entry) && clock.now() < endsAtMs) return entry.value;
       verified.delete(key);
       return undefined;
     }
     const refusal = refused.claims.get(key) ?? refused.signature.get(key);
-    if (refusal !== undefined && isRecent(refusal)) throw refusal.verdict;
+    if (refusal !== undefined && isRecent(refusal)) throw refusal.value;
     return undefined;
   }
 
@@ -105,16 +105,16 @@ export function cacheVerdicts(verify: Verify, { clock, keyRevision, clockToleran
     const known = remembered(key);
     if (known !== undefined) return known;
     const atMs = clock.now();
-    const verdict = await verify(token, context);
+    const verification = await verify(token, context);
     // Keys that changed in the meantime may not be those that it was judged by.
     const keep = revision !== undefined && currentRevision() === revision;
-    if ("refusal" in verdict) {
-      const refusal = share(verdict.refusal);
-      if (keep) refused[verdict.by].set(key, { verdict: refusal, atMs });
+    if ("refusal" in verification) {
+      const refusal = share(verification.refusal);
+      if (keep) refused[verification.by].set(key, { value: refusal, atMs });
       throw refusal;
     }
-    if (keep) verified.set(key, { verdict, atMs });
-    return verdict;
+    if (keep) verified.set(key, { value: verification, atMs });
+    return verification;
   };
 }
 

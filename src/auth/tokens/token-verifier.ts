@@ -5,7 +5,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { refusedToken } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import { signatureAlgorithms } from "./signature-algorithms.ts";
-import type { CallContext, RefusedToken, Verdict, VerifiedToken } from "./token-cache.ts";
+import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
 import { checkBegun, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
 
 /**
@@ -22,7 +22,7 @@ export async function verifyToken(
   findKeys: FindKeys,
   clock: Clock,
   { signal, mayFetch }: CallContext,
-): Promise<Verdict> {
+): Promise<Verification> {
   const nowSeconds = Math.floor(clock.now() / 1000);
   const claimed = readAndJudge(token, rules, nowSeconds);
   if ("refusal" in claimed) return claimed;

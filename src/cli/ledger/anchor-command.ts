@@ -135,10 +135,10 @@ async function askWitnesses(
     for (const witness of trusted) {
       const atWitness = new WitnessLog(witness, log, undefined, { logs, clock: systemClock, onEnded: () => {} });
       await atWitness.submit();
-      const { standing } = atWitness;
-      if (standing.kind === "unsound") problems.push(standing.message);
-      if (standing.kind === "failed")
-        problems.push(`witness ${witness.verifier.name} says nothing of ${log.origin}: ${standing.message}`);
+      const { status } = atWitness;
+      if (status.kind === "unsound") problems.push(status.message);
+      if (status.kind === "failed")
+        problems.push(`witness ${witness.verifier.name} says nothing of ${log.origin}: ${status.message}`);
     }
   }
   return problems;

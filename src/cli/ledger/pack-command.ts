@@ -13,7 +13,7 @@ import { PackError } from "../../ledger/pack/problem.ts";
 import type { PackSelection } from "../../ledger/pack/selection.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
-import { parseBundleContent, tellsOfOthers } from "../../policy/load/bundle.ts";
+import { namesOtherTenants, parseBundleContent } from "../../policy/load/bundle.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Progress } from "../progress.ts";
@@ -150,7 +150,7 @@ function withOwnPolicies(
       const content = await archive.policyRevision(revision);
       const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
       // What is damaged goes on as it is: whoever writes the pack says so.
-      if (bundle === undefined || !tellsOfOthers(bundle, tenantId)) return content;
+      if (bundle === undefined || !namesOtherTenants(bundle, tenantId)) return content;
       onUnshown(revision, "it tells of other tenants too (--all-policies shows it)");
       return undefined;
     },

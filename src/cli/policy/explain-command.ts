@@ -46,9 +46,9 @@ function explanationMembers({ decision, layers }: Explanation) {
     guidance: describeGuidance(decision.guidance),
     layers: layers.map(({ policies, ...layer }) => ({
       ...layer,
-      policies: policies.map(({ guidance: { scalars, lists }, facts, ...rest }) => ({
+      policies: policies.map(({ guidance: { scalars, lists }, inputs, ...rest }) => ({
         ...rest,
-        facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, value ?? null])),
+        facts: Object.fromEntries(Object.entries(inputs).map(([name, value]) => [name, value ?? null])),
         annotations: { ...scalars, ...lists },
       })),
     })),
@@ -76,13 +76,13 @@ function layerLines({ layer, set, outcome, policies }: ExplainedLayer): readonly
 }
 
 function policyLines(policy: ExplainedPolicy): readonly string[] {
-  const { id, file, line, effect, description, guidance, facts } = policy;
+  const { id, file, line, effect, description, guidance, inputs } = policy;
   return [
     `  ${effect} ${id} (${file}:${line})${description === undefined ? "" : `: ${description}`}`,
     ...Object.entries({ ...guidance.scalars, ...guidance.lists }).map(
       ([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`,
     ),
-    ...Object.entries(facts).map(
+    ...Object.entries(inputs).map(
       ([name, value]) => `    read ${name}: ${value === undefined ? "absent" : JSON.stringify(value)}`,
     ),
   ];

@@ -67,9 +67,9 @@ function tellReplay(replay: Replay, output: Output): void {
   };
   const text = [
     `${query.action} on ${record.route} at ${record.recorded_at}: ${answer(record.outcome)}`,
-    `under its own revision ${own.policyRevision}: ${verdict(own)}`,
+    `under its own revision ${own.policyRevision}: ${resultText(own)}`,
     ...own.differences.map(differenceLine),
-    `under the current revision ${current.policyRevision}: ${verdict(current)}`,
+    `under the current revision ${current.policyRevision}: ${resultText(current)}`,
     ...current.differences.map(differenceLine),
   ].join("\n");
   const engine = sameEngine ? "" : ": it was made by another version of the engine";
@@ -85,7 +85,7 @@ function answer({ allow, reasons }: Replay["record"]["outcome"]): string {
   return `${allow === true ? "ALLOW" : "DENY"}, ${(reasons as readonly string[]).join(", ") || "no policy permits it"}`;
 }
 
-function verdict({ outcome, differences }: Evaluated): string {
+function resultText({ outcome, differences }: Evaluated): string {
   return differences.length === 0 ? "the same" : answer(outcome);
 }
 

@@ -29,7 +29,7 @@ export interface CosignedTree extends StoredTree {
  * How the newest exchange ended. `unsound`: the witness has seen a tree that the log does not go on from. `failed`: it
  * says nothing of the log; the message says why.
  */
-export type WitnessStanding =
+export type WitnessStatus =
   | { readonly kind: "unasked" }
   | { readonly kind: "cosigned" }
   | { readonly kind: "unsound"; readonly message: string }
@@ -45,7 +45,7 @@ export class WitnessLog {
   readonly #name: LogName;
   readonly #onEnded: (log: WitnessLog) => void;
   #newest: CosignedTree | undefined;
-  #standing: WitnessStanding = { kind: "unasked" };
+  #status: WitnessStatus = { kind: "unasked" };
   #target: LogState;
   #running: Promise<void> | undefined;
 
@@ -74,8 +74,8 @@ export class WitnessLog {
     return this.#target;
   }
 
-  get standing(): WitnessStanding {
-    return this.#standing;
+  get status(): WitnessStatus {
+    return this.#status;
   }
 
   /** The newest tree that the witness has cosigned. */
@@ -85,14 +85,14 @@ export class WitnessLog {
 
   /** Whether the witness has cosigned this tree, or one that begins with it, since this process asks it. */
   hasCosigned(size: number): boolean {
-    return this.#standing.kind === "cosigned" && (this.#newest?.size ?? 0) >= size;
+    return this.#status.kind === "cosigned" && (this.#newest?.size ?? 0) >= size;
   }
 
   /** Resolves with whether the witness has cosigned so much of the log, asking it where that is not known. */
   async cosign(size: number): Promise<boolean> {
     while (!this.hasCosigned(size)) {
       await this.submit();
-      if (this.#standing.kind !== "cosigned") return false;
+      if (this.#status.kind !== "cosigned") return false;
     }
     return true;
   }
@@ -118,12 +118,12 @@ export class WitnessLog {
     do {
       try {
         await this.#bring();
-        this.#standing = { kind: "cosigned" };
+        this.#status = { kind: "cosigned" };
       } catch (error) {
         const message = error instanceof Error ? error.message : "unknown error";
-        this.#standing = { kind: error instanceof UnsoundLogError ? "unsound" : "failed", message };
+        this.#status = { kind: error instanceof UnsoundLogError ? "unsound" : "failed", message };
       }
-    } while (this.#standing.kind === "cosigned" && !this.hasCosigned(this.#target.size));
+    } while (this.#status.kind === "cosigned" && !this.hasCosigned(this.#target.size));
   }
 
   /** Gets the newest state cosigned. Throws `UnsoundLogError` where the log does not go on from what the witness saw. */

@@ -33,13 +33,13 @@ export class WitnessedLog {
   /** Why the log must not be continued. One witness that has seen another log than ours is enough. */
   get problem(): string | undefined {
     if (this.#setBack !== undefined) return this.#setBack.message;
-    const standings = this.atWitnesses.map(({ standing }) => standing);
-    return standings.flatMap((standing) => (standing.kind === "unsound" ? [standing.message] : []))[0];
+    const statuses = this.atWitnesses.map(({ status }) => status);
+    return statuses.flatMap((status) => (status.kind === "unsound" ? [status.message] : []))[0];
   }
 
   /** Witnesses of which nothing could be learned when they were asked last. */
   get failing(): number {
-    return this.atWitnesses.filter(({ standing }) => standing.kind === "failed").length;
+    return this.atWitnesses.filter(({ status }) => status.kind === "failed").length;
   }
 
   /**
@@ -48,10 +48,10 @@ export class WitnessedLog {
    */
   get isAdmitted(): boolean {
     const { awaited, quorum } = this.#context;
-    const standings = this.atWitnesses.map(({ standing }) => standing.kind);
+    const statuses = this.atWitnesses.map(({ status }) => status.kind);
     this.#admitted ||= awaited
-      ? standings.filter((kind) => kind === "cosigned").length >= quorum
-      : !standings.includes("unasked");
+      ? statuses.filter((kind) => kind === "cosigned").length >= quorum
+      : !statuses.includes("unasked");
     return this.#admitted;
   }
 
@@ -89,12 +89,12 @@ export class WitnessedLog {
 
   /** Lets those witnesses follow that did not fail last time; the others are asked again later. */
   follow(): void {
-    for (const each of this.atWitnesses) if (each.standing.kind !== "failed") void each.submit();
+    for (const each of this.atWitnesses) if (each.status.kind !== "failed") void each.submit();
   }
 
   /** As `follow`; resolves when they have answered or failed. */
   async catchUp(): Promise<void> {
-    const following = this.atWitnesses.filter(({ standing }) => standing.kind !== "failed");
+    const following = this.atWitnesses.filter(({ status }) => status.kind !== "failed");
     await Promise.all(following.map((each) => each.cosign(each.log.size)));
   }
 
@@ -104,7 +104,7 @@ export class WitnessedLog {
       const head = await this.#context.head(logNameOf(this.origin)).catch(() => undefined);
       if (head !== undefined && head.size >= this.#setBack.size) this.#setBack = undefined;
     }
-    await Promise.all(this.atWitnesses.map((each) => (each.standing.kind === "cosigned" ? undefined : each.submit())));
+    await Promise.all(this.atWitnesses.map((each) => (each.status.kind === "cosigned" ? undefined : each.submit())));
     return this.failing === 0 && this.problem === undefined;
   }
 

@@ -14,7 +14,7 @@ import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
 import { CosignatureKeeping } from "./cosignature-keeping.ts";
-import { isTree, type TrustedWitness, type WitnessedLogs, WitnessLog, type WitnessStanding } from "./witness-log.ts";
+import { isTree, type TrustedWitness, type WitnessedLogs, WitnessLog, type WitnessStatus } from "./witness-log.ts";
 import { WitnessedLog } from "./witnessed-log.ts";
 
 export interface WitnessRule {
@@ -30,13 +30,13 @@ export interface WitnessesOptions extends WitnessRule {
   readonly clock: Clock;
   readonly timers: Timers;
   /** Told when what is known of a log at a witness changes. */
-  readonly onStanding?: (change: StandingChange) => void;
+  readonly onStatus?: (change: WitnessStatusChange) => void;
 }
 
-export interface StandingChange {
+export interface WitnessStatusChange {
   readonly witness: string;
   readonly origin: string;
-  readonly standing: WitnessStanding;
+  readonly status: WitnessStatus;
 }
 
 /** How long an answer waits for the quorum, and the start for all logs. Milliseconds. */
@@ -109,8 +109,8 @@ export class Witnesses implements SharedAnchor {
   remarks(): readonly string[] {
     const all = [...this.#logs.values()];
     return this.#options.witnesses.flatMap(({ verifier: { name } }, position) => {
-      const standings = all.map(({ atWitnesses }) => (atWitnesses[position] as WitnessLog).standing);
-      const problems = standings.flatMap((standing) => ("message" in standing ? [standing.message] : []));
+      const statuses = all.map(({ atWitnesses }) => (atWitnesses[position] as WitnessLog).status);
+      const problems = statuses.flatMap((status) => ("message" in status ? [status.message] : []));
       const [first] = problems;
       if (first === undefined) return [];
       return [`witness ${name}: ${first}${problems.length > 1 ? `, and ${problems.length - 1} more logs` : ""}`];
@@ -163,15 +163,15 @@ export class Witnesses implements SharedAnchor {
 
   #ended(atWitness: WitnessLog, tenantId: TenantId): void {
     if (this.#closed) return;
-    const { witness, standing, log, newest } = atWitness;
-    if (standing.kind === "cosigned") this.#down.delete(witness);
-    else if (standing.kind === "failed" && newest !== undefined) this.#down.add(witness);
-    const text = "message" in standing ? standing.message : standing.kind;
+    const { witness, status, log, newest } = atWitness;
+    if (status.kind === "cosigned") this.#down.delete(witness);
+    else if (status.kind === "failed" && newest !== undefined) this.#down.add(witness);
+    const text = "message" in status ? status.message : status.kind;
     if (this.#told.get(atWitness) !== text) {
       this.#told.set(atWitness, text);
-      this.#options.onStanding?.({ witness: witness.name, origin: log.origin, standing });
+      this.#options.onStatus?.({ witness: witness.name, origin: log.origin, status });
     }
-    if (standing.kind === "cosigned") this.#keeping.note(atWitness, tenantId);
+    if (status.kind === "cosigned") this.#keeping.note(atWitness, tenantId);
     else this.#retrySoon();
   }
 

@@ -5,7 +5,7 @@ import { reservedIds } from "../engine/reasons.ts";
 import { type AnnotationRules, type PolicyGuidance, parseGuidance } from "../guidance/annotations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
-import { factsRead } from "./reads.ts";
+import { inputsRead } from "./reads.ts";
 
 /** What the text of a policy says. Nothing of Cedar's tree is kept: it is ten times the size of all this. */
 export interface PolicyContent {
@@ -79,7 +79,7 @@ function contentOf(
     unconditional: isUnconditional(tree),
     ...(typeof description === "string" && { description }),
     guidance,
-    reads: factsRead(tree),
+    reads: inputsRead(tree),
     namedActions: namedActions(tree),
   };
 }

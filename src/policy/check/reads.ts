@@ -3,18 +3,18 @@
  * reading everything, because the decision cache is exact only when no fact that decides is left out.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { allFactNames, attributePrefix, factNamesAt } from "../engine/facts.ts";
+import { allInputNames, attributePrefix, inputNamesAt } from "../engine/inputs.ts";
 
 /** Names of the facts (see `facts.ts`) that the policy reads, sorted. */
-export function factsRead({ principal, conditions }: Pick<PolicyJson, "principal" | "conditions">): readonly string[] {
+export function inputsRead({ principal, conditions }: Pick<PolicyJson, "principal" | "conditions">): readonly string[] {
   const names = new Set<string>();
   if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) readIdentity(names);
   for (const { body } of conditions) readExpression(body, names);
-  return joinFacts([[...names]]);
+  return joinInputs([[...names]]);
 }
 
 /** Names that are in any of the lists, sorted. Single attributes go where all are named. */
-export function joinFacts(lists: readonly (readonly string[])[]): readonly string[] {
+export function joinInputs(lists: readonly (readonly string[])[]): readonly string[] {
   const names = new Set(lists.flat());
   const allAttributes = names.has("attributes");
   return [...names].filter((name) => !(allAttributes && name.startsWith(attributePrefix))).sort();
@@ -75,7 +75,7 @@ function pathOf(expression: unknown): readonly string[] | undefined {
 function readPath(path: readonly string[], names: Set<string>): void {
   const joined = path.join(".");
   if (joined === "resource" || joined === "action") return; // the one is constant, the other is part of the key
-  const found = factNamesAt(joined);
+  const found = inputNamesAt(joined);
   if (joined === "principal")
     readIdentity(names); // entities are compared by id alone
   else if (found.length === 0) readEverything(names);
@@ -104,5 +104,5 @@ function readIdentity(names: Set<string>): void {
 }
 
 function readEverything(names: Set<string>): void {
-  for (const name of allFactNames) names.add(name);
+  for (const name of allInputNames) names.add(name);
 }

@@ -2,16 +2,16 @@
 import type { TenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
-import { type KeyReferenceStanding, keyReferenceLookup } from "../guidance/key-references.ts";
+import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import { type PolicyBundle, revisionOf } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
+import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 import { DecisionCache } from "./decision-cache.ts";
 import type { EngineSets } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
 import { keyReferenceOfAnotherTenant, noPolicySet, reasonOf, requiredScopeMissing } from "./reasons.ts";
-import { type Ruling, rule } from "./ruling.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */
 export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text" | "effect" | "description"> & {
@@ -42,7 +42,7 @@ export interface EngineParts {
   /** By name of the tenant's set. */
   readonly plans: ReadonlyMap<string, PlansByAction>;
   /** 0 for none. */
-  readonly cachedRulings: number;
+  readonly cachedDecisions: number;
 }
 
 export class BundleEngine implements CompiledEngine {
@@ -52,17 +52,17 @@ export class BundleEngine implements CompiledEngine {
   readonly #policies: EngineParts["policies"];
   readonly #sets: EngineSets;
   readonly #plans: EngineParts["plans"];
-  readonly #cache: DecisionCache<Ruling> | undefined;
-  readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStanding;
+  readonly #cache: DecisionCache<CombinedDecision> | undefined;
+  readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
-  constructor({ bundle, content, policies, sets, plans, cachedRulings }: EngineParts) {
+  constructor({ bundle, content, policies, sets, plans, cachedDecisions }: EngineParts) {
     this.#bundle = bundle;
     this.content = content;
     this.revision = revisionOf(content);
     this.#policies = policies;
     this.#sets = sets;
     this.#plans = plans;
-    this.#cache = cachedRulings > 0 ? new DecisionCache(cachedRulings) : undefined;
+    this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
   }
 
@@ -78,31 +78,31 @@ export class BundleEngine implements CompiledEngine {
 
   explain(query: PolicyQuery): Explanation {
     const { layers = [] } = this.#planOf(query) ?? {};
-    return explain(layers, (set, facts) => this.#sets.evaluate(set, facts), query, this.decide(query));
+    return explain(layers, (set, request) => this.#sets.evaluate(set, request), query, this.decide(query));
   }
 
   decide(query: PolicyQuery): PolicyDecision {
     const plan = this.#planOf(query);
     if (plan === undefined) return this.#deny(query, [reasonOf("platform", noPolicySet)], []);
-    const ruling = this.#rule(plan, query);
-    const standing = this.#standingOf(query);
-    if (standing === "another_tenant") {
+    const combined = this.#combine(plan, query);
+    const status = this.#keyReferenceStatus(query);
+    if (status === "another_tenant") {
       const reason = reasonOf("platform", keyReferenceOfAnotherTenant);
-      const reasons = ruling.allow ? [reason] : [...ruling.reasons, reason].sort();
-      return this.#deny(query, reasons, plan.inputs, ruling.allow ? undefined : ruling);
+      const reasons = combined.allow ? [reason] : [...combined.reasons, reason].sort();
+      return this.#deny(query, reasons, plan.inputs, combined.allow ? undefined : combined);
     }
-    if (!ruling.allow) return this.#deny(query, ruling.reasons, plan.inputs, ruling);
-    const required = ruling.guidance.lists.required_scopes ?? [];
+    if (!combined.allow) return this.#deny(query, combined.reasons, plan.inputs, combined);
+    const required = combined.guidance.lists.required_scopes ?? [];
     if (!required.every((scope) => query.caller.scopes.includes(scope))) {
       const guidance = { scalars: {}, lists: { required_scopes: required } };
       return this.#deny(query, [reasonOf("platform", requiredScopeMissing)], plan.inputs, { guidance });
     }
     return {
       allow: true,
-      reasons: ruling.reasons,
+      reasons: combined.reasons,
       policyRevision: this.revision,
       inputs: plan.inputs,
-      guidance: guidanceOfAllow(query, ruling.guidance, this.#bundle.guidance, standing),
+      guidance: guidanceOfAllow(query, combined.guidance, this.#bundle.guidance, status),
     };
   }
 
@@ -116,16 +116,16 @@ export class BundleEngine implements CompiledEngine {
     return set === undefined ? undefined : this.#plans.get(set)?.[action];
   }
 
-  #rule(plan: Plan, query: PolicyQuery): Ruling {
+  #combine(plan: Plan, query: PolicyQuery): CombinedDecision {
     const key = this.#cache === undefined ? "" : plan.key(query);
     const known = this.#cache?.get(key);
     if (known !== undefined) return known;
-    const ruling = rule(plan.layers, plan.evaluate(plan.tell(query)), this.#bundle.strictness);
-    if (!ruling.failed) this.#cache?.set(key, ruling);
-    return ruling;
+    const combined = combineLayers(plan.layers, plan.evaluate(plan.buildRequest(query)), this.#bundle.strictness);
+    if (!combined.failed) this.#cache?.set(key, combined);
+    return combined;
   }
 
-  #standingOf({ caller, claimed }: PolicyQuery): KeyReferenceStanding {
+  #keyReferenceStatus({ caller, claimed }: PolicyQuery): KeyReferenceStatus {
     return claimed.key_reference === undefined
       ? "unmanaged"
       : this.#lookUpKeyReference(caller.tenantId, claimed.key_reference);
@@ -135,7 +135,7 @@ export class BundleEngine implements CompiledEngine {
     query: PolicyQuery,
     reasons: readonly string[],
     inputs: readonly string[],
-    { guidance }: Pick<Ruling, "guidance"> = { guidance: { scalars: {}, lists: {} } },
+    { guidance }: Pick<CombinedDecision, "guidance"> = { guidance: { scalars: {}, lists: {} } },
   ): PolicyDecision {
     return {
       allow: false,

@@ -4,11 +4,11 @@
  */
 import { LRUCache } from "lru-cache";
 import type { PolicyQuery } from "./decision.ts";
-import { factReader } from "./facts.ts";
+import { inputReader } from "./inputs.ts";
 
 /** Makes the key of a question: its scope, then the value of every named fact. Equal keys mean equal facts. */
-export function keyMaker(scope: string, factNames: readonly string[]): (query: PolicyQuery) => string {
-  const readers = factNames.map(factReader);
+export function keyMaker(scope: string, inputNames: readonly string[]): (query: PolicyQuery) => string {
+  const readers = inputNames.map(inputReader);
   // JSON writes an absent fact as null, which no fact can be.
   return (query) => JSON.stringify([scope, ...readers.map((read) => read(query))]);
 }
@@ -17,24 +17,24 @@ export function keyMaker(scope: string, factNames: readonly string[]): (query: P
 const maxKeyLength = 4096;
 
 /** Bounded by the number of entries and by the sum of key lengths; the least recently used go first. */
-export class DecisionCache<Ruling extends object> {
-  readonly #entries: LRUCache<string, Ruling>;
+export class DecisionCache<Value extends object> {
+  readonly #entries: LRUCache<string, Value>;
 
   /** @param maxEntries 1 or more; keys take at most 512 characters an entry on average */
   constructor(maxEntries: number) {
     this.#entries = new LRUCache({
       max: maxEntries,
       maxSize: Math.max(maxEntries * 512, maxKeyLength),
-      sizeCalculation: (_ruling, key) => key.length,
+      sizeCalculation: (_value, key) => key.length,
     });
   }
 
-  get(key: string): Ruling | undefined {
+  get(key: string): Value | undefined {
     return this.#entries.get(key);
   }
 
-  set(key: string, ruling: Ruling): void {
-    if (key.length <= maxKeyLength) this.#entries.set(key, ruling);
+  set(key: string, value: Value): void {
+    if (key.length <= maxKeyLength) this.#entries.set(key, value);
   }
 
   clear(): void {

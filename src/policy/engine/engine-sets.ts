@@ -12,18 +12,18 @@
  *   reasons to add.
  */
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import type { Facts } from "./fact-teller.ts";
-import { PreparedSet, type Verdict } from "./prepared-set.ts";
+import type { CedarRequest } from "./cedar-request.ts";
+import { PreparedSet, type SetResult } from "./prepared-set.ts";
 
 /** What one layer says. `error` where anything at all could not be evaluated. */
 export interface Evaluation {
-  readonly outcome: Verdict["outcome"];
+  readonly outcome: SetResult["outcome"];
   /** Ids of the policies that decided, or that failed; in no particular order. */
   readonly policyIds: readonly string[];
 }
 
 /** Evaluates layers. One evaluation each, in their order; errors where there are no facts. Does not throw. */
-export type EvaluateLayers = (facts: Facts | undefined) => readonly Evaluation[];
+export type EvaluateLayers = (request: CedarRequest | undefined) => readonly Evaluation[];
 
 export class EngineSets {
   readonly #policies: ReadonlyMap<string, readonly CheckedPolicy[]>;
@@ -37,14 +37,14 @@ export class EngineSets {
   }
 
   /** Evaluates a set by itself. The first time costs more: it is then that Cedar parses the set. Does not throw. */
-  evaluate(set: string, facts: Facts | undefined): Evaluation {
-    return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(facts);
+  evaluate(set: string, request: CedarRequest | undefined): Evaluation {
+    return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(request);
   }
 
   /** Evaluates each layer, given by its set, in a call of its own. */
   apart(layers: readonly string[]): EvaluateLayers {
     const evaluates = layers.map((set) => this.#alonePrepared(set));
-    return (facts) => evaluates.map((evaluate) => evaluate(facts));
+    return (request) => evaluates.map((evaluate) => evaluate(request));
   }
 
   /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
@@ -53,7 +53,7 @@ export class EngineSets {
     const prepared = new PreparedSet(policies.map(({ text }) => text));
     this.#joint.push(prepared);
     const owners = policies.map(({ layer, id }) => ({ layer, id }));
-    return (facts) => tellApart(prepared.evaluate(facts), owners, layers.length);
+    return (request) => splitByLayer(prepared.evaluate(request), owners, layers.length);
   }
 
   /** Later evaluations are errors. Idempotent. */
@@ -66,12 +66,12 @@ export class EngineSets {
     return this.#policies.get(set) ?? [];
   }
 
-  #alonePrepared(set: string): (facts: Facts | undefined) => Evaluation {
+  #alonePrepared(set: string): (request: CedarRequest | undefined) => Evaluation {
     const policies = this.#policiesOf(set);
     const prepared = this.#alone.get(set) ?? new PreparedSet(policies.map(({ text }) => text));
     this.#alone.set(set, prepared);
-    return (facts) => {
-      const { outcome, policies: named } = prepared.evaluate(facts);
+    return (request) => {
+      const { outcome, policies: named } = prepared.evaluate(request);
       return { outcome, policyIds: named.map((position) => (policies[position] as CheckedPolicy).id) };
     };
   }
@@ -82,13 +82,17 @@ interface Owner {
   readonly id: string;
 }
 
-function tellApart({ outcome, policies }: Verdict, owners: readonly Owner[], layers: number): readonly Evaluation[] {
+function splitByLayer(
+  { outcome, policies }: SetResult,
+  owners: readonly Owner[],
+  layers: number,
+): readonly Evaluation[] {
   const ids: string[][] = Array.from({ length: layers }, () => []);
   for (const position of policies) {
     const { layer, id } = owners[position] as Owner;
     (ids[layer] as string[]).push(id);
   }
   // An error without a policy is one of the facts: no layer could be asked.
-  const isOfFacts = outcome === "error" && policies.length === 0;
-  return ids.map((own) => ({ outcome: own.length > 0 || isOfFacts ? outcome : "deny", policyIds: own }));
+  const isOfRequest = outcome === "error" && policies.length === 0;
+  return ids.map((own) => ({ outcome: own.length > 0 || isOfRequest ? outcome : "deny", policyIds: own }));
 }

@@ -4,13 +4,13 @@ import { type CheckedBundle, checkBundle } from "../check/check.ts";
 import { bundleContent, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
+import type { LayerSet } from "./combined-decision.ts";
 import { EngineSets } from "./engine-sets.ts";
 import { type PlansByAction, plansOf } from "./plan.ts";
-import type { LayerSet } from "./ruling.ts";
 
 export interface EngineOptions {
   /** Rulings kept in memory: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
-  readonly cachedRulings?: number;
+  readonly cachedDecisions?: number;
   /**
    * Platform policies up to which both layers are evaluated in one call; beyond, each has its own. It changes no
    * answer: one call costs about half of two, but every tenant's set then holds the platform's policies too. Default
@@ -51,7 +51,7 @@ export async function compileInTurns(
 function* compile(
   bundle: PolicyBundle,
   { sets, problems }: CheckedBundle,
-  { cachedRulings = 10_000, maxSharedPolicies = 64 }: EngineOptions,
+  { cachedDecisions = 10_000, maxSharedPolicies = 64 }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
   const content = bundleContent(bundle);
@@ -71,5 +71,5 @@ function* compile(
     plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle));
     yield;
   }
-  return { engine: new BundleEngine({ bundle, content, policies: sets, sets: engineSets, plans, cachedRulings }) };
+  return { engine: new BundleEngine({ bundle, content, policies: sets, sets: engineSets, plans, cachedDecisions }) };
 }

@@ -2,12 +2,12 @@
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance } from "../guidance/annotations.ts";
+import { buildFullRequest, type CedarRequest } from "./cedar-request.ts";
+import type { LayerSet } from "./combined-decision.ts";
 import type { PolicyDecision, PolicyQuery } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
-import { type Facts, tellEverything } from "./fact-teller.ts";
-import { type FactValue, factReader } from "./facts.ts";
+import { type InputValue, inputReader } from "./inputs.ts";
 import type { Layer } from "./reasons.ts";
-import type { LayerSet } from "./ruling.ts";
 
 /** One policy that applies to the action. */
 export interface ExplainedPolicy {
@@ -22,7 +22,7 @@ export interface ExplainedPolicy {
   /** Annotations that guide what is answered. */
   readonly guidance: PolicyGuidance;
   /** Facts that it reads, by name, with the values of the question; undefined where the question has none. */
-  readonly facts: Readonly<Record<string, FactValue>>;
+  readonly inputs: Readonly<Record<string, InputValue>>;
 }
 
 export interface ExplainedLayer {
@@ -48,12 +48,12 @@ export interface Explanation {
  */
 export function explain(
   layers: readonly LayerSet[],
-  evaluate: (set: string, facts: Facts | undefined) => Evaluation,
+  evaluate: (set: string, request: CedarRequest | undefined) => Evaluation,
   query: PolicyQuery,
   decision: PolicyDecision,
 ): Explanation {
-  const facts = tellEverything(query);
-  return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, facts), query)) };
+  const request = buildFullRequest(query);
+  return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), query)) };
 }
 
 function explainLayer(
@@ -73,6 +73,6 @@ function explainLayer(
 
 function explainPolicy(policy: CheckedPolicy, decided: boolean, query: PolicyQuery): ExplainedPolicy {
   const { id, file, line, effect, description, guidance, reads } = policy;
-  const facts = Object.fromEntries(reads.map((name) => [name, factReader(name)(query)]));
-  return { id, file, line, effect, ...(description !== undefined && { description }), decided, guidance, facts };
+  const inputs = Object.fromEntries(reads.map((name) => [name, inputReader(name)(query)]));
+  return { id, file, line, effect, ...(description !== undefined && { description }), decided, guidance, inputs };
 }

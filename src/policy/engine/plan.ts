@@ -1,19 +1,19 @@
 /** What is known of an action before any question about it. */
 
-import { joinFacts } from "../check/reads.ts";
+import { joinInputs } from "../check/reads.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
+import { type CedarRequestBuilder, cedarRequestBuilder } from "./cedar-request.ts";
+import type { LayerSet } from "./combined-decision.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
-import { type FactTeller, factTeller } from "./fact-teller.ts";
-import type { LayerSet } from "./ruling.ts";
 import { policyActions } from "./schema.ts";
 
 /** One action under one pair of sets. */
 export interface Plan {
   readonly layers: readonly LayerSet[];
   /** Tells Cedar what the layers read. */
-  readonly tell: FactTeller;
+  readonly buildRequest: CedarRequestBuilder;
   /** What the layers say. */
   readonly evaluate: EvaluateLayers;
   /** Facts that decide, by name, sorted. */
@@ -31,7 +31,7 @@ export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, b
     const policies = layers
       .flatMap((layer) => [...layer.policies.values()])
       .filter((policy) => policy.actions.has(action));
-    const read = joinFacts(policies.map(({ reads }) => reads));
+    const read = joinInputs(policies.map(({ reads }) => reads));
     // What decides after the policies: it is looked at anew for every question, and is no part of the key.
     const afterwards = [
       ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
@@ -39,7 +39,7 @@ export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, b
     ];
     return {
       layers,
-      tell: factTeller(read, [...new Set(policies.flatMap(({ namedActions }) => namedActions))]),
+      buildRequest: cedarRequestBuilder(read, [...new Set(policies.flatMap(({ namedActions }) => namedActions))]),
       evaluate,
       inputs: [...new Set([...read, ...afterwards])].sort(),
       key: keyMaker([action, ...sets].join(" "), read),

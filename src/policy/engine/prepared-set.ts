@@ -7,16 +7,16 @@
  */
 import { hash } from "node:crypto";
 import { preparsePolicySet, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
-import type { Facts } from "./fact-teller.ts";
+import type { CedarRequest } from "./cedar-request.ts";
 
 /** What a set says. `error` where anything at all could not be evaluated, whatever Cedar decided besides. */
-export interface Verdict {
+export interface SetResult {
   readonly outcome: "allow" | "deny" | "error";
   /** Positions in the set, from 0, of the policies that decided, or that failed; in no particular order. */
   readonly policies: readonly number[];
 }
 
-const failed: Verdict = { outcome: "error", policies: [] };
+const failed: SetResult = { outcome: "error", policies: [] };
 
 interface CedarSet {
   readonly digest: string;
@@ -42,10 +42,10 @@ export class PreparedSet {
    * Evaluates the set. Cedar skips a policy that fails, a forbid too, and says so beside an answer that may be allow:
    * here that is an error, and so are facts that cannot be told. Does not throw.
    */
-  evaluate(facts: Facts | undefined): Verdict {
-    if (this.#released || facts === undefined) return failed;
+  evaluate(request: CedarRequest | undefined): SetResult {
+    if (this.#released || request === undefined) return failed;
     try {
-      const answer = statefulIsAuthorized({ ...facts, preparsedPolicySetId: this.#set.name });
+      const answer = statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#set.name });
       if (answer.type === "failure") return failed;
       const { decision, diagnostics } = answer.response;
       if (diagnostics.errors.length > 0) {

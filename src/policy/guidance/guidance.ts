@@ -4,7 +4,7 @@ import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../engine/decision.ts";
 import type { PolicyGuidance } from "./annotations.ts";
 import type { GuidanceDefaults } from "./guidance-defaults.ts";
-import type { KeyReferenceStanding } from "./key-references.ts";
+import type { KeyReferenceStatus } from "./key-references.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "./key-transport.ts";
 
 /** Guidance of an allowed query. `given` was parsed from annotations, so its values are known to be good. */
@@ -12,12 +12,12 @@ export function guidanceOfAllow(
   query: PolicyQuery,
   given: PolicyGuidance,
   defaults: GuidanceDefaults,
-  standing: KeyReferenceStanding,
+  status: KeyReferenceStatus,
 ): Guidance {
   const { scalars, lists } = given;
   const asked = query.claimed.artifact_profile;
   const profile = (scalars.artifact_profile as ArtifactProfile | undefined) ?? asked ?? defaults.artifact_profile;
-  const transport = keyTransport(query, scalars.key_transport, defaults.key_transport[profile], standing);
+  const transport = keyTransport(query, scalars.key_transport, defaults.key_transport[profile], status);
   const managed = transport !== undefined && transport.mode !== "local_provided";
   return {
     handlingMode: scalars.handling_mode ?? defaults.handling_mode,
@@ -68,10 +68,10 @@ function keyTransport(
   { claimed }: PolicyQuery,
   annotated: string | undefined,
   profileDefault: KeyTransportChoice | undefined,
-  standing: KeyReferenceStanding,
+  status: KeyReferenceStatus,
 ): KeyTransportGuidance | undefined {
   const referenced = claimed.key_reference !== undefined;
-  const choice = annotated !== undefined ? choiceOf(annotated) : referenced ? standing : profileDefault;
+  const choice = annotated !== undefined ? choiceOf(annotated) : referenced ? status : profileDefault;
   if (choice === undefined || typeof choice === "string") return undefined;
   return {
     mode: choice.mode,

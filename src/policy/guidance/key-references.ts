@@ -21,12 +21,12 @@ export const defaultKeyReferences: readonly KeyReferenceRule[] = [
 ];
 
 /** What the deployment knows of a reference; `unmanaged` means that the caller holds the key itself. */
-export type KeyReferenceStanding = "unmanaged" | "another_tenant" | ManagedKeyTransport;
+export type KeyReferenceStatus = "unmanaged" | "another_tenant" | ManagedKeyTransport;
 
 /** Makes the function that looks a tenant's key reference up. Order matters only among equally specific patterns. */
 export function keyReferenceLookup(
   rules: readonly KeyReferenceRule[],
-): (tenant: TenantId, reference: string) => KeyReferenceStanding {
+): (tenant: TenantId, reference: string) => KeyReferenceStatus {
   const bySpecificity = rules
     .map((rule) => ({ rule, literals: rule.pattern.split("*") }))
     .sort((a, b) => literalLength(b.literals) - literalLength(a.literals)); // stable

@@ -44,7 +44,7 @@ export function parseBundleContent(content: string, revision: string): PolicyBun
 }
 
 /** Whether the bundle tells of other tenants too: sets of their own, or key references that are theirs alone. */
-export function tellsOfOthers(bundle: Pick<PolicyBundle, "manifest" | "keyReferences">, tenantId: string): boolean {
+export function namesOtherTenants(bundle: Pick<PolicyBundle, "manifest" | "keyReferences">, tenantId: string): boolean {
   const named = [
     ...Object.keys(bundle.manifest.tenants),
     ...bundle.keyReferences.flatMap(({ tenants }) => tenants ?? []),

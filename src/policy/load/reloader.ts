@@ -27,7 +27,7 @@ export type ReloadEvent =
   | { readonly type: "failed"; readonly error: Error };
 
 /** What became of the newest content of the directory; see `ReloadEvent`. */
-export type PolicyStanding =
+export type PolicyStatus =
   | { readonly newest: "in_force" | "failed"; readonly problems?: never }
   | { readonly newest: "refused"; readonly problems: readonly PolicyProblem[] };
 
@@ -69,7 +69,7 @@ export class PolicyReloader {
   }
 
   /** Whether the newest content of the directory is in force, as far as it has been looked at. */
-  get standing(): PolicyStanding {
+  get status(): PolicyStatus {
     if (this.#failure !== undefined) return { newest: "failed" };
     return this.#refused.length > 0 ? { newest: "refused", problems: this.#refused } : { newest: "in_force" };
   }

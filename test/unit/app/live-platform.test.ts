@@ -20,7 +20,7 @@ function setUp() {
           return now.revision;
         },
       },
-      standing: () => ({ newest: now.newest }),
+      status: () => ({ newest: now.newest }),
     } as unknown as LivePolicy,
     {
       get writable() {

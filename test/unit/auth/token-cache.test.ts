@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
-import { cacheVerdicts, type RefusedToken, type Verdict } from "../../../src/auth/tokens/token-cache.ts";
+import { cacheVerifications, type RefusedToken, type Verification } from "../../../src/auth/tokens/token-cache.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
@@ -18,8 +18,8 @@ function cached(livesMs: number) {
     ...{ time, revision: 1 as number | undefined, verified: [] as string[], during: () => {}, fails: false },
     refusedBy: undefined as RefusedToken["by"] | undefined,
   };
-  const verify = cacheVerdicts(
-    async (token): Promise<Verdict> => {
+  const verify = cacheVerifications(
+    async (token): Promise<Verification> => {
       world.verified.push(token);
       world.during();
       if (world.fails) throw new Error("not known");

@@ -6,11 +6,11 @@ import { type AuthorizationAnswer, isAuthorized, policyToJson } from "@cedar-pol
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { namedActions, scopeActions } from "../../../src/policy/check/policy-tree.ts";
-import { factsRead, joinFacts } from "../../../src/policy/check/reads.ts";
+import { inputsRead, joinInputs } from "../../../src/policy/check/reads.ts";
+import { buildFullRequest, cedarRequestBuilder } from "../../../src/policy/engine/cedar-request.ts";
 import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
-import { factTeller, tellEverything } from "../../../src/policy/engine/fact-teller.ts";
-import { hasSchemaTypes } from "../../../src/policy/engine/fact-types.ts";
-import { PreparedSet, type Verdict } from "../../../src/policy/engine/prepared-set.ts";
+import { hasSchemaTypes } from "../../../src/policy/engine/input-types.ts";
+import { PreparedSet, type SetResult } from "../../../src/policy/engine/prepared-set.ts";
 import { publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { ask, permitAll, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
@@ -45,7 +45,7 @@ function everything({ caller, action, claimed }: PolicyQuery) {
 }
 
 /** Cedar's answer to the whole question, under the schema; undefined where it does not take the question. */
-function validatedAnswer(policies: readonly string[], query: PolicyQuery): Verdict | undefined {
+function validatedAnswer(policies: readonly string[], query: PolicyQuery): SetResult | undefined {
   const answer = answerOf({
     ...(everything(query) as unknown as Omit<Parameters<typeof isAuthorized>[0], "policies">),
     policies: { staticPolicies: Object.fromEntries(policies.map((text, position) => [String(position), text])) },
@@ -68,22 +68,22 @@ function answerOf(call: Parameters<typeof isAuthorized>[0]): AuthorizationAnswer
   }
 }
 
-function sorted({ outcome, policies }: Verdict): Verdict {
+function sorted({ outcome, policies }: SetResult): SetResult {
   return { outcome, policies: [...policies].sort((a, b) => a - b) };
 }
 
 /** The service's answer: a set prepared once, and the facts that the policies for the action read. */
-function toldAnswer(policies: readonly string[], query: PolicyQuery): Verdict {
+function toldAnswer(policies: readonly string[], query: PolicyQuery): SetResult {
   const trees = policies.map((text) => {
     const parsed = policyToJson(text);
     if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
     return parsed.json;
   });
   const asked = trees.filter((tree) => scopeActions(tree).has(query.action));
-  const tell = factTeller(joinFacts(asked.map(factsRead)), asked.flatMap(namedActions));
+  const tell = cedarRequestBuilder(joinInputs(asked.map(inputsRead)), asked.flatMap(namedActions));
   const set = new PreparedSet(policies);
   const verdict = set.evaluate(tell(query));
-  expect(sorted(set.evaluate(tellEverything(query)))).toEqual(sorted(verdict));
+  expect(sorted(set.evaluate(buildFullRequest(query)))).toEqual(sorted(verdict));
   set.release();
   return sorted(verdict);
 }

@@ -158,8 +158,8 @@ test("no alias of a reference that is restricted to one tenant is granted to ano
   });
   fc.assert(
     fc.property(alias, (reference) => {
-      const standing = isAlias(reference) ? "refused" : lookUp(tenantA, reference);
-      return standing === "refused" || standing === "another_tenant";
+      const status = isAlias(reference) ? "refused" : lookUp(tenantA, reference);
+      return status === "refused" || status === "another_tenant";
     }),
     { numRuns: 5_000 },
   );

@@ -34,7 +34,7 @@ function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): File
 
 const layer = fc.array(policies, { minLength: 1, maxLength: 4 });
 
-const uncached = { cachedRulings: 0 };
+const uncached = { cachedDecisions: 0 };
 
 test("adding a forbid never turns deny into allow", async () => {
   let turned = 0;

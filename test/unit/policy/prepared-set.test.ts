@@ -1,13 +1,13 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
 import { beforeEach, expect, test, vi } from "vitest";
-import { tellEverything } from "../../../src/policy/engine/fact-teller.ts";
+import { buildFullRequest } from "../../../src/policy/engine/cedar-request.ts";
 import { PreparedSet } from "../../../src/policy/engine/prepared-set.ts";
 import { ask, permitAll } from "./harness.ts";
 
 vi.mock("@cedar-policy/cedar-wasm/nodejs", { spy: true });
 beforeEach(() => vi.clearAllMocks());
 
-const facts = tellEverything(ask("protect", { purpose: "audit" }));
+const request = buildFullRequest(ask("protect", { purpose: "audit" }));
 const reading = (purpose: string) =>
   `@id("reads") permit (principal, action, resource) when { context.claimed has purpose && context.claimed.purpose == "${purpose}" };`;
 const prepared = () => vi.mocked(cedar.preparsePolicySet).mock.calls;
@@ -26,11 +26,11 @@ test("sets of one text are prepared once, and are there until the last is releas
   first.release();
   first.release();
   const other = new PreparedSet([reading("nothing")]);
-  expect(second.evaluate(facts)).toEqual({ outcome: "allow", policies: [0] });
-  expect(other.evaluate(facts)).toEqual({ outcome: "deny", policies: [] });
-  expect(first.evaluate(facts)).toEqual({ outcome: "error", policies: [] });
+  expect(second.evaluate(request)).toEqual({ outcome: "allow", policies: [0] });
+  expect(other.evaluate(request)).toEqual({ outcome: "deny", policies: [] });
+  expect(first.evaluate(request)).toEqual({ outcome: "error", policies: [] });
   second.release();
-  expect(second.evaluate(facts)).toEqual({ outcome: "error", policies: [] });
+  expect(second.evaluate(request)).toEqual({ outcome: "error", policies: [] });
   other.release();
 });
 
@@ -38,7 +38,7 @@ test("policies are told apart by their positions, whatever their ids and comment
   const texts = [reading("nothing"), permitAll, `${reading("audit").replace(" when", "\n// policy7; forbid\nwhen")}`];
   const many = Array.from({ length: 12 }, () => reading("nothing"));
   const set = new PreparedSet([...texts, ...many, permitAll]);
-  const { outcome, policies } = set.evaluate(facts);
+  const { outcome, policies } = set.evaluate(request);
   expect([outcome, [...policies].sort((a, b) => a - b)]).toEqual(["allow", [1, 2, 15]]);
   set.release();
 });

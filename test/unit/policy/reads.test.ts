@@ -1,7 +1,7 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
-import { factsRead } from "../../../src/policy/check/reads.ts";
-import { allFactNames } from "../../../src/policy/engine/facts.ts";
+import { inputsRead } from "../../../src/policy/check/reads.ts";
+import { allInputNames } from "../../../src/policy/engine/inputs.ts";
 import { ask, engineOf, openFiles } from "./harness.ts";
 
 const identity = ["caller.principal_id", "caller.tenant_id"];
@@ -25,17 +25,17 @@ const table: readonly (readonly [condition: string, names: readonly string[]])[]
   ['decimal("1.0").lessThan(decimal("2.0")) && ip("::1").isLoopback()', []],
   ["context.claimed.content_size_bytes + -1 * 2 > 3", ["content_size_bytes"]],
   // What cannot be told is everything.
-  ["(if true then context.claimed else context.claimed).content_digest_present", allFactNames],
-  ['Principal::"t/a".scopes.contains("a")', allFactNames],
-  ['Attributes::"claimed".hasTag("a")', allFactNames],
-  ["{ a: context.claimed }.a.content_digest_present", allFactNames],
-  ["context.claimed.future", allFactNames],
+  ["(if true then context.claimed else context.claimed).content_digest_present", allInputNames],
+  ['Principal::"t/a".scopes.contains("a")', allInputNames],
+  ['Attributes::"claimed".hasTag("a")', allInputNames],
+  ["{ a: context.claimed }.a.content_digest_present", allInputNames],
+  ["context.claimed.future", allInputNames],
 ];
 
 test.each(table)("%s", (condition, names) => {
   const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
   if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  expect(factsRead(parsed.json)).toEqual([...names].sort());
+  expect(inputsRead(parsed.json)).toEqual([...names].sort());
 });
 
 test("an operator that is not known counts as reading everything", () => {
@@ -48,12 +48,12 @@ test("an operator that is not known counts as reading everything", () => {
     resource: all,
     conditions: [{ kind: "when", body }],
   } as const;
-  expect(factsRead({ ...tree, conditions: [...tree.conditions] })).toEqual([...allFactNames].sort());
+  expect(inputsRead({ ...tree, conditions: [...tree.conditions] })).toEqual([...allInputNames].sort());
 });
 
 test("a principal in the scope is read", () => {
   const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
-  expect(parsed.type === "success" && factsRead(parsed.json)).toEqual(identity);
+  expect(parsed.type === "success" && inputsRead(parsed.json)).toEqual(identity);
 });
 
 test("inputs are those of both layers' policies for the action, and what decides after them", async () => {

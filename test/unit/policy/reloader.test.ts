@@ -106,11 +106,11 @@ test("a bad directory is refused once, and what was in force stays", async () =>
   await look();
   await look();
   expect(allows()).toBe(true);
-  expect(reloader.standing.newest).toBe("refused");
-  expect(reloader.standing.problems?.map(describeProblem)).toEqual([
+  expect(reloader.status.newest).toBe("refused");
+  expect(reloader.status.problems?.map(describeProblem)).toEqual([
     expect.stringMatching(/^default\/all\.cedar:1: unexpected end of input/),
   ]);
-  expect(events).toEqual([{ type: "refused", problems: reloader.standing.problems }]);
+  expect(events).toEqual([{ type: "refused", problems: reloader.status.problems }]);
   expect(kept).toEqual([]);
 });
 
@@ -120,13 +120,13 @@ test("the refusal ends when the directory is what is in force again, or better",
   await reloader.reload();
   files = openFiles;
   await reloader.reload();
-  expect(reloader.standing).toEqual({ newest: "in_force" });
+  expect(reloader.status).toEqual({ newest: "in_force" });
   expect(events.at(-1)).toEqual({ type: "loaded", revision: before });
   files = bad;
   await reloader.reload();
   files = closed;
   await reloader.reload();
-  expect(reloader.standing).toEqual({ newest: "in_force" });
+  expect(reloader.status).toEqual({ newest: "in_force" });
   expect(allows()).toBe(false);
 });
 
@@ -134,7 +134,7 @@ test("a directory that is gone is refused", async () => {
   files = {};
   await reloader.reload();
   expect(allows()).toBe(true);
-  expect(reloader.standing.problems?.map(describeProblem)).toEqual([".: the policy directory cannot be read (ENOENT)"]);
+  expect(reloader.status.problems?.map(describeProblem)).toEqual([".: the policy directory cannot be read (ENOENT)"]);
 });
 
 test.each(["keep", "check"] as const)("where it cannot %s, nothing changes, and it is tried again", async (step) => {
@@ -145,11 +145,11 @@ test.each(["keep", "check"] as const)("where it cannot %s, nothing changes, and 
   await look();
   expect(allows()).toBe(true);
   expect(events).toEqual([{ type: "failed", error: faults[step] }]);
-  expect(reloader.standing).toEqual({ newest: "failed" });
+  expect(reloader.status).toEqual({ newest: "failed" });
   delete faults[step];
   await look();
   expect(allows()).toBe(false);
-  expect(reloader.standing).toEqual({ newest: "in_force" });
+  expect(reloader.status).toEqual({ newest: "in_force" });
 });
 
 test("nothing is loaded after the end", async () => {

@@ -15,7 +15,7 @@ export interface LayerSet {
 }
 
 /** The layers' common answer. */
-export interface Ruling {
+export interface CombinedDecision {
   readonly allow: boolean;
   /** Sorted. */
   readonly reasons: readonly string[];
@@ -31,11 +31,11 @@ export interface Ruling {
  *
  * @param evaluations of the layers, in their order
  */
-export function rule(
+export function combineLayers(
   layers: readonly LayerSet[],
   evaluations: readonly Evaluation[],
   strictness: StrictnessOrders,
-): Ruling {
+): CombinedDecision {
   const said = layers.map((layer, index) => ({ ...layer, ...(evaluations[index] as Evaluation) }));
   const failed = said.some(({ outcome }) => outcome === "error");
   const allow = !failed && said.every(({ outcome }) => outcome === "allow");

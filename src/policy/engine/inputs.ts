@@ -32,7 +32,7 @@
 import type { PolicyQuery } from "./decision.ts";
 
 /** Value of a fact: what decides, and nothing else. Sets come sorted and without duplicates. */
-export type FactValue =
+export type InputValue =
   | string
   | number
   | boolean
@@ -41,41 +41,46 @@ export type FactValue =
   | readonly (readonly [string, string])[];
 
 /** Facts that have a fixed name, by the path that a policy reads them with. `attributes` stands for all of them. */
-export const factTable: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => FactValue])[] = [
-  ["principal.tenant", "caller.tenant_id", ({ caller }) => caller.tenantId],
-  ["principal.principal_id", "caller.principal_id", ({ caller }) => caller.principalId],
-  ["principal.subject", "caller.subject", ({ caller }) => caller.subject],
-  ["principal.scopes", "caller.scopes", ({ caller }) => asSet(caller.scopes)],
-  ["principal.auth_source", "caller.auth_source", ({ caller }) => caller.authSource],
-  ["context.claimed.workload.application", "workload.application", ({ claimed }) => claimed.workload.application],
-  ["context.claimed.workload.environment", "workload.environment", ({ claimed }) => claimed.workload.environment],
-  ["context.claimed.workload.component", "workload.component", ({ claimed }) => claimed.workload.component],
-  ["context.claimed.resource.kind", "resource.kind", ({ claimed }) => claimed.resource.kind],
-  ["context.claimed.resource.id", "resource.id", ({ claimed }) => claimed.resource.id],
-  ["context.claimed.resource.mime_type", "resource.mime_type", ({ claimed }) => claimed.resource.mime_type],
-  ["context.claimed.purpose", "purpose", ({ claimed }) => claimed.purpose],
-  ["context.claimed.labels", "labels", ({ claimed }) => asSet(claimed.labels)],
-  ["context.claimed.attributes", "attributes", ({ claimed }) => asEntries(claimed.attributes)],
-  ["context.claimed.artifact_profile", "artifact_profile", ({ claimed }) => claimed.artifact_profile],
-  ["context.claimed.content_digest_present", "content_digest_present", ({ claimed }) => claimed.content_digest_present],
-  ["context.claimed.content_size_bytes", "content_size_bytes", ({ claimed }) => claimed.content_size_bytes],
-  ["context.claimed.key_reference", "key_reference", ({ claimed }) => claimed.key_reference],
-];
+export const inputTable: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => InputValue])[] =
+  [
+    ["principal.tenant", "caller.tenant_id", ({ caller }) => caller.tenantId],
+    ["principal.principal_id", "caller.principal_id", ({ caller }) => caller.principalId],
+    ["principal.subject", "caller.subject", ({ caller }) => caller.subject],
+    ["principal.scopes", "caller.scopes", ({ caller }) => asSet(caller.scopes)],
+    ["principal.auth_source", "caller.auth_source", ({ caller }) => caller.authSource],
+    ["context.claimed.workload.application", "workload.application", ({ claimed }) => claimed.workload.application],
+    ["context.claimed.workload.environment", "workload.environment", ({ claimed }) => claimed.workload.environment],
+    ["context.claimed.workload.component", "workload.component", ({ claimed }) => claimed.workload.component],
+    ["context.claimed.resource.kind", "resource.kind", ({ claimed }) => claimed.resource.kind],
+    ["context.claimed.resource.id", "resource.id", ({ claimed }) => claimed.resource.id],
+    ["context.claimed.resource.mime_type", "resource.mime_type", ({ claimed }) => claimed.resource.mime_type],
+    ["context.claimed.purpose", "purpose", ({ claimed }) => claimed.purpose],
+    ["context.claimed.labels", "labels", ({ claimed }) => asSet(claimed.labels)],
+    ["context.claimed.attributes", "attributes", ({ claimed }) => asEntries(claimed.attributes)],
+    ["context.claimed.artifact_profile", "artifact_profile", ({ claimed }) => claimed.artifact_profile],
+    [
+      "context.claimed.content_digest_present",
+      "content_digest_present",
+      ({ claimed }) => claimed.content_digest_present,
+    ],
+    ["context.claimed.content_size_bytes", "content_size_bytes", ({ claimed }) => claimed.content_size_bytes],
+    ["context.claimed.key_reference", "key_reference", ({ claimed }) => claimed.key_reference],
+  ];
 
 /** Names of all facts, `attributes` for every attribute. */
-export const allFactNames: readonly string[] = factTable.map(([, name]) => name);
+export const allInputNames: readonly string[] = inputTable.map(([, name]) => name);
 
 /** Prefix of the name of a single attribute's fact. */
 export const attributePrefix = "attributes.";
 
 /** Names of the facts at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
-export function factNamesAt(path: string): readonly string[] {
-  return factTable.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
+export function inputNamesAt(path: string): readonly string[] {
+  return inputTable.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
 }
 
 /** The function that reads the named fact from a question. Throws a TypeError for an unknown name. */
-export function factReader(name: string): (query: PolicyQuery) => FactValue {
-  const entry = factTable.find(([, candidate]) => candidate === name);
+export function inputReader(name: string): (query: PolicyQuery) => InputValue {
+  const entry = inputTable.find(([, candidate]) => candidate === name);
   if (entry !== undefined) return entry[2];
   if (!name.startsWith(attributePrefix)) throw new TypeError(`no fact has the name ${name}`);
   const key = name.slice(attributePrefix.length);

@@ -11,12 +11,12 @@
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
-import { hasSchemaTypes } from "./fact-types.ts";
-import { allFactNames, attributePrefix, type FactValue, factTable } from "./facts.ts";
+import { hasSchemaTypes } from "./input-types.ts";
+import { allInputNames, attributePrefix, type InputValue, inputTable } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
 
 /** A question in Cedar's terms. */
-export interface Facts {
+export interface CedarRequest {
   readonly principal: TypeAndId;
   readonly action: TypeAndId;
   readonly resource: TypeAndId;
@@ -25,7 +25,7 @@ export interface Facts {
 }
 
 /** Puts a question into Cedar's terms; undefined where a value is of no type that its fact can have. Does not throw. */
-export type FactTeller = (query: PolicyQuery) => Facts | undefined;
+export type CedarRequestBuilder = (query: PolicyQuery) => CedarRequest | undefined;
 
 const resource: TypeAndId = { type: "Resource", id: "claimed" };
 const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
@@ -36,7 +36,7 @@ const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
  * @param names of facts, as in `facts.ts`
  * @param actions ids of actions and groups that the policies name
  */
-export function factTeller(names: readonly string[], actions: readonly string[]): FactTeller {
+export function cedarRequestBuilder(names: readonly string[], actions: readonly string[]): CedarRequestBuilder {
   const read = new Set(names);
   const principalMembers = membersAt("principal", read);
   const claimedMembers = membersAt("context.claimed", read);
@@ -44,7 +44,7 @@ export function factTeller(names: readonly string[], actions: readonly string[])
     .map((name) => [name, membersAt(`context.claimed.${name}`, read)] as const)
     .filter(([, members]) => members.length > 0);
   const tags = tagReader(names);
-  const actionEntities = actionTeller(actions);
+  const actionEntities = actionEntityBuilder(actions);
   return (query) => {
     if (!hasSchemaTypes(query)) return undefined;
     const { caller, action } = query;
@@ -65,13 +65,16 @@ export function factTeller(names: readonly string[], actions: readonly string[])
 }
 
 /** Tells all facts, for whichever policies. */
-export const tellEverything: FactTeller = factTeller(allFactNames, [...policyActions, ...Object.keys(actionGroups)]);
+export const buildFullRequest: CedarRequestBuilder = cedarRequestBuilder(allInputNames, [
+  ...policyActions,
+  ...Object.keys(actionGroups),
+]);
 
-type Member = readonly [name: string, value: (query: PolicyQuery) => FactValue];
+type Member = readonly [name: string, value: (query: PolicyQuery) => InputValue];
 
 /** Members of the record or entity at the path that are read. Tags are none. */
 function membersAt(path: string, read: ReadonlySet<string>): readonly Member[] {
-  return factTable.flatMap(([at, name, value]): readonly Member[] => {
+  return inputTable.flatMap(([at, name, value]): readonly Member[] => {
     const end = at.lastIndexOf(".");
     return at.slice(0, end) === path && name !== "attributes" && read.has(name) ? [[at.slice(end + 1), value]] : [];
   });
@@ -106,7 +109,7 @@ function tagReader(names: readonly string[]): ((query: PolicyQuery) => Record<st
  * Actions with their groups: the one that is asked about, and those that policies name, as any of them can be asked to
  * be in a group. None where no group is named: then an action is in itself alone, which Cedar knows.
  */
-function actionTeller(named: readonly string[]): (asked: PolicyAction) => Entities {
+function actionEntityBuilder(named: readonly string[]): (asked: PolicyAction) => Entities {
   if (!named.some((name) => Object.hasOwn(actionGroups, name))) return () => [];
   return (asked) =>
     policyActions

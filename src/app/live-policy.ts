@@ -54,12 +54,12 @@ export async function openLivePolicy(settings: Settings, machine: LivePolicyMach
   const first = firstEngine(known);
   const engine = new PolicyHolder(first);
   report("active", { type: "loaded", revision: engine.revision }, machine);
-  let keeper: Pick<Ledger, "keepPolicyRevision"> | undefined;
+  let revisions: Pick<Ledger, "keepPolicyRevision"> | undefined;
   const active = reloaderOf("active", settings.policyDir, settings, machine, {
     known,
     async keep(revision, content) {
-      if (keeper === undefined) throw new Error("there is no ledger to keep the revision yet");
-      await keeper.keepPolicyRevision(revision, content);
+      if (revisions === undefined) throw new Error("there is no ledger to keep the revision yet");
+      await revisions.keepPolicyRevision(revision, content);
     },
     current: () => engine.revision,
     install: (next) => engine.replace(next),
@@ -73,7 +73,7 @@ export async function openLivePolicy(settings: Settings, machine: LivePolicyMach
     }),
     async keepIn(ledger) {
       await ledger.keepPolicyRevision(first.revision, first.content);
-      keeper = ledger;
+      revisions = ledger;
     },
     status: () => active.status,
     start() {

@@ -37,7 +37,7 @@ export function addClientsAddCommand(clients: Command, terminal: Terminal): void
           throw new ClientProblem(`--client: tenant ${tenantId} has it already; rotate makes it another secret`);
         return [...known, client];
       });
-      if (done) tell(options, { scopes }, "added", secret, output);
+      if (done) printSecret(options, { scopes }, "added", secret, output);
     });
 }
 
@@ -65,11 +65,11 @@ export function addClientsRotateCommand(clients: Command, terminal: Terminal): v
           isClient(client, options.tenant, options.client) ? { ...client, secret: hash } : client,
         );
       });
-      if (done) tell(options, {}, "has another secret", secret, output);
+      if (done) printSecret(options, {}, "has another secret", secret, output);
     });
 }
 
-function tell(
+function printSecret(
   { tenant, client }: ClientOptions,
   more: Readonly<Record<string, unknown>>,
   what: string,

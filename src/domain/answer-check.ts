@@ -24,9 +24,9 @@ type Row = readonly [path: string, ...values: unknown[]];
  * @param answer of a JSON route, or its `decision`, `registration` or `ingestion` alone
  */
 export function answerDifferences(answer: unknown, record: StoredRecord): readonly string[] {
-  const told = objectOf(answer);
+  const members = objectOf(answer);
   const { holder, always } = answers[record.kind] ?? { holder: "receipt", always: [] };
-  const whole = told.receipt === undefined ? told : { [holder]: told };
+  const whole = members.receipt === undefined ? members : { [holder]: members };
   return [...outcomeRows(objectOf(record), holder), ...requestRows(objectOf(record)), ...foreignRows(holder)]
     .filter(([path, ...values]) => {
       // Without key transport the caller holds the key itself: its absence says something too.

@@ -9,8 +9,8 @@ import type { PostgresTarget } from "../base/postgres-url.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import type { CommitObserver } from "../ledger/append/observed-writer.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
-import type { StoreKeeper } from "../ledger/ports/keeper.ts";
 import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
+import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
 import type { SearchIndexer } from "../ledger/ports/search.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
 
@@ -38,7 +38,7 @@ export interface StoreBackend {
   /** Opens it for reading. Like the two below it rejects where it is missing or not to be used; the message is for the operator. */
   openArchive(): Promise<StoreArchive>;
   /** Opens it for those who erase and hold records. */
-  openKeeper(machine: KeeperMachine): Promise<StoreKeeper>;
+  openAdministration(machine: AdministrationMachine): Promise<RecordsAdministration>;
   /** Opens what builds its search indexes anew. */
   openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
   /** Makes it where it is missing, and brings it to this program's schema. */
@@ -80,7 +80,7 @@ export interface ServiceStores {
   stuck(): readonly string[];
 }
 
-export interface KeeperMachine {
+export interface AdministrationMachine {
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Lets others have their turn. */

@@ -39,11 +39,11 @@ afterEach(async () => {
 const append = (tenantId = alice, changes: Partial<NewRecord> = {}) => ledger.append(makeRecord(tenantId, changes));
 
 async function erase(tenantId: TenantId, recordIds: readonly Appended["recordId"][]) {
-  const keeper = await fixture.keeper({ clock, random });
+  const administration = await fixture.administration({ clock, random });
   try {
-    return await keeper.erase(tenantId, recordIds, statement);
+    return await administration.erase(tenantId, recordIds, statement);
   } finally {
-    await keeper.close();
+    await administration.close();
   }
 }
 
@@ -115,9 +115,9 @@ describe("bytes", () => {
     database.close();
     expect(onDisk(rows.slice(0, 100))).toHaveLength(100);
     migrate(migrations);
-    const keeper = new DatabaseSync(fixture.path);
-    keeper.exec("PRAGMA secure_delete = ON; DELETE FROM openings; PRAGMA wal_checkpoint(TRUNCATE)");
-    keeper.close();
+    const administration = new DatabaseSync(fixture.path);
+    administration.exec("PRAGMA secure_delete = ON; DELETE FROM openings; PRAGMA wal_checkpoint(TRUNCATE)");
+    administration.close();
     expect(onDisk(rows)).toEqual([]);
   });
 });
@@ -133,11 +133,11 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       leaves += 1;
       const control = new FaultControl();
       const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
-      const keeper = await fixture.keeper({ clock, random, openConnection });
+      const administration = await fixture.administration({ clock, random, openConnection });
       control.arm(fault, operation);
-      const [result] = await Promise.allSettled([keeper.erase(alice, [one.recordId], statement)]);
+      const [result] = await Promise.allSettled([administration.erase(alice, [one.recordId], statement)]);
       reached = !control.isArmed;
-      await keeper.close();
+      await administration.close();
       expect(result.status).toBe(reached ? "rejected" : "fulfilled");
       const found = await ledger.find(alice, one.recordId);
       const [row] = fixture.query(
@@ -196,11 +196,11 @@ describe("older files", () => {
   }
 
   async function reapply() {
-    const keeper = await fixture.keeper({ clock, random });
+    const administration = await fixture.administration({ clock, random });
     try {
-      return await keeper.reapplyErasures(undefined, statement);
+      return await administration.reapplyErasures(undefined, statement);
     } finally {
-      await keeper.close();
+      await administration.close();
     }
   }
 
@@ -242,9 +242,9 @@ describe("older files", () => {
     const one = await append();
     await putOlderBack(one);
     acceptOlder();
-    const keeper = await fixture.keeper({ clock, random });
-    await keeper.placeHold({ tenantId: alice, recordId: one.recordId, reason: "case 12" });
-    await keeper.close();
+    const administration = await fixture.administration({ clock, random });
+    await administration.placeHold({ tenantId: alice, recordId: one.recordId, reason: "case 12" });
+    await administration.close();
     expect(await reapply()).toMatchObject({
       reapplied: [],
       left: [{ recordId: one.recordId, refusal: { why: "held" } }],

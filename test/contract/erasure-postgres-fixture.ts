@@ -1,7 +1,7 @@
 /** Databases of one server, for what is erased and held. */
 import { setImmediate } from "node:timers/promises";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
+import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
 import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-indexer.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
@@ -14,7 +14,7 @@ export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
   return {
     ...fixture,
     overwrites: false,
-    keeper: (machine) => PostgresKeeper.open({ target, anchorPath: undefined, ...machine }),
+    administration: (machine) => PostgresRecordsAdministration.open({ target, anchorPath: undefined, ...machine }),
     archive: () => PostgresArchive.open({ target, anchorPath: undefined, clock: manualClock() }),
     indexer: ({ random }) =>
       PostgresSearchIndexer.open({ target, clock: manualClock(), random, pause: () => setImmediate() }),

@@ -1,14 +1,19 @@
 /** SQLite files in a directory of their own, for the contract of erasure. */
 import { setImmediate } from "node:timers/promises";
 import { sqliteBackend } from "../../src/stores/sqlite/backend.ts";
-import { SqliteKeeper, type SqliteKeeperOptions } from "../../src/stores/sqlite/erasure/keeper.ts";
+import {
+  type SqliteAdministrationOptions,
+  SqliteRecordsAdministration,
+} from "../../src/stores/sqlite/erasure/records-administration.ts";
 import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
 import type { ErasureFixture } from "./erasure-suite.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
 export interface SqliteErasureFixture extends ErasureFixture, Omit<SqliteFixture, keyof ErasureFixture> {
   readonly open: SqliteFixture["open"];
-  keeper(options: Pick<SqliteKeeperOptions, "clock" | "random"> & Partial<SqliteKeeperOptions>): Promise<SqliteKeeper>;
+  administration(
+    options: Pick<SqliteAdministrationOptions, "clock" | "random"> & Partial<SqliteAdministrationOptions>,
+  ): Promise<SqliteRecordsAdministration>;
 }
 
 const backedUp = ["openings", "kept_answers", "search_terms"];
@@ -19,7 +24,8 @@ export function sqliteErasureFixture(): SqliteErasureFixture {
   return {
     ...fixture,
     overwrites: true,
-    keeper: async (options) => new SqliteKeeper({ path, anchorPath, pause: () => setImmediate(), ...options }),
+    administration: async (options) =>
+      new SqliteRecordsAdministration({ path, anchorPath, pause: () => setImmediate(), ...options }),
     archive: () => sqliteBackend(path, { anchor: anchorPath }).openArchive(),
     indexer: async ({ random }) => new SqliteSearchIndexer({ path, random, pause: () => setImmediate() }),
     async noteErased(tenantId, recordId, leafIndex, erasureLeafIndex) {

@@ -1,18 +1,18 @@
-/** The contract of `StoreKeeper`, for any store. */
+/** The contract of `RecordsAdministration`, for any store. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, parseRecordId, type RandomFill, type RecordId, type TenantId } from "../../src/base/ids.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
+import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
+import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import {
   type ErasedRecord,
   type ErasureResult,
   maxErasedAtOnce,
-  type StoreKeeper,
-} from "../../src/ledger/ports/keeper.ts";
-import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
-import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
+  type RecordsAdministration,
+} from "../../src/ledger/ports/records-administration.ts";
 import type { SearchIndexer, SearchTerm } from "../../src/ledger/ports/search.ts";
 import type { ErasureStatement } from "../../src/ledger/record/erasure.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -23,7 +23,7 @@ export interface ErasureFixture extends LedgerFixture {
   /** Whether the store can tell that deleted bytes are overwritten. */
   readonly overwrites: boolean;
   /** Opens a keeper beside whoever serves the store. */
-  keeper(options: { readonly clock: Clock; readonly random: RandomFill }): Promise<StoreKeeper>;
+  administration(options: { readonly clock: Clock; readonly random: RandomFill }): Promise<RecordsAdministration>;
   /** Opens the store as commands read it. */
   archive(): Promise<StoreArchive>;
   /** Opens what builds the search index anew. */
@@ -54,24 +54,25 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
     let makeRecord: ReturnType<typeof recordMaker>;
     let fixture: ErasureFixture;
     let ledger: Ledger;
-    let keeper: StoreKeeper;
+    let administration: RecordsAdministration;
 
     beforeEach(async () => {
       clock = manualClock();
       makeRecord = recordMaker(clock, random);
       fixture = await makeFixture();
       ledger = await fixture.open({ clock, random });
-      keeper = await fixture.keeper({ clock, random });
+      administration = await fixture.administration({ clock, random });
     });
     afterEach(async () => {
-      await keeper.close();
+      await administration.close();
       await ledger.close();
       await fixture.remove();
     });
 
     const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
       ledger.append(makeRecord(tenantId, changes));
-    const erase = (tenantId: TenantId, ...recordIds: RecordId[]) => keeper.erase(tenantId, recordIds, statement);
+    const erase = (tenantId: TenantId, ...recordIds: RecordId[]) =>
+      administration.erase(tenantId, recordIds, statement);
 
     async function reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result> {
       const archive = await fixture.archive();
@@ -123,7 +124,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       await append(alice);
       const before = await fixture.rows("alice");
       clock.nowMs += 1_000;
-      const result = await keeper.erase(alice, [recordId], { reason: "request 7", operator: "olga" });
+      const result = await administration.erase(alice, [recordId], { reason: "request 7", operator: "olga" });
       expect(result).toEqual({
         erased: [
           { recordId, leafIndex: 2, erasureLeafIndex: 4, erasedAt: "2026-01-02T03:04:06.006Z", wasErased: false },
@@ -256,9 +257,9 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       ]);
       // Nothing was removed so far: not by readers, and not at the start.
       await reading(async (archive) => expect(await archive.returnedErasures()).toEqual(returned));
-      expect(await keeper.reapplyErasures(bob, statement)).toMatchObject({ reapplied: [], left: [] });
+      expect(await administration.reapplyErasures(bob, statement)).toMatchObject({ reapplied: [], left: [] });
       const overwritten = fixture.overwrites ? true : undefined;
-      expect(await keeper.reapplyErasures(undefined, statement)).toEqual({
+      expect(await administration.reapplyErasures(undefined, statement)).toEqual({
         reapplied: returned,
         left: [],
         overwritten,
@@ -274,22 +275,25 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       await erase(bob, b.recordId);
       await putBack();
       const hold = { tenantId: alice, recordId: undefined, reason: "case 12", placedAtMs: clock.nowMs };
-      await keeper.placeHold(hold);
+      await administration.placeHold(hold);
       const held = { tenantId: alice, recordId: a.recordId, leafIndex: 1, erasureLeafIndex: 2 };
-      expect(await keeper.reapplyErasures(undefined, statement)).toMatchObject({
+      expect(await administration.reapplyErasures(undefined, statement)).toMatchObject({
         reapplied: [{ tenantId: bob, recordId: b.recordId, erasureLeafIndex: 2 }],
         left: [{ ...held, refusal: { why: "held", hold } }],
       });
       expect(await ledger.find(alice, a.recordId)).toBe("erased");
-      await keeper.releaseHold(alice, undefined, statement);
-      expect(await keeper.reapplyErasures(alice, statement)).toMatchObject({ reapplied: [held], left: [] });
+      await administration.releaseHold(alice, undefined, statement);
+      expect(await administration.reapplyErasures(alice, statement)).toMatchObject({ reapplied: [held], left: [] });
     });
 
     test("a row among the erased ones that no leaf speaks of removes nothing", async () => {
       const [a, b] = [await append(alice), await append(alice)];
       await fixture.noteErased("alice", a.recordId, 1, 2);
       const unproven = { recordId: a.recordId, refusal: { why: "unproven" } };
-      expect(await keeper.reapplyErasures(undefined, statement)).toMatchObject({ reapplied: [], left: [unproven] });
+      expect(await administration.reapplyErasures(undefined, statement)).toMatchObject({
+        reapplied: [],
+        left: [unproven],
+      });
       expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
       expect((await audit(alice)).problem).toMatchObject({ leafIndex: 1, message: /no leaf erased them/ });
     });
@@ -335,7 +339,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
 
     test("two that erase the same at once write one leaf", async () => {
       const { recordId } = await append(alice);
-      const other = await fixture.keeper({ clock, random: seededRandom("other") });
+      const other = await fixture.administration({ clock, random: seededRandom("other") });
       const results = await Promise.all([
         erase(alice, recordId),
         other.erase(alice, [recordId], { reason: "twice", operator: "olga" }),
@@ -354,15 +358,15 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       test("on a record forbids to erase it until it is released, across restarts", async () => {
         const [a, b] = [await append(alice), await append(alice)];
         const hold = { tenantId: alice, recordId: a.recordId, reason: "case 12", placedAtMs: clock.nowMs };
-        expect(await keeper.placeHold(hold)).toEqual(hold);
-        await keeper.close();
-        keeper = await fixture.keeper({ clock, random });
+        expect(await administration.placeHold(hold)).toEqual(hold);
+        await administration.close();
+        administration = await fixture.administration({ clock, random });
         expect(await erase(alice, b.recordId, a.recordId)).toEqual({
           refused: [{ recordId: a.recordId, why: "held", hold }],
         });
         expect(await ledger.find(alice, b.recordId)).toMatchObject({ record_id: b.recordId });
-        expect(await keeper.releaseHold(alice, a.recordId, statement)).toEqual(hold);
-        expect(await keeper.releaseHold(alice, a.recordId, statement)).toBeUndefined();
+        expect(await administration.releaseHold(alice, a.recordId, statement)).toEqual(hold);
+        expect(await administration.releaseHold(alice, a.recordId, statement)).toBeUndefined();
         const [, released] = (await fixture.rows("alice")).slice(-2).map(({ leaf }) => JSON.parse(leaf));
         expect(released.kind).toBe("hold_release");
         expect(await ledger.find(alice, released.record_id)).toMatchObject({
@@ -377,15 +381,15 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
       test("on a tenant covers all that it has and will have, and nothing of others", async () => {
         const early = await append(alice);
         const hold = { tenantId: alice, recordId: undefined, reason: "inquiry", placedAtMs: clock.nowMs };
-        expect(await keeper.placeHold(hold)).toEqual(hold);
+        expect(await administration.placeHold(hold)).toEqual(hold);
         const late = await append(alice);
         for (const { recordId } of [early, late])
           expect(await erase(alice, recordId)).toEqual({ refused: [{ recordId, why: "held", hold }] });
         const foreign = await append(bob);
         expect(erasedOf(await erase(bob, foreign.recordId))).toHaveLength(1);
         // One on a record does not end with that of the tenant, nor the other way round.
-        await keeper.placeHold({ tenantId: alice, recordId: late.recordId, reason: "case 13" });
-        expect(await keeper.releaseHold(alice, undefined, statement)).toEqual(hold);
+        await administration.placeHold({ tenantId: alice, recordId: late.recordId, reason: "case 13" });
+        expect(await administration.releaseHold(alice, undefined, statement)).toEqual(hold);
         expect(await erase(alice, late.recordId)).toMatchObject({
           refused: [{ why: "held", hold: { reason: "case 13" } }],
         });
@@ -394,41 +398,41 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
 
       test("stays as it is when another is placed on the same", async () => {
         const { recordId } = await append(alice);
-        const hold = await keeper.placeHold({ tenantId: alice, recordId, reason: "first" });
+        const hold = await administration.placeHold({ tenantId: alice, recordId, reason: "first" });
         clock.nowMs += 5;
-        expect(await keeper.placeHold({ tenantId: alice, recordId, reason: "second" })).toEqual(hold);
-        expect(await keeper.holds(alice)).toEqual([hold]);
+        expect(await administration.placeHold({ tenantId: alice, recordId, reason: "second" })).toEqual(hold);
+        expect(await administration.holds(alice)).toEqual([hold]);
       });
 
       test("is not placed on nothing", async () => {
         const [a, b] = [await append(alice), await append(bob)];
         await erase(alice, a.recordId);
         const placeHold = (tenantId: TenantId, recordId: RecordId | undefined) =>
-          keeper.placeHold({ tenantId, recordId, reason: "case 14" });
+          administration.placeHold({ tenantId, recordId, reason: "case 14" });
         expect(await placeHold(alice, a.recordId)).toBe("erased");
         expect(await placeHold(alice, b.recordId)).toBe("unknown");
         expect(await placeHold(tenant("nobody"), undefined)).toBe("unknown");
-        expect(await keeper.holds(undefined)).toEqual([]);
+        expect(await administration.holds(undefined)).toEqual([]);
       });
 
       test("does not undo an erasure: what it came too late for is said to be erased", async () => {
         const { recordId } = await append(alice);
         await erase(alice, recordId);
-        await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "inquiry" });
+        await administration.placeHold({ tenantId: alice, recordId: undefined, reason: "inquiry" });
         expect(erasedOf(await erase(alice, recordId))).toMatchObject([{ wasErased: true }]);
       });
 
       test("is listed, of one tenant or of all", async () => {
         const [a, b] = [await append(alice), await append(bob)];
         const placeHold = (tenantId: TenantId, recordId: RecordId | undefined) =>
-          keeper.placeHold({ tenantId, recordId, reason: "case 15" });
+          administration.placeHold({ tenantId, recordId, reason: "case 15" });
         const placed = [
           await placeHold(bob, b.recordId),
           await placeHold(alice, a.recordId),
           await placeHold(alice, undefined),
         ];
-        expect(await keeper.holds(undefined)).toEqual(placed.toReversed());
-        expect(await keeper.holds(bob)).toEqual([placed[0]]);
+        expect(await administration.holds(undefined)).toEqual(placed.toReversed());
+        expect(await administration.holds(bob)).toEqual([placed[0]]);
       });
     });
   });

@@ -12,9 +12,9 @@ import { type CopiedTable, sharedTables } from "../../src/stores/copied-tables.t
 import { copyStore } from "../../src/stores/copy-store.ts";
 import { readKeyFile, replaceKeyFile } from "../../src/stores/key-file.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
+import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
 import { PostgresCopyTarget } from "../../src/stores/postgres/schema/copy-target.ts";
-import { SqliteKeeper } from "../../src/stores/sqlite/erasure/keeper.ts";
+import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
 import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/schema/copy-source.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
@@ -82,10 +82,10 @@ async function fill(): Promise<Filled> {
   source.query(`INSERT INTO proof_uses VALUES ('alice', 'gone', ${now})`);
   source.query(`INSERT INTO attempts VALUES ('', 'address', 3, ${now + 1}), ('', 'gone', 3, ${now})`);
   const [erased, held] = records as [NewRecord, NewRecord];
-  const keeper = new SqliteKeeper({ ...source.store, ...machine, pause: async () => {} });
-  await keeper.erase(alice, [erased.recordId], { reason: "request 7", operator: "olga" });
-  await keeper.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
-  await keeper.close();
+  const administration = new SqliteRecordsAdministration({ ...source.store, ...machine, pause: async () => {} });
+  await administration.erase(alice, [erased.recordId], { reason: "request 7", operator: "olga" });
+  await administration.placeHold({ tenantId: alice, recordId: held.recordId, reason: "case 12" });
+  await administration.close();
   const [old] = readKeyFile(source.store.keyPath) ?? [];
   if (old === undefined) throw new Error("no key");
   replaceKeyFile(source.store.keyPath, [signingKeyOf(random(new Uint8Array(32))), old]);
@@ -155,11 +155,17 @@ describe("a copy", () => {
     } finally {
       await ledger.close();
     }
-    const keeper = await PostgresKeeper.open({ target: target.target, anchorPath: undefined, ...machine });
-    expect(await keeper.erase(alice, [held.recordId], { reason: "request 7", operator: "olga" })).toMatchObject({
-      refused: [{ recordId: held.recordId, why: "held" }],
+    const administration = await PostgresRecordsAdministration.open({
+      target: target.target,
+      anchorPath: undefined,
+      ...machine,
     });
-    await keeper.close();
+    expect(await administration.erase(alice, [held.recordId], { reason: "request 7", operator: "olga" })).toMatchObject(
+      {
+        refused: [{ recordId: held.recordId, why: "held" }],
+      },
+    );
+    await administration.close();
     const archive = await PostgresArchive.open({ target: target.target, anchorPath: undefined, clock });
     for (const head of await archive.logs()) expect((await auditLog(archive.log(head))).problem).toBeUndefined();
     const terms = [{ field: "record_id", value: held.recordId }] as const;
@@ -215,7 +221,9 @@ describe("the source", () => {
     await running.close();
     await expect(source.open(machine)).rejects.toThrow(/is sealed: it was copied/);
     expect(() => migrateSqlite({ path: source.path, random, busyTimeoutMs: 1_000 })).toThrow("is sealed");
-    expect(() => new SqliteKeeper({ ...source.store, ...machine, pause: async () => {} })).toThrow("is sealed");
+    expect(() => new SqliteRecordsAdministration({ ...source.store, ...machine, pause: async () => {} })).toThrow(
+      "is sealed",
+    );
     expect(await copiedHeads()).toEqual(heads());
     await source.verify();
   });
@@ -298,9 +306,9 @@ describe("a copy that was broken off", () => {
     await fill();
     await expect(breakOff()).rejects.toThrow("pulled the plug");
     await expect(openTarget()).rejects.toThrow("finish it with `store copy`");
-    await expect(PostgresKeeper.open({ target: target.target, anchorPath: undefined, ...machine })).rejects.toThrow(
-      "finish it with `store copy`",
-    );
+    await expect(
+      PostgresRecordsAdministration.open({ target: target.target, anchorPath: undefined, ...machine }),
+    ).rejects.toThrow("finish it with `store copy`");
     await expect(source.open(machine)).rejects.toThrow(/is sealed: a copy to another store is under way/);
     expect(await copy()).toMatchObject({ wasFinished: false });
     expect(await copiedHeads()).toEqual(heads());

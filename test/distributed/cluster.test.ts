@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
-import { PostgresKeeper } from "../../src/stores/postgres/erasure/keeper.ts";
+import { PostgresRecordsAdministration } from "../../src/stores/postgres/erasure/records-administration.ts";
 import { placement } from "../../src/stores/postgres/schema/distribute.ts";
 import { migratePostgres } from "../../src/stores/postgres/schema/migrate.ts";
 import { migrations } from "../../src/stores/postgres/schema/schema.ts";
@@ -159,7 +159,7 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
   const { ledger } = await open();
   await ledger.append(makeRecord(alice));
   const target = { target: fixture.target };
-  const keeper = await PostgresKeeper.open({ ...target, anchorPath: undefined, clock, random });
+  const administration = await PostgresRecordsAdministration.open({ ...target, anchorPath: undefined, clock, random });
   const indexer = await PostgresSearchIndexer.open({ ...target, clock, random, pause: async () => {} });
   const [{ name } = {}] = (await fixture.query("SELECT name FROM log_names")) as { name: string }[];
   if (name === undefined) throw new Error("no name");
@@ -175,12 +175,12 @@ test("what is served of a tenant runs on one shard, whatever plan the server tak
     const { subject } = record.caller;
     const page = await ledger.search(name, { terms: [{ field: "subject", value: subject }], limit: 100 });
     expect(page?.found.map(({ recordId }) => recordId)).toContain(record.recordId);
-    await keeper.placeHold({ tenantId: alice, recordId: undefined, reason: "case" });
-    await keeper.releaseHold(alice, undefined, { reason: "request 6", operator: "olga" });
-    await keeper.erase(alice, [record.recordId], { reason: "request 7", operator: "olga" });
+    await administration.placeHold({ tenantId: alice, recordId: undefined, reason: "case" });
+    await administration.releaseHold(alice, undefined, { reason: "request 6", operator: "olga" });
+    await administration.erase(alice, [record.recordId], { reason: "request 7", operator: "olga" });
     await indexer.rebuild(alice, () => {});
   }
-  await keeper.close();
+  await administration.close();
   await indexer.close();
   const after = await counted();
   expect(after.one - before.one).toBeGreaterThan(8 * 20);

@@ -6,8 +6,8 @@ import {
   type ErasurePreview,
   type ErasureRefusal,
   maxErasedAtOnce,
-  type StoreKeeper,
-} from "../../ledger/ports/keeper.ts";
+  type RecordsAdministration,
+} from "../../ledger/ports/records-administration.ts";
 import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
 import { type ErasureStatement, unerasable } from "../../ledger/record/erasure.ts";
 import type { AskedSearch } from "../../ledger/search/search-query.ts";
@@ -22,8 +22,8 @@ import {
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
+import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
-import { parseOrReport, withKeeperOrReport } from "./keeper.ts";
 import { type AskedTerms, asksForTerms, readSearch, withSearchTerms } from "./search-flags.ts";
 import { withStoreOrReport } from "./store.ts";
 
@@ -53,14 +53,18 @@ export function addLedgerEraseCommand(ledger: Command, terminal: Terminal): void
     if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
     const preview = await previewOrReport(wanted, options, output);
     if (preview === undefined) return;
-    if (options.dryRun === true) return tellPreview(preview, output);
+    if (options.dryRun === true) return printPreview(preview, output);
     const { length } = preview.erasable;
     const question = `Erase ${length} ${length === 1 ? "record" : "records"} of tenant ${wanted.tenantId} for good?`;
     // Erasing again what is erased destroys nothing.
     if (length > 0 && !(await confirmOrReport(question, options, terminal, output))) return;
     const recordIds = "recordIds" in wanted ? wanted.recordIds : preview.erasable.map(({ recordId }) => recordId);
-    await withKeeperOrReport(options, output, async (keeper) =>
-      tell(await eraseAll(keeper, wanted.tenantId, recordIds, statement as ErasureStatement), preview.left, output),
+    await withAdministrationOrReport(options, output, async (administration) =>
+      printResult(
+        await eraseAll(administration, wanted.tenantId, recordIds, statement as ErasureStatement),
+        preview.left,
+        output,
+      ),
     );
   });
 }
@@ -116,7 +120,7 @@ async function previewOrReport(wanted: Wanted, options: EraseOptions, output: Ou
       if ("refused" in each) refused.push(...each.refused);
       else parts.push(each);
     }
-    if (refused.length > 0) return tellRefused(refused, output);
+    if (refused.length > 0) return printRefusals(refused, output);
     const [erasable, erased] = [parts.flatMap((part) => part.erasable), parts.flatMap((part) => part.erased)];
     preview = { erasable, erased, left };
   });
@@ -141,7 +145,7 @@ async function findAll(
 
 /** In as many transactions as it takes. What is refused ends it: a hold that was placed meanwhile. */
 async function eraseAll(
-  keeper: StoreKeeper,
+  administration: RecordsAdministration,
   tenantId: TenantId,
   recordIds: readonly RecordId[],
   statement: ErasureStatement,
@@ -149,7 +153,7 @@ async function eraseAll(
   const erased: ErasedRecord[] = [];
   let overwritten: boolean | undefined;
   for (const part of chunks(recordIds)) {
-    const result = await keeper.erase(tenantId, part, statement);
+    const result = await administration.erase(tenantId, part, statement);
     if ("refused" in result) return { erased, overwritten, refused: result.refused };
     erased.push(...result.erased);
     ({ overwritten } = result);
@@ -172,12 +176,12 @@ function leftLine({ recordId, kind }: FoundRecord): string {
   return `${recordId}: ${why({ recordId, why: "kind", kind })}`;
 }
 
-function tell({ erased, overwritten, refused }: Done, left: Preview["left"], output: Output): void {
-  if (refused.length > 0 && erased.length === 0) tellRefused(refused, output);
-  else tellErased(erased, overwritten, left, refused, output);
+function printResult({ erased, overwritten, refused }: Done, left: Preview["left"], output: Output): void {
+  if (refused.length > 0 && erased.length === 0) printRefusals(refused, output);
+  else printErased(erased, overwritten, left, refused, output);
 }
 
-function tellPreview({ erasable, erased, left }: Preview, output: Output): void {
+function printPreview({ erasable, erased, left }: Preview, output: Output): void {
   const lines = [
     ...erasable.map(({ recordId, leafIndex, kind }) => `${recordId}: leaf ${leafIndex}, ${kind}, would be erased`),
     ...erased.map(line),
@@ -192,13 +196,13 @@ function tellPreview({ erasable, erased, left }: Preview, output: Output): void 
   output.succeed(value, lines.join("\n"));
 }
 
-function tellRefused(refusals: readonly ErasureRefusal[], output: Output): void {
+function printRefusals(refusals: readonly ErasureRefusal[], output: Output): void {
   const refused = refusals.map((refusal) => ({ record_id: refusal.recordId, why: refusal.why }));
   const problems = refusals.map((refusal) => `${refusal.recordId}: ${why(refusal)}`);
   output.fail([...problems, "nothing was erased"], { refused });
 }
 
-function tellErased(
+function printErased(
   records: readonly ErasedRecord[],
   overwritten: boolean | undefined,
   left: Preview["left"],

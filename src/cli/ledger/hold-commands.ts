@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { LegalHold } from "../../ledger/ports/keeper.ts";
+import type { LegalHold } from "../../ledger/ports/records-administration.ts";
 import {
   type ConfirmationOptions,
   confirmStepOrReport,
@@ -12,7 +12,7 @@ import {
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { parseOrReport, withKeeperOrReport } from "./keeper.ts";
+import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { withStoreOrReport } from "./store.ts";
 
 interface HoldOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
@@ -52,8 +52,8 @@ async function place(options: HoldOptions, terminal: Terminal): Promise<void> {
   const { reason } = options;
   if (parsed === undefined || reason === undefined) return;
   const { tenantId, recordId } = parsed;
-  await withKeeperOrReport(options, output, async (keeper) => {
-    const hold = await keeper.placeHold({ tenantId, recordId, reason });
+  await withAdministrationOrReport(options, output, async (administration) => {
+    const hold = await administration.placeHold({ tenantId, recordId, reason });
     if (hold === "erased") return output.fail(["the record is erased: there is nothing to hold"]);
     if (hold === "unknown")
       return output.fail([recordId === undefined ? `tenant ${tenantId} has no log` : "the tenant has no such record"]);
@@ -83,8 +83,8 @@ async function release(options: HoldOptions, terminal: Terminal): Promise<void> 
     value: { would_release: membersOf(found) },
   };
   if (!(await confirmStepOrReport(step, options, terminal, output)) || !("reason" in statement)) return;
-  await withKeeperOrReport(options, output, async (keeper) => {
-    const hold = await keeper.releaseHold(tenantId, recordId, statement);
+  await withAdministrationOrReport(options, output, async (administration) => {
+    const hold = await administration.releaseHold(tenantId, recordId, statement);
     if (hold === undefined) output.fail(["there is no such hold"]);
     else output.succeed({ released: membersOf(hold) }, `released: ${describeHold(hold)}`);
   });

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { TenantId } from "../../base/ids.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
-import type { ReapplyResult, ReturnedErasure } from "../../ledger/ports/keeper.ts";
+import type { ReapplyResult, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
 import { type ErasureStatement, unerasable } from "../../ledger/record/erasure.ts";
 import {
   type ConfirmationOptions,
@@ -14,8 +14,8 @@ import {
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
+import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
-import { parseOrReport, withKeeperOrReport } from "./keeper.ts";
 import { withStoreOrReport } from "./store.ts";
 
 interface ReapplyOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
@@ -41,11 +41,11 @@ export function addLedgerReapplyCommand(ledger: Command, terminal: Terminal): vo
     const returned = await findOrReport(options, tenantId, output);
     if (returned === undefined) return;
     const possible = returned.filter(({ refusal }) => refusal === undefined);
-    if (options.dryRun === true || possible.length === 0) return tellFound(returned, output);
+    if (options.dryRun === true || possible.length === 0) return printFound(returned, output);
     const question = `${describeReturned(possible).join("; ")}. Erase again for good?`;
     if (!(await confirmOrReport(question, options, terminal, output))) return;
-    await withKeeperOrReport(options, output, async (keeper) =>
-      tellDone(await keeper.reapplyErasures(tenantId, statement as ErasureStatement), output),
+    await withAdministrationOrReport(options, output, async (administration) =>
+      printDone(await administration.reapplyErasures(tenantId, statement as ErasureStatement), output),
     );
   });
 }
@@ -62,7 +62,7 @@ async function findOrReport(
   return returned;
 }
 
-function tellFound(returned: readonly ReturnedErasure[], output: Output): void {
+function printFound(returned: readonly ReturnedErasure[], output: Output): void {
   const [left, possible] = [returned.filter(isLeft), returned.filter((one) => !isLeft(one))];
   const value = { would_reapply: possible.map(membersOf), left: left.map(membersOf) };
   const lines = [...describeReturned(returned), ...possible.map((one) => `${name(one)} would be erased again`)];
@@ -70,7 +70,7 @@ function tellFound(returned: readonly ReturnedErasure[], output: Output): void {
   else output.succeed(value, lines.join("\n") || "nothing that was erased is there again");
 }
 
-function tellDone({ reapplied, left, overwritten }: ReapplyResult, output: Output): void {
+function printDone({ reapplied, left, overwritten }: ReapplyResult, output: Output): void {
   const value = {
     reapplied: reapplied.map(membersOf),
     left: left.map(membersOf),

@@ -37,7 +37,7 @@ export function addLedgerReindexCommand(ledger: Command, terminal: Terminal): vo
       const indexer = await openOrReport(options, output);
       if (indexer === undefined) return;
       try {
-        tell(await rebuildAll(indexer, logs, terminal), output);
+        printRebuilt(await rebuildAll(indexer, logs, terminal), output);
       } finally {
         await indexer.close();
       }
@@ -80,7 +80,7 @@ async function rebuildAll(
   return rebuilt;
 }
 
-function tell(rebuilt: readonly Rebuilt[], output: Output): void {
+function printRebuilt(rebuilt: readonly Rebuilt[], output: Output): void {
   const value = {
     logs: rebuilt.map(({ head, index }) => ({
       tenant_id: head.tenantId,

@@ -30,7 +30,7 @@ export function addPolicyReplayCommand(policy: Command, terminal: Terminal): voi
       try {
         // Loaded here, so that no other command pays for it.
         const { replayFromStore } = await import("../../app/replay.ts");
-        tell(await replayFromStore(settings, tenantId, decisionId, compiled.engine), output);
+        printResult(await replayFromStore(settings, tenantId, decisionId, compiled.engine), output);
       } catch (error) {
         output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
       } finally {
@@ -47,12 +47,12 @@ const why: Readonly<Record<Irreproducible, string>> = {
   revision_refused: "the policy revision that decided does not compile any more",
 };
 
-function tell(replay: Replay | Irreproducible, output: Output): void {
+function printResult(replay: Replay | Irreproducible, output: Output): void {
   if (typeof replay === "string") output.fail([why[replay]], { status: replay });
-  else tellReplay(replay, output);
+  else printReplay(replay, output);
 }
 
-function tellReplay(replay: Replay, output: Output): void {
+function printReplay(replay: Replay, output: Output): void {
   const { record, query, sameEngine, own, current } = replay;
   const reproduced = own.differences.length === 0;
   const value = {

@@ -32,14 +32,14 @@ export function addPolicyTestCommand(policy: Command, terminal: Terminal): void 
         if (tests.length === 0) return output.fail([`${directory}: there are no expected decisions in tests/*.yaml`]);
         const report = runPolicyTests(engine, tests);
         if (options.junit !== undefined) await writeFile(options.junit, toJunit(directory, report.results));
-        tell(directory, report, options.strict === true, output);
+        printReport(directory, report, options.strict === true, output);
       } finally {
         engine.release();
       }
     });
 }
 
-function tell(directory: string, report: PolicyTestReport, strict: boolean, output: Output): void {
+function printReport(directory: string, report: PolicyTestReport, strict: boolean, output: Output): void {
   const { results, unexercised } = report;
   const failed = results.filter(({ differences }) => differences.length > 0);
   const value = {

@@ -112,10 +112,10 @@ class TimeCheck extends Check {
   }
 
   async end(): Promise<void> {
-    const told = new Date(this.#lastRecordedAtMs).toISOString();
-    if (this.#newest !== undefined && this.#newest !== told)
-      this.report(`the head says ${told}, and the last leaf ${this.#newest}`);
-    const newestMs = Math.max(this.#lastRecordedAtMs, Date.parse(this.#newest ?? told));
+    const ofHead = new Date(this.#lastRecordedAtMs).toISOString();
+    if (this.#newest !== undefined && this.#newest !== ofHead)
+      this.report(`the head says ${ofHead}, and the last leaf ${this.#newest}`);
+    const newestMs = Math.max(this.#lastRecordedAtMs, Date.parse(this.#newest ?? ofHead));
     if (newestMs > this.#nowMs + maxClockSkewMs)
       this.report(`the log is ahead of the clock: its newest time is ${new Date(newestMs).toISOString()}`);
   }

@@ -1,7 +1,7 @@
 /** Erasures that have to be carried out once more, in words. */
 
-import type { ReapplyRefusal, ReturnedErasure } from "../ports/keeper.ts";
 import type { RecordKind } from "../ports/record.ts";
+import type { ReapplyRefusal, ReturnedErasure } from "../ports/records-administration.ts";
 import { unerasable } from "../record/erasure.ts";
 
 /** The refusal of a record of this kind, if it is never erased. */

@@ -3,8 +3,8 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { KeptRow } from "../record/kept-answer.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
-import type { ErasurePreview, LegalHold, ReturnedErasure } from "./keeper.ts";
 import type { RecordArchive } from "./ledger.ts";
+import type { ErasurePreview, LegalHold, ReturnedErasure } from "./records-administration.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 import type { KeptCosignature, LogState } from "./store.ts";
 
@@ -99,6 +99,6 @@ export interface StoreArchive extends RecordArchive {
   returnedErasures(): Promise<readonly ReturnedErasure[]>;
   /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
-  /** What `StoreKeeper.erase` would do. */
+  /** What `RecordsAdministration.erase` would do. */
   previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview>;
 }

@@ -1,7 +1,7 @@
 /** The record that says that a legal hold ended: from its leaf on, what it covered could be erased. */
 import type { Clock } from "../../base/clock.ts";
 import { newRecordId, type PrincipalId, type RandomFill, type RequestId } from "../../base/ids.ts";
-import type { LegalHold } from "../ports/keeper.ts";
+import type { LegalHold } from "../ports/records-administration.ts";
 import type { ErasureStatement } from "./erasure.ts";
 import type { AppendableRecord } from "./record.ts";
 

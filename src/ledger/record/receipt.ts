@@ -72,9 +72,9 @@ export function verifyReceipt(receipt: GivenReceipt, verifier: NoteVerifier): Ve
   if (!Object.keys(receipt).every((member) => known.includes(member))) fail("members are not those of a receipt");
   const hash = bytes(receipt.leaf_hash, "leaf_hash");
   const { index, checkpoint } = verifyTlogProof(receipt.proof, hash, verifier);
-  const told = { log_origin: checkpoint.origin, leaf_index: index, tree_size: checkpoint.size };
-  for (const [member, proven] of Object.entries(told)) {
-    if (receipt[member as keyof typeof told] !== proven)
+  const expected = { log_origin: checkpoint.origin, leaf_index: index, tree_size: checkpoint.size };
+  for (const [member, proven] of Object.entries(expected)) {
+    if (receipt[member as keyof typeof expected] !== proven)
       throw new NoteError(`The receipt's ${member} is not what its proof shows.`);
   }
   const position = { leafIndex: index, treeSize: checkpoint.size, root: checkpoint.root };

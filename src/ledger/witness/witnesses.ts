@@ -51,7 +51,7 @@ export class Witnesses implements SharedAnchor {
   readonly #logs = new Map<TenantId, WitnessedLog>();
   readonly #byOrigin = new Map<string, WitnessedLog>();
   readonly #keeping: CosignatureKeeping;
-  readonly #told = new Map<WitnessLog, string>();
+  readonly #reported = new Map<WitnessLog, string>();
   /** Witnesses whose newest exchange failed, of those about a log that they have cosigned before. */
   readonly #down = new Set<WitnessLog["witness"]>();
   #cancelRetry: (() => void) | undefined;
@@ -167,8 +167,8 @@ export class Witnesses implements SharedAnchor {
     if (status.kind === "cosigned") this.#down.delete(witness);
     else if (status.kind === "failed" && newest !== undefined) this.#down.add(witness);
     const text = "message" in status ? status.message : status.kind;
-    if (this.#told.get(atWitness) !== text) {
-      this.#told.set(atWitness, text);
+    if (this.#reported.get(atWitness) !== text) {
+      this.#reported.set(atWitness, text);
       this.#options.onStatus?.({ witness: witness.name, origin: log.origin, status });
     }
     if (status.kind === "cosigned") this.#keeping.note(atWitness, tenantId);

@@ -14,7 +14,7 @@ export function withHeaderPrefix(comments: Comments, prefix: string): Comments {
 }
 
 /** What the comment of one thing says. */
-export interface Told {
+export interface Description {
   readonly description: string;
   /** Values after `Example:`, in the type of the member. */
   readonly examples: readonly JsonValue[];
@@ -23,7 +23,7 @@ export interface Told {
 }
 
 /** Reads the comment of a member, message, enumeration or value. Throws where there is none: nothing is untold. */
-export function tell(comments: Comments, fullName: string, type: "text" | "number" = "text"): Told {
+export function describe(comments: Comments, fullName: string, type: "text" | "number" = "text"): Description {
   const comment = comments[fullName];
   if (comment === undefined) throw new Error(`${fullName} has no comment`);
   const examples: JsonValue[] = [];
@@ -41,8 +41,8 @@ export function tell(comments: Comments, fullName: string, type: "text" | "numbe
  * The comment of an RPC or message as a sentence of its own: `WhoAmI returns the caller.` is `Returns the caller.`,
  * since the JSON routes do not show the name.
  */
-export function tellWithoutName(comments: Comments, fullName: string): string {
-  const { description } = tell(comments, fullName);
+export function describeWithoutName(comments: Comments, fullName: string): string {
+  const { description } = describe(comments, fullName);
   const name = fullName.slice(fullName.lastIndexOf(".") + 1);
   if (!description.startsWith(`${name} `)) return description;
   const rest = description.slice(name.length + 1);

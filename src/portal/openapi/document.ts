@@ -6,7 +6,7 @@ import type { JsonObject } from "../../base/json.ts";
 import type { AuthMode, ProofOfPossession } from "../../base/vocabulary.ts";
 import { type Route, routes, type ScopeTable } from "../../domain/routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
-import { type Comments, tellWithoutName, withHeaderPrefix } from "./comments.ts";
+import { type Comments, describeWithoutName, withHeaderPrefix } from "./comments.ts";
 import { answerHeaders, errorAnswers, errorSchemas } from "./error-answers.ts";
 import { introduction } from "./introduction.ts";
 import { type DocumentedMethod, pathItem, tagOf } from "./operations.ts";
@@ -106,5 +106,5 @@ function tags(methods: readonly DocumentedMethod[], comments: Comments): JsonObj
   const services = new Map(methods.map((method) => [tagOf(method), method.spec.method.parent.typeName]));
   return [...services]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, typeName]) => ({ name, description: tellWithoutName(comments, typeName) }));
+    .map(([name, typeName]) => ({ name, description: describeWithoutName(comments, typeName) }));
 }

@@ -5,7 +5,7 @@ import type { Route } from "../../domain/routes.ts";
 import type { UnarySpec } from "../../transport/calls/context.ts";
 import type { ServedMethod } from "../../transport/calls/methods.ts";
 import type { RestRegistry } from "../../transport/rest/registry.ts";
-import { type Comments, tellWithoutName } from "./comments.ts";
+import { type Comments, describeWithoutName } from "./comments.ts";
 import { errorAnswers, requestIdHeader } from "./error-answers.ts";
 import { routeExamples } from "./examples/examples.ts";
 import type { RouteExample, World } from "./examples/world.ts";
@@ -51,7 +51,7 @@ export function pathItem(route: Route, method: DocumentedMethod, context: Operat
     operationId: desc.localName,
     tags: [tagOf(method)],
     summary: summaries[route.route],
-    description: `${tellWithoutName(comments, `${desc.parent.typeName}.${desc.name}`)}\n\n${scopesText(required)}`,
+    description: `${describeWithoutName(comments, `${desc.parent.typeName}.${desc.name}`)}\n\n${scopesText(required)}`,
     ...(parameters.length > 0 && { parameters }),
     ...(method.verb === "POST" && { requestBody: requestBody(method, examples, context) }),
     responses: {

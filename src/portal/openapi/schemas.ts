@@ -1,7 +1,7 @@
 /** JSON Schemas of the messages, made from the descriptors that the JSON routes read and write by. */
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
-import { type Comments, tell, tellWithoutName } from "./comments.ts";
+import { type Comments, describe, describeWithoutName } from "./comments.ts";
 import { type Keywords, translateRules } from "./rules.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
@@ -58,7 +58,7 @@ export class Schemas {
     }
     return {
       type: "object",
-      description: tellWithoutName(this.#comments, desc.typeName),
+      description: describeWithoutName(this.#comments, desc.typeName),
       // Said of answers too: some generators' clients otherwise refuse the members that later versions add.
       additionalProperties: direction === "response",
       ...(required.length > 0 && { required }),
@@ -115,11 +115,11 @@ export class Schemas {
       const values = desc.values.filter(({ number }) => number !== 0);
       const meanings = values.map((value) => {
         const fullName = `${desc.file.proto.package}.${value.name}`;
-        return `- \`${value.jsonName}\`: ${tell(this.#comments, fullName).description}`;
+        return `- \`${value.jsonName}\`: ${describe(this.#comments, fullName).description}`;
       });
       this.#schemas.set(desc.name, {
         type: "string",
-        description: `${tell(this.#comments, desc.typeName).description}\n\n${meanings.join("\n")}`,
+        description: `${describe(this.#comments, desc.typeName).description}\n\n${meanings.join("\n")}`,
         enum: values.map(({ jsonName }) => jsonName as string),
       });
     }
@@ -150,12 +150,12 @@ export class Schemas {
 
   #annotate(field: DescField, schema: Schema): JsonObject {
     const isNumber = field.fieldKind === "scalar" && field.scalar !== ScalarType.STRING;
-    const told = tell(this.#comments, `${field.parent.typeName}.${field.name}`, isNumber ? "number" : "text");
-    const examples = field.fieldKind === "list" ? told.examples.map((item) => [item]) : told.examples;
+    const described = describe(this.#comments, `${field.parent.typeName}.${field.name}`, isNumber ? "number" : "text");
+    const examples = field.fieldKind === "list" ? described.examples.map((item) => [item]) : described.examples;
     return {
       ...schema,
-      description: told.description,
-      ...(told.additive && { "x-additive": true }),
+      description: described.description,
+      ...(described.additive && { "x-additive": true }),
       ...(examples.length > 0 && { examples }),
     };
   }

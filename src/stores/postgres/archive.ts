@@ -13,8 +13,8 @@ import type {
   StoredEntry,
   StrayRow,
 } from "../../ledger/ports/archive.ts";
-import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/keeper.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";

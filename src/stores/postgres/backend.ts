@@ -25,9 +25,9 @@ export function postgresBackend(
       const { PostgresArchive } = await import("./archive.ts");
       return PostgresArchive.open({ target, passwordFile, anchorPath, clock: systemClock });
     },
-    async openKeeper(machine) {
-      const { PostgresKeeper } = await import("./erasure/keeper.ts");
-      return PostgresKeeper.open({ target, passwordFile, anchorPath, ...machine });
+    async openAdministration(machine) {
+      const { PostgresRecordsAdministration } = await import("./erasure/records-administration.ts");
+      return PostgresRecordsAdministration.open({ target, passwordFile, anchorPath, ...machine });
     },
     async openIndexer(machine) {
       const { PostgresSearchIndexer } = await import("./search/search-indexer.ts");

@@ -18,10 +18,10 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
       const { SqliteArchive } = await import("./archive.ts");
       return new SqliteArchive(paths);
     },
-    async openKeeper(machine) {
+    async openAdministration(machine) {
       requireFile(path);
-      const { SqliteKeeper } = await import("./erasure/keeper.ts");
-      return new SqliteKeeper({ ...paths, ...machine });
+      const { SqliteRecordsAdministration } = await import("./erasure/records-administration.ts");
+      return new SqliteRecordsAdministration({ ...paths, ...machine });
     },
     async openIndexer(machine) {
       requireFile(path);

@@ -38,7 +38,7 @@ export class StoreThread {
   #failuresInARow = 0;
   #restart: NodeJS.Timeout | undefined;
   #closing = false;
-  #toldMoved = false;
+  #movedReported = false;
 
   constructor(data: WorkerData, limits: ThreadLimits, logger: StoreLogger | undefined) {
     this.#data = data;
@@ -119,17 +119,17 @@ export class StoreThread {
     this.#watchFirst(worker);
     this.#failuresInARow = 0;
     if (message.type === "result") {
-      this.#toldMoved = false;
+      this.#movedReported = false;
       pending.resolve(message.result);
       return;
     }
-    this.#tellMoved(message.failure);
+    this.#reportMoved(message.failure);
     pending.reject(toError(message.failure));
   }
 
-  #tellMoved({ kind, message }: StoreFailure): void {
-    if (kind !== "moved" || this.#toldMoved) return;
-    this.#toldMoved = true;
+  #reportMoved({ kind, message }: StoreFailure): void {
+    if (kind !== "moved" || this.#movedReported) return;
+    this.#movedReported = true;
     this.#logger?.warn(
       { role: this.#data.role, cause: message },
       "the store's files are not in their place: nothing is recorded until they are back, or the service is restarted",

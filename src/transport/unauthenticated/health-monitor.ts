@@ -69,11 +69,11 @@ export function createHealthMonitor(options: HealthMonitorOptions): HealthMonito
     },
     async *watch(service, signal) {
       const over = AbortSignal.any([signal, stopping.signal]);
-      let told: { readonly serving: Serving | undefined } | undefined;
+      let sent: { readonly serving: Serving | undefined } | undefined;
       while (!signal.aborted) {
         const serving = await check(service);
-        if (told === undefined || told.serving !== serving) yield serving;
-        told = { serving };
+        if (sent === undefined || sent.serving !== serving) yield serving;
+        sent = { serving };
         if (stopping.signal.aborted) return;
         await pause(timers, over);
       }

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { maxErasedAtOnce } from "../../../src/ledger/ports/keeper.ts";
+import { maxErasedAtOnce } from "../../../src/ledger/ports/records-administration.ts";
 import { SqliteArchive } from "../../../src/stores/sqlite/archive.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";

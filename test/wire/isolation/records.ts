@@ -160,16 +160,18 @@ async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
   const erased = receiptOf(answerOf(await event(owner))).record_id as RecordId;
   const kept = answerOf(await event(other));
   const never = citationOf(await ask(world, wire, route, other, v7()));
-  await world.keeping(async (keeper) => {
-    expect(await keeper.placeHold({ tenantId: other, recordId: erased, reason: "held" })).toBe("unknown");
-    await keeper.placeHold({ tenantId: other, recordId: undefined, reason: "held" });
-    expect(await keeper.holds(owner)).toEqual([]);
+  await world.keeping(async (administration) => {
+    expect(await administration.placeHold({ tenantId: other, recordId: erased, reason: "held" })).toBe("unknown");
+    await administration.placeHold({ tenantId: other, recordId: undefined, reason: "held" });
+    expect(await administration.holds(owner)).toEqual([]);
     const refused = [{ recordId: erased, why: "unknown" }];
-    expect(await keeper.erase(other, [erased], { reason: "request 7", operator: "olga" })).toEqual({ refused });
-    const result = await keeper.erase(owner, [erased, decision], { reason: "request 7", operator: "olga" });
+    expect(await administration.erase(other, [erased], { reason: "request 7", operator: "olga" })).toEqual({ refused });
+    const result = await administration.erase(owner, [erased, decision], { reason: "request 7", operator: "olga" });
     expect(result).toMatchObject({ erased: [{ recordId: erased }, { recordId: decision }] });
-    expect(await keeper.releaseHold(owner, undefined, { reason: "request 6", operator: "olga" })).toBeUndefined();
-    expect(await keeper.holds(other)).toHaveLength(1);
+    expect(
+      await administration.releaseHold(owner, undefined, { reason: "request 6", operator: "olga" }),
+    ).toBeUndefined();
+    expect(await administration.holds(other)).toHaveLength(1);
   });
   expect(reasonOf(await event(owner))).toBe("idempotency_conflict");
   expect(recordOf(answerOf(await event(other)))).toEqual(recordOf(kept));

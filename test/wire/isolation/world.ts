@@ -8,7 +8,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { readConfig } from "../../../src/config/config.ts";
 import { systemFiles } from "../../../src/config/load.ts";
 import type { StoreArchive } from "../../../src/ledger/ports/archive.ts";
-import type { StoreKeeper } from "../../../src/ledger/ports/keeper.ts";
+import type { RecordsAdministration } from "../../../src/ledger/ports/records-administration.ts";
 import { findReceipt, type GivenReceipt } from "../../../src/ledger/record/receipt.ts";
 import { storeBackend } from "../../../src/stores/backends.ts";
 import { readKeyFile } from "../../../src/stores/key-file.ts";
@@ -61,7 +61,7 @@ export interface World {
   /** Looks at the store as it is now. */
   reading<Result>(look: (archive: StoreArchive) => Promise<Result>): Promise<Result>;
   /** Does what an operator does to records. */
-  keeping<Result>(act: (keeper: StoreKeeper) => Promise<Result>): Promise<Result>;
+  keeping<Result>(act: (administration: RecordsAdministration) => Promise<Result>): Promise<Result>;
   stop(): Promise<void>;
 }
 
@@ -91,7 +91,7 @@ export async function startWorld(store: TestStore): Promise<World> {
       mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: tenant, scope, ...claims })),
     witnessKey: witness.key,
     reading: async (look) => closing(await (await storeBackend(configOf(store))).openArchive(), look),
-    keeping: async (act) => closing(await (await storeBackend(configOf(store))).openKeeper(machine), act),
+    keeping: async (act) => closing(await (await storeBackend(configOf(store))).openAdministration(machine), act),
     async stop() {
       for (const each of [...clients.values()].flat()) each.close();
       await withProofs.stop();

@@ -1,8 +1,8 @@
 /** Erases records, in a transaction under the lock of the log's head that the caller holds. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
-import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/keeper.ts";
 import type { RecordKind } from "../../../ledger/ports/record.ts";
+import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/records-administration.ts";
 import type { BatchResult } from "../../../ledger/ports/store.ts";
 import { type ErasureStatement, erasureRecord, unerasable } from "../../../ledger/record/erasure.ts";
 import type { AppendableRecord } from "../../../ledger/record/record.ts";

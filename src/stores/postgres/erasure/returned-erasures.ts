@@ -1,7 +1,7 @@
 /** Finds, and removes again, what came back of records that were erased. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/returned.ts";
-import type { ReturnedErasure } from "../../../ledger/ports/keeper.ts";
+import type { ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/erasure.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";

@@ -1,7 +1,7 @@
 /** Records that are to be erased, or were, as the log and the holds have them. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/keeper.ts";
 import type { RecordKind } from "../../../ledger/ports/record.ts";
+import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../../ledger/record/erasure.ts";
 import { readLeaf } from "../../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";

@@ -2,7 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
-import type { ErasedRecord } from "../../../ledger/ports/keeper.ts";
+import type { ErasedRecord } from "../../../ledger/ports/records-administration.ts";
 import { type ErasureStatement, type ErasureTarget, erasureRecord } from "../../../ledger/record/erasure.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";

@@ -1,6 +1,6 @@
 /** Legal holds as they are stored. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { LegalHold } from "../../../ledger/ports/keeper.ts";
+import type { LegalHold } from "../../../ledger/ports/records-administration.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 
 /** Stands for every record of the tenant; no record has this id. */

@@ -1,6 +1,10 @@
 /** Carries out erasures again, in transactions of its own. */
 import type { TenantId } from "../../../base/ids.ts";
-import { maxErasedAtOnce, type ReapplyResult, type ReturnedErasure } from "../../../ledger/ports/keeper.ts";
+import {
+  maxErasedAtOnce,
+  type ReapplyResult,
+  type ReturnedErasure,
+} from "../../../ledger/ports/records-administration.ts";
 import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
 import type { SqliteConnection } from "../connection.ts";
 import type { ErasureNote, SqliteAnchor } from "../log/anchor.ts";

@@ -1,7 +1,7 @@
 /** Finds what came back of records that were erased. Looks at the store itself, whatever is hidden from readers. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/returned.ts";
-import type { ReapplyRefusal, ReturnedErasure } from "../../../ledger/ports/keeper.ts";
+import type { ReapplyRefusal, ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/erasure.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
-import type { ReturnedErasure } from "../../../ledger/ports/keeper.ts";
+import type { ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
 import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";

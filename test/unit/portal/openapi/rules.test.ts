@@ -3,7 +3,7 @@ import { FieldOptionsSchema, FileDescriptorProtoSchema } from "@bufbuild/protobu
 import { expect, test } from "vitest";
 import { FieldRulesSchema, field as fieldRules } from "../../../../gen/buf/validate/validate_pb.ts";
 import { PlanProtectionRequestSchema } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
-import { tell, tellWithoutName } from "../../../../src/portal/openapi/comments.ts";
+import { describe, describeWithoutName } from "../../../../src/portal/openapi/comments.ts";
 import { translateRules } from "../../../../src/portal/openapi/rules.ts";
 
 test("rules of the contract become keywords", () => {
@@ -53,13 +53,13 @@ test("comments give descriptions, examples and marks", () => {
     "p.S.Get": "Get returns it. Call it once.",
     "p.S.GetAll": "Gets all.",
   };
-  expect(tell(comments, "p.M.a")).toEqual({ description: "Name of it.", examples: ["x y"], additive: false });
-  expect(tell(comments, "p.M.b", "number")).toEqual({
+  expect(describe(comments, "p.M.a")).toEqual({ description: "Name of it.", examples: ["x y"], additive: false });
+  expect(describe(comments, "p.M.b", "number")).toEqual({
     description: "Additive. Size in bytes. At most 20.",
     examples: [12],
     additive: true,
   });
-  expect(tell(comments, "p.M.c").examples).toEqual([]);
-  expect(tellWithoutName(comments, "p.S.Get")).toBe("Returns it. Call it once.");
-  expect(tellWithoutName(comments, "p.S.GetAll")).toBe("Gets all.");
+  expect(describe(comments, "p.M.c").examples).toEqual([]);
+  expect(describeWithoutName(comments, "p.S.Get")).toBe("Returns it. Call it once.");
+  expect(describeWithoutName(comments, "p.S.GetAll")).toBe("Gets all.");
 });

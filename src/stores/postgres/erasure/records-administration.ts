@@ -9,8 +9,8 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type ReapplyResult,
-  type StoreKeeper,
-} from "../../../ledger/ports/keeper.ts";
+  type RecordsAdministration,
+} from "../../../ledger/ports/records-administration.ts";
 import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
 import { holdReleaseRecord } from "../../../ledger/record/hold-release.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
@@ -29,21 +29,21 @@ import { findReturned, removeReturned } from "./returned-erasures.ts";
 
 const timeoutMs = 10_000;
 
-export interface PostgresKeeperOptions extends PostgresConnection {
+export interface PostgresAdministrationOptions extends PostgresConnection {
   /** Path of the anchor; undefined where there is none. */
   readonly anchorPath: string | undefined;
   readonly clock: Clock;
   readonly random: RandomFill;
 }
 
-export class PostgresKeeper implements StoreKeeper {
+export class PostgresRecordsAdministration implements RecordsAdministration {
   readonly #sessions: Sessions;
   readonly #anchor: LogAnchor | undefined;
   readonly #logs: LogWriter;
   readonly #clock: Clock;
   readonly #random: RandomFill;
 
-  private constructor(options: PostgresKeeperOptions) {
+  private constructor(options: PostgresAdministrationOptions) {
     const { anchorPath, clock, random } = options;
     this.#clock = clock;
     this.#random = random;
@@ -57,17 +57,18 @@ export class PostgresKeeper implements StoreKeeper {
    * Rejects with `IncompatibleStoreError` where schema or anchor are not what they must be, with an error of the driver
    * where the database cannot be reached.
    */
-  static async open(options: PostgresKeeperOptions): Promise<PostgresKeeper> {
-    const keeper = new PostgresKeeper(options);
+  static async open(options: PostgresAdministrationOptions): Promise<PostgresRecordsAdministration> {
+    const administration = new PostgresRecordsAdministration(options);
     try {
-      await requireSchema(keeper.#sessions);
-      await requireWholeStore(keeper.#sessions);
-      const problems = keeper.#anchor && (await findAnchorProblems(keeper.#sessions, keeper.#anchor));
+      await requireSchema(administration.#sessions);
+      await requireWholeStore(administration.#sessions);
+      const problems =
+        administration.#anchor && (await findAnchorProblems(administration.#sessions, administration.#anchor));
       const [first] = (problems ?? []).filter(({ tenantId }) => tenantId === undefined);
       if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
-      return keeper;
+      return administration;
     } catch (error) {
-      await keeper.close();
+      await administration.close();
       throw error;
     }
   }

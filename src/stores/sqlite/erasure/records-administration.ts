@@ -8,8 +8,8 @@ import {
   type LegalHold,
   maxErasedAtOnce,
   type ReapplyResult,
-  type StoreKeeper,
-} from "../../../ledger/ports/keeper.ts";
+  type RecordsAdministration,
+} from "../../../ledger/ports/records-administration.ts";
 import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
 import { holdReleaseRecord } from "../../../ledger/record/hold-release.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
@@ -28,7 +28,7 @@ import { LegalHolds } from "./legal-holds.ts";
 import { overwriteDeleted } from "./overwrite.ts";
 import { reapplyErasures } from "./reapply-erasures.ts";
 
-export interface SqliteKeeperOptions {
+export interface SqliteAdministrationOptions {
   /** Paths of files that must exist. */
   readonly path: string;
   readonly anchorPath: string;
@@ -45,7 +45,7 @@ const busyTimeoutMs = 10_000;
 /** Attempts to overwrite what was deleted. */
 const maxAttempts = 8;
 
-export class SqliteKeeper implements StoreKeeper {
+export class SqliteRecordsAdministration implements RecordsAdministration {
   readonly #connection: SqliteConnection;
   readonly #anchor: SqliteAnchor;
   readonly #clock: Clock;
@@ -59,7 +59,7 @@ export class SqliteKeeper implements StoreKeeper {
   readonly #log: SqliteStatement;
 
   /** Throws `IncompatibleStoreError` where store and anchor are not what they must be, an SQLite error otherwise. */
-  constructor(options: SqliteKeeperOptions) {
+  constructor(options: SqliteAdministrationOptions) {
     const { path, anchorPath, clock, random, pause, openConnection = openReal } = options;
     if (!existsSync(anchorPath)) throw new IncompatibleStoreError(`${anchorPath} is missing: nothing may be appended.`);
     this.#clock = clock;

@@ -99,7 +99,7 @@ export const maxErasedAtOnce = 256;
  * Works beside whoever serves the store. All reject with `store_unavailable` where the store cannot be used, in which
  * case it may or may not have happened, and with `UnsoundLogError` where the tenant's log is not what its anchor says.
  */
-export interface StoreKeeper {
+export interface RecordsAdministration {
   /**
    * Erases records for good, all or none, in one transaction under the lock of the log's head: a leaf of kind `erasure`
    * for each is appended; its opening, what it is found by and the answers kept with it are gone; its leaf and sealed

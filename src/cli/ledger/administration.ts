@@ -3,7 +3,7 @@ import { randomFillSync } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { systemClock } from "../../base/clock.ts";
 import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../../base/ids.ts";
-import type { StoreKeeper } from "../../ledger/ports/keeper.ts";
+import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { reasonProblems } from "../confirmation.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
@@ -13,25 +13,25 @@ import type { Output } from "../output.ts";
 const pauseMs = 100;
 
 /** Opens the store of the settings and closes it again; where that cannot be, reports why and does nothing. */
-export async function withKeeperOrReport(
+export async function withAdministrationOrReport(
   options: CommonOptions,
   output: Output,
-  work: (keeper: StoreKeeper) => Promise<void>,
+  work: (administration: RecordsAdministration) => Promise<void>,
 ): Promise<void> {
   const config = loadOrReport("ledger", options, output);
   if (config === undefined) return;
-  let keeper: StoreKeeper;
+  let administration: RecordsAdministration;
   try {
     const random = (bytes: Uint8Array) => randomFillSync(bytes);
     const backend = await storeBackend(config);
-    keeper = await backend.openKeeper({ clock: systemClock, random, pause: () => setTimeout(pauseMs) });
+    administration = await backend.openAdministration({ clock: systemClock, random, pause: () => setTimeout(pauseMs) });
   } catch (error) {
     return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
   }
   try {
-    await work(keeper);
+    await work(administration);
   } finally {
-    await keeper.close();
+    await administration.close();
   }
 }
 

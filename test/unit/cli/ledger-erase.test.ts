@@ -64,7 +64,7 @@ const hold = (...options: readonly (string | undefined)[]) => run("ledger", "hol
 describe("ledger erase", () => {
   test("erases one record or several, says when, and again that it had", async () => {
     const [a, b, c] = await serve(3);
-    const first = await erase("--record", a, "--reason", "request 7");
+    const first = await eraseAs("--record", a, "--reason", "request 7", "--operator", "olga", "--yes");
     expect(first).toEqual({
       code: 0,
       err: "",

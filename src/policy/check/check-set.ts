@@ -1,6 +1,7 @@
 /** Judges the policies of one set: each by itself, their ids, their types. */
 import { type DetailedError, policySetTextToParts } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyBundle } from "../load/bundle.ts";
+import { tooDeepAt } from "../load/nesting.ts";
 import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { type CheckedPolicy, type PolicyReading, readPolicy } from "./check-policy.ts";
@@ -46,7 +47,11 @@ export class SetChecker {
 
   #checkFile(file: string, source: string): CheckedPart {
     const statements = splitPolicies(source);
-    const parts = statements.map((statement) => withLocation(file, source, statement, this.#read(statement.text)));
+    const parts = statements.map((statement) => {
+      const deepAt = tooDeepAt(statement.text);
+      if (deepAt !== undefined) return { policies: [], problems: [tooDeep(file, source, statement.start + deepAt)] };
+      return withLocation(file, source, statement, this.#read(statement.text));
+    });
     const problems = parts.flatMap((part) => part.problems);
     // Cedar's own reading of the whole file must agree with ours of its parts: no policy may be lost between them.
     if (problems.length === 0 && this.#count(source) !== statements.length) {
@@ -58,6 +63,15 @@ export class SetChecker {
     }
     return { policies: parts.flatMap((part) => part.policies), problems };
   }
+}
+
+function tooDeep(file: string, source: string, index: number): PolicyProblem {
+  return {
+    file,
+    line: lineAt(source, index),
+    message: "the policy is nested too deeply",
+    hint: 'write alternatives as a set, ["a", "b"].contains(…), or as policies of their own',
+  };
 }
 
 function remembering<T>(make: (text: string) => T): (text: string) => T {

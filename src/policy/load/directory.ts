@@ -25,6 +25,8 @@ import { type PolicyProblem, sortProblems } from "./problem.ts";
 export interface PolicyFileSystem {
   /** Names in the folder. */
   readdir(path: string): Promise<readonly string[]>;
+  /** What is at the path, links followed. */
+  stat(path: string): Promise<{ isFile(): boolean; isDirectory(): boolean }>;
   readFile(path: string): Promise<Uint8Array>;
   /** The path without links. */
   realpath(path: string): Promise<string>;
@@ -189,6 +191,9 @@ class Directory {
   /** Text of the file; undefined, and a problem, where it cannot be read or is not UTF-8. */
   async read(file: string): Promise<string | undefined> {
     return await this.#attempt(file, async (path) => {
+      // A pipe or a device might keep the reader for ever, and with it everybody who waits for the directory.
+      const found = await this.#fileSystem.stat(path);
+      if (!found.isFile() && !found.isDirectory()) throw Object.assign(new Error(), { code: "no regular file" });
       const bytes = await this.#fileSystem.readFile(path);
       return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     });

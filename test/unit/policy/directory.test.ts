@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import * as fileSystem from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -51,6 +52,12 @@ test("a file or a set that leads out of the directory is refused", async () => {
   await fileSystem.rm(join(root, "policies", "default"), { recursive: true });
   await fileSystem.symlink("../outside", join(root, "policies", "default"));
   expect(await problemsIn(root)).toContain("default: is a link out of the policy directory (copy the file in)");
+});
+
+test.skipIf(process.platform === "win32")("a pipe, which nobody writes to, is named and not waited for", async () => {
+  const root = await folder();
+  execFileSync("mkfifo", [join(root, "policies", "default", "c.cedar")]);
+  expect(await problemsIn(root)).toEqual(["default/c.cedar: cannot be read (no regular file)"]);
 });
 
 test("a folder where a file should be, and a file where a folder should be, are named", async () => {

@@ -40,7 +40,8 @@ export function beginCall(
 ): Call {
   const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
   const receivedAtMs = clock.now() - Math.round(ticket?.waitedMs ?? 0);
-  return ticket === undefined ? { requestId, receivedAtMs } : { requestId, receivedAtMs, ticket };
+  const call = { requestId, receivedAtMs, headerValues: (name: string) => headerValues(rawHeaders, name) };
+  return ticket === undefined ? call : { ...call, ticket };
 }
 
 function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {

@@ -1,4 +1,5 @@
 import { type ContextValues, createContextKey } from "@connectrpc/connect";
+import type { EdgeRequest } from "../../auth/edge.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
@@ -19,6 +20,8 @@ export interface Call {
   readonly requestId: RequestId;
   /** Clock reading, in milliseconds, when the headers were in. */
   readonly receivedAtMs: number;
+  /** Every value of a request header, in order. The name is lowercase. */
+  readonly headerValues: EdgeRequest["headerValues"];
   /** Its place among the calls that are worked on. */
   readonly ticket?: AdmissionTicket;
   protocol?: Protocol;

@@ -1,7 +1,6 @@
 /** The handler context of the calls that our own adapters carry, with one timer and one abort controller each. */
 import type { HandlerContext, MethodImplSpec } from "@connectrpc/connect";
 import { createContextValues } from "@connectrpc/connect";
-import { RequestHeaders } from "../http/request-headers.ts";
 import { type Call, kCall } from "./call.ts";
 import type { Deadline } from "./deadline.ts";
 
@@ -19,9 +18,13 @@ export interface ContextInit {
   readonly rawHeaders: readonly string[];
 }
 
-/** Makes the context that interceptors and handlers see. */
+/**
+ * Makes the context that interceptors and handlers see. Its request headers are made when somebody first looks at them:
+ * hardly any call's are, and to make them costs more than to route the call.
+ */
 export function createCallContext(init: ContextInit): HandlerContext {
   const { method } = init.spec;
+  let requestHeader: Headers | undefined;
   return {
     method,
     service: method.parent,
@@ -30,9 +33,22 @@ export function createCallContext(init: ContextInit): HandlerContext {
     url: init.url,
     signal: init.deadline.signal,
     timeoutMs: init.deadline.timeoutMs,
-    requestHeader: new RequestHeaders(init.rawHeaders),
+    get requestHeader() {
+      requestHeader ??= toHeaders(init.rawHeaders);
+      return requestHeader;
+    },
     responseHeader: new Headers(),
     responseTrailer: new Headers(),
     values: createContextValues().set(kCall, init.call),
   };
+}
+
+/** Every header in order. HTTP/2 pseudo-headers are none. */
+function toHeaders(rawHeaders: readonly string[]): Headers {
+  const headers = new Headers();
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string;
+    if (!name.startsWith(":")) headers.append(name, rawHeaders[i + 1] as string);
+  }
+  return headers;
 }

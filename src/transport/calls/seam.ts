@@ -6,9 +6,9 @@ import type { UnarySpec } from "./context.ts";
 /** Calls the implementation of one method through the interceptors. Rejects with a `ConnectError`. */
 export type UnaryInvoker = (context: HandlerContext, request: Message) => Promise<Message>;
 
-/** A request on its way through the interceptors, with what the adapter made for the handler. */
+/** A request on its way through the interceptors; a copy of it still has what the first of them was given. */
 interface CarriedRequest extends UnaryRequest {
-  readonly context: HandlerContext;
+  readonly original: { readonly context: HandlerContext; request?: UnaryRequest };
 }
 
 /**
@@ -18,9 +18,8 @@ interface CarriedRequest extends UnaryRequest {
 export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly Interceptor[]): UnaryInvoker {
   const { parent: service } = method;
   const call = async (request: CarriedRequest): Promise<UnaryResponse> => {
-    const { context } = request;
-    const answer = await impl(request.message, handlerContext(context, request));
-    const { responseHeader: header, responseTrailer: trailer } = context;
+    const answer = await impl(request.message, handlerContext(request));
+    const { responseHeader: header, responseTrailer: trailer } = request.original.context;
     return { stream: false, service, method, message: create(method.output, answer), header, trailer };
   };
   const chained = interceptors.reduceRight(
@@ -28,7 +27,8 @@ export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly
     call as unknown as Parameters<Interceptor>[0],
   ) as (request: CarriedRequest) => Promise<UnaryResponse>;
   return async (context, message) => {
-    const { requestMethod, url, signal, requestHeader: header, values: contextValues } = context;
+    const { requestMethod, url, signal, values: contextValues } = context;
+    const original: CarriedRequest["original"] = { context };
     const request: CarriedRequest = {
       stream: false,
       service,
@@ -36,18 +36,22 @@ export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly
       requestMethod,
       url,
       signal,
-      header,
+      get header() {
+        return context.requestHeader;
+      },
       contextValues,
       message,
-      context,
+      original,
     };
+    original.request = request;
     return (await chained(request)).message;
   };
 }
 
 /** The context with what an interceptor put in the place of its members. */
-function handlerContext(context: HandlerContext, { header, signal, contextValues }: UnaryRequest): HandlerContext {
-  const { requestHeader, signal: given, values } = context;
-  if (header === requestHeader && signal === given && contextValues === values) return context;
+function handlerContext(request: CarriedRequest): HandlerContext {
+  const { context, request: given } = request.original;
+  if (request === given) return context;
+  const { header, signal, contextValues } = request;
   return { ...context, requestHeader: header, signal, values: contextValues };
 }

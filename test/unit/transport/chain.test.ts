@@ -24,7 +24,7 @@ function chainOf(authenticate: () => Promise<Caller>) {
 }
 
 function contextOf(tenantHeader: string) {
-  const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0 };
+  const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: () => [] };
   const edge: EdgeRequest = {
     headerValues: (name) => (name === "x-svc-tenant-id" ? [tenantHeader] : []),
     remoteAddress: "127.0.0.1",
@@ -77,7 +77,7 @@ describe("gate", () => {
 
 describe("interceptors", () => {
   const run = async (signal: AbortSignal, handler: () => Promise<never>) => {
-    const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0 };
+    const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: () => [] };
     const { interceptors } = chainOf(() => Promise.reject(new Error("unused")));
     const request = {
       stream: false,

@@ -1,7 +1,14 @@
-import { inspect } from "node:util";
+/** What handlers and call options see of the headers of a request that our own adapters carry. */
+import { createContextValues, type Interceptor, type UnaryRequest } from "@connectrpc/connect";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { RequestHeaders } from "../../../src/transport/http/request-headers.ts";
+import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
+import type { RequestId } from "../../../src/base/ids.ts";
+import { type Call, kCall } from "../../../src/transport/calls/call.ts";
+import { createCallContext, type UnarySpec } from "../../../src/transport/calls/context.ts";
+import { unaryInvoker } from "../../../src/transport/calls/seam.ts";
+import { readCallOptions } from "../../../src/transport/gate/call-options.ts";
+import { headerValues } from "../../../src/transport/http/edge.ts";
 
 const names = ["host", "Content-Type", "x-own", "X-Own", "cookie", "set-cookie", "Idempotency-Key", "key-bin"];
 const values = fc.oneof(
@@ -13,66 +20,95 @@ const rawHeaders = fc
   .array(fc.tuple(fc.constantFrom(...names), values), { maxLength: 8 })
   .map((pairs) => [":path", "/", ":authority", "h", ...pairs.flat()]);
 
-function eagerly(raw: readonly string[]): Headers {
+function asHeaders(raw: readonly string[]): Headers {
   const headers = new Headers();
   for (let i = 4; i < raw.length; i += 2) headers.append(raw[i] as string, raw[i + 1] as string);
   return headers;
 }
 
-/** What can be asked of headers; each also as the first thing that is. */
-const looks: Readonly<Record<string, (headers: Headers) => unknown>> = {
-  get: (headers) => ["X-OWN", "cookie", "set-cookie", "host", "none"].map((name) => headers.get(name)),
-  has: (headers) => ["x-own", "none"].map((name) => headers.has(name)),
-  getSetCookie: (headers) => headers.getSetCookie(),
-  forEach: (headers) => {
-    const seen: unknown[] = [];
-    headers.forEach((value, name, all) => {
-      seen.push([name, value, all === headers]);
-    });
-    return seen;
-  },
-  keys: (headers) => [...headers.keys()],
-  values: (headers) => [...headers.values()],
-  entries: (headers) => [...headers.entries()],
-  iterator: (headers) => Object.fromEntries(headers),
-  copy: (headers) => [...new Headers(headers)],
-  request: (headers) => [...new Request("http://h/", { headers }).headers],
-  inspect: (headers) => inspect(headers).replace(/^\w+ /, ""),
-  append: (headers) => {
-    headers.append("x-own", "more");
-    return [...headers];
-  },
-  set: (headers) => {
-    headers.set("X-OWN", "one");
-    return [headers.get("x-own"), ...headers];
-  },
-  delete: (headers) => {
-    headers.delete("x-OWN");
-    return [headers.get("x-own"), ...headers];
-  },
-};
+function callOf(raw: readonly string[]): Call {
+  return { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: (name) => headerValues(raw, name) };
+}
 
-describe("headers that are filled late are what they would be, filled at once", () => {
-  test.each(Object.entries(looks))("%s", (_name, look) => {
-    const others = fc.array(fc.constantFrom(...Object.values(looks)), { maxLength: 3 });
+function contextOf(rawHeaders: readonly string[], impl: UnarySpec["impl"] = () => ({})) {
+  const spec = { kind: "unary", method: DiscoveryService.method.whoAmI, impl } as unknown as UnarySpec;
+  const deadline = { signal: new AbortController().signal, timeoutMs: () => undefined, end() {}, cancel() {} };
+  const shared = { protocolName: "grpc", requestMethod: "POST", url: "/rpc" };
+  return { spec, context: createCallContext({ ...shared, spec, call: callOf(rawHeaders), deadline, rawHeaders }) };
+}
+
+describe("headers of a request", () => {
+  test("are what was sent, in order, without pseudo-headers; the same ones at every look", () => {
     fc.assert(
-      fc.property(rawHeaders, others, (raw, later) => {
-        const [late, early] = [new RequestHeaders(raw), eagerly(raw)];
-        for (const next of [look, ...later]) expect(next(late)).toEqual(next(early));
+      fc.property(rawHeaders, (raw) => {
+        const { context } = contextOf(raw);
+        expect([...context.requestHeader]).toEqual([...asHeaders(raw)]);
+        expect(context.requestHeader).toBe(context.requestHeader);
       }),
     );
   });
 
-  test("every method of Headers is among these", () => {
-    const asked = Object.getOwnPropertyNames(Headers.prototype).filter((name) => name !== "constructor");
-    expect(Object.keys(looks)).toEqual(expect.arrayContaining(asked));
+  test("are not made for a call that nobody looks at", async () => {
+    // A name that no Headers takes.
+    const { spec, context } = contextOf(["no name", ""]);
+    const idle: Interceptor = (next) => (request) => next(request);
+    await expect(unaryInvoker(spec, [idle])(context, {} as never)).resolves.toBeDefined();
+    expect(() => context.requestHeader).toThrow(TypeError);
   });
 
-  test.each(["get", "has", "delete"] as const)("%s refuses what is no name", (method) => {
-    for (const name of ["", "a b", ":path", "\u00e9"]) {
-      expect(() => new RequestHeaders([":path", "/"])[method](name)).toThrow(TypeError);
-    }
+  test("which an interceptor looks at, copies or changes reach the handler", async () => {
+    const seen: (string | null)[] = [];
+    const { spec, context } = contextOf(["x-own", "given"], (_request, { requestHeader }) => {
+      seen.push(requestHeader.get("x-own"));
+      return {};
+    });
+    const look: Interceptor = (next) => (request) => {
+      seen.push(request.header.get("x-own"));
+      return next(request);
+    };
+    const change: Interceptor = (next) => (request) => {
+      request.header.set("x-own", "changed");
+      return next(request);
+    };
+    const copy: Interceptor = (next) => (request) => next({ ...request });
+    for (const interceptors of [[look], [copy, look], [change], [copy]])
+      await unaryInvoker(spec, interceptors)(context, {} as never);
+    expect(seen).toEqual(["given", "given", "given", "given", "changed", "changed"]);
+  });
+});
+
+describe("options of a call", () => {
+  const read = (raw: readonly string[]) => {
+    const call = callOf(raw);
+    const request = { contextValues: createContextValues().set(kCall, call) };
+    void readCallOptions("x-svc-")(async () => ({}) as never)(request as unknown as UnaryRequest);
+    return call;
+  };
+
+  test("are read as Headers joins them", () => {
+    const options = fc.array(fc.tuple(fc.constantFrom("idempotency-key", "Idempotency-Key", "other"), values));
+    fc.assert(
+      fc.property(options, (pairs) => {
+        const raw = [":path", "/", ":authority", "h", ...pairs.flat()];
+        const key = asHeaders(raw).get("idempotency-key");
+        if (key !== null && !/^[\x21-\x7e]{1,128}$/.test(key))
+          expect(() => read(raw)).toThrow("header idempotency-key must be 1 to 128 visible characters");
+        else expect(read(raw).idempotencyKey).toBe(key ?? undefined);
+      }),
+    );
   });
 
-  test("they are Headers", () => expect(new RequestHeaders([])).toBeInstanceOf(Headers));
+  test.each([
+    [["X-SVC-Receipt", "brief"], "brief"],
+    [["x-svc-receipt", " none\t"], "none"],
+    [[], undefined],
+  ])("receipt: %j", (raw, detail) => expect(read(raw).receiptDetail).toBe(detail));
+
+  test.each([
+    [["x-svc-receipt", "all"]],
+    [["x-svc-receipt", "full", "X-Svc-Receipt", "full"]],
+    [["x-svc-receipt", ""]],
+  ])("receipt, refused: %j", (raw) =>
+    expect(() => read(raw)).toThrow("header x-svc-receipt must be full, brief or none"),
+  );
 });

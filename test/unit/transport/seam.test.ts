@@ -49,7 +49,7 @@ async function trace(invoke: Invoke, context: HandlerContext, change: (request: 
     (next) =>
     async (request) => {
       // What the seam passes along for itself is nobody's concern.
-      const { context: _own, ...plain } = request as typeof request & { readonly context?: unknown };
+      const { original: _own, ...plain } = request as typeof request & { readonly original?: unknown };
       seen.push({ name, ...plain });
       const response = await next(change(request) as typeof request);
       response.header.set("x-answered", name);

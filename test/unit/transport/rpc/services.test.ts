@@ -69,7 +69,7 @@ function contextOf(method: DescMethodUnary): HandlerContext {
     protocolName: "grpc",
     requestMethod: "POST",
     url: "https://host.example/",
-    contextValues: createContextValues().set(kCall, { ...identity(), receivedAtMs: 0 }),
+    contextValues: createContextValues().set(kCall, { ...identity(), receivedAtMs: 0, headerValues: () => [] }),
   });
 }
 

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
-import { answerDifferences } from "../../src/domain/answer-check.ts";
+import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
 import { findReceipt } from "../../src/ledger/record/receipt.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";

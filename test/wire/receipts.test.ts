@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
-import { answerDifferences } from "../../src/domain/answer-check.ts";
+import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
 import { type GivenReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, type NoteVerifier, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";

@@ -1,7 +1,7 @@
 /** The report on a pack, for a person. */
-import type { Lineage } from "../../ledger/pack/lineage.ts";
-import type { PackReport } from "../../ledger/pack/report.ts";
-import type { Step } from "../../ledger/pack/step.ts";
+import type { Lineage } from "../../domain/lineage/lineage.ts";
+import type { PackReport } from "../../domain/lineage/report.ts";
+import type { Step } from "../../domain/lineage/step.ts";
 import { visibleLine } from "../visible.ts";
 
 /** The report as lines. What callers wrote is shown without control characters: it may be made to deceive a terminal. */

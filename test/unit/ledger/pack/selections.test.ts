@@ -1,8 +1,8 @@
 /** Packs about one thing: what belongs to them, and that nothing else does. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { RecordId } from "../../../../src/base/ids.ts";
-import { LineageCollector } from "../../../../src/ledger/pack/lineage.ts";
-import { packReport } from "../../../../src/ledger/pack/report.ts";
+import { LineageCollector } from "../../../../src/domain/lineage/lineage.ts";
+import { packReport } from "../../../../src/domain/lineage/report.ts";
 import { parseSelection, selectionMembers } from "../../../../src/ledger/pack/selection.ts";
 import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
 import { linesIn, sealLines, verifyText } from "./packs.ts";

@@ -1,6 +1,6 @@
 /** What an answer says beside its receipt, held against the record that the receipt proves. */
 import { isDeepStrictEqual } from "node:util";
-import type { StoredRecord } from "../ledger/ports/record.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 /** What happened to each artifact of a pack, in order. */
-import type { CheckedEntry } from "./entry-check.ts";
-import type { CompleteRange } from "./range-check.ts";
+import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
+import type { CompleteRange } from "../../ledger/pack/range-check.ts";
 import { PackFacts, type Remark, remarksOn } from "./remarks.ts";
 import { type Step, stepOf } from "./step.ts";
 

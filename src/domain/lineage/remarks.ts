@@ -2,7 +2,7 @@
  * What is missing in the life of an artifact, or does not fit: what an auditor would ask about. A remark says what the
  * pack shows, and never more: where an answer may lie outside of it, the remark says so. docs/ledger.md defines the words.
  */
-import type { CompleteRange } from "./range-check.ts";
+import type { CompleteRange } from "../../ledger/pack/range-check.ts";
 import type { Step } from "./step.ts";
 
 export type RemarkCode =

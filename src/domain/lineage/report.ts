@@ -1,10 +1,10 @@
 /** What a verified pack tells: for machines as it is, for people in `ledger pack verify`. */
 
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { Cosigned } from "../witness/cosignature.ts";
+import { isTimeRange, selectionMembers } from "../../ledger/pack/selection.ts";
+import type { VerifiedPack } from "../../ledger/pack/verify.ts";
+import type { Cosigned } from "../../ledger/witness/cosignature.ts";
 import type { LineageReport } from "./lineage.ts";
-import { isTimeRange, selectionMembers } from "./selection.ts";
-import type { VerifiedPack } from "./verify.ts";
 
 /** Counts of entries by what is shown of them. */
 export interface Shares {

@@ -1,14 +1,14 @@
 /** What a report says of decisions and what cites them: its words, case by case. */
 import { describe, expect, test } from "vitest";
-import type { RecordId } from "../../../../src/base/ids.ts";
-import { reportText } from "../../../../src/cli/ledger/pack-text.ts";
-import { type Lineage, LineageCollector, lineageOf } from "../../../../src/ledger/pack/lineage.ts";
-import { type PackReport, packReport } from "../../../../src/ledger/pack/report.ts";
-import type { PackSelection } from "../../../../src/ledger/pack/selection.ts";
-import type { Step } from "../../../../src/ledger/pack/step.ts";
-import { type MemoryLog, memoryLog, moment } from "./memory-log.ts";
-import { verifyText } from "./packs.ts";
-import { decision, evidence, registration } from "./records.ts";
+import type { RecordId } from "../../../src/base/ids.ts";
+import { reportText } from "../../../src/cli/ledger/pack-text.ts";
+import { type Lineage, LineageCollector, lineageOf } from "../../../src/domain/lineage/lineage.ts";
+import { type PackReport, packReport } from "../../../src/domain/lineage/report.ts";
+import type { Step } from "../../../src/domain/lineage/step.ts";
+import type { PackSelection } from "../../../src/ledger/pack/selection.ts";
+import { type MemoryLog, memoryLog, moment } from "../ledger/pack/memory-log.ts";
+import { verifyText } from "../ledger/pack/packs.ts";
+import { decision, evidence, registration } from "../ledger/pack/records.ts";
 
 const everything = { to: moment(100) };
 const artifact = (value: string) => ({ field: "artifact_digest", value }) as const;

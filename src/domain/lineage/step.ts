@@ -1,7 +1,8 @@
 /** A record as a step in the life of an artifact: what a reader of a pack is shown of it. */
-import type { RecordKind, StoredRecord } from "../ports/record.ts";
-import type { CheckedEntry } from "./entry-check.ts";
-import { decisionOf } from "./item-check.ts";
+
+import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
+import { decisionOf } from "../../ledger/pack/item-check.ts";
+import type { RecordKind, StoredRecord } from "../../ledger/ports/record.ts";
 
 /** Members without a value are absent. */
 export interface Step {

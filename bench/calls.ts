@@ -2,7 +2,7 @@
 import { type DescMethodUnary, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { type SampleCall, sampleCalls } from "../dev/requests.ts";
-import { publicServices } from "../src/transport/calls/services.ts";
+import { publicServices } from "../src/transport/calls/methods.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";

@@ -4,7 +4,7 @@ import { ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "../gen/google/rpc/error_details_pb.ts";
 import { SessionService } from "../gen/platform/sdk/v1/session_pb.ts";
-import { publicServices } from "../src/transport/calls/services.ts";
+import { publicServices } from "../src/transport/calls/methods.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";

@@ -14,7 +14,7 @@ import {
   workloadInterceptors,
 } from "svc-platform-api/client";
 import { createGrpcTransport, createHttpClient } from "svc-platform-api/client/node";
-import { publicServices } from "../src/transport/calls/services.ts";
+import { publicServices } from "../src/transport/calls/methods.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../src/transport/rest/registry.ts";

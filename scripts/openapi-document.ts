@@ -5,8 +5,7 @@ import { settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
 import type { Comments } from "../src/portal/openapi/comments.ts";
 import { createOpenApiDocument } from "../src/portal/openapi/document.ts";
-import { servedMethods } from "../src/transport/calls/methods.ts";
-import { publicServices } from "../src/transport/calls/services.ts";
+import { publicServices, servedMethods } from "../src/transport/calls/methods.ts";
 
 /** Makes the document from the settings' defaults and the given comments. */
 export function defaultDocument(comments: Comments) {

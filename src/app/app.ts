@@ -25,7 +25,7 @@ import { createLogger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { createServer } from "../transport/http/server.ts";
-import { createHealthMonitor } from "../transport/unauthenticated/health-monitor.ts";
+import { createHealthMonitor } from "../transport/unauthenticated/health.ts";
 import { openCallers, takesIssuerTokens } from "./callers.ts";
 import {
   defectReport,

@@ -10,8 +10,8 @@ import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
-import { callerAddress } from "../auth/caller-address.ts";
 import type { EdgeRequest } from "../auth/edge.ts";
+import { callerAddress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
@@ -27,9 +27,14 @@ import type { ScopeTable } from "../domain/routes.ts";
 import type { PublishedOptions } from "../portal/published.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
+import {
+  bind,
+  publicServices,
+  type ServedMethod,
+  type ServiceBinding,
+  servedMethods,
+} from "../transport/calls/methods.ts";
 import { createReport } from "../transport/calls/report.ts";
-import { publicServices } from "../transport/calls/services.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
 import { type BodyBudget, createBodyBudget } from "../transport/http/body-budget.ts";
 import type { ServerOptions } from "../transport/http/server.ts";
@@ -37,8 +42,11 @@ import { createDiscoveryService } from "../transport/rpc/discovery.ts";
 import { createEvidenceService } from "../transport/rpc/evidence.ts";
 import { createProtectionService } from "../transport/rpc/protection.ts";
 import { createRegistrationService } from "../transport/rpc/registration.ts";
-import type { HealthMonitor, HealthMonitorOptions } from "../transport/unauthenticated/health-monitor.ts";
-import { createHealthService } from "../transport/unauthenticated/health-service.ts";
+import {
+  createHealthService,
+  type HealthMonitor,
+  type HealthMonitorOptions,
+} from "../transport/unauthenticated/health.ts";
 import { createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
 import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
 import { ingressOf } from "./callers.ts";

@@ -1,10 +1,9 @@
 /** Who reads the logs on the operator listener: operators by their credentials, tenants by their own tokens. */
 import type { IncomingMessage } from "node:http";
 import type { Authenticator } from "../auth/authenticator.ts";
+import { matchTenantHeader, requireScopes } from "../auth/authorization.ts";
 import { presentedScheme } from "../auth/authorization-header.ts";
 import { inRealm } from "../auth/challenge.ts";
-import { requireScopes } from "../auth/scopes.ts";
-import { matchTenantHeader } from "../auth/tenant-header.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";

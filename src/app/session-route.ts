@@ -14,11 +14,10 @@ import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
 import type { LiveFile } from "../files/live-file.ts";
-import { keySetPage } from "../portal/key-set.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import type { GateLink } from "../transport/gate/gate.ts";
-import { noteSessionPeer } from "../transport/gate/note-session-peer.ts";
+import { noteSessionPeer } from "../transport/gate/links.ts";
 import type { Page } from "../transport/http/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
 import { openLiveSetting } from "./live-setting.ts";
@@ -84,5 +83,16 @@ export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
     methods,
     withoutCredentials: new Map(methods.map(({ rpc }) => [rpc, [link]])),
     pages: [keySetPage(() => keys.current.published)],
+  };
+}
+
+/** Path of the public keys of session tokens, for whoever verifies them elsewhere. */
+export const keySetPath = "/.well-known/jwks.json";
+
+/** The public keys of now, as a JWK set (RFC 7517 §5, §8.5). */
+export function keySetPage(published: () => { readonly keys: readonly object[] }): Page {
+  return {
+    path: keySetPath,
+    content: () => ({ type: "application/jwk-set+json", body: JSON.stringify(published()) }),
   };
 }

@@ -3,10 +3,19 @@
  * constants of this folder, without `"` or `\`: what a caller sent never comes back to it.
  */
 import { ServiceError } from "../base/errors.ts";
-import { signatureAlgorithms } from "./tokens/signature-algorithms.ts";
 
 /** Authentication scheme of an access token. */
 export type TokenScheme = "Bearer" | "DPoP";
+
+/**
+ * Signature algorithms that are accepted, of access tokens and of DPoP proofs: asymmetric ones only, so that a public
+ * key can never pass for a secret, and named one by one, so that a new version of a library adds none. RSA keys have
+ * at least 2048 bits (RFC 7518 §3.3).
+ */
+export const signatureAlgorithms = [
+  ...["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"],
+  ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
+];
 
 /** The protection space (RFC 9110 §11.5): the routes under `/v1/sdk/`. */
 const realm = 'realm="sdk"';

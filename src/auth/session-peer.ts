@@ -1,10 +1,14 @@
 /** Who asks for a session, as far as the network tells, before a byte of the body is read. */
 
-import { callerAddress } from "./caller-address.ts";
 import type { EdgeRequest } from "./edge.ts";
-import type { MutualTlsRule, NoPossessionRule, OnCertificateIgnored } from "./proof/confirmation.ts";
-import { presentedThumbprint, refusedPossession } from "./proof/confirmation.ts";
-import type { TrustedIngress } from "./trusted-ingress.ts";
+import {
+  type MutualTlsRule,
+  type NoPossessionRule,
+  type OnCertificateIgnored,
+  presentedThumbprint,
+  refusedPossession,
+} from "./proof/confirmation.ts";
+import { callerAddress, type TrustedIngress } from "./trusted-ingress.ts";
 
 export interface SessionPeer {
   /** As `callerAddress` returns it. */

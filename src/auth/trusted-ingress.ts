@@ -1,7 +1,7 @@
 /** Who the trusted ingress is: the one peer whose word about others counts. */
 import { timingSafeEqual } from "node:crypto";
-import { isInNetworks, isLoopbackAddress, type Network } from "../base/network.ts";
-import { thumbprintOf } from "../base/thumbprint.ts";
+import { addressGroup, isInNetworks, isLoopbackAddress, type Network } from "../base/network.ts";
+import { thumbprintOf } from "../base/text-forms.ts";
 import type { EdgeRequest } from "./edge.ts";
 
 export interface TrustedIngress {
@@ -33,4 +33,22 @@ function showsOneOf(certificates: readonly Uint8Array[], edge: EdgeRequest): boo
   if (der === undefined) return false;
   const shown = thumbprintOf(der);
   return certificates.some((pinned) => timingSafeEqual(pinned, shown));
+}
+
+/** Longest list that is looked at, in entries: proxies on the way. */
+const maximumEntries = 16;
+
+/**
+ * Returns the caller's address as `addressGroup` writes it: the socket's peer, or, where that is the ingress, the last
+ * address in `X-Forwarded-For` that is not a trusted proxy's. What stands before it is the caller's own word. Where
+ * the ingress names nobody it is the ingress itself.
+ */
+export function callerAddress(edge: EdgeRequest, ingress: TrustedIngress): string {
+  if (!isFromIngress(edge, ingress)) return addressGroup(edge.remoteAddress);
+  const entries = edge.headerValues("x-forwarded-for").flatMap((value) => value.split(","));
+  for (const entry of entries.slice(-maximumEntries).reverse()) {
+    const address = entry.trim();
+    if (!isInNetworks(ingress.networks, address)) return addressGroup(address);
+  }
+  return addressGroup(edge.remoteAddress);
 }

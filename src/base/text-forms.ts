@@ -1,4 +1,5 @@
 /** Base64 (RFC 4648 §4), numbers and times, read strictly: one text for every value. */
+import { createHash } from "node:crypto";
 
 /** Bytes of a padded base64 text without line breaks; undefined for any other text. */
 export function parseBase64(text: string): Uint8Array | undefined {
@@ -24,4 +25,16 @@ export function isMoment(text: unknown): text is string {
   if (typeof text !== "string" || !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/.test(text)) return false;
   const ms = Date.parse(text);
   return !Number.isNaN(ms) && new Date(ms).toISOString() === text;
+}
+
+/** Returns the 32 bytes behind an unpadded, canonical base64url SHA-256; undefined where the text is none. */
+export function parseThumbprint(text: string): Buffer | undefined {
+  if (text.length !== 43) return undefined;
+  const bytes = Buffer.from(text, "base64url");
+  return bytes.length === 32 && bytes.toString("base64url") === text ? bytes : undefined;
+}
+
+/** SHA-256 of a certificate's DER, 32 bytes (RFC 8705 §3.1). */
+export function thumbprintOf(der: Uint8Array): Buffer {
+  return createHash("sha256").update(der).digest();
 }

@@ -10,7 +10,7 @@ import {
   parseClientFile,
   type RegisteredClient,
 } from "../credentials/client-file.ts";
-import { isFileError } from "../files/file-errors.ts";
+import { isFileError } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
 import { type CommonOptions, loadOrReport } from "./options.ts";
 import type { Output } from "./output.ts";

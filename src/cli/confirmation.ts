@@ -6,9 +6,8 @@ import {
   maxOperatorLength,
   maxReasonLength,
 } from "../ledger/record/erasure.ts";
-import type { Output } from "./output.ts";
+import { type Output, visibleLine } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
-import { visibleLine } from "./visible.ts";
 
 export interface ConfirmationOptions {
   readonly dryRun?: boolean;

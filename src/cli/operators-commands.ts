@@ -9,7 +9,7 @@ import {
   type OpsCredential,
   parseOpsCredentials,
 } from "../credentials/ops-credentials.ts";
-import { isFileError } from "../files/file-errors.ts";
+import { isFileError } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
 import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";

@@ -10,8 +10,7 @@ import { sqlitePaths } from "../stores/sqlite/paths.ts";
 import { type ConfirmationOptions, confirmOrReport, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
-import { createProgress } from "./progress.ts";
-import type { Terminal } from "./terminal.ts";
+import { createProgress, type Terminal } from "./terminal.ts";
 
 interface CopyCommandOptions extends CommonOptions, ConfirmationOptions {
   readonly from: string;

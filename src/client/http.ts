@@ -1,5 +1,7 @@
 /** How the client reaches a server over plain HTTP: one function, which `fetch` or Node's own modules can be. */
-import { readAllBytes, type UniversalClientFn } from "@connectrpc/connect/protocol";
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import { createAsyncIterable, readAllBytes, type UniversalClientFn } from "@connectrpc/connect/protocol";
 
 /** Sends one request. Rejects with a `ConnectError` where no answer comes. */
 export type HttpClient = UniversalClientFn;
@@ -39,4 +41,25 @@ export async function exchange(
 
 async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
+}
+
+/**
+ * An HTTP client made of `fetch`, for platforms where that is what there is. It presents no client certificate: where
+ * tokens are bound to one, use the HTTP client of `svc-platform-api/client/node`.
+ */
+export function fetchHttpClient(fetch: typeof globalThis.fetch = globalThis.fetch): HttpClient {
+  return async ({ url, method, header, body, signal }) => {
+    const bytes = body === undefined ? undefined : await readAllBytes(body, Number.MAX_SAFE_INTEGER);
+    const init = { method, headers: header, redirect: "error" as const, body: bytes ?? null, signal: signal ?? null };
+    const response = await fetch(url, init).catch((cause: unknown) => {
+      if (signal?.aborted === true) throw ConnectError.from(signal.reason, Code.Canceled);
+      throw new ConnectError("the server cannot be reached", Code.Unavailable, undefined, undefined, cause);
+    });
+    return {
+      status: response.status,
+      header: response.headers,
+      body: createAsyncIterable([new Uint8Array(await response.arrayBuffer())]),
+      trailer: new Headers(),
+    };
+  };
 }

@@ -25,8 +25,7 @@ import { file_platform_sdk_v1_protection } from "../../gen/platform/sdk/v1/prote
 import { file_platform_sdk_v1_registration } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import { messageEncoder } from "../transport/rest/encode.ts";
 import { createRestRegistry } from "../transport/rest/registry.ts";
-import { fetchHttpClient } from "./fetch-http.ts";
-import { exchange, type HttpAnswer, type HttpClient } from "./http.ts";
+import { exchange, fetchHttpClient, type HttpAnswer, type HttpClient } from "./http.ts";
 import { refusalOf } from "./rest-refusal.ts";
 
 export interface RestTransportOptions {

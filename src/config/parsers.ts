@@ -1,7 +1,7 @@
 /** Parsers of single values. Each throws `ValueProblem` and never repeats the value: it may hold a secret. */
 import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
 import { type PostgresTarget, parsePostgresUrl } from "../base/postgres-url.ts";
-import { parseThumbprint } from "../base/thumbprint.ts";
+import { parseThumbprint } from "../base/text-forms.ts";
 import { type Parser, text, ValueProblem } from "./raw.ts";
 
 /** Where a listener binds. */

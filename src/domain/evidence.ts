@@ -10,8 +10,7 @@ import type { DomainDependencies } from "./deployment.ts";
 import { appendOnce } from "./idempotency.ts";
 import { platformDomains } from "./platform-domains.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
-import type { EvidenceRequest } from "./requests.ts";
-import { type RequestSummary, summarize } from "./summary.ts";
+import { type EvidenceRequest, type RequestSummary, summarize } from "./requests.ts";
 import { profileViolations, refuseViolations } from "./support.ts";
 import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
 

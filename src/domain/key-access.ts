@@ -4,8 +4,7 @@ import { type AnswerTail, type DecisionMembers, decisionMembers, type KeyTranspo
 import { type DecisionDependencies, decide } from "./decision.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
-import type { KeyAccessRequest } from "./requests.ts";
-import { type RequestSummary, summarize } from "./summary.ts";
+import { type KeyAccessRequest, type RequestSummary, summarize } from "./requests.ts";
 import {
   keyReferenceViolations,
   operationViolations,

@@ -11,8 +11,7 @@ import {
 import { type DecisionDependencies, decide } from "./decision.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
-import type { PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
-import { type RequestSummary, summarize } from "./summary.ts";
+import { type PolicyResolveRequest, type ProtectionPlanRequest, type RequestSummary, summarize } from "./requests.ts";
 import { operationViolations, profileViolations, refuseViolations } from "./support.ts";
 import { contentWarnings, warnings } from "./warnings.ts";
 

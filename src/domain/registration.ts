@@ -11,8 +11,7 @@ import { appendOnce } from "./idempotency.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
-import type { RegistrationRequest } from "./requests.ts";
-import { type RequestSummary, summarize } from "./summary.ts";
+import { type RegistrationRequest, type RequestSummary, summarize } from "./requests.ts";
 import { keyReferenceViolations, operationViolations, profileViolations, refuseViolations } from "./support.ts";
 import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
 

@@ -1,9 +1,7 @@
 /** Changes a file all or nothing, one process at a time. */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { isFileError } from "./file-errors.ts";
-import { makeDirectory } from "./make-directory.ts";
-import { syncDirectory } from "./sync-directory.ts";
+import { isFileError, makeDirectory, syncDirectory } from "./file-system.ts";
 
 /**
  * Replaces the text of a file by what `change` makes of it; undefined stands for a file that is not there. Mode 0600;

@@ -3,8 +3,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
-import { type Query, refuseOthers } from "./parameters.ts";
-import { addSearchRoute } from "./search-route.ts";
+import { addSearchRoute, type Query, refuseOthers } from "./search-route.ts";
 import { createTurns, type Turns } from "./turns.ts";
 
 /** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */

@@ -6,15 +6,14 @@ import type { Clock } from "../base/clock.ts";
 import type { OnDefect } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RandomFill } from "../base/ids.ts";
+import { isLoopbackHost } from "../base/network.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
-import { isLoopbackAuthority } from "./loopback-host.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
 import { answerClientError, answerTunnel, answerVersion, nameExchange, refuse } from "./refusals.ts";
-import { shareRuns } from "./share-runs.ts";
 import { createOpsServer, type OpsTls } from "./socket.ts";
 
 export interface OpsListenerOptions {
@@ -165,4 +164,31 @@ function refuseTheRest(
     logger.error({ err: error, request_id: reply.getHeader("x-request-id") }, "operator request failed");
     return refuse(options, request, reply, new ServiceError("internal", "internal error"));
   });
+}
+
+/**
+ * Makes a function that runs the action for the first who asks; those who ask while it runs get the same result. So
+ * the cost of many probes is that of one.
+ */
+export function shareRuns<T>(action: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | undefined;
+  return () => {
+    running ??= action().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+}
+
+/** host [ ":" port ] (RFC 9110 §7.2). */
+const authority = /^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?$/;
+
+/**
+ * Whether a request's `Host` names this machine itself: `localhost`, `127.0.0.0/8` or `[::1]`, with any port. A page in
+ * a browser on this machine can reach a loopback listener under a name of its own that it lets resolve to loopback (DNS
+ * rebinding), and then read the answers; what it cannot do is send another `Host` than that name.
+ */
+export function isLoopbackAuthority(host: string | undefined): boolean {
+  const [, name] = authority.exec(host ?? "") ?? [];
+  return name !== undefined && isLoopbackHost(name.toLowerCase());
 }

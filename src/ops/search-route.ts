@@ -10,7 +10,6 @@ import {
   searchParameters,
 } from "../ledger/search/search-query.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
-import { type Query, refuseOthers } from "./parameters.ts";
 import type { Turns } from "./turns.ts";
 
 interface OfLog {
@@ -116,4 +115,17 @@ function parse(given: Readonly<Record<string, string>>): AskedSearch {
     "invalid_request",
     asked.map(({ parameter, message }) => `${parameter} ${message}`).join("; "),
   );
+}
+
+/** Parameters of a URL as they came: one that is given twice is a list. */
+export type Query = Readonly<Record<string, unknown>>;
+
+/**
+ * A parameter that nobody reads is refused: whoever misspelt one would take the answer for that to another question.
+ *
+ * @throws ServiceError `invalid_request` where there are others than these
+ */
+export function refuseOthers(query: Query, parameters: readonly string[]): void {
+  if (Object.keys(query).some((name) => !parameters.includes(name)))
+    throw new ServiceError("invalid_request", `the parameters are ${parameters.join(", ")}`);
 }

@@ -3,9 +3,7 @@ import { createPrivateKey } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../base/ids.ts";
-import { isFileError } from "../files/file-errors.ts";
-import { makeDirectory } from "../files/make-directory.ts";
-import { syncDirectory } from "../files/sync-directory.ts";
+import { isFileError, makeDirectory, syncDirectory } from "../files/file-system.ts";
 import {
   type ErasureStatement,
   isStatementText,

@@ -1,7 +1,7 @@
 /** What each protocol makes of a request body before the handler sees it. */
 import { create, fromBinary, fromJsonString, type Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
-import { publicServices } from "../../src/transport/calls/services.ts";
+import { publicServices } from "../../src/transport/calls/methods.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
 import { jsonFaults } from "../../src/transport/codec/faults.ts";
 import { parseJson, readableText } from "../../src/transport/codec/parse.ts";

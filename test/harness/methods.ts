@@ -8,7 +8,7 @@ import {
   toJson,
 } from "@bufbuild/protobuf";
 import { http } from "../../gen/google/api/annotations_pb.ts";
-import { publicServices } from "../../src/transport/calls/services.ts";
+import { publicServices } from "../../src/transport/calls/methods.ts";
 import { messageEncoder } from "../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 

@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import packageFile from "../../package.json" with { type: "json" };
 import { withSettingsTable } from "../../scripts/settings-table.ts";
 import { readConfig } from "../../src/config/config.ts";
-import { publicServices } from "../../src/transport/calls/services.ts";
+import { publicServices } from "../../src/transport/calls/methods.ts";
 import { startGateway } from "../harness/gateway.ts";
 
 const root = join(import.meta.dirname, "../..");

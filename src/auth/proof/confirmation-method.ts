@@ -1,5 +1,5 @@
 /** What a token's `cnf` claim binds it to (RFC 7800 §3.1). */
-import { parseThumbprint } from "../../base/thumbprint.ts";
+import { parseThumbprint } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
 
 /** Methods that are understood, whatever the deployment asks for: RFC 8705 §3.1, RFC 9449 §6.1. */

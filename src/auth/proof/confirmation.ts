@@ -1,6 +1,6 @@
 /** Proof of possession by client certificate: a token that is bound to a key is worth nothing without it. */
 import { timingSafeEqual } from "node:crypto";
-import { thumbprintOf } from "../../base/thumbprint.ts";
+import { thumbprintOf } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
 import type { EdgeRequest } from "../edge.ts";
 import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";

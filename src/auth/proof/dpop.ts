@@ -6,8 +6,7 @@ import type { EdgeRequest } from "../edge.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import { boundThumbprint } from "./confirmation-method.ts";
 import type { DpopNonces } from "./dpop-nonce.ts";
-import { proofLifetimeSeconds, verifyProof } from "./dpop-proof.ts";
-import { targetOf } from "./dpop-target.ts";
+import { proofLifetimeSeconds, targetOf, verifyProof } from "./dpop-proof.ts";
 import type { ReplayStore } from "./replay-store.ts";
 
 export interface DpopRule {

@@ -1,5 +1,5 @@
 /** The client certificate as a trusted ingress forwards it, in the one format that the deployment configured. */
-import { parseThumbprint, thumbprintOf } from "../../base/thumbprint.ts";
+import { parseThumbprint, thumbprintOf } from "../../base/text-forms.ts";
 
 /**
  * `thumbprint`: base64url SHA-256 of the DER, without padding (the form of `x5t#S256`, RFC 8705 §3.1).

@@ -1,10 +1,9 @@
 /** What a token says of itself, judged with no key: it can only refuse, and costs far less than a signature. */
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import type { AuthSource } from "../../base/caller.ts";
-import { refusedToken } from "../challenge.ts";
+import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import { type ClaimNames, callerFromClaims } from "../claims.ts";
 import { bindingOf } from "../proof/confirmation-method.ts";
-import { signatureAlgorithms } from "./signature-algorithms.ts";
 import type { VerifiedToken } from "./token-cache.ts";
 import { checkContentType, checkHeaderType } from "./token-type.ts";
 

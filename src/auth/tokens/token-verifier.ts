@@ -2,9 +2,8 @@
 import { type CryptoKey, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
-import { refusedToken } from "../challenge.ts";
+import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
-import { signatureAlgorithms } from "./signature-algorithms.ts";
 import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
 import { checkBegun, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
 

@@ -23,8 +23,7 @@ import {
 } from "../confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
-import { createProgress } from "../progress.ts";
-import type { Terminal } from "../terminal.ts";
+import { createProgress, type Terminal } from "../terminal.ts";
 
 interface AdoptOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
   readonly acceptUnprovenState?: boolean;

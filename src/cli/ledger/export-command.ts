@@ -1,14 +1,13 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Command } from "commander";
-import { makeDirectory } from "../../files/make-directory.ts";
+import { makeDirectory } from "../../files/file-system.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { allTiles, type TileName, tilePath } from "../../ledger/tlog/tiles.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
-import { createProgress, type Progress } from "../progress.ts";
-import type { Terminal } from "../terminal.ts";
+import { createProgress, type Progress, type Terminal } from "../terminal.ts";
 import { signOrReport } from "./checkpoint.ts";
 import { logsOrReport, type OpenedStore, withStoreOrReport } from "./store.ts";
 

@@ -2,7 +2,7 @@
 import type { Lineage } from "../../domain/lineage/lineage.ts";
 import type { PackReport } from "../../domain/lineage/report.ts";
 import type { Step } from "../../domain/lineage/step.ts";
-import { visibleLine } from "../visible.ts";
+import { visibleLine } from "../output.ts";
 
 /** The report as lines. What callers wrote is shown without control characters: it may be made to deceive a terminal. */
 export function reportText(report: PackReport): string {

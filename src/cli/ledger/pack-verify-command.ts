@@ -8,8 +8,7 @@ import { verifyPack } from "../../ledger/pack/verify.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";
 import { createOutput, type Output } from "../output.ts";
-import { createProgress, type Progress } from "../progress.ts";
-import type { Terminal } from "../terminal.ts";
+import { createProgress, type Progress, type Terminal } from "../terminal.ts";
 import { reportText } from "./pack-text.ts";
 import { readTrust, type Trust, type TrustOptions, withTrustOptions } from "./trust-options.ts";
 

@@ -6,8 +6,7 @@ import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
-import { createProgress } from "../progress.ts";
-import type { Terminal } from "../terminal.ts";
+import { createProgress, type Terminal } from "../terminal.ts";
 import { logsOrReport, withStoreOrReport } from "./store.ts";
 
 interface ReindexOptions extends CommonOptions {

@@ -1,6 +1,8 @@
 import type { Command } from "commander";
+import { type CommonOptions, withCommonOptions } from "../options.ts";
+import { createOutput } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { addPolicyCheckCommand } from "./check-command.ts";
+import { compileOrReport } from "./directory.ts";
 import { addPolicyExplainCommand } from "./explain-command.ts";
 import { addPolicyReplayCommand } from "./replay-command.ts";
 import { addPolicyTestCommand } from "./test-command.ts";
@@ -14,4 +16,22 @@ export function addPolicyCommands(program: Command, terminal: Terminal): void {
   addPolicyTestCommand(policy, terminal);
   addPolicyExplainCommand(policy, terminal);
   addPolicyReplayCommand(policy, terminal);
+}
+
+/** `policy check`: whether a policy directory would be served. */
+export function addPolicyCheckCommand(policy: Command, terminal: Terminal): void {
+  withCommonOptions(policy.command("check"))
+    .argument("[directory]", "policy directory (default: SVC_POLICY_DIR)")
+    .description("validate a policy directory: syntax, types, manifest and annotations")
+    .action(async (argument: string | undefined, options: CommonOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const compiled = await compileOrReport(argument, options, output);
+      if (compiled === undefined) return;
+      const { directory, engine } = compiled;
+      output.succeed(
+        { directory, policy_revision: engine.revision, policies: engine.policies.length },
+        `${directory}: ${engine.policies.length} policies, revision ${engine.revision}`,
+      );
+      engine.release();
+    });
 }

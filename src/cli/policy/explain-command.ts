@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import type { ExplainedLayer, ExplainedPolicy, Explanation } from "../../policy/engine/explanation.ts";
-import { describeGuidance } from "../../policy/guidance/guidance-text.ts";
+import { describeGuidance } from "../../policy/guidance/guidance.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
-import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../../app/replay.ts";
 import { parseRecordId, parseTenantId } from "../../base/ids.ts";
+import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../../domain/replay.ts";
+import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
@@ -28,9 +29,14 @@ export function addPolicyReplayCommand(policy: Command, terminal: Terminal): voi
       const compiled = await compileOrReport(argument, options, output);
       if (compiled === undefined) return;
       try {
-        // Loaded here, so that no other command pays for it.
-        const { replayFromStore } = await import("../../app/replay.ts");
-        printResult(await replayFromStore(settings, tenantId, decisionId, compiled.engine), output);
+        const archive = await (await storeBackend(settings)).openArchive();
+        try {
+          // Loaded here, so that no other command pays for it.
+          const { replayDecision } = await import("../../domain/replay.ts");
+          printResult(await replayDecision(archive, tenantId, decisionId, compiled.engine), output);
+        } finally {
+          await archive.close();
+        }
       } catch (error) {
         output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
       } finally {

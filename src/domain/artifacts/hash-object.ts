@@ -1,6 +1,6 @@
 /** The work of the hashing thread. */
 import { createHash } from "node:crypto";
-import type { Job, JobResult } from "./job.ts";
+import type { HashName } from "../ports.ts";
 
 /** Characters that are decoded at once: four of them carry three bytes, and an object is never in memory as a whole. */
 const pieceChars = 256 * 1024;
@@ -24,3 +24,16 @@ export function hashObject({ base64, hashes, maxBytes }: Job): JobResult {
   }
   return { sizeBytes, digests: new Map(sums.map(([name, sum]) => [name, sum.digest("hex")])) };
 }
+
+/** One object to decode and hash. */
+export interface Job {
+  /** Its base64, a byte a character. Travels without being copied. */
+  readonly base64: Uint8Array;
+  readonly hashes: readonly HashName[];
+  readonly maxBytes: number;
+}
+
+/** What became of it. */
+export type JobResult =
+  | { readonly sizeBytes: number; readonly digests: ReadonlyMap<HashName, string> }
+  | { readonly problem: "malformed" | "too_large" };

@@ -5,7 +5,7 @@ import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { ArtifactDigests, ArtifactHasher } from "../ports.ts";
-import type { Job, JobResult } from "./job.ts";
+import type { Job, JobResult } from "./hash-object.ts";
 
 /** Largest object, decoded: 8 MiB. */
 export const maxObjectBytes = 8 * 1024 * 1024;

@@ -1,7 +1,6 @@
 /** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
 import { type DetailedError, type Effect, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
-import type { PolicyAction } from "../engine/decision.ts";
-import { reservedIds } from "../engine/reasons.ts";
+import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import { type AnnotationRules, type PolicyGuidance, parseGuidance } from "../guidance/annotations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";

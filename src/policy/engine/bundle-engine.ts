@@ -6,12 +6,19 @@ import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-ref
 import { type PolicyBundle, revisionOf } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
-import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
+import {
+  keyReferenceOfAnotherTenant,
+  noPolicySet,
+  type PolicyDecision,
+  type PolicyEngine,
+  type PolicyQuery,
+  reasonOf,
+  requiredScopeMissing,
+} from "./decision.ts";
 import { DecisionCache } from "./decision-cache.ts";
 import type { EngineSets } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
-import { keyReferenceOfAnotherTenant, noPolicySet, reasonOf, requiredScopeMissing } from "./reasons.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */
 export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text" | "effect" | "description"> & {

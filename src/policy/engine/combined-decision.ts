@@ -1,10 +1,9 @@
 /** What the two layers say together, before key references and scopes are looked at. */
-
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
+import { evaluationError, guidanceConflict, type Layer, reasonOf } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
-import { evaluationError, guidanceConflict, type Layer, reasonOf } from "./reasons.ts";
 
 /** A set in its place as a layer. */
 export interface LayerSet {

@@ -4,10 +4,9 @@ import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance } from "../guidance/annotations.ts";
 import { buildFullRequest, type CedarRequest } from "./cedar-request.ts";
 import type { LayerSet } from "./combined-decision.ts";
-import type { PolicyDecision, PolicyQuery } from "./decision.ts";
+import type { Layer, PolicyDecision, PolicyQuery } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
 import { type InputValue, inputReader } from "./inputs.ts";
-import type { Layer } from "./reasons.ts";
 
 /** One policy that applies to the action. */
 export interface ExplainedPolicy {

@@ -18,10 +18,9 @@
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import type { PolicyQuery } from "../engine/decision.ts";
-import { guidanceMembers } from "../guidance/guidance-text.ts";
-import { members, optional, string, strings } from "./members.ts";
+import { guidanceMembers } from "../guidance/guidance.ts";
 import type { PolicyProblem } from "./problem.ts";
-import { parseQuestion, questionMembers } from "./question.ts";
+import { members, optional, parseQuestion, questionMembers, string, strings } from "./question.ts";
 
 /** One expected decision. */
 export interface PolicyTest {

@@ -1,9 +1,8 @@
 /** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
 import { isDeepStrictEqual } from "node:util";
 import type { CompiledEngine, CompiledPolicy } from "../engine/bundle-engine.ts";
-import type { PolicyDecision } from "../engine/decision.ts";
-import { type Layer, reasonOf } from "../engine/reasons.ts";
-import { guidanceMembers } from "../guidance/guidance-text.ts";
+import { type Layer, type PolicyDecision, reasonOf } from "../engine/decision.ts";
+import { guidanceMembers } from "../guidance/guidance.ts";
 import type { PolicyTest } from "../load/policy-test-file.ts";
 
 /** How one test went. */

@@ -6,11 +6,12 @@
  * time, and a slice ends after `sliceMs` of every `sliceMs + pauseMs`. What does not fit in the queue is left out and
  * counted.
  */
+
+import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
-import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../engine/decision.ts";
-import { type DecisionDifference, differenceOf } from "./difference.ts";
+import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../engine/decision.ts";
 
 /** A decision that the candidate would have made differently. Nothing in it is the caller's text. */
 export interface ShadowSample {
@@ -142,4 +143,26 @@ export class PolicyShadow {
 
 function isPowerOfTwo(count: number): boolean {
   return count > 0 && Number.isInteger(Math.log2(count));
+}
+
+/**
+ * How a second decision differs from a first, the gravest way only: it denies what was allowed, allows what was denied,
+ * guides otherwise, or says the same for other reasons.
+ */
+export const differenceKinds = ["denies", "allows", "guides", "reasons"] as const;
+export type DifferenceKind = (typeof differenceKinds)[number];
+
+export interface DecisionDifference {
+  readonly kind: DifferenceKind;
+  /** Members of the guidance that differ, sorted; none where one of the two denies. */
+  readonly guidance: readonly (keyof Guidance)[];
+}
+
+/** The difference; undefined where both say the same. Revision and inputs are not part of what is said. */
+export function differenceOf(first: PolicyDecision, second: PolicyDecision): DecisionDifference | undefined {
+  if (first.allow !== second.allow) return { kind: first.allow ? "denies" : "allows", guidance: [] };
+  const names = new Set([...Object.keys(first.guidance), ...Object.keys(second.guidance)] as (keyof Guidance)[]);
+  const guidance = [...names].filter((name) => !isDeepStrictEqual(first.guidance[name], second.guidance[name])).sort();
+  if (guidance.length > 0) return { kind: "guides", guidance };
+  return isDeepStrictEqual(first.reasons, second.reasons) ? undefined : { kind: "reasons", guidance };
 }

@@ -1,9 +1,7 @@
 /** The database file: who may read it, and that it is still there after a crash. */
 import { closeSync, existsSync, fsyncSync, openSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { isFileError } from "../../files/file-errors.ts";
-import { makeDirectory } from "../../files/make-directory.ts";
-import { syncDirectory } from "../../files/sync-directory.ts";
+import { isFileError, makeDirectory, syncDirectory } from "../../files/file-system.ts";
 import { IncompatibleStoreError } from "../errors.ts";
 
 /**

@@ -3,17 +3,17 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { EdgeRequest } from "../../auth/edge.ts";
 import { Connection } from "../../base/connection.ts";
-import { overloaded } from "../../base/errors.ts";
+import { overloaded, type ServiceError } from "../../base/errors.ts";
 import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "../calls/beginning.ts";
 import type { Call } from "../calls/call.ts";
+import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import type { Written } from "../connect/rpc-refusal.ts";
+import { isRpcRequest, type Written, writeRpcRefusal } from "../connect/rpc-refusal.ts";
 import type { Gate } from "../gate/gate.ts";
 import { edgeOf } from "../http/edge.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../http/unread-body.ts";
 import { type Accounts, openGroup, operatorGroup, probeGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
-import { writeRefusal } from "./refusal.ts";
 import type { Account } from "./waiting-room.ts";
 
 /** Takes what comes in; `start` is called when its turn has come, or never. */
@@ -165,4 +165,34 @@ type Send = (call: Call, written: Written) => void;
 function startAndLeave(start: () => void, ticket: AdmissionTicket): void {
   start();
   ticket.leave();
+}
+
+/** Writes the refusal, and notes it on the call. */
+export function writeRefusal(
+  service: string,
+  call: Call,
+  refusal: ServiceError,
+  url: string,
+  contentType: string,
+): Written {
+  if (!isRpcRequest(url, contentType)) return writeEnvelope(service, call, refusal);
+  const written = writeRpcRefusal(service, call, refusal, contentType);
+  // Trailers alone are an answer of gRPC, and one frame less.
+  const { trailers, ...rest } = written;
+  return trailers === undefined ? written : { ...rest, headers: { ...rest.headers, ...trailers } };
+}
+
+function writeEnvelope(service: string, call: Call, refusal: ServiceError): Written {
+  call.protocol = "rest";
+  call.refusal = refusal;
+  const body = Buffer.from(JSON.stringify(toEnvelope(service, call.requestId, refusal)), "utf8");
+  return {
+    status: refusal.httpStatus,
+    headers: {
+      ...refusalHeaders(refusal),
+      "content-type": "application/json",
+      "content-length": String(body.byteLength),
+    },
+    body,
+  };
 }

@@ -2,8 +2,9 @@ import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
+import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
-import { formViolations } from "./forms.ts";
+import { occurredAtViolations } from "../../domain/evidence.ts";
 import { goodAsIs } from "./good-as-is.ts";
 import { normalize } from "./normalize.ts";
 import { isOfSize, shortUnits } from "./size-limits.ts";
@@ -100,4 +101,13 @@ function pathOf(path: Path, message: Message, forKey: boolean): string {
     }
   }
   return text;
+}
+
+/**
+ * What the handlers refuse of a request's forms, for a request that the rules refuse already: so that one answer names
+ * all that is wrong. A request that passes the rules meets the handlers' own checks.
+ */
+export function formViolations(desc: DescMessage, message: Message): readonly Violation[] {
+  if (desc.typeName !== RecordEvidenceRequestSchema.typeName) return [];
+  return occurredAtViolations((message as RecordEvidenceRequest).occurredAt);
 }

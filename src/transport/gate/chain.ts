@@ -6,13 +6,9 @@
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Interceptor } from "@connectrpc/connect";
 import { createRules, type Rules, validate } from "../codec/validate.ts";
-import { authenticate, type CredentialVerifier } from "./authenticate.ts";
-import { readCallOptions } from "./call-options.ts";
-import { enforceDeadline } from "./enforce-deadline.ts";
 import { createGate, type Gate, type GateLink } from "./gate.ts";
-import { matchTenant } from "./match-tenant.ts";
-import { reportErrors } from "./report-errors.ts";
-import { requireScopes } from "./require-scopes.ts";
+import { enforceDeadline, readCallOptions, reportErrors } from "./interceptors.ts";
+import { authenticate, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 
 export interface ChainOptions {
   /** Name of the service in error details. */

@@ -1,6 +1,6 @@
 /**
  * The gate: what every call passes after its headers are in and before a byte of its body is read, in one order on
- * every protocol. `chain.ts` has the ordered list.
+ * every protocol. Its links are in `links.ts`; `chain.ts` has the ordered list.
  */
 import type { EdgeRequest } from "../../auth/edge.ts";
 import type { Call } from "../calls/call.ts";

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { EdgeRequest } from "../../auth/edge.ts";
+import { invalidRequest, type ServiceError } from "../../base/errors.ts";
 
 /** The part of a request that says who sent it and what it asks. */
 export interface EdgeSource extends Pick<IncomingMessage, "method" | "url"> {
@@ -39,4 +40,19 @@ export function headerValues(rawHeaders: readonly string[], name: string): strin
 function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefined {
   if (!socket?.encrypted || !socket.authorized) return undefined;
   return socket.getPeerX509Certificate()?.raw;
+}
+
+/** host [ ":" port ] (RFC 3986 §3.2), never empty and without user information. */
+const authorityPattern = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?$/;
+
+/**
+ * The refusal of a request that does not say exactly once for whom it is (RFC 9112 §3.2, RFC 9113 §8.3.1); undefined
+ * where it does. Older versions may leave it out; here nothing is served without it.
+ */
+export function authorityProblem(rawHeaders: readonly string[]): ServiceError | undefined {
+  const hosts = headerValues(rawHeaders, "host");
+  const [authority = ""] = headerValues(rawHeaders, ":authority").concat(hosts);
+  const isOne = hosts.length === 0 || (hosts.length === 1 && hosts[0] === authority);
+  if (isOne && authorityPattern.test(authority)) return undefined;
+  return invalidRequest("", "http.host", "the request must name one valid host");
 }

@@ -19,11 +19,10 @@ import {
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { type UnaryInvoker, unaryInvoker } from "../calls/seam.ts";
-import type { ByteText } from "../codec/byte-text.ts";
 import type { MessageRules } from "../codec/faults.ts";
 import { admitBody, readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";
-import { refuse, sendJson } from "../http/json-answer.ts";
+import { type ByteText, refuse, sendJson } from "../http/json-answer.ts";
 import { answerEncoder } from "./answer.ts";
 import { decodeRequest } from "./codec.ts";
 import { createRestRegistry } from "./registry.ts";

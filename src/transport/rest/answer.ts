@@ -4,7 +4,7 @@
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { type ByteText, isAscii, toByteText } from "../codec/byte-text.ts";
+import { type ByteText, isAscii, toByteText } from "../http/json-answer.ts";
 import { messageEncoder } from "./encode.ts";
 
 /** Makes of a member of a message what `JSON.stringify` writes. Throws where it is not of its type. */

@@ -3,7 +3,7 @@ import type { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb
 import type { Discovery } from "../../domain/discovery.ts";
 import { callerOf } from "../calls/call.ts";
 import { artifactProfile, authMode, protectionOperation } from "./enums.ts";
-import { envelope, forMessage } from "./envelope.ts";
+import { envelope, forMessage } from "./messages.ts";
 
 /** The discovery service over its domain. `service` is the name in every answer. */
 export function createDiscoveryService(service: string, discovery: Discovery): ServiceImpl<typeof DiscoveryService> {

@@ -8,8 +8,7 @@ import type { Evidence } from "../../domain/evidence.ts";
 import type { EvidenceRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactKind, artifactProfile, evidenceEventType } from "./enums.ts";
-import { envelope, forMessage, identityOf } from "./envelope.ts";
-import { withReceipt } from "./receipt.ts";
+import { envelope, forMessage, identityOf, withReceipt } from "./messages.ts";
 
 /** The evidence service over its domain. `service` is the name in every answer. */
 export function createEvidenceService(service: string, evidence: Evidence): ServiceImpl<typeof EvidenceService> {

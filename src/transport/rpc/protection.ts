@@ -16,9 +16,14 @@ import type { PolicySummary, Protection } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";
-import { envelope, forMessage, identityOf } from "./envelope.ts";
-import { keyTransportMessage, platformDomainMessages } from "./messages.ts";
-import { receiptMessage } from "./receipt.ts";
+import {
+  envelope,
+  forMessage,
+  identityOf,
+  keyTransportMessage,
+  platformDomainMessages,
+  receiptMessage,
+} from "./messages.ts";
 
 /**
  * The protection service over its domain. `service` is the name in every answer. Its answers are whole messages, each

@@ -8,8 +8,7 @@ import type { Registrations } from "../../domain/registration.ts";
 import type { RegistrationRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactKind, artifactProfile, protectionOperation } from "./enums.ts";
-import { envelope, forMessage, identityOf } from "./envelope.ts";
-import { withReceipt } from "./receipt.ts";
+import { envelope, forMessage, identityOf, withReceipt } from "./messages.ts";
 
 /** The registration service over its domain. `service` is the name in every answer. */
 export function createRegistrationService(

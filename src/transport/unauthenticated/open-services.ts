@@ -17,7 +17,6 @@ import type { ServiceBinding } from "../calls/methods.ts";
 import { takeAnyType } from "../connect/stock.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
-import { bodyUntil } from "./body-until.ts";
 import { reportStreamErrors } from "./stream-interceptors.ts";
 import { conversationLimits, limitStreams, watchLimits } from "./stream-limits.ts";
 
@@ -109,4 +108,26 @@ function wrapStream(handler: UniversalHandler, { service, limits, stopping }: Op
 function whenAborted(signal: AbortSignal, run: () => void): void {
   if (signal.aborted) run();
   else signal.addEventListener("abort", run, { once: true });
+}
+
+/** The same body, which ends when it ends or when the signal aborts, whichever comes first. */
+export async function* bodyUntil(body: AsyncIterable<Uint8Array>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  const iterator = body[Symbol.asyncIterator]();
+  const enough: IteratorResult<Uint8Array> = { done: true, value: undefined };
+  // Set anew for each piece: a promise that every piece is raced with would keep what it was raced with.
+  let stop: (() => void) | undefined;
+  const onAbort = () => stop?.();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    while (!signal.aborted) {
+      const next = Promise.withResolvers<IteratorResult<Uint8Array>>();
+      stop = () => next.resolve(enough);
+      iterator.next().then(next.resolve, next.reject);
+      const { done, value } = await next.promise;
+      if (done === true) return;
+      yield value;
+    }
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
 }

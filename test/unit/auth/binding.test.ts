@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { ProofOfPossessionRule } from "../../../src/auth/tokens/access-tokens.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
-import { thumbprintOf } from "../../../src/base/thumbprint.ts";
+import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { boundTo, memoryReplayStore, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";

@@ -6,7 +6,7 @@ import { confirmPossession, type MutualTlsRule, type NoPossessionRule } from "..
 import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
-import { thumbprintOf } from "../../../src/base/thumbprint.ts";
+import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { edgeOf, refusalOf } from "./world.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");

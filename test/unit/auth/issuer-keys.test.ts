@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { thumbprintOf } from "../../../src/base/thumbprint.ts";
+import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
 import {
   claimsOf,

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { requireScopes } from "../../../src/auth/scopes.ts";
-import { matchTenantHeader } from "../../../src/auth/tenant-header.ts";
+import { matchTenantHeader, requireScopes } from "../../../src/auth/authorization.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { edgeOf, refusalOf } from "./world.ts";

@@ -2,9 +2,9 @@
 import { generateKeyPairSync } from "node:crypto";
 import { decodeJwt, decodeProtectedHeader } from "jose";
 import { describe, expect, test } from "vitest";
-import { callerAddress } from "../../../src/auth/caller-address.ts";
 import { parseSessionKeys } from "../../../src/auth/tokens/session-keys.ts";
 import { createSessionTokens } from "../../../src/auth/tokens/session-tokens.ts";
+import { callerAddress } from "../../../src/auth/trusted-ingress.ts";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shareRuns } from "../../../src/ops/share-runs.ts";
+import { shareRuns } from "../../../src/ops/listener.ts";
 
 test("those who ask during a run share it, those who ask afterwards get a new one", async () => {
   const runs: PromiseWithResolvers<number>[] = [];

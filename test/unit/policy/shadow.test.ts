@@ -2,8 +2,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyQuery } from "../../../src/policy/engine/decision.ts";
-import { differenceOf } from "../../../src/policy/tools/difference.ts";
-import { PolicyShadow, type ShadowSample } from "../../../src/policy/tools/shadow.ts";
+import { differenceOf, PolicyShadow, type ShadowSample } from "../../../src/policy/tools/shadow.ts";
 import { ask, engineOf, openFiles, permitAll } from "./harness.ts";
 import { handTimers } from "./timers.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { landingPage } from "../../../src/portal/landing/page.ts";
-import { prefersJson } from "../../../src/portal/landing/prefers-json.ts";
+import { landingPage, prefersJson } from "../../../src/portal/landing/page.ts";
 
 test.each([
   [undefined, false],

@@ -7,7 +7,7 @@ import type { RequestId } from "../../../src/base/ids.ts";
 import { type Call, kCall } from "../../../src/transport/calls/call.ts";
 import { createCallContext, type UnarySpec } from "../../../src/transport/calls/context.ts";
 import { unaryInvoker } from "../../../src/transport/calls/seam.ts";
-import { readCallOptions } from "../../../src/transport/gate/call-options.ts";
+import { readCallOptions } from "../../../src/transport/gate/interceptors.ts";
 import { headerValues } from "../../../src/transport/http/edge.ts";
 
 const names = ["host", "Content-Type", "x-own", "X-Own", "cookie", "set-cookie", "Idempotency-Key", "key-bin"];

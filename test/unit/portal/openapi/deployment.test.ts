@@ -4,8 +4,7 @@ import comments from "../../../../gen/comments.json" with { type: "json" };
 import type { AuthMode, ProofOfPossession } from "../../../../src/base/vocabulary.ts";
 import { createScopeTable } from "../../../../src/domain/routes.ts";
 import { createOpenApiDocument, type DocumentOptions } from "../../../../src/portal/openapi/document.ts";
-import { servedMethods } from "../../../../src/transport/calls/methods.ts";
-import { publicServices } from "../../../../src/transport/calls/services.ts";
+import { publicServices, servedMethods } from "../../../../src/transport/calls/methods.ts";
 
 const methods = servedMethods(
   publicServices.map((desc) => ({

@@ -1,8 +1,7 @@
 /** The request schemas against the code that reads requests: what one accepts the other does, and the reverse. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { servedMethods } from "../../../../src/transport/calls/methods.ts";
-import { publicServices } from "../../../../src/transport/calls/services.ts";
+import { publicServices, servedMethods } from "../../../../src/transport/calls/methods.ts";
 import { createRules, validate } from "../../../../src/transport/codec/validate.ts";
 import { decodeRequest } from "../../../../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";

@@ -3,7 +3,7 @@ import { BoolValueSchema, SourceCodeInfoSchema, StructSchema } from "@bufbuild/p
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { type Receipt, ReceiptSchema } from "../../../../gen/platform/sdk/v1/common_pb.ts";
-import { publicServices } from "../../../../src/transport/calls/services.ts";
+import { publicServices } from "../../../../src/transport/calls/methods.ts";
 import { answerEncoder } from "../../../../src/transport/rest/answer.ts";
 import { messageEncoder } from "../../../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../../../src/transport/rest/registry.ts";

@@ -2,7 +2,11 @@
  * What health checks of callers are answered from: the service's own readiness, asked when somebody wants to know and
  * never more often than `freshForMs`, so that strangers cannot make the store work.
  */
+
+import type { ServiceImpl } from "@connectrpc/connect";
+import { type Health, HealthCheckResponse_ServingStatus as Status } from "../../../gen/grpc/health/v1/health_pb.ts";
 import type { Clock } from "../../base/clock.ts";
+import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 
 /** Whether one service can do its work now. */
@@ -111,4 +115,30 @@ function pause(timers: Timers, signal: AbortSignal): Promise<void> {
     const cancel = timers.after(watchIntervalMs, done);
     signal.addEventListener("abort", done, { once: true });
   });
+}
+
+/**
+ * Answers Check, List and Watch from the monitor. As the protocol's definition asks, Check refuses a name that is not known
+ * with `not_found`, and Watch answers it with `SERVICE_UNKNOWN` and keeps the stream open.
+ */
+export function createHealthService(monitor: HealthMonitor): ServiceImpl<typeof Health> {
+  return {
+    async check({ service }) {
+      const serving = await monitor.check(service);
+      if (serving === undefined) throw new ServiceError("no_route", "there is no such service");
+      return { status: statusOf(serving) };
+    },
+    async list() {
+      const states = [...(await monitor.list())].map(([name, serving]) => [name, { status: statusOf(serving) }]);
+      return { statuses: Object.fromEntries(states) };
+    },
+    async *watch({ service }, { signal }) {
+      for await (const serving of monitor.watch(service, signal)) yield { status: statusOf(serving) };
+    },
+  };
+}
+
+function statusOf(serving: Serving | undefined): Status {
+  if (serving === undefined) return Status.SERVICE_UNKNOWN;
+  return serving === "serving" ? Status.SERVING : Status.NOT_SERVING;
 }

@@ -1,6 +1,25 @@
-import { existsSync, mkdirSync } from "node:fs";
+/** What is done to files and directories with care for crashes and for others. */
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { isFileError } from "./file-errors.ts";
+
+export function syncDirectory(path: string): void {
+  try {
+    const directory = openSync(path, "r");
+    try {
+      fsyncSync(directory);
+    } finally {
+      closeSync(directory);
+    }
+  } catch (error) {
+    // Windows has no such thing and needs none; elsewhere a parent may be closed to us.
+    if (!isFileError(error, ["EISDIR", "EPERM", "EACCES", "EINVAL"])) throw error;
+  }
+}
+
+/** Whether the error is one of the file system with one of these codes. */
+export function isFileError(error: unknown, codes: readonly string[]): boolean {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
+}
 
 /**
  * Makes a directory and those above it that are missing, with this mode. Returns the first that was missing. Throws a file

@@ -1,6 +1,32 @@
+/** What runs around every handler, the outermost first; `codec/validate.ts` is the last. */
 import type { Interceptor } from "@connectrpc/connect";
 import { ServiceError } from "../../base/errors.ts";
 import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
+import { withinDeadline } from "../calls/deadline.ts";
+import { toConnectError, toServiceError } from "../calls/errors.ts";
+
+/**
+ * Outermost interceptor: whatever a handler or an inner interceptor throws becomes a refusal, is noted on the call
+ * for the log line, and leaves as a Connect error with its details.
+ */
+export function reportErrors(service: string): Interceptor {
+  return (next) => async (request) => {
+    try {
+      return await next(request);
+    } catch (thrown) {
+      const call = callOf({ values: request.contextValues });
+      const refusal = toServiceError(thrown);
+      call.refusal = refusal;
+      throw toConnectError(service, call.requestId, refusal);
+    }
+  };
+}
+
+/**
+ * Answers as soon as the deadline passes, whatever the handler is waiting for. A record that was on its way to the
+ * store may still become durable: it was not acknowledged, and a retry is the caller's choice.
+ */
+export const enforceDeadline: Interceptor = (next) => (request) => withinDeadline(() => next(request), request.signal);
 
 const idempotencyHeader = "idempotency-key";
 /** Visible ASCII. A header that is sent twice is joined with a space, and so refused. */

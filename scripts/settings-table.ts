@@ -4,7 +4,8 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Key, type Setting, settings } from "../src/config/settings.ts";
+import type { Setting } from "../src/config/setting.ts";
+import { type Key, settings } from "../src/config/settings.ts";
 import { requiredKeysOf } from "../src/config/uses.ts";
 
 const begin = "<!-- settings: npm run docs:settings -->\n";

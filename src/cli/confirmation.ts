@@ -1,11 +1,7 @@
 /** What commands ask for that destroy something, or do what cannot be undone. */
 import type { Command } from "commander";
-import {
-  type ErasureStatement,
-  isStatementText,
-  maxOperatorLength,
-  maxReasonLength,
-} from "../ledger/record/erasure.ts";
+import type { ErasureStatement } from "../ledger/ports/record.ts";
+import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
 import { type Output, visibleLine } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 

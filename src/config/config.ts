@@ -2,7 +2,8 @@
 import { type Files, fileProblems } from "./files.ts";
 import { unknownKeys, unknownVariables } from "./names.ts";
 import { type Raw, ValueProblem } from "./raw.ts";
-import { type Config, type Key, type Setting, settings } from "./settings.ts";
+import type { Setting } from "./setting.ts";
+import { type Config, type Key, settings } from "./settings.ts";
 import { parseSettingsFile, type SettingsFile, type SettingsText } from "./settings-file.ts";
 import { type ConfigFor, keysOf, requiredKeysOf, type Use } from "./uses.ts";
 import { weaknesses } from "./weaknesses.ts";

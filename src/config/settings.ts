@@ -4,6 +4,7 @@
  */
 import { artifactProfiles, authModes, proofsOfPossession, protectionOperations } from "../base/vocabulary.ts";
 import { keyReferences } from "./key-references.ts";
+import { limits } from "./limits.ts";
 import {
   baseUrl,
   integer,
@@ -19,55 +20,16 @@ import {
   trustedNetwork,
   wordOf,
 } from "./parsers.ts";
-import { list, nonEmpty, type Parser } from "./raw.ts";
+import { list, nonEmpty } from "./raw.ts";
 import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
+import { given, optional, optionalList, type Setting } from "./setting.ts";
 import { type WitnessSetting, witnesses } from "./witnesses.ts";
-
-/** One row of the table. */
-export interface Setting<T> {
-  /** Name of the environment variable, and key in the file. */
-  readonly name: `SVC_${string}`;
-  /** What it does, its unit and its range, for a person. */
-  readonly help: string;
-  readonly parse: Parser<Exclude<T, undefined>>;
-  /** Text of the default; absent where the setting may be absent. */
-  readonly default?: string;
-  /** What its absence means, for a person. */
-  readonly absent?: string;
-  /** The value where it is absent and has no default: an empty list, or nothing at all. */
-  readonly absentValue?: T;
-}
 
 const claimName = matching(/^[\x21-\x7e]{1,256}$/, "the name of a claim");
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 /** How a trusted ingress forwards the client certificate. */
 export const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
 export type ForwardedCertFormat = (typeof forwardedCertFormats)[number];
-
-/** A setting that always has a value. */
-function given<T>(name: Setting<T>["name"], defaultText: string, parse: Setting<T>["parse"], help: string): Setting<T> {
-  return { name, default: defaultText, parse, help };
-}
-
-/** A setting that may be absent. */
-function optional<T>(
-  name: Setting<T>["name"],
-  absent: string,
-  parse: Parser<Exclude<T, undefined>>,
-  help: string,
-): Setting<T | undefined> {
-  return { name, absent, parse, help };
-}
-
-/** A list that is empty where the setting is absent, and only then. */
-function optionalList<T>(
-  name: Setting<T>["name"],
-  absent: string,
-  parseItem: (item: string) => T,
-  help: string,
-): Setting<readonly T[]> {
-  return { name, absent, absentValue: [], parse: nonEmpty(list(parseItem)), help };
-}
 
 export const settings = {
   listen: given("SVC_LISTEN", "127.0.0.1:8080", listenAddress, "host:port of the service; port 0: any free one"),
@@ -300,60 +262,7 @@ export const settings = {
     `Least severe line that is logged: ${logLevels.join(", ")}`,
   ),
 
-  maxBodyBytes: given(
-    "SVC_MAX_BODY_BYTES",
-    "262144",
-    integer(1024, 262_144),
-    "Largest request body, 1024 to 262144 bytes",
-  ),
-  maxArtifactBodyBytes: given(
-    "SVC_MAX_ARTIFACT_BODY_BYTES",
-    "12582912",
-    integer(1024, 12_582_912),
-    "Largest request body of artifact-register, 1024 to 12582912 bytes",
-  ),
-  bodyBudgetBytes: optional(
-    "SVC_BODY_BUDGET_BYTES",
-    "an eighth of the memory that the process may use, 32 to 64 MiB",
-    integer(2048, 2 ** 40),
-    "Request bodies that are in memory at once, 2048 to 1099511627776 bytes; half of it is one tenant's at most",
-  ),
-  bodyTimeoutMs: given(
-    "SVC_BODY_TIMEOUT_MS",
-    "10000",
-    integer(1, 10_000),
-    "Time for a request body to arrive, 1 to 10000 ms",
-  ),
-  answerTimeoutMs: given(
-    "SVC_ANSWER_TIMEOUT_MS",
-    "30000",
-    integer(100, 600_000),
-    "Time for a caller to take an answer, 100 to 600000 ms",
-  ),
-  maxConnections: given(
-    "SVC_MAX_CONNECTIONS",
-    "4096",
-    integer(16, 1_000_000),
-    "Connections that may be open at once, 16 to 1000000; one address has half of them at most, save loopback and SVC_TRUSTED_PROXIES",
-  ),
-  maxDeadlineMs: given(
-    "SVC_MAX_DEADLINE_MS",
-    "30000",
-    integer(1, 30_000),
-    "Longest time for one call, whatever deadline it asks for, 1 to 30000 ms",
-  ),
-  shutdownGraceMs: given(
-    "SVC_SHUTDOWN_GRACE_MS",
-    "10000",
-    integer(0, 600_000),
-    "Time for calls in flight to finish after a stop signal, 0 to 600000 ms",
-  ),
-  decisionMaxAgeSeconds: given(
-    "SVC_DECISION_MAX_AGE_SECONDS",
-    "86400",
-    integer(1, 31_536_000),
-    "Age up to which a decision may be cited, 1 to 31536000 s",
-  ),
+  ...limits,
 } as const satisfies Record<string, Setting<unknown>>;
 
 /** What the settings say. A member is undefined where its setting may be absent and is. */

@@ -7,12 +7,12 @@ import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { PostgresTarget } from "../base/postgres-url.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
-import type { CommitObserver } from "../ledger/append/observed-writer.ts";
+import type { CommitObserver } from "../ledger/append/observed.ts";
+import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
 import type { SearchIndexer } from "../ledger/ports/search.ts";
-import type { OpenSharedAnchor } from "../ledger/ports/shared-anchor.ts";
 
 /** Where records are kept, as settings say it. */
 export type StoreLocation =

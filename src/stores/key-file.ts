@@ -4,12 +4,8 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } f
 import { dirname } from "node:path";
 import type { RandomFill } from "../base/ids.ts";
 import { isFileError, makeDirectory, syncDirectory } from "../files/file-system.ts";
-import {
-  type ErasureStatement,
-  isStatementText,
-  maxOperatorLength,
-  maxReasonLength,
-} from "../ledger/record/erasure.ts";
+import type { ErasureStatement } from "../ledger/ports/record.ts";
+import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
 
 /** A key, with the words of whoever brought it by a rotation, for the record that hands the logs over. */

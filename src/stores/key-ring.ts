@@ -2,10 +2,9 @@
  * The keys that a process signs checkpoints with, for as long as they are the store's own. Another process may rotate
  * them: from then on the old key counts for nothing new, so this one takes the new key from its file, or signs no more.
  */
-
 import { ServiceError } from "../base/errors.ts";
 import { formatBase64 } from "../base/text-forms.ts";
-import type { ErasureStatement } from "../ledger/record/erasure.ts";
+import type { ErasureStatement } from "../ledger/ports/record.ts";
 import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
 import { type CheckpointSigner, LogSigner } from "../ledger/tlog/signer.ts";
 import { sameHash } from "../ledger/tlog/tree.ts";

@@ -10,7 +10,7 @@ import type { Appended } from "../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../src/ledger/ports/record.ts";
 import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
 import { openConnection } from "../../src/stores/sqlite/connection.ts";
-import { hideErased } from "../../src/stores/sqlite/erasure/hide-erased.ts";
+import { hideErased } from "../../src/stores/sqlite/erasure/noted-erasures.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { migrations } from "../../src/stores/sqlite/schema/schema.ts";
 import { type SqliteErasureFixture, sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";

@@ -6,7 +6,7 @@ import { auditLog } from "../../src/ledger/audit/audit.ts";
 import { companionChecks } from "../../src/ledger/audit/companions.ts";
 import type { StoreArchive } from "../../src/ledger/ports/archive.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
-import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
+import type { ErasureStatement, Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import {
   type ErasedRecord,
   type ErasureResult,
@@ -14,7 +14,6 @@ import {
   type RecordsAdministration,
 } from "../../src/ledger/ports/records-administration.ts";
 import type { SearchIndexer, SearchTerm } from "../../src/ledger/ports/search.ts";
-import type { ErasureStatement } from "../../src/ledger/record/erasure.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless, type LedgerFixture } from "./ledger-suite.ts";
 

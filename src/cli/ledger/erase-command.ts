@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import {
   type ErasedRecord,
   type ErasurePreview,
@@ -9,7 +10,7 @@ import {
   type RecordsAdministration,
 } from "../../ledger/ports/records-administration.ts";
 import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
-import { type ErasureStatement, unerasable } from "../../ledger/record/erasure.ts";
+import { unerasable } from "../../ledger/record/operator-records.ts";
 import type { AskedSearch } from "../../ledger/search/search-query.ts";
 import {
   type ConfirmationOptions,

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { LineageCollector } from "../../domain/lineage/lineage.ts";
 import { packReport } from "../../domain/lineage/report.ts";
-import { PackError } from "../../ledger/pack/problem.ts";
+import { PackError } from "../../ledger/pack/format.ts";
 import { verifyPack } from "../../ledger/pack/verify.ts";
 import { NoteError } from "../../ledger/tlog/note.ts";
 import { requireQuorum } from "../../ledger/witness/cosignature.ts";

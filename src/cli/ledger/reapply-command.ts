@@ -1,8 +1,9 @@
 import type { Command } from "commander";
 import type { TenantId } from "../../base/ids.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { ReapplyResult, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
-import { type ErasureStatement, unerasable } from "../../ledger/record/erasure.ts";
+import { unerasable } from "../../ledger/record/operator-records.ts";
 import {
   type ConfirmationOptions,
   confirmOrReport,

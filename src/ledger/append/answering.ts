@@ -49,3 +49,28 @@ function once(sign: (tree: StoredTree) => string): (tree: StoredTree) => string 
     return checkpoint;
   };
 }
+
+/** The largest tree that a batch is answered with, and whether the batch made it. Undefined where nothing has a place. */
+export function newestTree({
+  results,
+}: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
+  const committed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
+  const fresh = committed.find(({ keptAnswer }) => keptAnswer === undefined);
+  if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
+  const [newest] = committed.sort((a, b) => b.tree.size - a.tree.size);
+  return newest && { tree: newest.tree, isFresh: false };
+}
+
+const retryAfterSeconds = 1;
+
+/** The refusal of those who wait for a write that failed. */
+export function storeFailure(cause: unknown): ServiceError {
+  return cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
+}
+
+export function unavailable(message: string, cause?: unknown): ServiceError {
+  return new ServiceError("store_unavailable", message, {
+    retryAfterSeconds,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

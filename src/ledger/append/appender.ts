@@ -5,22 +5,20 @@
 import { outsideConnections } from "../../base/connection.ts";
 import { overloaded, ServiceError } from "../../base/errors.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
-import type { AnchoredLog } from "../ports/anchor.ts";
+import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
 import type { Appended } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
-import type { SharedAnchor } from "../ports/shared-anchor.ts";
 import {
   type BatchFailure,
   type BatchResult,
   type BatchWriter,
-  type StoredTree,
   UnsoundLogError,
   UnstorableError,
 } from "../ports/store.ts";
 import { recordText } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
-import { answerBatch } from "./answering.ts";
-import { type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
+import { halve, type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
@@ -53,7 +51,6 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxRecordBytes: 1024 * 1024,
 };
 
-const retryAfterSeconds = 1;
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
 
@@ -271,39 +268,6 @@ export class Appender {
   #settleClose(): void {
     if (this.#closed !== undefined && this.#queues.isIdle && this.#answersWaiting === 0) this.#closed.resolve();
   }
-}
-
-/** Two halves, by tenant while there are several; undefined for a single record. */
-function halve(shares: readonly Share[]): readonly [readonly Share[], readonly Share[]] | undefined {
-  if (shares.length > 1) {
-    const middle = shares.length >> 1;
-    return [shares.slice(0, middle), shares.slice(middle)];
-  }
-  const [share] = shares;
-  if (share === undefined || share.waiting.length < 2) return undefined;
-  const middle = share.waiting.length >> 1;
-  const part = (waiting: readonly Waiting[]): readonly Share[] => [{ tenantId: share.tenantId, waiting }];
-  return [part(share.waiting.slice(0, middle)), part(share.waiting.slice(middle))];
-}
-
-/** The largest tree that a batch is answered with, and whether the batch made it. Undefined where nothing has a place. */
-function newestTree({ results }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
-  const committed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
-  const fresh = committed.find(({ keptAnswer }) => keptAnswer === undefined);
-  if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
-  const [newest] = committed.sort((a, b) => b.tree.size - a.tree.size);
-  return newest && { tree: newest.tree, isFresh: false };
-}
-
-function storeFailure(cause: unknown): ServiceError {
-  return cause instanceof ServiceError ? cause : unavailable("The record store is not available.", cause);
-}
-
-function unavailable(message: string, cause?: unknown): ServiceError {
-  return new ServiceError("store_unavailable", message, {
-    retryAfterSeconds,
-    ...(cause === undefined ? {} : { cause }),
-  });
 }
 
 function tooLarge(maxRecordBytes: number): ServiceError {

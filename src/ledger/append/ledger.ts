@@ -1,16 +1,16 @@
 /** The ledger over any store: appends through group commit, everything else straight to the store. */
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Appended, Ledger, PublishedLog, PublishedLogs } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { SearchPage, SearchQuery } from "../ports/search.ts";
-import type { SharedAnchor } from "../ports/shared-anchor.ts";
 import { type LedgerStore, UnsoundLogError } from "../ports/store.ts";
 import { logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
 import { Appender, type AppenderLimits } from "./appender.ts";
-import { type CommitObserver, observedWriter } from "./observed-writer.ts";
+import { type CommitObserver, observedWriter } from "./observed.ts";
 
 export class StoredLedger implements Ledger, PublishedLogs {
   readonly #store: LedgerStore;

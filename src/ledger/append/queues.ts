@@ -143,3 +143,16 @@ export class TenantQueues {
     return counts;
   }
 }
+
+/** Two halves, by tenant while there are several; undefined for a single record. */
+export function halve(shares: readonly Share[]): readonly [readonly Share[], readonly Share[]] | undefined {
+  if (shares.length > 1) {
+    const middle = shares.length >> 1;
+    return [shares.slice(0, middle), shares.slice(middle)];
+  }
+  const [share] = shares;
+  if (share === undefined || share.waiting.length < 2) return undefined;
+  const middle = share.waiting.length >> 1;
+  const part = (waiting: readonly Waiting[]): readonly Share[] => [{ tenantId: share.tenantId, waiting }];
+  return [part(share.waiting.slice(0, middle)), part(share.waiting.slice(middle))];
+}

@@ -1,9 +1,8 @@
 /** Compares the records that a log has lost with those that it says were erased, leaf by leaf. */
-
 import type { StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
-import { readErasure, unerasable } from "../record/erasure.ts";
 import type { Leaf } from "../record/leaf.ts";
+import { readErasure, unerasable } from "../record/operator-records.ts";
 import type { AuditProblem } from "./finding.ts";
 
 /** Keeps the records that were lost and not yet accounted for, and no others: an erasure comes after what it erases. */

@@ -1,8 +1,7 @@
 /** Erasures that have to be carried out once more, in words. */
-
 import type { RecordKind } from "../ports/record.ts";
 import type { ReapplyRefusal, ReturnedErasure } from "../ports/records-administration.ts";
-import { unerasable } from "../record/erasure.ts";
+import { unerasable } from "../record/operator-records.ts";
 
 /** The refusal of a record of this kind, if it is never erased. */
 export function refusalOfKind(kind: RecordKind): ReapplyRefusal | undefined {

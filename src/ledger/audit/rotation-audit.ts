@@ -1,9 +1,8 @@
 /** Follows the rotations of a log: each key hands over to the next, and the last is the one that signs. */
-
 import type { StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { parseLeaf } from "../record/leaf.ts";
-import { readFirstKey, readRotation } from "../record/rotation.ts";
+import { readFirstKey, readRotation } from "../record/operator-records.ts";
 import { open } from "../record/sealing.ts";
 import { sameHash } from "../tlog/tree.ts";
 import type { AuditProblem } from "./finding.ts";

@@ -1,8 +1,7 @@
 /** Makes packs. */
-
 import type { LogState } from "../ports/store.ts";
-import { readErasure } from "../record/erasure.ts";
 import { parseLeaf } from "../record/leaf.ts";
+import { readErasure } from "../record/operator-records.ts";
 import { entryAt, erasuresOf, everyFound, findLeaves, openRecord, type PackSource } from "./found.ts";
 import { isTimeRange, type PackSelection, type TimeRange } from "./selection.ts";
 import { type PackRequest, PackWriter, type Shown } from "./writer.ts";

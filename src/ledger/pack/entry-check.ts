@@ -1,13 +1,11 @@
 /** Whether an entry's leaf, opening and record belong together. What it says is not looked at here. */
-
 import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
-import { unerasable } from "../record/erasure.ts";
 import type { Leaf } from "../record/leaf.ts";
+import { unerasable } from "../record/operator-records.ts";
 import { readExactLeaf, readExactRecord, recordDisagreement } from "../record/record-check.ts";
 import { openingBytes, verifyCommitment } from "../record/sealing.ts";
-import type { PackEntry } from "./format.ts";
-import { refuse } from "./problem.ts";
+import { type PackEntry, refuse } from "./format.ts";
 
 /** An entry whose record is the one that its leaf commits to. Its leaf's place is proven when the whole pack is. */
 export interface CheckedEntry {

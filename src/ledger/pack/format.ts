@@ -5,8 +5,17 @@
 import { createHash } from "node:crypto";
 import type { JsonObject } from "../../base/json.ts";
 import { assertedCanonicalText, canonicalText } from "../record/canonical.ts";
-import { PackError } from "./problem.ts";
 import { parseSelection } from "./selection.ts";
+
+/** What is wrong with a pack. */
+export class PackError extends Error {
+  override readonly name = "PackError";
+}
+
+/** Refuses the pack because of one of its lines, counted from 1. */
+export function refuse(line: number, reason: string): never {
+  throw new PackError(`line ${line}: ${reason}`);
+}
 
 /** Name and version. Packs are never rewritten: another format gets another name. */
 export const packFormat = "evidence-pack/v1";

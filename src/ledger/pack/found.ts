@@ -1,14 +1,13 @@
 /** Finds the leaves that a pack by value is made of. */
-
 import type { StoreArchive, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import { type FoundRecord, maxSearchLimit, type SearchField, type SearchQuery } from "../ports/search.ts";
 import type { LogState } from "../ports/store.ts";
-import { readErasure } from "../record/erasure.ts";
 import { parseLeaf } from "../record/leaf.ts";
+import { readErasure } from "../record/operator-records.ts";
 import { open } from "../record/sealing.ts";
+import { PackError } from "./format.ts";
 import { decisionOf, maxLinkedRecords } from "./item-check.ts";
-import { PackError } from "./problem.ts";
 import { isLinked, type PackField } from "./selection.ts";
 
 /** What of a store a pack is made from. It must show one state of the log all along, as a `StoreArchive` does. */

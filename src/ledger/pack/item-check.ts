@@ -2,7 +2,7 @@
 import type { StoredRecord } from "../ports/record.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import type { CheckedEntry } from "./entry-check.ts";
-import { PackError, refuse } from "./problem.ts";
+import { PackError, refuse } from "./format.ts";
 import { isLinked, type PackField } from "./selection.ts";
 
 /** A selection that follows decisions holds so many records at most: they are kept in mind until the end. */

@@ -1,5 +1,5 @@
 /** Cuts a stream of bytes into lines. */
-import { PackError, refuse } from "./problem.ts";
+import { PackError, refuse } from "./format.ts";
 
 export interface NumberedLine {
   /** From 1. */

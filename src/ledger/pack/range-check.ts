@@ -1,6 +1,6 @@
 /** Whether a pack shows everything of a time range. */
 import type { CheckedEntry } from "./entry-check.ts";
-import { refuse } from "./problem.ts";
+import { refuse } from "./format.ts";
 import type { TimeRange } from "./selection.ts";
 
 /** The leaves of a range that nothing is missing from. */

@@ -3,7 +3,12 @@
  * that cover them (compact ranges). Leaves side by side need no hash between them, so what a range of n leaves in a tree
  * of size m needs besides its leaves is some 2 log m hashes, whatever n is.
  */
-import { emptyRoot, type Hash, nodeHash } from "../tlog/tree.ts";
+
+import type { AuditedLog } from "../ports/archive.ts";
+import { rootOf } from "../tlog/tile-nodes.ts";
+import { tileHeight, tileWidth } from "../tlog/tiles.ts";
+import { emptyRoot, type Hash, hashBytes, nodeHash } from "../tlog/tree.ts";
+import { PackError } from "./format.ts";
 
 /** The subtree of leaves `index * 2^height` to `(index + 1) * 2^height - 1`. */
 export interface Subtree {
@@ -49,4 +54,30 @@ export class GrowingTree {
     if (last === undefined) return emptyRoot;
     return this.#roots.slice(0, -1).reduceRight((right, { hash }) => nodeHash(hash, right), last.hash);
   }
+}
+
+/** Gives the root of a subtree. Rejects with a PackError where its tile is missing or short. */
+export type SubtreeReader = (subtree: Subtree) => Promise<Hash>;
+
+/** Keeps the tile that was read last on each level: subtrees are asked for from left to right. */
+export function subtreeReader(log: AuditedLog): SubtreeReader {
+  const newest: { readonly index: number; readonly hashes: Uint8Array | undefined }[] = [];
+  const tile = async (level: number, index: number): Promise<Uint8Array | undefined> => {
+    const known = newest[level];
+    if (known?.index === index) return known.hashes;
+    const hashes = await log.tile(level, index);
+    newest[level] = { index, hashes };
+    return hashes;
+  };
+  return async ({ height, index }) => {
+    const level = Math.floor(height / tileHeight);
+    const count = 2 ** (height % tileHeight);
+    const first = index * count;
+    const tileIndex = Math.floor(first / tileWidth);
+    const begin = (first % tileWidth) * hashBytes;
+    const hashes = (await tile(level, tileIndex))?.subarray(begin, begin + count * hashBytes);
+    if (hashes?.length !== count * hashBytes)
+      throw new PackError(`tile ${tileIndex} of level ${level} is missing or short: verify the log`);
+    return rootOf(hashes);
+  };
 }

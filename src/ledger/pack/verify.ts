@@ -7,21 +7,21 @@ import { NoteError } from "../tlog/note.ts";
 import { hashBytes, leafHash, sameHash } from "../tlog/tree.ts";
 import { openWithAny } from "../tlog/trusted-key.ts";
 import { type CheckedEntry, checkEntry } from "./entry-check.ts";
-import { ErasureClaims } from "./erasure-claims.ts";
 import {
   contentAddress,
   maxLineBytes,
   type PackEnd,
   type PackEntry,
+  PackError,
   type PackHeader,
   type PackPolicy,
   parseLine,
+  refuse,
 } from "./format.ts";
 import { ItemCheck } from "./item-check.ts";
 import { linesOf, type NumberedLine } from "./lines.ts";
-import { PackError, refuse } from "./problem.ts";
+import { checkRotation, ErasureClaims } from "./log-checks.ts";
 import { type CompleteRange, RangeCheck } from "./range-check.ts";
-import { checkRotation } from "./rotation-check.ts";
 import { isTimeRange, type PackSelection, parseSelection } from "./selection.ts";
 import { GrowingTree, subtreesBetween } from "./subtrees.ts";
 

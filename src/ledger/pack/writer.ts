@@ -6,12 +6,10 @@ import type { StoredEntry } from "../ports/archive.ts";
 import type { LogState } from "../ports/store.ts";
 import { parseLeaf } from "../record/leaf.ts";
 import { leafHash, sameHash } from "../tlog/tree.ts";
-import { contentAddress, formatLine, maxLineBytes, type PackLine, packFormat } from "./format.ts";
+import { contentAddress, formatLine, maxLineBytes, PackError, type PackLine, packFormat } from "./format.ts";
 import { openBytes, type PackSource } from "./found.ts";
-import { PackError } from "./problem.ts";
 import { type PackSelection, selectionMembers } from "./selection.ts";
-import { GrowingTree, subtreesBetween } from "./subtrees.ts";
-import { type SubtreeReader, subtreeReader } from "./tile-hashes.ts";
+import { GrowingTree, type SubtreeReader, subtreeReader, subtreesBetween } from "./subtrees.ts";
 
 export interface PackRequest {
   /** The state that the pack speaks of; the source must hold it. */

@@ -65,3 +65,11 @@ export interface StoredRecord {
   readonly request_digest: string;
   readonly outcome: JsonObject;
 }
+
+/** Who erases, and why. Both are recorded, and can never be erased. */
+export interface ErasureStatement {
+  /** The operator's own words. */
+  readonly reason: string;
+  /** Name of the operator. */
+  readonly operator: string;
+}

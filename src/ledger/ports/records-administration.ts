@@ -1,7 +1,6 @@
 /** What an operator may do to records besides reading them: erase them, and forbid that. The contract is in the comments. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { ErasureStatement } from "../record/erasure.ts";
-import type { RecordKind } from "./record.ts";
+import type { ErasureStatement, RecordKind } from "./record.ts";
 
 /** A hold: what it covers is not erased while it lasts. */
 export interface LegalHold {

@@ -1,15 +1,13 @@
 /** Opens the ledger of a deployment on PostgreSQL. */
-
 import { resolve } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/appender.ts";
 import { StoredLedger } from "../../ledger/append/ledger.ts";
-import type { CommitObserver } from "../../ledger/append/observed-writer.ts";
+import type { CommitObserver } from "../../ledger/append/observed.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
-import type { LogAnchor } from "../../ledger/ports/anchor.ts";
-import type { OpenSharedAnchor } from "../../ledger/ports/shared-anchor.ts";
+import type { LogAnchor, OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
@@ -17,7 +15,7 @@ import type { PostgresConnection } from "./connection/client-options.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
 import { Sessions } from "./connection/sessions.ts";
 import { findReturned } from "./erasure/returned-erasures.ts";
-import { openFileAnchor } from "./log/file-anchor.ts";
+import { openFileAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";

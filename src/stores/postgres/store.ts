@@ -1,5 +1,4 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
-
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
@@ -22,13 +21,12 @@ import { isConnectionLost, toError } from "./connection/errors.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
 import type { Statement } from "./connection/session.ts";
 import type { Sessions } from "./connection/sessions.ts";
-import { Attempts } from "./limits/attempts.ts";
-import { ProofUses } from "./limits/proof-uses.ts";
 import { keepCosignatures, readCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { searchRecords } from "./search/search.ts";
+import { Attempts, ProofUses } from "./shared.ts";
 
 const keepRevision: Statement = {
   name: "keep_revision",

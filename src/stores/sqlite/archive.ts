@@ -15,12 +15,11 @@ import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { strayRow, strayRowQueries } from "../stray-rows.ts";
-import { openConnection, type SqliteConnection, type SqliteStatement } from "./connection.ts";
+import { strayRow, strayRowQueries } from "../store-checks.ts";
+import { openConnection, readStoreId, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { ErasableRecords } from "./erasure/erasable.ts";
-import { hasErasures, hideErased } from "./erasure/hide-erased.ts";
 import { LegalHolds } from "./erasure/legal-holds.ts";
-import { readNotedErasures } from "./erasure/noted-erasures.ts";
+import { hasErasures, hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { ReturnedErasures } from "./erasure/returned-erasures.ts";
 import { describeFailure, toError } from "./errors.ts";
 import { readAnchored, readAnchorProblems } from "./log/anchor-problems.ts";
@@ -28,7 +27,6 @@ import { companionsOf } from "./log/companions.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
 import { LogRows } from "./log/log-rows.ts";
 import { SqliteReader } from "./reader.ts";
-import { readStoreId } from "./store-identity.ts";
 
 const busyTimeoutMs = 10_000;
 

@@ -68,3 +68,38 @@ function configureWriter(connection: DatabaseSync, durability: "machine" | "proc
   connection.exec("PRAGMA secure_delete = ON");
   connection.exec(`PRAGMA journal_size_limit = ${64 * 1024 * 1024}`);
 }
+
+/**
+ * Runs the work in one transaction. IMMEDIATE takes the write lock before the first read, so that what was read cannot
+ * have changed at the commit. When it throws, the outcome of the commit is unknown.
+ */
+export function inTransaction<Result>(connection: SqliteConnection, work: () => Result): Result {
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    const result = work();
+    connection.exec("COMMIT");
+    return result;
+  } catch (error) {
+    // Some failures have rolled back by themselves.
+    if (connection.isTransaction) connection.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+/** Runs the reads on one state of the database: that of the caller's transaction, or of one of their own. */
+export function inSnapshot<Result>(connection: SqliteConnection, read: () => Result): Result {
+  if (connection.isTransaction) return read();
+  connection.exec("BEGIN");
+  try {
+    return read();
+  } finally {
+    if (connection.isTransaction) connection.exec("COMMIT");
+  }
+}
+
+/** What tells this store from every other. Throws where it is not there. */
+export function readStoreId(connection: SqliteConnection): string {
+  const id = connection.prepare("SELECT store_id FROM store WHERE singleton = 1").get()?.store_id;
+  if (typeof id !== "string") throw new Error("The store has lost its identity.");
+  return id;
+}

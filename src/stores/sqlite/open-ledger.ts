@@ -1,5 +1,4 @@
 /** Opens the ledger of an embedded deployment. */
-
 import { realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
@@ -7,9 +6,9 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/appender.ts";
 import { StoredLedger } from "../../ledger/append/ledger.ts";
-import type { CommitObserver } from "../../ledger/append/observed-writer.ts";
+import type { CommitObserver } from "../../ledger/append/observed.ts";
 import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
-import type { OpenSharedAnchor } from "../../ledger/ports/shared-anchor.ts";
+import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";

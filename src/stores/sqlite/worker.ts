@@ -1,14 +1,12 @@
 /** Entry point of the store's threads: opens its connection, then serves one call after the other. */
 import { parentPort, workerData } from "node:worker_threads";
-import type { openConnection as OpenConnection, SqliteConnection } from "./connection.ts";
-import { hideErased } from "./erasure/hide-erased.ts";
-import { readNotedErasures } from "./erasure/noted-erasures.ts";
+import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
+import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { describeFailure, isBusy } from "./errors.ts";
 import { requireInPlace, StoreMovedError, type WatchedFile, watched, watchedDatabase } from "./file-watch.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
-import { readStoreId } from "./store-identity.ts";
 import { SqliteWriter } from "./writer.ts";
 
 const data = workerData as WorkerData;

@@ -1,17 +1,14 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
-
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import type { BatchResult, KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
-import type { SqliteConnection, SqliteStatement } from "./connection.ts";
-import { Attempts } from "./limits/attempts.ts";
-import { ProofUses } from "./limits/proof-uses.ts";
+import { inTransaction, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import type { SqliteAnchor } from "./log/anchor.ts";
 import { Cosignatures } from "./log/cosignatures.ts";
 import { LogWriter, type SeededBatch } from "./log/log-writer.ts";
-import { inTransaction } from "./transaction.ts";
+import { Attempts, ProofUses } from "./shared.ts";
 
 /**
  * Size of what a probe writes. A disk too full for records often still has a page or two, so one page proves little;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { observedWriter } from "../../../src/ledger/append/observed-writer.ts";
+import { observedWriter } from "../../../src/ledger/append/observed.ts";
 import type { BatchFailure, BatchResult, CommittedRecord } from "../../../src/ledger/ports/store.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { refuseFutureHeads } from "../../../src/stores/head-times.ts";
 import { requireSafeBlocks } from "../../../src/stores/sqlite/files.ts";
+import { refuseFutureHeads } from "../../../src/stores/store-checks.ts";
 import { tenant } from "../../contract/ledger-records.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);

@@ -1,10 +1,10 @@
 /** Erases records, in a transaction under the lock of the log's head that the caller holds. */
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
-import type { RecordKind } from "../../../ledger/ports/record.ts";
+import type { ErasureStatement, RecordKind } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/records-administration.ts";
 import type { BatchResult } from "../../../ledger/ports/store.ts";
-import { type ErasureStatement, erasureRecord, unerasable } from "../../../ledger/record/erasure.ts";
+import { erasureRecord, unerasable } from "../../../ledger/record/operator-records.ts";
 import type { AppendableRecord } from "../../../ledger/record/record.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { readLeaf } from "../../stored-record.ts";

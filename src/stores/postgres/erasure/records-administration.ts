@@ -4,6 +4,7 @@ import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
 import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
+import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import {
   type ErasureResult,
   type LegalHold,
@@ -11,18 +12,15 @@ import {
   type ReapplyResult,
   type RecordsAdministration,
 } from "../../../ledger/ports/records-administration.ts";
-import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
-import { holdReleaseRecord } from "../../../ledger/record/hold-release.ts";
+import { holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import type { PostgresConnection } from "../connection/client-options.ts";
 import { toError } from "../connection/errors.ts";
 import { Sessions } from "../connection/sessions.ts";
-import { findAnchorProblems } from "../log/anchor-problems.ts";
-import { openFileAnchor } from "../log/file-anchor.ts";
+import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
-import { requireWholeStore } from "../schema/copy-mark.ts";
-import { requireSchema } from "../schema/migrate.ts";
+import { requireSchema, requireWholeStore } from "../schema/migrate.ts";
 import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
 import { allHolds, findHold, insertHold, releaseHold } from "./legal-holds.ts";
 import { findReturned, removeReturned } from "./returned-erasures.ts";

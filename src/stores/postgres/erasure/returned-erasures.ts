@@ -2,7 +2,7 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/returned.ts";
 import type { ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
-import { readErasure } from "../../../ledger/record/erasure.ts";
+import { readErasure } from "../../../ledger/record/operator-records.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";

@@ -1,34 +1,26 @@
 /** Appends batches to logs: one transaction a tenant, under the lock of the log's head. */
-import { LRUCache } from "lru-cache";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
 import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
 import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
-import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
-import {
-  type BatchResult,
-  type LogState,
-  type TenantBatch,
-  UnsoundLogError,
-  UnstorableError,
-} from "../../../ledger/ports/store.ts";
+import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
+import { type BatchResult, type LogState, type TenantBatch, UnstorableError } from "../../../ledger/ports/store.ts";
+import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
 import { writeRecord } from "../../../ledger/record/record-text.ts";
-import { rotationRecord } from "../../../ledger/record/rotation.ts";
 import { newestEdition } from "../../../ledger/search/search-index.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { MissingTileError } from "../../../ledger/tlog/tile-nodes.ts";
 import { partialTiles } from "../../../ledger/tlog/tiles.ts";
-import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
 import { ConflictError, UnknownOutcomeError } from "../connection/errors.ts";
 import type { Session } from "../connection/session.ts";
 import type { Sessions } from "../connection/sessions.ts";
 import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "../search/search-index.ts";
 import { addRecords } from "./add-records.ts";
+import { LogAnchoring } from "./anchoring.ts";
 import { findKept } from "./kept-answers.ts";
-import { headByName, headOfTenant, lockHead, readTiles, readTree, type StoredHead } from "./log-rows.ts";
+import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "./log-rows.ts";
 import { advanceHead, insertHead, namingLog, passOnLog, touch } from "./log-statements.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
@@ -57,26 +49,22 @@ export type UnderHead<Result> = (
   append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
 ) => Promise<Result>;
 
-/** States that are known to be durable, one a log. About 200 bytes each. */
-const maxConfirmed = 16_384;
-
 export class LogWriter {
   readonly #sessions: Sessions;
-  readonly #anchor: LogAnchor | undefined;
+  readonly #anchoring: LogAnchoring;
   readonly #originPrefix: string;
   readonly #clock: Clock;
   readonly #random: RandomFill;
   readonly #keys: SigningKeysOfStore | undefined;
   readonly #edges = new Edges();
   readonly #search = new SearchWriter();
-  readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
   /** Tenants whose newest append may have been committed or not. */
   readonly #doubted = new Set<TenantId>();
 
   constructor({ sessions, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {
     this.#keys = keys;
     this.#sessions = sessions;
-    this.#anchor = anchor;
+    this.#anchoring = new LogAnchoring(anchor);
     this.#originPrefix = originPrefix;
     this.#clock = clock;
     this.#random = random;
@@ -93,7 +81,7 @@ export class LogWriter {
       this.#sessions.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
     );
     if (edge !== undefined) this.#edges.put(tenantId, edge, log.root);
-    await this.#confirm(log);
+    await this.#anchoring.confirm(log);
     return result;
   }
 
@@ -105,9 +93,9 @@ export class LogWriter {
     const head = await headByName(this.#sessions, name);
     if (head === undefined) return undefined;
     await this.#keys?.followLog(this.#sessions, head.keyPosition);
-    if (await this.#isConfirmed(head)) return head;
+    if (await this.#anchoring.isConfirmed(head)) return head;
     const log = await this.#sessions.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
-    await this.#confirm(log);
+    await this.#anchoring.confirm(log);
     return log;
   }
 
@@ -132,14 +120,14 @@ export class LogWriter {
       ),
     );
     if (appended?.edge !== undefined) this.#edges.put(tenantId, appended.edge, appended.log.root);
-    await this.#confirm(appended?.log);
+    await this.#anchoring.confirm(appended?.log);
     return result;
   }
 
   /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
   async handOver(tenantId: TenantId): Promise<void> {
     const log = await this.#sessions.retrying(() => this.#confirmHead(tenantId), tenantId);
-    await this.#confirm(log);
+    await this.#anchoring.confirm(log);
   }
 
   async #appendOnce(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
@@ -162,7 +150,7 @@ export class LogWriter {
    */
   async #soundHead(session: Session, tenantId: TenantId): Promise<StoredHead | undefined> {
     const head = await lockHead(session, tenantId);
-    await this.#refuseUnsound(session, tenantId, head);
+    await this.#anchoring.refuseUnsound(session, tenantId, head);
     if (head === undefined || this.#keys === undefined) return head;
     await this.#keys.followLog(session, head.keyPosition);
     return head.keyPosition < this.#keys.position ? this.#handOver(session, head, this.#keys) : head;
@@ -279,39 +267,5 @@ export class LogWriter {
       await touch(session, tenantId);
       return head;
     });
-  }
-
-  async #confirm(log: LogState | undefined): Promise<void> {
-    if (log === undefined) return;
-    await this.#anchor?.advance([log]);
-    this.#confirmed.set(log.tenantId, log.root);
-  }
-
-  /** Whether this state was seen to be durable and is the one that is anchored. */
-  async #isConfirmed({ tenantId, size, root }: StoredHead): Promise<boolean> {
-    const confirmed = this.#confirmed.get(tenantId);
-    if (confirmed === undefined || !sameHash(confirmed, root)) return false;
-    if (this.#anchor === undefined) return true;
-    const anchored = await this.#anchor.find(tenantId);
-    return anchored?.size === size && sameHash(anchored.root, root);
-  }
-
-  async #refuseUnsound(queries: Pick<Session, "query">, tenantId: TenantId, log: LogState | undefined): Promise<void> {
-    const anchored = await this.#anchor?.find(tenantId);
-    if (anchored === undefined) return;
-    const isOlder = log !== undefined && anchored.size < log.size;
-    const tree = isOlder ? await readTree(queries, tenantId, anchored.size) : undefined;
-    const problem = orMessage(() => anchorProblem(anchored, { log, rootAt: () => tree?.root() as Hash }));
-    if (problem !== undefined) throw new UnsoundLogError(problem);
-  }
-}
-
-/** A root that cannot be computed is a problem of the log like any other. */
-function orMessage(find: () => string | undefined): string | undefined {
-  try {
-    return find();
-  } catch (error) {
-    if (error instanceof MissingTileError) return error.message;
-    throw error;
   }
 }

@@ -1,5 +1,5 @@
 /** Which key signs the logs, as the database has it, and what this process has of it. */
-import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
+import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import type { KeyRing } from "../../key-ring.ts";
 import type { Queries, Statement } from "../connection/session.ts";

@@ -9,10 +9,9 @@ import { IncompatibleStoreError } from "../../errors.ts";
 import type { PostgresConnection } from "../connection/client-options.ts";
 import type { Queries, Session, Statement } from "../connection/session.ts";
 import { Sessions } from "../connection/sessions.ts";
-import { readStoreId } from "../log/anchor-problems.ts";
+import { readStoreId } from "../log/anchor.ts";
 import { namingLog } from "../log/log-statements.ts";
-import { isWhole } from "./copy-mark.ts";
-import { requireSchema } from "./migrate.ts";
+import { isWhole, requireSchema } from "./migrate.ts";
 
 /** A value as both kinds of store give and take it. */
 type Value = null | number | string | Uint8Array;

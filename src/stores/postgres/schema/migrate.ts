@@ -3,7 +3,7 @@ import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { clientOptions, type PostgresConnection, prepareConnection } from "../connection/client-options.ts";
-import { type Queries, queriesOf } from "../connection/session.ts";
+import { type Queries, queriesOf, type Statement } from "../connection/session.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { type Migration, migrations } from "./schema.ts";
 
@@ -85,4 +85,21 @@ function compatibleVersion(rows: readonly Record<string, unknown>[], known: read
   const isOurs = rows.every(({ version, name }, at) => version === at + 1 && name === known[at]?.name);
   if (!isOurs) throw new IncompatibleStoreError("The database is another program's: give the service one of its own.");
   return rows.length;
+}
+
+/** The mark of a database that a store is being copied to: until it is gone nobody serves from it, or writes to it. */
+const readMark: Statement = { name: "copy_mark", text: "SELECT copy_under_way FROM store WHERE singleton = 1" };
+
+/** Whether the database is no copy that is under way or was broken off. */
+export async function isWhole(queries: Queries): Promise<boolean> {
+  const [row] = (await queries.query(readMark, [])).rows;
+  return typeof row?.copy_under_way !== "string";
+}
+
+/** Rejects with `IncompatibleStoreError` where a copy into the database is under way, or was broken off. */
+export async function requireWholeStore(queries: Queries): Promise<void> {
+  if (await isWhole(queries)) return;
+  throw new IncompatibleStoreError(
+    "A store is being copied to the database, or such a copy was broken off: finish it with `store copy`.",
+  );
 }

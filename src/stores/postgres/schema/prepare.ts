@@ -4,16 +4,15 @@ import type { RandomFill } from "../../../base/ids.ts";
 import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { refuseFutureHeads } from "../../head-times.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
+import { refuseFutureHeads } from "../../store-checks.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import type { Sessions } from "../connection/sessions.ts";
-import { findAnchorProblems, readStoreId } from "../log/anchor-problems.ts";
+import { findAnchorProblems, readStoreId } from "../log/anchor.ts";
 import { heads } from "../log/log-rows.ts";
 import type { LogWriter } from "../log/log-writer.ts";
-import { requireWholeStore } from "./copy-mark.ts";
 import { isDistributed, requireDurableNodes } from "./distribute.ts";
-import { requireSchema } from "./migrate.ts";
+import { requireSchema, requireWholeStore } from "./migrate.ts";
 
 export interface PrepareOptions {
   readonly sessions: Sessions;

@@ -14,8 +14,7 @@ import type { Queries, Row, Statement } from "../connection/session.ts";
 import { Sessions } from "../connection/sessions.ts";
 import { lockHead } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
-import { requireWholeStore } from "../schema/copy-mark.ts";
-import { requireSchema } from "../schema/migrate.ts";
+import { requireSchema, requireWholeStore } from "../schema/migrate.ts";
 import { type IndexGeneration, SearchWriter } from "./search-index.ts";
 
 /** Leaves of one transaction. */

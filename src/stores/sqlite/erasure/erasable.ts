@@ -2,7 +2,7 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { RecordKind } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/records-administration.ts";
-import { unerasable } from "../../../ledger/record/erasure.ts";
+import { unerasable } from "../../../ledger/record/operator-records.ts";
 import { readLeaf } from "../../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { LegalHolds } from "./legal-holds.ts";

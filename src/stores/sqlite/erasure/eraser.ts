@@ -2,13 +2,14 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
+import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord } from "../../../ledger/ports/records-administration.ts";
-import { type ErasureStatement, type ErasureTarget, erasureRecord } from "../../../ledger/record/erasure.ts";
+import { type ErasureTarget, erasureRecord } from "../../../ledger/record/operator-records.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { AppendedBatch, LogWriter } from "../log/log-writer.ts";
+import { SearchWriter } from "../search/search-writer.ts";
 import { ErasableRecords, type FoundRecord } from "./erasable.ts";
-import { RecordRemains } from "./record-remains.ts";
 
 export interface EraserOptions {
   readonly connection: SqliteConnection;
@@ -68,5 +69,28 @@ export class Eraser {
       return recordText(erasureRecord(tenantId, target, { ...statement, clock, random }));
     });
     return logs.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(records.length))) }, clock.now());
+  }
+}
+
+/** What of a record must go when it is erased. Its leaf and its sealed bytes stay: the first names nobody, the others nobody can open. */
+export class RecordRemains {
+  readonly #search: SearchWriter;
+  readonly #opening: SqliteStatement;
+  readonly #answers: SqliteStatement;
+
+  constructor(connection: SqliteConnection) {
+    this.#search = new SearchWriter(connection);
+    this.#opening = connection.prepare("DELETE FROM openings WHERE tenant_id = ? AND record_id = ?");
+    // The scope stays for as long as answers are kept, so that a retry is told, rather than recorded a second time.
+    this.#answers = connection.prepare(
+      "UPDATE kept_answers SET sealed = NULL WHERE tenant_id = ? AND leaf_index = ? AND sealed IS NOT NULL",
+    );
+  }
+
+  /** Removes all of it, inside a transaction that the caller holds. Returns how many kept answers there were. */
+  remove(tenantId: TenantId, recordId: RecordId, leafIndex: number): number {
+    this.#opening.run(tenantId, recordId);
+    this.#search.remove(tenantId, leafIndex);
+    return Number(this.#answers.run(tenantId, leafIndex).changes);
   }
 }

@@ -1,8 +1,9 @@
-/** Erasures that the anchor of a store notes. */
+/** Erasures that the anchor notes, and how erased records are kept from whoever reads. */
 import { existsSync } from "node:fs";
-import { openConnection, type SqliteConnection } from "../connection.ts";
+import { unerasable } from "../../../ledger/record/operator-records.ts";
+import { readLeaf } from "../../stored-record.ts";
+import { openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
 import { type ErasureNote, SqliteAnchor } from "../log/anchor.ts";
-import { readStoreId } from "../store-identity.ts";
 
 const busyTimeoutMs = 10_000;
 
@@ -33,4 +34,39 @@ export function noteErasures(connection: SqliteConnection, anchor: SqliteAnchor)
 function* recordedErasures(connection: SqliteConnection): Generator<ErasureNote> {
   for (const row of connection.prepare("SELECT tenant_id, record_id FROM erasures").iterate())
     yield { tenantId: row.tenant_id, recordId: row.record_id } as ErasureNote;
+}
+
+/**
+ * Hides, on this connection alone and without a write to any file, the openings of records that were erased: those that
+ * the store has among the erased ones, and those of the notes. `openings` is then a view of what is left. A note about a
+ * record of a kind that is never erased hides nothing.
+ * @param connection that only reads
+ */
+export function hideErased(connection: SqliteConnection, noted: readonly ErasureNote[]): void {
+  const isErased = (table: string) =>
+    `EXISTS (SELECT 1 FROM ${table} AS erased
+              WHERE erased.tenant_id = kept.tenant_id AND erased.record_id = kept.record_id)`;
+  connection.exec(`
+    CREATE TEMP TABLE noted_erasures (
+      tenant_id TEXT NOT NULL,
+      record_id TEXT NOT NULL,
+      PRIMARY KEY (tenant_id, record_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TEMP VIEW openings AS
+      SELECT tenant_id, record_id, opening FROM main.openings AS kept
+       WHERE NOT ${isErased("temp.noted_erasures")} ${hasErasures(connection) ? `AND NOT ${isErased("main.erasures")}` : ""};
+  `);
+  const entry = connection.prepare("SELECT leaf_index, leaf FROM entries WHERE tenant_id = ? AND record_id = ?");
+  const hide = connection.prepare("INSERT INTO temp.noted_erasures (tenant_id, record_id) VALUES (?, ?)");
+  for (const { tenantId, recordId } of noted) {
+    const row = entry.get(tenantId, recordId);
+    if (row === undefined) continue;
+    const { kind } = readLeaf(`The leaf ${row.leaf_index}`, row.leaf as Uint8Array);
+    if (unerasable[kind] === undefined) hide.run(tenantId, recordId);
+  }
+}
+
+/** Whether the schema is one that knows erasures: an older one is read, too. */
+export function hasErasures(connection: SqliteConnection): boolean {
+  return connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'erasures'").get() !== undefined;
 }

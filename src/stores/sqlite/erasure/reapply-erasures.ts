@@ -1,16 +1,14 @@
 /** Carries out erasures again, in transactions of its own. */
 import type { TenantId } from "../../../base/ids.ts";
+import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import {
   maxErasedAtOnce,
   type ReapplyResult,
   type ReturnedErasure,
 } from "../../../ledger/ports/records-administration.ts";
-import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
-import type { SqliteConnection } from "../connection.ts";
+import { inTransaction, type SqliteConnection } from "../connection.ts";
 import type { ErasureNote, SqliteAnchor } from "../log/anchor.ts";
-import { inTransaction } from "../transaction.ts";
-import type { ErasedBatch, Eraser } from "./eraser.ts";
-import { RecordRemains } from "./record-remains.ts";
+import { type ErasedBatch, type Eraser, RecordRemains } from "./eraser.ts";
 import { ReturnedErasures } from "./returned-erasures.ts";
 
 export interface ReapplyOptions {

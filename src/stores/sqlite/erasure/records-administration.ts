@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
+import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import {
   type ErasureResult,
   type LegalHold,
@@ -10,22 +11,24 @@ import {
   type ReapplyResult,
   type RecordsAdministration,
 } from "../../../ledger/ports/records-administration.ts";
-import type { ErasureStatement } from "../../../ledger/record/erasure.ts";
-import { holdReleaseRecord } from "../../../ledger/record/hold-release.ts";
+import { holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { openConnection as openReal, type SqliteConnection, type SqliteStatement } from "../connection.ts";
+import {
+  inTransaction,
+  openConnection as openReal,
+  readStoreId,
+  type SqliteConnection,
+  type SqliteStatement,
+} from "../connection.ts";
 import { describeFailure, toError } from "../errors.ts";
 import { anchorConnection, SqliteAnchor } from "../log/anchor.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import { requireNewestSchema } from "../schema/migrate.ts";
 import { requireUnsealed } from "../schema/seal.ts";
-import { readStoreId } from "../store-identity.ts";
-import { inTransaction } from "../transaction.ts";
 import { ErasableRecords } from "./erasable.ts";
 import { type ErasedBatch, Eraser } from "./eraser.ts";
 import { LegalHolds } from "./legal-holds.ts";
-import { overwriteDeleted } from "./overwrite.ts";
 import { reapplyErasures } from "./reapply-erasures.ts";
 
 export interface SqliteAdministrationOptions {
@@ -183,5 +186,26 @@ async function attempt<Result>(work: () => Result | Promise<Result>): Promise<Re
     return await work();
   } catch (error) {
     throw toError(describeFailure(error));
+  }
+}
+
+/** While it waits for readers nobody else can write: short enough for a service that waits a second for its turn. */
+const maxWaitMs = 100;
+
+/**
+ * Brings everything that is committed into the file and empties the write-ahead log, so that deleted bytes are in
+ * neither: the file has zeros in their place. Returns false where readers of an older state, or writers, did not let go
+ * in time; to be tried again after a pause then.
+ *
+ * @param busyTimeoutMs how long the connection waits for locks otherwise
+ */
+export function overwriteDeleted(connection: SqliteConnection, busyTimeoutMs: number): boolean {
+  // Most of the work, which keeps nobody waiting.
+  connection.exec("PRAGMA wal_checkpoint(PASSIVE)");
+  connection.exec(`PRAGMA busy_timeout = ${maxWaitMs}`);
+  try {
+    return connection.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()?.busy === 0;
+  } finally {
+    connection.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
   }
 }

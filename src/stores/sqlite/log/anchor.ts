@@ -3,9 +3,13 @@ import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import type { openConnection as OpenConnection, SqliteConnection, SqliteStatement } from "../connection.ts";
+import {
+  inTransaction,
+  type openConnection as OpenConnection,
+  type SqliteConnection,
+  type SqliteStatement,
+} from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
-import { inTransaction } from "../transaction.ts";
 
 /** Marks the file as an anchor (`PRAGMA application_id`). */
 const applicationId = 0x53_50_41_32;

@@ -7,7 +7,7 @@ import { tileWidth } from "../../../ledger/tlog/tiles.ts";
 import { leafHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import type { SqliteConnection } from "../connection.ts";
-import { TileWriter } from "./tile-writer.ts";
+import { TileWriter } from "./log-rows.ts";
 
 /**
  * Builds the tiles and the root of every log. Runs in the migration's transaction. Throws `IncompatibleStoreError`

@@ -1,6 +1,7 @@
 /** The statements on logs that reading and writing share. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
+import type { WrittenTile } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles } from "../../../ledger/tlog/tile-nodes.ts";
 import { type Hash, Tree } from "../../../ledger/tlog/tree.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
@@ -66,4 +67,20 @@ function headOf(row: Record<string, unknown>): StoredHead {
     root: row.root as Uint8Array,
     lastRecordedAtMs: row.last_recorded_at_ms as number,
   };
+}
+
+/** Writes tiles. A tile that is being filled is written again, longer; what it had stays. */
+export class TileWriter {
+  readonly #statement: SqliteStatement;
+
+  constructor(connection: SqliteConnection) {
+    this.#statement = connection.prepare(
+      `INSERT INTO tiles (tenant_id, level, tile_index, hashes) VALUES (?, ?, ?, ?)
+       ON CONFLICT DO UPDATE SET hashes = excluded.hashes`,
+    );
+  }
+
+  write(tenantId: TenantId, tiles: readonly WrittenTile[]): void {
+    for (const { level, index, hashes } of tiles) this.#statement.run(tenantId, level, index, hashes);
+  }
 }

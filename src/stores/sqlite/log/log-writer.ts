@@ -19,8 +19,7 @@ import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { KeptAnswers } from "./kept-answers.ts";
-import { LogRows, type StoredHead } from "./log-rows.ts";
-import { TileWriter } from "./tile-writer.ts";
+import { LogRows, type StoredHead, TileWriter } from "./log-rows.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */
 export interface SeededBatch extends TenantBatch {

@@ -5,13 +5,12 @@ import type { LogState } from "../../../ledger/ports/store.ts";
 import type { CopiedTable } from "../../copied-tables.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { SqliteArchive } from "../archive.ts";
-import { openConnection, type SqliteConnection } from "../connection.ts";
+import { inTransaction, openConnection, type SqliteConnection } from "../connection.ts";
 import { readNotedErasures } from "../erasure/noted-erasures.ts";
 import { ReturnedErasures } from "../erasure/returned-erasures.ts";
 import { anchorConnection } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
 import type { StorePaths } from "../paths.ts";
-import { inTransaction } from "../transaction.ts";
 import { requireNewestSchema } from "./migrate.ts";
 import {
   finishSeal,

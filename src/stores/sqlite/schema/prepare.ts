@@ -2,23 +2,25 @@
 import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
+import { seedBytes } from "../../../ledger/append/sequence.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
+import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
+import { rotationRecord } from "../../../ledger/record/operator-records.ts";
+import { recordText } from "../../../ledger/record/record-text.ts";
 import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { refuseFutureHeads } from "../../head-times.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
-import { openConnection, type SqliteConnection } from "../connection.ts";
+import { refuseFutureHeads } from "../../store-checks.ts";
+import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
 import { ReturnedErasures } from "../erasure/returned-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
-import { admitKey } from "../log/admit-key.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
+import { LogWriter } from "../log/log-writer.ts";
 import type { StorePaths } from "../paths.ts";
-import { readStoreId } from "../store-identity.ts";
-import { inTransaction } from "../transaction.ts";
 import { migrateSqlite } from "./migrate.ts";
 
 export interface PrepareOptions extends StorePaths {
@@ -161,4 +163,33 @@ function admitKeys(connection: SqliteConnection, anchor: SqliteAnchor, options: 
   const { publicKey, statement } = current;
   admitKey(connection, anchor, { current: publicKey, previous, statement, ...options });
   return keys;
+}
+
+/** Makes a key the one that signs the logs of a store. */
+export interface Admission {
+  /** 32 bytes, like the other. */
+  readonly current: Uint8Array;
+  /** The key that signed until now; undefined where none did. */
+  readonly previous: Uint8Array | undefined;
+  readonly statement: ErasureStatement | undefined;
+  readonly clock: Clock;
+  readonly random: RandomFill;
+}
+
+/**
+ * Notes the key, inside a transaction that the caller holds. Where it follows another, every log gets a leaf that says
+ * so: the old key counts up to that leaf only.
+ */
+export function admitKey(connection: SqliteConnection, anchor: SqliteAnchor, admission: Admission): void {
+  const { current, previous, statement, clock, random } = admission;
+  connection
+    .prepare("INSERT INTO signing_keys (position, public_key) SELECT count(*), ? FROM signing_keys")
+    .run(current);
+  if (previous === undefined) return;
+  // Every log exists, so no origin is made here.
+  const writer = new LogWriter(connection, anchor, "");
+  for (const { tenantId } of [...new LogRows(connection).heads()]) {
+    const records = [recordText(rotationRecord(tenantId, { current, previous, statement, clock, random }))];
+    writer.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(1))) }, clock.now());
+  }
 }

@@ -4,8 +4,7 @@
  * version, and every command.
  */
 import { IncompatibleStoreError } from "../../errors.ts";
-import type { SqliteConnection } from "../connection.ts";
-import { inTransaction } from "../transaction.ts";
+import { inTransaction, type SqliteConnection } from "../connection.ts";
 
 /** Who the store was sealed for. */
 export interface SealOwner {

@@ -6,7 +6,7 @@ import { type IndexedRecord, indexedTermsOf } from "../../../ledger/search/searc
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord } from "../../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
-import { hasErasures } from "../erasure/hide-erased.ts";
+import { hasErasures } from "../erasure/noted-erasures.ts";
 import { LogRows } from "../log/log-rows.ts";
 import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 

@@ -2,10 +2,9 @@
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
 import { blockOf, searchKeyBytes } from "../../../ledger/search/search-index.ts";
-import { openConnection, type SqliteConnection, type SqliteStatement } from "../connection.ts";
+import { inTransaction, openConnection, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { describeFailure, toError } from "../errors.ts";
 import { LogRows } from "../log/log-rows.ts";
-import { inTransaction } from "../transaction.ts";
 import { type Filled, SearchFill } from "./search-fill.ts";
 import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 

@@ -19,9 +19,8 @@ import {
 import { hasTerms } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
-import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+import { inSnapshot, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { LogRows } from "../log/log-rows.ts";
-import { inSnapshot } from "../transaction.ts";
 import { editionOf } from "./search-writer.ts";
 
 /**

@@ -1,9 +1,12 @@
-/** Attempts in fixed windows of time. */
-import type { AttemptLimit, ReachedLimit } from "../../../domain/ports.ts";
-import { TransactionError } from "../connection/errors.ts";
-import type { Queries, Statement } from "../connection/session.ts";
-import type { Sessions } from "../connection/sessions.ts";
-import { type Expiring, removeExpired } from "./expired-rows.ts";
+/** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
+
+import type { ProofUse } from "../../auth/proof/replay-store.ts";
+import type { TenantId } from "../../base/ids.ts";
+import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import { ProofBatches, type ProofRow } from "../proof-batches.ts";
+import { TransactionError } from "./connection/errors.ts";
+import type { Queries, Statement } from "./connection/session.ts";
+import type { Sessions } from "./connection/sessions.ts";
 
 /**
  * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a
@@ -30,7 +33,7 @@ const giveBack: Statement = {
   name: "give_back_attempt",
   text: `UPDATE attempts SET taken = taken - 1 WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent} AND taken > 0`,
 };
-const expiring: Expiring = { table: "attempts", key: "counter", expiry: "window_ends_at_ms" };
+const expiringAttempts: Expiring = { table: "attempts", key: "counter", expiry: "window_ends_at_ms" };
 
 /** Not committed: some limits are reached. */
 class Reached extends TransactionError {
@@ -79,7 +82,7 @@ export class Attempts {
             if (found.length > 0) throw new Reached(found);
             const [first] = ordered;
             if (first !== undefined)
-              await removeExpired(session, expiring, first.tenantId ?? "", nowMs, ordered.length);
+              await removeExpired(session, expiringAttempts, first.tenantId ?? "", nowMs, ordered.length);
           }),
         ordered[0]?.tenantId ?? "addresses",
       );
@@ -110,4 +113,86 @@ function byTenant(limits: readonly AttemptLimit[]): readonly (readonly AttemptLi
     else group.push(limit);
   }
   return [...groups.values()];
+}
+
+const insert: Statement = {
+  name: "insert_proofs",
+  text: `INSERT INTO proof_uses (tenant_id, proof, expires_at_ms)
+         SELECT $1, used.* FROM unnest($2::text[], $3::bigint[]) AS used ON CONFLICT DO NOTHING RETURNING proof`,
+};
+const expiringProofs: Expiring = { table: "proof_uses", key: "proof", expiry: "expires_at_ms" };
+
+/** The proofs that callers have used. Each tenant's go together: they share a statement, and no other tenant's row. */
+export class ProofUses {
+  readonly #sessions: Sessions;
+  readonly #now: () => number;
+  readonly #batches = new Map<TenantId, ProofBatches>();
+
+  constructor(sessions: Sessions, now: () => number) {
+    this.#sessions = sessions;
+    this.#now = now;
+  }
+
+  /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` where it cannot be known. */
+  async firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
+    const { tenantId } = use;
+    const batches = this.#batches.get(tenantId) ?? new ProofBatches((rows) => this.#note(tenantId, rows));
+    this.#batches.set(tenantId, batches);
+    try {
+      return await batches.firstUse(use, expiresAtMs);
+    } finally {
+      if (batches.isIdle) this.#batches.delete(tenantId);
+    }
+  }
+
+  /** For each row, in order, whether it was not there yet. */
+  async #note(tenantId: TenantId, rows: readonly ProofRow[]): Promise<readonly boolean[]> {
+    const expiries = rows.map(({ expiresAtMs }) => Math.ceil(expiresAtMs));
+    const inserted = await this.#sessions.retrying(
+      () =>
+        this.#sessions.transaction(async (session) => {
+          const [answer] = await Promise.all([
+            session.query(insert, [tenantId, rows.map(({ proof }) => proof), expiries]),
+            removeExpired(session, expiringProofs, tenantId, this.#now(), rows.length),
+          ]);
+          return new Set(answer.rows.map(({ proof }) => proof));
+        }),
+      tenantId,
+    );
+    // Of two rows with the same proof the first one has it.
+    return rows.map(({ proof }) => inserted.delete(proof));
+  }
+}
+
+/** A table whose rows may go one day. */
+export interface Expiring {
+  readonly table: string;
+  /** The column that follows the tenant in the primary key. */
+  readonly key: string;
+  /** Column with the milliseconds since the Unix epoch from which on a row may go; indexed behind the tenant. */
+  readonly expiry: string;
+}
+
+/** Rows that one write removes besides: more than it adds, so that a table shrinks while it is written to. */
+const removedPerRow = 2;
+const removedAtLeast = 16;
+
+/**
+ * To be called in the transaction that writes so many rows of the tenant. Rows that another transaction holds are left
+ * to it: nobody waits for this.
+ */
+export async function removeExpired(
+  queries: Queries,
+  { table, key, expiry }: Expiring,
+  tenantId: string,
+  nowMs: number,
+  rowsWritten: number,
+): Promise<void> {
+  const statement: Statement = {
+    name: `expire_${table}`,
+    text: `DELETE FROM ${table} WHERE tenant_id = $1 AND ${key} IN
+             (SELECT ${key} FROM ${table} WHERE tenant_id = $1 AND ${expiry} <= $2
+               ORDER BY ${expiry} LIMIT $3 FOR UPDATE SKIP LOCKED)`,
+  };
+  await queries.query(statement, [tenantId, nowMs, removedAtLeast + removedPerRow * rowsWritten]);
 }

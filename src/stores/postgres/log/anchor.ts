@@ -1,10 +1,42 @@
-/** Compares a store with its anchor. */
+/** The anchor in a file, which the replicas of one machine share, and what of the store is not what it says. */
 import { type AnchoredLog, anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
 import type { AnchorFinding } from "../../../ledger/ports/archive.ts";
 import type { Hash } from "../../../ledger/tlog/tree.ts";
+import { openConnection } from "../../sqlite/connection.ts";
+import { anchorConnection, createAnchor, SqliteAnchor } from "../../sqlite/log/anchor.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
 
+/** Short, because the event loop waits with it. Replicas hold the lock for microseconds. */
+const busyTimeoutMs = 500;
+
+/**
+ * Opens the file, and creates it where it is missing. Throws `IncompatibleStoreError` where it is something else, a
+ * file system or SQLite error where it cannot be used.
+ */
+export function openFileAnchor(path: string): LogAnchor {
+  createAnchor(path, busyTimeoutMs, openConnection);
+  return anchorOf(new SqliteAnchor(openConnection({ ...anchorConnection, path, busyTimeoutMs })));
+}
+
+/** Opens the file, which must exist, to read it. */
+export function readFileAnchor(path: string): LogAnchor {
+  return anchorOf(new SqliteAnchor(openConnection({ path, readOnly: true, busyTimeoutMs })));
+}
+
+function anchorOf(anchor: SqliteAnchor): LogAnchor {
+  return {
+    find: async (tenantId) => anchor.find(tenantId),
+    all: async () => [...anchor.all()],
+    storeId: async () => anchor.storeId(),
+    adopt: async (storeId, logs) => anchor.adopt(storeId, logs),
+    advance: async (logs) => anchor.advance(logs),
+    probe: async (nowMs) => anchor.probe(nowMs),
+    close: async () => anchor.close(),
+  };
+}
+
+/** Compares a store with its anchor. */
 const identity: Statement = { name: "store_id", text: "SELECT store_id FROM store WHERE singleton = 1" };
 
 /** What tells this store from every other. Rejects where it is not there. */

@@ -1,7 +1,7 @@
-/** Attempts in fixed windows of time, in the writer's thread. */
-import type { AttemptLimit, ReachedLimit } from "../../../domain/ports.ts";
-import type { SqliteConnection, SqliteStatement } from "../connection.ts";
-import { ExpiredRows } from "./expired-rows.ts";
+/** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
+import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import type { ProofRow } from "../proof-batches.ts";
+import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 
 export class Attempts {
   readonly #find: SqliteStatement;
@@ -48,4 +48,51 @@ export class Attempts {
 
 function parameters({ tenantId, counter, windowMs }: AttemptLimit, nowMs: number): [string, string, number, number] {
   return [tenantId ?? "", counter, nowMs, windowMs];
+}
+
+/** The proofs that callers have used, in the writer's thread. */
+export class ProofUses {
+  readonly #insert: SqliteStatement;
+  readonly #expired: ExpiredRows;
+
+  constructor(connection: SqliteConnection) {
+    this.#insert = connection.prepare(
+      "INSERT INTO proof_uses (tenant_id, proof, expires_at_ms) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+    );
+    this.#expired = new ExpiredRows(connection, "proof_uses", "tenant_id, proof", "expires_at_ms");
+  }
+
+  /** For each row, in order, whether it was not there yet. To be called in a transaction. */
+  note(rows: readonly ProofRow[], nowMs: number): readonly boolean[] {
+    const first = rows.map(
+      ({ tenantId, proof, expiresAtMs }) =>
+        Number(this.#insert.run(tenantId, proof, Math.ceil(expiresAtMs)).changes) === 1,
+    );
+    this.#expired.remove(nowMs, rows.length);
+    return first;
+  }
+}
+
+/** Rows that one write removes besides: more than it adds, so that a table shrinks while it is written to. */
+const removedPerRow = 2;
+const removedAtLeast = 16;
+
+/** Removes what nobody needs any more, a few rows with each write, so that no write has to remove them all. */
+export class ExpiredRows {
+  readonly #remove: SqliteStatement;
+
+  /**
+   * @param key columns of the primary key, separated by commas
+   * @param expiry column with the milliseconds since the Unix epoch from which on a row may go; has an index
+   */
+  constructor(connection: SqliteConnection, table: string, key: string, expiry: string) {
+    this.#remove = connection.prepare(
+      `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} WHERE ${expiry} <= ? ORDER BY ${expiry} LIMIT ?)`,
+    );
+  }
+
+  /** To be called in the transaction that writes so many rows. */
+  remove(nowMs: number, rowsWritten: number): void {
+    this.#remove.run(nowMs, removedAtLeast + removedPerRow * rowsWritten);
+  }
 }

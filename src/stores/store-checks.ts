@@ -1,5 +1,7 @@
-/** Rows that belong to no leaf below the head of their log, as after a restore that mixed two copies. */
+/** What no sound store has, of whichever kind it is. */
 import type { StrayRow } from "../ledger/ports/archive.ts";
+import type { LogState } from "../ledger/ports/store.ts";
+import { IncompatibleStoreError } from "./errors.ts";
 
 /** More of one table are not named. */
 const maxNamed = 16;
@@ -32,4 +34,25 @@ export function strayRowQueries(prefix: string): readonly (readonly [table: stri
 
 export function strayRow(table: string, row: Readonly<Record<string, unknown>>): StrayRow {
   return { tenantId: row.tenant_id as StrayRow["tenantId"], table, name: row.name as string };
+}
+
+/** Clocks of machines differ by seconds; by more only where one of them is wrong. */
+const toleranceMs = 5 * 60_000;
+
+/**
+ * Throws `IncompatibleStoreError` where the clock is more than five minutes behind a log: times never go back within a
+ * log, so everything that is recorded would get the time of that record, for as long as the clock is behind.
+ */
+export function refuseFutureHeads(
+  heads: Iterable<LogState & { readonly lastRecordedAtMs: number }>,
+  nowMs: number,
+): void {
+  let newest: (LogState & { readonly lastRecordedAtMs: number }) | undefined;
+  for (const head of heads) if (head.lastRecordedAtMs > (newest?.lastRecordedAtMs ?? 0)) newest = head;
+  if (newest === undefined || newest.lastRecordedAtMs <= nowMs + toleranceMs) return;
+  throw new IncompatibleStoreError(
+    `log ${newest.origin} has a record of ${new Date(newest.lastRecordedAtMs).toISOString()}, and this machine's clock ` +
+      `says ${new Date(nowMs).toISOString()}: set the clock right. Where the clock was wrong that wrote the record, nothing ` +
+      "can be recorded truthfully before that time.",
+  );
 }

@@ -1,0 +1,60 @@
+/** Settings that bound what callers may use. */
+import { integer } from "./parsers.ts";
+import { given, optional, type Setting } from "./setting.ts";
+
+export const limits = {
+  maxBodyBytes: given(
+    "SVC_MAX_BODY_BYTES",
+    "262144",
+    integer(1024, 262_144),
+    "Largest request body, 1024 to 262144 bytes",
+  ),
+  maxArtifactBodyBytes: given(
+    "SVC_MAX_ARTIFACT_BODY_BYTES",
+    "12582912",
+    integer(1024, 12_582_912),
+    "Largest request body of artifact-register, 1024 to 12582912 bytes",
+  ),
+  bodyBudgetBytes: optional(
+    "SVC_BODY_BUDGET_BYTES",
+    "an eighth of the memory that the process may use, 32 to 64 MiB",
+    integer(2048, 2 ** 40),
+    "Request bodies that are in memory at once, 2048 to 1099511627776 bytes; half of it is one tenant's at most",
+  ),
+  bodyTimeoutMs: given(
+    "SVC_BODY_TIMEOUT_MS",
+    "10000",
+    integer(1, 10_000),
+    "Time for a request body to arrive, 1 to 10000 ms",
+  ),
+  answerTimeoutMs: given(
+    "SVC_ANSWER_TIMEOUT_MS",
+    "30000",
+    integer(100, 600_000),
+    "Time for a caller to take an answer, 100 to 600000 ms",
+  ),
+  maxConnections: given(
+    "SVC_MAX_CONNECTIONS",
+    "4096",
+    integer(16, 1_000_000),
+    "Connections that may be open at once, 16 to 1000000; one address has half of them at most, save loopback and SVC_TRUSTED_PROXIES",
+  ),
+  maxDeadlineMs: given(
+    "SVC_MAX_DEADLINE_MS",
+    "30000",
+    integer(1, 30_000),
+    "Longest time for one call, whatever deadline it asks for, 1 to 30000 ms",
+  ),
+  shutdownGraceMs: given(
+    "SVC_SHUTDOWN_GRACE_MS",
+    "10000",
+    integer(0, 600_000),
+    "Time for calls in flight to finish after a stop signal, 0 to 600000 ms",
+  ),
+  decisionMaxAgeSeconds: given(
+    "SVC_DECISION_MAX_AGE_SECONDS",
+    "86400",
+    integer(1, 31_536_000),
+    "Age up to which a decision may be cited, 1 to 31536000 s",
+  ),
+} as const satisfies Record<string, Setting<unknown>>;

@@ -1,0 +1,57 @@
+/** Logs beside their anchor: what is durable is brought to it, and nothing goes on that it contradicts. */
+import { LRUCache } from "lru-cache";
+import type { TenantId } from "../../../base/ids.ts";
+import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
+import { type LogState, UnsoundLogError } from "../../../ledger/ports/store.ts";
+import { MissingTileError } from "../../../ledger/tlog/tile-nodes.ts";
+import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
+import type { Session } from "../connection/session.ts";
+import { readTree } from "./log-rows.ts";
+
+/** States that are known to be durable, one a log. About 200 bytes each. */
+const maxConfirmed = 16_384;
+
+export class LogAnchoring {
+  readonly #anchor: LogAnchor | undefined;
+  readonly #confirmed = new LRUCache<TenantId, Hash>({ max: maxConfirmed });
+
+  constructor(anchor: LogAnchor | undefined) {
+    this.#anchor = anchor;
+  }
+
+  /** Advances the anchor to a state that is durable. */
+  async confirm(log: LogState | undefined): Promise<void> {
+    if (log === undefined) return;
+    await this.#anchor?.advance([log]);
+    this.#confirmed.set(log.tenantId, log.root);
+  }
+
+  /** Whether this state was seen to be durable and is the one that is anchored. */
+  async isConfirmed({ tenantId, size, root }: LogState): Promise<boolean> {
+    const confirmed = this.#confirmed.get(tenantId);
+    if (confirmed === undefined || !sameHash(confirmed, root)) return false;
+    if (this.#anchor === undefined) return true;
+    const anchored = await this.#anchor.find(tenantId);
+    return anchored?.size === size && sameHash(anchored.root, root);
+  }
+
+  /** Rejects with `UnsoundLogError` where the log is not what its anchor says. */
+  async refuseUnsound(queries: Pick<Session, "query">, tenantId: TenantId, log: LogState | undefined): Promise<void> {
+    const anchored = await this.#anchor?.find(tenantId);
+    if (anchored === undefined) return;
+    const isOlder = log !== undefined && anchored.size < log.size;
+    const tree = isOlder ? await readTree(queries, tenantId, anchored.size) : undefined;
+    const problem = orMessage(() => anchorProblem(anchored, { log, rootAt: () => tree?.root() as Hash }));
+    if (problem !== undefined) throw new UnsoundLogError(problem);
+  }
+}
+
+/** A root that cannot be computed is a problem of the log like any other. */
+function orMessage(find: () => string | undefined): string | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof MissingTileError) return error.message;
+    throw error;
+  }
+}

@@ -1,9 +1,30 @@
+import { accessSync, constants, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
+
+/** What two workers keep at once is some 300 MiB. */
+const roomBytes = 2 * 1024 ** 3;
+
+/**
+ * Stores of tests stand in memory where the system has a folder for that: their thousands of commits would wait for the
+ * disk. What a killed process leaves is the same there; what a disk keeps through a loss of power no test shows.
+ */
+function temporaryFolder(): Record<string, string> {
+  const folder = "/dev/shm";
+  if (process.env.TMPDIR !== undefined) return {};
+  try {
+    accessSync(folder, constants.W_OK);
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize < roomBytes ? {} : { TMPDIR: folder };
+  } catch {
+    return {};
+  }
+}
 
 /** The tests that need Node alone. */
 export default defineConfig({
   test: {
     include: ["test/{unit,contract,wire}/**/*.test.ts"],
+    env: temporaryFolder(),
     testTimeout: 20_000,
     hookTimeout: 20_000,
     // Processes of their own: native modules, worker threads and signals do not meet each other's.

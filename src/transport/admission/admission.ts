@@ -6,6 +6,7 @@
  * A call that waits costs its headers in memory and no time. Its caller sends nothing else on that connection or stream
  * meanwhile, so that an overload is slowed down to what can be done, where refusing at once would invite the next try.
  */
+import type { AdmissionMachine } from "./machine.ts";
 import { type Account, type Waiter, WaitingRoom } from "./waiting-room.ts";
 
 /** Bounds of admission. */
@@ -35,18 +36,6 @@ export const defaultAdmissionLimits: AdmissionLimits = {
   maxWaiting: 8192,
   maxWaitMs: 1000,
 };
-
-/** What the machine provides. */
-export interface AdmissionMachine {
-  /** Monotonic, in milliseconds. */
-  readonly nowMs: () => number;
-  /** Share of the time since the last question that the event loop was busy, 0 to 1. */
-  readonly busyShare: () => number;
-  /** Calls back after this turn of the event loop. */
-  readonly nextTurn: (callback: () => void) => void;
-  /** Calls back every so many milliseconds, without keeping the process; returns what ends that. */
-  readonly every: (intervalMs: number, callback: () => void) => () => void;
-}
 
 const sweepMs = 50;
 /** Above this share the event loop is full; below the lower one more calls at once would find it idle. */

@@ -30,6 +30,6 @@ export function sessionPeer(
   const address = callerAddress(edge, ingress);
   if (rule.mode === "none") return { address, certificateThumbprint: undefined };
   const thumbprint = presentedThumbprint(edge, rule, onCertificateIgnored);
-  if (thumbprint === undefined) throw refusedPossession("no client certificate was presented");
+  if (thumbprint === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
   return { address, certificateThumbprint: thumbprint.toString("base64url") };
 }

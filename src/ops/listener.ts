@@ -78,9 +78,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     reply.header("cache-control", "no-store");
     nameExchange(options, request, reply);
     if (expectsMore(request.headers.expect)) return refuse(options, request, reply, expectationFailed(), 417);
-    // RFC 9112 §3.2. Node would go by the first of them.
-    if ((request.raw.headersDistinct.host?.length ?? 0) > 1)
-      throw new ServiceError("invalid_request", "the request must name one host");
+    requireClear(request.raw);
     if (options.loopback && !isLoopbackAuthority(request.headers.host))
       throw new ServiceError("no_route", "nothing is served under this host name: use localhost or a loopback address");
     return undefined;
@@ -106,6 +104,24 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
     },
     close: () => server.close(),
   };
+}
+
+/** Throws `invalid_request` for a request that can be read in two ways. */
+function requireClear({ headers, headersDistinct, url = "" }: IncomingMessage): void {
+  // RFC 9112 §3.2, RFC 9110 §5.3. Node would go by the first of them.
+  for (const name of ["host", "content-type"])
+    if ((headersDistinct[name]?.length ?? 0) > 1) throw unclear(`the request must name one ${name}`);
+  // RFC 9112 §6.1. Node leaves codings below this one on the body.
+  if (/[,\s]chunked$/i.test(headers["transfer-encoding"] ?? "")) throw unclear("the only transfer coding is chunked");
+  try {
+    decodeURIComponent(url);
+  } catch {
+    throw unclear("the URL is not UTF-8 in percent encoding");
+  }
+}
+
+function unclear(message: string): ServiceError {
+  return new ServiceError("invalid_request", message);
 }
 
 const probes: ReadonlySet<string | undefined> = new Set(["/livez", "/readyz"]);

@@ -79,6 +79,8 @@ function readMembers({ body, headers }: FastifyRequest): Readonly<Record<string,
   const type = headers["content-type"] ?? "";
   if (!(body instanceof Uint8Array) || !/^application\/json *(; *charset="?utf-8"?)?$/i.test(type))
     throw new ServiceError("unsupported_media_type", "the body must be application/json");
+  if ((headers["content-encoding"] ?? "identity").toLowerCase() !== "identity")
+    throw new ServiceError("unsupported_media_type", "content encodings are not supported on this route");
   const members = parseObject(body);
   refuseOthers(members, searchParameters);
   return Object.fromEntries(

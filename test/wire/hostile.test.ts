@@ -579,6 +579,22 @@ describe("HTTP/1.1", () => {
   });
 
   test.each([
+    ["two content types", [json, "Content-Type: text/plain"]],
+    ["two content types alike", [json, json]],
+    ["a transfer coding below chunked", [json, "Transfer-Encoding: gzip, chunked"]],
+    ["two lines of transfer codings", [json, "Transfer-Encoding: gzip", "Transfer-Encoding: chunked"]],
+  ])("a request with %s is refused on every route", async (_, headers) => {
+    const body = JSON.stringify(planBody);
+    const isChunked = headers.some((line) => line.startsWith("Transfer-Encoding"));
+    const framed = isChunked ? `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n` : body;
+    const length = isChunked ? [] : [`Content-Length: ${body.length}`];
+    for (const path of [plan.restPath, plan.rpcPath]) {
+      const lines = [`POST ${path} HTTP/1.1`, "Host: localhost", ...headers, ...length, authorization(), "", framed];
+      expect((await h1Exchange(service.url, lines.join("\r\n")))?.status).toBe(400);
+    }
+  });
+
+  test.each([
     [["Host: localhost", "Connection: Upgrade", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"]],
     [["Host: localhost", "Connection: Upgrade", "Upgrade: websocket"]],
     [["Host: localhost", "Expect: 200-ok"]],

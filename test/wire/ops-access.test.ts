@@ -12,6 +12,7 @@ import { type Receipt, ReceiptSchema } from "../../gen/platform/sdk/v1/common_pb
 import { continues, type VerifiedReceipt, verifyReceipt } from "../../src/client/receipts.ts";
 import { formatOpsCredentials, hashOpsToken } from "../../src/credentials/ops-credentials.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { h1Exchange } from "../harness/h1.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 
 const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
@@ -291,6 +292,9 @@ describe("search", () => {
     ["record_id=%00", "record_id must be 1 to 2048 characters of text"],
     ["resource_id=cust-1", "values that tell of persons stand in the body of a POST, never in a URL"],
     ["cid=a&cid=b", "a parameter is given twice"],
+    ["cid=%ff", "the URL is not UTF-8 in percent encoding"],
+    ["cid=%ed%a0%80", "the URL is not UTF-8 in percent encoding"],
+    ["cid=%zz", "the URL is not UTF-8 in percent encoding"],
     ["tenant=tenant-b", "the parameters are record_id"],
   ])("%s is refused, and said why", async (query, message) => {
     const { status, json } = await search(query);
@@ -327,6 +331,17 @@ describe("search", () => {
       expect((await post(JSON.stringify({ resource_id: "person-7", label: "other" }), searching)).json.found).toEqual(
         [],
       );
+    });
+
+    test("reads no body under an encoding, and none whose type is given twice", async () => {
+      const ask = async (...headers: string[]) => {
+        const lines = ["Host: localhost", `Authorization: Bearer ${operatorToken}`, "Content-Length: 2", ...headers];
+        return h1Exchange(local.opsUrl, [`POST /ledger/${log}/search HTTP/1.1`, ...lines, "", "{}"].join("\r\n"));
+      };
+      const json = "Content-Type: application/json";
+      expect((await ask(json))?.status).toBe(200);
+      expect((await ask(json, "Content-Encoding: gzip"))?.status).toBe(415);
+      expect((await ask(json, "Content-Type: text/plain"))?.status).toBe(400);
     });
 
     test.each(["request_id", "resource_id", "label", "attribute", "operation", "outcome", "reason"])(

@@ -42,7 +42,7 @@ export function confirmPossession(
   }
   const presented = presentedThumbprint(edge, rule, onCertificateIgnored);
   const bound = Buffer.from(boundThumbprint(binding, "x5t#S256"), "base64url");
-  if (presented === undefined) throw refusedPossession("no client certificate was presented");
+  if (presented === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
   if (!timingSafeEqual(bound, presented))
     throw refusedPossession("the access token is bound to another client certificate");
 }

@@ -19,7 +19,7 @@ import { type UnaryInvoker, unaryInvoker } from "../calls/seam.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
 import { readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";
-import { authorityProblem, edgeOf } from "../http/edge.ts";
+import { edgeOf, headerProblem } from "../http/edge.ts";
 import type { StreamHandler } from "../http/http2-server.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
 import { frameEncoder } from "./encode.ts";
@@ -48,7 +48,7 @@ export function serveGrpc(methods: readonly ServedMethod[], options: GrpcOptions
   );
   return (stream, headers, rawHeaders) => {
     const one = isPlainUnary(headers) ? served.get(headers[":path"]) : undefined;
-    if (one === undefined || authorityProblem(rawHeaders) !== undefined) return false;
+    if (one === undefined || headerProblem(rawHeaders) !== undefined) return false;
     void handle(one, options, stream, headers, rawHeaders);
     return true;
   };

@@ -46,10 +46,25 @@ function clientCertificate(socket: TLSSocket | undefined): Uint8Array | undefine
 const authorityPattern = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?$/;
 
 /**
+ * The refusal of a request whose headers leave open what it is; undefined where they do not. Node goes by the first of
+ * two content types, and leaves transfer codings below `chunked` on the body (RFC 9112 §6.1).
+ */
+export function headerProblem(rawHeaders: readonly string[]): ServiceError | undefined {
+  const authority = authorityProblem(rawHeaders);
+  if (authority !== undefined) return authority;
+  if (headerValues(rawHeaders, "content-type").length > 1)
+    return invalidRequest("", "http.headers", "header content-type must come once");
+  const coding = headerValues(rawHeaders, "transfer-encoding").join(", ");
+  // Where chunked is not the last, nobody knows where the body ends, and Node's parser refuses it.
+  if (!/[,\s]chunked$/i.test(coding)) return undefined;
+  return invalidRequest("", "http.headers", "header transfer-encoding must be chunked");
+}
+
+/**
  * The refusal of a request that does not say exactly once for whom it is (RFC 9112 §3.2, RFC 9113 §8.3.1); undefined
  * where it does. Older versions may leave it out; here nothing is served without it.
  */
-export function authorityProblem(rawHeaders: readonly string[]): ServiceError | undefined {
+function authorityProblem(rawHeaders: readonly string[]): ServiceError | undefined {
   const hosts = headerValues(rawHeaders, "host");
   const [authority = ""] = headerValues(rawHeaders, ":authority").concat(hosts);
   const isOne = hosts.length === 0 || (hosts.length === 1 && hosts[0] === authority);

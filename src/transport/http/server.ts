@@ -19,7 +19,7 @@ import { registerStock } from "../connect/stock.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
 import { openPaths, registerOpen } from "../unauthenticated/open-services.ts";
-import { authorityProblem, edgeOf } from "./edge.ts";
+import { edgeOf, headerProblem } from "./edge.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
 import { type Page, pageMethods, registerPages } from "./page.ts";
@@ -110,7 +110,7 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
   app.decorateRequest("response");
   app.addHook("onRequest", (request, reply, done) => {
     beginExchange(request, reply, options);
-    const problem = authorityProblem(request.raw.rawHeaders);
+    const problem = headerProblem(request.raw.rawHeaders);
     if (problem !== undefined) refuseInTerms(options.service, problem, request, reply);
     else if (expectsMore(request.raw.headers.expect))
       refuseInTerms(options.service, expectationFailed(), request, reply, { status: 417 });

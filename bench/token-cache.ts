@@ -5,7 +5,7 @@
 
 import { createAuthenticator } from "../src/auth/authenticator.ts";
 import type { EdgeRequest } from "../src/auth/edge.ts";
-import { confirmPossession } from "../src/auth/proof/confirmation.ts";
+import { requireUnbound } from "../src/auth/proof/confirmation-method.ts";
 import type { TokenOptions } from "../src/auth/tokens/access-tokens.ts";
 import { createIssuerKeys } from "../src/auth/tokens/issuer-keys.ts";
 import { verifyToken } from "../src/auth/tokens/token-verifier.ts";
@@ -68,7 +68,7 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
         { signal: patient, mayFetch() {} },
       );
       if ("refusal" in verification) throw verification.refusal;
-      confirmPossession(verification.binding, edge, { mode: "none" }, () => {});
+      requireUnbound(verification.binding);
     });
     const warm = await perSecond(() => authenticator.authenticate(edge, patient));
     return { warm, uncached };

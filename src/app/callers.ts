@@ -6,10 +6,12 @@ import {
   type AuthenticatorOptions,
   createAuthenticator,
 } from "../auth/authenticator.ts";
+import type { MutualTlsRule, NoPossessionRule } from "../auth/proof/confirmation.ts";
 import { createDpopNonces } from "../auth/proof/dpop-nonce.ts";
+import type { ProofOfPossessionRule } from "../auth/proof/possession.ts";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import { sessionPeer } from "../auth/session-peer.ts";
-import type { ProofOfPossessionRule, SessionTokenRule, TokenOptions } from "../auth/tokens/access-tokens.ts";
+import type { SessionTokenRule, TokenOptions } from "../auth/tokens/access-tokens.ts";
 import { identityHeaderNames } from "../auth/trusted-headers.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
@@ -64,7 +66,7 @@ export async function openCallers(
             audience: config.oidcAudience,
             counters: shared,
             peerOf: (edge) =>
-              sessionPeer(edge, ingressOf(config), certificateRule(config), (remoteAddress) =>
+              sessionPeer(edge, ingressOf(config), sessionRule(config), (remoteAddress) =>
                 onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
               ),
           }),
@@ -130,15 +132,31 @@ function tokenOptions(
 
 function proofOfPossessionRule(config: Config, replayStore: ReplayStore, clock: Clock): ProofOfPossessionRule {
   const { proofOfPossession, publicUrl, dpopNonceKey } = config;
-  if (proofOfPossession !== "dpop") return certificateRule(config);
-  const nonces =
-    dpopNonceKey === undefined ? undefined : createDpopNonces(readFileSync(dpopNonceKey, "utf8").trim(), clock);
-  return { mode: "dpop", publicUrl, replayStore, nonces };
+  switch (proofOfPossession) {
+    case "none":
+      return { mode: "none" };
+    case "mtls":
+      return certificateRule(config);
+    case "dpop": {
+      const nonces =
+        dpopNonceKey === undefined ? undefined : createDpopNonces(readFileSync(dpopNonceKey, "utf8").trim(), clock);
+      return { mode: "dpop", publicUrl, replayStore, nonces };
+    }
+  }
 }
 
-/** What is asked of a token apart from DPoP, which settings allow for no session. */
-function certificateRule(config: Config): Exclude<ProofOfPossessionRule, { readonly mode: "dpop" }> {
-  if (config.proofOfPossession !== "mtls") return { mode: "none" };
+/** What is asked of those who ask for a session; settings allow none with DPoP. */
+function sessionRule(config: Config): NoPossessionRule | MutualTlsRule {
+  switch (config.proofOfPossession) {
+    case "mtls":
+      return certificateRule(config);
+    case "none":
+    case "dpop":
+      return { mode: "none" };
+  }
+}
+
+function certificateRule(config: Config): MutualTlsRule {
   return {
     mode: "mtls",
     headerName: `${config.headerPrefix}mtls-client-certificate`,

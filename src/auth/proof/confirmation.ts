@@ -4,7 +4,7 @@ import { thumbprintOf } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
 import type { EdgeRequest } from "../edge.ts";
 import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";
-import { boundThumbprint, requireUnbound, type TokenBinding } from "./confirmation-method.ts";
+import { boundThumbprint, type TokenBinding } from "./confirmation-method.ts";
 import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
 
 /** Tokens must be bound to nobody: a binding that cannot be checked is refused, not overlooked. */
@@ -26,20 +26,15 @@ export interface MutualTlsRule {
 export type OnCertificateIgnored = (remoteAddress: string) => void;
 
 /**
- * Checks that what a verified token is bound to fits the call that carries it. To be called on every call, however the
- * token was verified.
+ * Checks that the call presents the client certificate that its token is bound to.
  * @throws ServiceError `proof_of_possession_failed`
  */
-export function confirmPossession(
+export function confirmCertificate(
   binding: TokenBinding,
   edge: EdgeRequest,
-  rule: NoPossessionRule | MutualTlsRule,
+  rule: MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): void {
-  if (rule.mode === "none") {
-    requireUnbound(binding);
-    return;
-  }
   const presented = presentedThumbprint(edge, rule, onCertificateIgnored);
   const bound = Buffer.from(boundThumbprint(binding, "x5t#S256"), "base64url");
   if (presented === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");

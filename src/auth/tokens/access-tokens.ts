@@ -3,17 +3,11 @@ import type { Caller } from "../../base/caller.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Timers } from "../../base/timers.ts";
 import { readAccessToken } from "../authorization-header.ts";
-import { underDpop } from "../challenge.ts";
 import type { ClaimNames } from "../claims.ts";
 import type { EdgeRequest } from "../edge.ts";
-import {
-  confirmPossession,
-  type MutualTlsRule,
-  type NoPossessionRule,
-  type OnCertificateIgnored,
-} from "../proof/confirmation.ts";
-import { boundThumbprint, type TokenBinding } from "../proof/confirmation-method.ts";
-import { confirmDpopPossession, type DpopRule } from "../proof/dpop.ts";
+import type { OnCertificateIgnored } from "../proof/confirmation.ts";
+import type { TokenBinding } from "../proof/confirmation-method.ts";
+import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
 import { type SessionKeySource, sessionClaimNames, sessionKeyFinder } from "./session-tokens.ts";
 import { cacheVerifications } from "./token-cache.ts";
@@ -23,9 +17,6 @@ import { verifyToken } from "./token-verifier.ts";
 const defaultMaximumTokenBytes = 8 * 1024;
 const defaultClockToleranceSeconds = 30;
 const defaultFetchTimeoutMs = 5_000;
-
-/** How possession of a token's key is proved in this deployment. */
-export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
 
 /** Tokens of the service's own. */
 export interface SessionTokenRule {
@@ -77,7 +68,11 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   const { clock, onCertificateIgnored } = dependencies;
   const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
   const clockToleranceSeconds = options.clockToleranceSeconds ?? defaultClockToleranceSeconds;
-  const rule = options.proofOfPossession;
+  const possession = possessionMethod(options.proofOfPossession, {
+    clock,
+    clockToleranceSeconds,
+    onCertificateIgnored,
+  });
   const keys = options.issuer === undefined ? undefined : openIssuerKeys(options.issuer, options, dependencies);
   const sources = sourcesOf(options, clockToleranceSeconds, keys, clock);
   const verify = cacheVerifications(verifyBySource(sources), {
@@ -87,29 +82,19 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   });
 
   async function authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller> {
-    const token = readAccessToken(edge, rule.mode === "dpop" ? "DPoP" : "Bearer", maximumTokenBytes);
-    // Nothing is fetched for a caller who does not hold what its token says that it is bound to.
-    const mayFetch = (binding: TokenBinding) => {
-      if (rule.mode === "dpop") boundThumbprint(binding, "jkt");
-      else confirmPossession(binding, edge, rule, () => {});
-    };
-    const verified = await verify(token, { signal, mayFetch });
-    if (rule.mode === "dpop") {
-      await confirmDpopPossession(token, verified, edge, rule, { clock, clockToleranceSeconds });
-    } else {
-      confirmPossession(verified.binding, edge, rule, onCertificateIgnored);
+    try {
+      const token = readAccessToken(edge, possession.scheme, maximumTokenBytes);
+      const mayFetch = (claimed: TokenBinding) => possession.beforeFetch(claimed, edge);
+      const verified = await verify(token, { signal, mayFetch });
+      await possession.confirm(token, verified, edge);
+      return verified.caller;
+    } catch (thrown) {
+      throw possession.asThrown(thrown);
     }
-    return verified.caller;
   }
 
   return {
-    authenticate:
-      rule.mode !== "dpop"
-        ? authenticate
-        : (edge, signal) =>
-            authenticate(edge, signal).catch((error: unknown) => {
-              throw underDpop(error);
-            }),
+    authenticate,
     status: () => keys?.status() ?? { issuerReady: false, detail: "no token issuer is configured" },
     start: () => keys?.start(),
     close: () => keys?.close(),

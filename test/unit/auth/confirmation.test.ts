@@ -2,9 +2,13 @@ import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { EdgeRequest } from "../../../src/auth/edge.ts";
-import { confirmPossession, type MutualTlsRule, type NoPossessionRule } from "../../../src/auth/proof/confirmation.ts";
+import type { MutualTlsRule, NoPossessionRule } from "../../../src/auth/proof/confirmation.ts";
 import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";
+import { possessionMethod } from "../../../src/auth/proof/possession.ts";
+import type { VerifiedToken } from "../../../src/auth/tokens/token-cache.ts";
+import type { Caller } from "../../../src/base/caller.ts";
+import { systemClock } from "../../../src/base/clock.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { edgeOf, refusalOf } from "./world.ts";
@@ -32,7 +36,11 @@ const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: (
 
 async function confirm(confirmation: unknown, edge: EdgeRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
-  confirmPossession(bindingOf(confirmation), edge, rule, (address) => ignored.push(address));
+  const context = { clock: systemClock, clockToleranceSeconds: 30 };
+  const method = possessionMethod(rule, { ...context, onCertificateIgnored: (address) => ignored.push(address) });
+  const caller = { scopes: [] } as unknown as Caller;
+  const verified: VerifiedToken = { caller, binding: bindingOf(confirmation), expiresAtMs: 0 };
+  await method.confirm("token", verified, edge);
   return ignored;
 }
 

@@ -1,0 +1,76 @@
+/** How possession of a token's key is proved: one entry for each method, resolved once for a deployment. */
+import type { Clock } from "../../base/clock.ts";
+import type { ProofOfPossession } from "../../base/vocabulary.ts";
+import { type TokenScheme, underDpop } from "../challenge.ts";
+import type { EdgeRequest } from "../edge.ts";
+import type { VerifiedToken } from "../tokens/token-cache.ts";
+import {
+  confirmCertificate,
+  type MutualTlsRule,
+  type NoPossessionRule,
+  type OnCertificateIgnored,
+} from "./confirmation.ts";
+import { boundThumbprint, requireUnbound, type TokenBinding } from "./confirmation-method.ts";
+import { confirmDpopPossession, type DpopRule } from "./dpop.ts";
+
+/** What a deployment decides about possession. */
+export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
+
+/** A method, ready for the calls of one deployment. */
+export interface PossessionMethod {
+  /** Under which callers present their tokens. */
+  readonly scheme: TokenScheme;
+  /**
+   * What can be said before a token is verified: nothing is fetched for a caller who does not hold what its token says
+   * that it is bound to.
+   * @throws ServiceError `proof_of_possession_failed`
+   */
+  beforeFetch(claimed: TokenBinding, edge: EdgeRequest): void;
+  /**
+   * Checks that the call shows the key that its token is bound to. To be called on every call, however the token was
+   * verified, last of all that looks at it.
+   * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`
+   */
+  confirm(token: string, verified: VerifiedToken, edge: EdgeRequest): void | Promise<void>;
+  /** What was thrown for a call, with the challenge of the scheme. */
+  asThrown(thrown: unknown): unknown;
+}
+
+export interface PossessionContext {
+  readonly clock: Clock;
+  readonly clockToleranceSeconds: number;
+  readonly onCertificateIgnored: OnCertificateIgnored;
+}
+
+type RuleOf<Mode extends ProofOfPossession> = Extract<ProofOfPossessionRule, { readonly mode: Mode }>;
+
+const methods: {
+  readonly [Mode in ProofOfPossession]: (rule: RuleOf<Mode>, context: PossessionContext) => PossessionMethod;
+} = {
+  none: () => ({
+    scheme: "Bearer",
+    beforeFetch: requireUnbound,
+    confirm: (_token, { binding }) => requireUnbound(binding),
+    asThrown: (thrown) => thrown,
+  }),
+  mtls: (rule, { onCertificateIgnored }) => ({
+    scheme: "Bearer",
+    beforeFetch: (claimed, edge) => confirmCertificate(claimed, edge, rule, () => {}),
+    confirm: (_token, { binding }, edge) => confirmCertificate(binding, edge, rule, onCertificateIgnored),
+    asThrown: (thrown) => thrown,
+  }),
+  dpop: (rule, context) => ({
+    scheme: "DPoP",
+    beforeFetch: (claimed) => void boundThumbprint(claimed, "jkt"),
+    confirm: (token, verified, edge) => confirmDpopPossession(token, verified, edge, rule, context),
+    asThrown: underDpop,
+  }),
+};
+
+/** The method that the rule names. */
+export function possessionMethod<Mode extends ProofOfPossession>(
+  rule: RuleOf<Mode> & { readonly mode: Mode },
+  context: PossessionContext,
+): PossessionMethod {
+  return methods[rule.mode](rule, context);
+}

@@ -32,11 +32,11 @@ import {
   healthNeeds,
   type Machine,
   methodsOf,
-  openServices,
   opsTlsOf,
   publishedOptions,
   type ServeConfig,
   serverOptions,
+  unauthenticatedServices,
 } from "./gateway.ts";
 import { livePlatform, newerSet } from "./live-platform.ts";
 import { type LivePolicy, openLivePolicy } from "./live-policy.ts";
@@ -128,7 +128,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     ...serverOptions(config, [...methods, ...session.methods], chainOptions, { clock, random, logger, metrics }),
     ...(overrides.admission !== undefined && { admissionLimits: overrides.admission }),
     pages: [...publishedPages(publishedOptions(config, methods, scopes, live)), ...session.pages],
-    openServices: openServices(health, config),
+    unauthenticatedServices: unauthenticatedServices(health, config),
   });
   const ops = createOpsListener({
     hold: server.admit,

@@ -97,7 +97,7 @@ export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, rea
 ]);
 
 /** What needs no credentials: health, and reflection where it is on. */
-export function openServices(health: HealthMonitor, { reflection }: ServeConfig): ServiceBinding[] {
+export function unauthenticatedServices(health: HealthMonitor, { reflection }: ServeConfig): ServiceBinding[] {
   const bindings = [bind(Health, createHealthService(health))];
   if (!reflection) return bindings;
   const catalog = createCatalog([...publicServices, Health], [file_google_rpc_error_details]);

@@ -1,17 +1,17 @@
 /** Files that settings name and a running service follows. */
 import { readFile, stat } from "node:fs/promises";
 import type { Timers } from "../base/timers.ts";
-import { LiveFile } from "../files/live-file.ts";
+import { WatchedFile } from "../files/live-file.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 /** Opens the file. Rejects, naming the setting, where it is not good; when it turns bad later, the log says so. */
-export function openLiveSetting<Content>(
+export function openWatchedSetting<Content>(
   setting: string,
   path: string,
   parse: (text: string) => Content | Promise<Content>,
   { timers, logger }: { readonly timers: Timers; readonly logger: Pick<Logger, "error"> },
-): Promise<LiveFile<Content>> {
-  return LiveFile.open({
+): Promise<WatchedFile<Content>> {
+  return WatchedFile.open({
     path,
     parse,
     files: { stat, readFile },

@@ -11,7 +11,7 @@ import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credenti
 import type { Viewer } from "../ops/ledger-access.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import { edgeOf } from "../transport/http/edge.ts";
-import { openLiveSetting } from "./live-setting.ts";
+import { openWatchedSetting } from "./live-setting.ts";
 
 type Config = Pick<
   ConfigFor<"serve">,
@@ -59,7 +59,7 @@ export async function openOpsViewers(
   const file =
     opsCredentials === undefined
       ? undefined
-      : await openLiveSetting("SVC_OPS_CREDENTIALS", opsCredentials, parseOpsCredentials, machine);
+      : await openWatchedSetting("SVC_OPS_CREDENTIALS", opsCredentials, parseOpsCredentials, machine);
   return {
     viewerOf: (request) => viewerOf(request, config, file?.current ?? [], authenticator, machine.timers),
     close: () => file?.close(),

@@ -13,14 +13,14 @@ import { parseClientFile, type RegisteredClient } from "../credentials/client-fi
 import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
-import type { LiveFile } from "../files/live-file.ts";
+import type { WatchedFile } from "../files/live-file.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import type { GateLink } from "../transport/gate/gate.ts";
 import { noteSessionPeer } from "../transport/gate/links.ts";
 import type { Page } from "../transport/http/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
-import { openLiveSetting } from "./live-setting.ts";
+import { openWatchedSetting } from "./live-setting.ts";
 
 /** What the session route adds to a server; all of it empty where there is none. */
 export interface SessionRoute {
@@ -37,8 +37,8 @@ export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: n
 const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
 export interface SessionFiles {
-  readonly clients: LiveFile<readonly RegisteredClient[]>;
-  readonly keys: LiveFile<SessionKeys>;
+  readonly clients: WatchedFile<readonly RegisteredClient[]>;
+  readonly keys: WatchedFile<SessionKeys>;
 }
 
 /** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
@@ -47,9 +47,9 @@ export async function openSessionFiles(
   machine: { readonly timers: Timers; readonly logger: RootLogger },
 ): Promise<SessionFiles | undefined> {
   if (sessionClients === undefined || sessionKey === undefined) return undefined;
-  const clients = await openLiveSetting("SVC_SESSION_CLIENTS", sessionClients, parseClientFile, machine);
+  const clients = await openWatchedSetting("SVC_SESSION_CLIENTS", sessionClients, parseClientFile, machine);
   try {
-    return { clients, keys: await openLiveSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };
+    return { clients, keys: await openWatchedSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };
   } catch (error) {
     clients.close();
     throw error;

@@ -2,29 +2,29 @@
 import type { Timers } from "../base/timers.ts";
 
 /** What the file system says. Both reject with an error that has a `code`. */
-export interface LiveFileSystem {
+export interface WatchedFileSystem {
   stat(path: string): Promise<{ readonly mtimeMs: number; readonly size: number; readonly ino: number }>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
 }
 
-export interface LiveFileOptions<Content> {
+export interface WatchedFileOptions<Content> {
   readonly path: string;
   /** Throws where the text is not what it should be; the message says why and repeats nothing secret. */
   readonly parse: (text: string) => Content | Promise<Content>;
-  readonly files: LiveFileSystem;
+  readonly files: WatchedFileSystem;
   readonly timers: Timers;
   /** Told once for each change that is not followed, why. Must not throw. */
   readonly onProblem: (problem: string) => void;
 }
 
-const lookEveryMs = 2_000;
+const pollIntervalMs = 2_000;
 
 /**
  * Holds what the file said when it was last good: a file that went missing or bad changes nothing until it is good
  * again. Replace it in one step, by renaming another over it.
  */
-export class LiveFile<Content> {
-  readonly #options: LiveFileOptions<Content>;
+export class WatchedFile<Content> {
+  readonly #options: WatchedFileOptions<Content>;
   #current: Content;
   #seen: string;
   #revision = 0;
@@ -32,18 +32,18 @@ export class LiveFile<Content> {
   #cancel = () => {};
   #closed = false;
 
-  private constructor(options: LiveFileOptions<Content>, current: Content, seen: string) {
+  private constructor(options: WatchedFileOptions<Content>, current: Content, seen: string) {
     this.#options = options;
     this.#current = current;
     this.#seen = seen;
-    this.#lookLater();
+    this.#scheduleNext();
   }
 
   /** Reads it for the first time. Rejects where it cannot be read or is not what it should be. */
-  static async open<Content>(options: LiveFileOptions<Content>): Promise<LiveFile<Content>> {
+  static async open<Content>(options: WatchedFileOptions<Content>): Promise<WatchedFile<Content>> {
     const seen = await signature(options);
     const content = await options.parse(await options.files.readFile(options.path, "utf8"));
-    return new LiveFile(options, content, seen);
+    return new WatchedFile(options, content, seen);
   }
 
   get current(): Content {
@@ -61,12 +61,15 @@ export class LiveFile<Content> {
     this.#cancel();
   }
 
-  #lookLater(): void {
+  #scheduleNext(): void {
     if (this.#closed) return;
-    this.#cancel = this.#options.timers.after(lookEveryMs, () => void this.#look().finally(() => this.#lookLater()));
+    this.#cancel = this.#options.timers.after(
+      pollIntervalMs,
+      () => void this.#poll().finally(() => this.#scheduleNext()),
+    );
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { files, path, parse, onProblem } = this.#options;
     try {
       const seen = await signature(this.#options);
@@ -85,7 +88,7 @@ export class LiveFile<Content> {
   }
 }
 
-async function signature<Content>({ files, path }: LiveFileOptions<Content>): Promise<string> {
+async function signature<Content>({ files, path }: WatchedFileOptions<Content>): Promise<string> {
   const { mtimeMs, size, ino } = await files.stat(path);
   return `${mtimeMs} ${size} ${ino}`;
 }

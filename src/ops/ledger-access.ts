@@ -6,7 +6,7 @@ import type { TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Turns } from "./turns.ts";
+import type { ViewerLimits } from "./turns.ts";
 
 /** Somebody who may read. */
 export interface Viewer {
@@ -38,7 +38,7 @@ const decorator = "viewer";
 export function admitViewers(
   scope: FastifyInstance,
   { logs, viewerOf }: ServedLogs,
-  turns: Turns,
+  viewerLimits: ViewerLimits,
   noteRefusal: () => void,
 ): void {
   scope.decorateRequest(decorator);
@@ -51,7 +51,7 @@ export function admitViewers(
     request.setDecorator(decorator, viewer);
     const { log } = request.params as { readonly log?: string };
     if (viewer.tenantId === undefined || log === undefined) return;
-    const tenantId = await turns.read(viewer, reply, () => logs.tenantOf(log));
+    const tenantId = await viewerLimits.read(viewer, reply, () => logs.tenantOf(log));
     if (tenantId !== viewer.tenantId) throw new ServiceError("no_route", "there is no such log");
   });
 }

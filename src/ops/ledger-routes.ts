@@ -4,7 +4,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
 import { addSearchRoute, type Query, refuseOthers } from "./search-route.ts";
-import { createTurns, type Turns } from "./turns.ts";
+import { createViewerLimits, type ViewerLimits } from "./turns.ts";
 
 /** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */
 const immutable = "max-age=31536000, immutable";
@@ -24,19 +24,24 @@ export function addLedgerRoutes(
   served: ServedLogs,
   noteRefusal: () => void,
 ): void {
-  const turns = createTurns();
+  const viewerLimits = createViewerLimits();
   server.register(async (scope) => {
-    admitViewers(scope, served, turns, noteRefusal);
-    addListRoute(scope, serviceName, served.logs, turns);
-    addLogRoutes(scope, served.logs, turns);
-    addSearchRoute(scope, serviceName, served.logs, turns);
+    admitViewers(scope, served, viewerLimits, noteRefusal);
+    addListRoute(scope, serviceName, served.logs, viewerLimits);
+    addLogRoutes(scope, served.logs, viewerLimits);
+    addSearchRoute(scope, serviceName, served.logs, viewerLimits);
   });
 }
 
-function addListRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs, turns: Turns): void {
+function addListRoute(
+  scope: FastifyInstance,
+  serviceName: string,
+  logs: PublishedLogs,
+  viewerLimits: ViewerLimits,
+): void {
   scope.get("/ledger", async (request, reply) => {
     const viewer = viewerOfRequest(request);
-    const published = (await turns.read(viewer, reply, () => logs.published())).filter(({ tenantId }) =>
+    const published = (await viewerLimits.read(viewer, reply, () => logs.published())).filter(({ tenantId }) =>
       maySee(viewer, tenantId),
     );
     return {
@@ -56,16 +61,16 @@ function maySee(viewer: Viewer, tenantId: string): boolean {
   return viewer.tenantId === undefined || viewer.tenantId === tenantId;
 }
 
-function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, turns: Turns): void {
+function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, viewerLimits: ViewerLimits): void {
   scope.get<OfLog>("/ledger/:log/checkpoint", async (request, reply) => {
     const { log } = request.params;
-    const checkpoint = await turns.read(viewerOfRequest(request), reply, () => logs.checkpoint(log));
+    const checkpoint = await viewerLimits.read(viewerOfRequest(request), reply, () => logs.checkpoint(log));
     return answer(reply, "text/plain; charset=utf-8", checkpoint);
   });
   scope.get<{ Params: { log: string; "*": string } }>("/ledger/:log/tile/*", async (request, reply) => {
     const { params } = request;
     const viewer = viewerOfRequest(request);
-    const tile = await turns.read(viewer, reply, () => logs.tile(params.log, params["*"]));
+    const tile = await viewerLimits.read(viewer, reply, () => logs.tile(params.log, params["*"]));
     const audience = viewer.presented ? "private" : "public";
     if (tile !== undefined) reply.header("cache-control", `${audience}, ${immutable}`);
     return answer(reply, "application/octet-stream", tile && Buffer.from(tile));
@@ -77,7 +82,7 @@ function addLogRoutes(scope: FastifyInstance, logs: PublishedLogs, turns: Turns)
     if (from === undefined || to === undefined)
       throw new ServiceError("invalid_request", "from and to must be sizes of the log");
     const viewer = viewerOfRequest(request);
-    const proof = await turns.read(viewer, reply, () => logs.consistencyProof(params.log, from, to));
+    const proof = await viewerLimits.read(viewer, reply, () => logs.consistencyProof(params.log, from, to));
     const lines = proof?.map((hash) => `${Buffer.from(hash).toString("base64")}\n`).join("");
     return answer(reply, "text/plain; charset=utf-8", lines);
   });

@@ -68,8 +68,8 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
       void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
     clientErrorHandler: (error, socket) => answerClientError(options, error, socket),
   });
-  const readiness = shareRuns(() => runChecks(options.checks, options.timers));
-  const exposition = shareRuns(() => options.metrics.expose());
+  const readiness = singleFlight(() => runChecks(options.checks, options.timers));
+  const exposition = singleFlight(() => options.metrics.expose());
 
   // A body that no route takes is neither read nor a reason for another answer.
   server.removeAllContentTypeParsers();
@@ -186,7 +186,7 @@ function refuseTheRest(
  * Makes a function that runs the action for the first who asks; those who ask while it runs get the same result. So
  * the cost of many probes is that of one.
  */
-export function shareRuns<T>(action: () => Promise<T>): () => Promise<T> {
+export function singleFlight<T>(action: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => {
     running ??= action().finally(() => {

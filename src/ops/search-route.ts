@@ -10,7 +10,7 @@ import {
   searchParameters,
 } from "../ledger/search/search-query.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
-import type { Turns } from "./turns.ts";
+import type { ViewerLimits } from "./turns.ts";
 
 interface OfLog {
   Params: { log: string };
@@ -24,7 +24,12 @@ const maxBodyBytes = 64 * 1024;
  * log; `next`, where there is one, is the `after` of the page that follows. What is about the content of requests is asked
  * for in the body of a POST, a JSON object, by an operator or with the scope that allows it.
  */
-export function addSearchRoute(scope: FastifyInstance, serviceName: string, logs: PublishedLogs, turns: Turns): void {
+export function addSearchRoute(
+  scope: FastifyInstance,
+  serviceName: string,
+  logs: PublishedLogs,
+  viewerLimits: ViewerLimits,
+): void {
   const answer = async (name: string, asked: AskedSearch, run: Turned) => {
     const page = await run(() => logs.search(name, asked));
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");
@@ -48,14 +53,16 @@ export function addSearchRoute(scope: FastifyInstance, serviceName: string, logs
   );
   scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
     const asked = readQuery(request.query);
-    return answer(request.params.log, asked, (work) => turns.search(viewerOfRequest(request), reply, work));
+    return answer(request.params.log, asked, (work) => viewerLimits.search(viewerOfRequest(request), reply, work));
   });
   scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
     refuseOthers(request.query, []);
     const members = readMembers(request);
     const { contentRefusal } = viewerOfRequest(request);
     if (contentRefusal !== undefined && Object.keys(members).some(isContentParameter)) throw contentRefusal;
-    return answer(request.params.log, parse(members), (work) => turns.search(viewerOfRequest(request), reply, work));
+    return answer(request.params.log, parse(members), (work) =>
+      viewerLimits.search(viewerOfRequest(request), reply, work),
+    );
   });
 }
 

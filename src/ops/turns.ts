@@ -9,7 +9,7 @@ export interface Party {
   readonly tenantId: TenantId | undefined;
 }
 
-export interface Turns {
+export interface ViewerLimits {
   /** Looks at a log when the viewer's turn has come. Rejects with `rate_limited` or `overloaded` where too much waits. */
   read<T>(viewer: Party, reply: FastifyReply, work: () => Promise<T>): Promise<T>;
   /** The same for a search, of which each may take a tenth of a second of a thread or a connection. */
@@ -19,7 +19,7 @@ export interface Turns {
 const readLimits: FairLimits = { maximum: 8, maximumWaitingEach: 64, maximumWaiting: 512 };
 const searchLimits: FairLimits = { maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 };
 
-export function createTurns(): Turns {
+export function createViewerLimits(): ViewerLimits {
   const reads = createFairSlots(readLimits);
   const searches = createFairSlots(searchLimits);
   return {

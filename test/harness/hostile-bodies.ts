@@ -167,19 +167,19 @@ export function hostileBinary(desc: DescMessage): HostileBody[] {
 
 /** Field numbers 100 and up are no request's. */
 const stranger = 100;
-const openGroup = Buffer.from(new BinaryWriter().tag(stranger, WireType.StartGroup).finish());
+const unauthenticatedGroup = Buffer.from(new BinaryWriter().tag(stranger, WireType.StartGroup).finish());
 const closeGroup = Buffer.from(new BinaryWriter().tag(stranger, WireType.EndGroup).finish());
 
 const unknownRecords: HostileBody[] = [
   many("unknown numbers", number(stranger)),
   many("unknown long numbers", number(stranger, [...Array(9).fill(255), 1])),
   many("unknown texts", text(stranger, Buffer.alloc(0))),
-  many("unknown groups", Buffer.concat([openGroup, closeGroup])),
+  many("unknown groups", Buffer.concat([unauthenticatedGroup, closeGroup])),
   {
     family: "deep groups",
     bytes: (size) => {
       const depth = Math.floor(size / 4);
-      return Buffer.concat([Buffer.alloc(depth * 2, openGroup), Buffer.alloc(depth * 2, closeGroup)]);
+      return Buffer.concat([Buffer.alloc(depth * 2, unauthenticatedGroup), Buffer.alloc(depth * 2, closeGroup)]);
     },
   },
   { family: "one long unknown text", bytes: (size) => text(stranger, Buffer.alloc(size - 12)) },

@@ -79,7 +79,7 @@ beforeAll(async () => {
   server = await createServer({
     service: "test",
     methods: servedMethods([discovery]),
-    openServices: [health],
+    unauthenticatedServices: [health],
     ...chain,
     addressOf: ({ remoteAddress }) => remoteAddress,
     tenantHeader: "x-svc-tenant-id",

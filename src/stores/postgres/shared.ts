@@ -123,7 +123,7 @@ const insert: Statement = {
 const expiringProofs: Expiring = { table: "proof_uses", key: "proof", expiry: "expires_at_ms" };
 
 /** The proofs that callers have used. Each tenant's go together: they share a statement, and no other tenant's row. */
-export class ProofUses {
+export class DpopReplays {
   readonly #sessions: Sessions;
   readonly #now: () => number;
   readonly #batches = new Map<TenantId, ProofBatches>();

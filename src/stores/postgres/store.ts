@@ -26,7 +26,7 @@ import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { searchRecords } from "./search/search.ts";
-import { Attempts, ProofUses } from "./shared.ts";
+import { Attempts, DpopReplays } from "./shared.ts";
 
 const keepRevision: Statement = {
   name: "keep_revision",
@@ -49,7 +49,7 @@ export class PostgresStore implements LedgerStore {
   readonly #reader: LogReader;
   readonly #anchor: LogAnchor | undefined;
   readonly #clock: Clock;
-  readonly #proofs: ProofUses;
+  readonly #proofs: DpopReplays;
   readonly #attempts: Attempts;
   readonly #keys: SigningKeysOfStore;
 
@@ -60,7 +60,7 @@ export class PostgresStore implements LedgerStore {
     this.#reader = new LogReader(sessions);
     this.#anchor = anchor;
     this.#clock = clock;
-    this.#proofs = new ProofUses(sessions, () => clock.now());
+    this.#proofs = new DpopReplays(sessions, () => clock.now());
     this.#attempts = new Attempts(sessions);
   }
 

@@ -11,7 +11,7 @@ export interface FileId {
 }
 
 /** A file as it was when it was opened. */
-export interface WatchedFile {
+export interface OpenedFile {
   readonly path: string;
   readonly id: FileId | undefined;
   /** Whether the path may be a link; what it leads to counts then. */
@@ -24,17 +24,17 @@ export class StoreMovedError extends Error {
 }
 
 /** The file as it is now; its id is undefined where there is none. */
-export function watched(path: string, isLink = false): WatchedFile {
+export function openedFile(path: string, isLink = false): OpenedFile {
   return { path, isLink, id: idOf(path, isLink) };
 }
 
 /** The database file with those that SQLite keeps beside it for as long as it is open; to be called when it is. */
-export function watchedDatabase(file: WatchedFile): readonly [WatchedFile, log: WatchedFile, index: WatchedFile] {
-  return [file, watched(`${file.path}-wal`), watched(`${file.path}-shm`)];
+export function openedDatabase(file: OpenedFile): readonly [OpenedFile, log: OpenedFile, index: OpenedFile] {
+  return [file, openedFile(`${file.path}-wal`), openedFile(`${file.path}-shm`)];
 }
 
 /** Throws `StoreMovedError` where one of the files is missing or another one by now. */
-export function requireInPlace(files: readonly WatchedFile[]): void {
+export function requireInPlace(files: readonly OpenedFile[]): void {
   for (const { path, id, isLink = false } of files) {
     const now = idOf(path, isLink);
     if (now === undefined) throw new StoreMovedError(`${path} was deleted or moved away while the service runs`);

@@ -12,7 +12,7 @@ import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
-import { watched } from "./file-watch.ts";
+import { openedFile } from "./file-watch.ts";
 import type { StorePaths } from "./paths.ts";
 import { prepareStore } from "./schema/prepare.ts";
 import { SqliteStore } from "./store.ts";
@@ -88,8 +88,8 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
       path: realPath,
       anchorPath: realAnchorPath,
       storeId: prepared.storeId,
-      files: [watched(realPath), ...links.map((link) => watched(link, true))],
-      anchorFile: watched(realAnchorPath),
+      files: [openedFile(realPath), ...links.map((link) => openedFile(link, true))],
+      anchorFile: openedFile(realAnchorPath),
       originPrefix,
       busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
       connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,

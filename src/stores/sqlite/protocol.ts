@@ -7,7 +7,7 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { StoreFailure } from "./errors.ts";
-import type { WatchedFile } from "./file-watch.ts";
+import type { OpenedFile } from "./file-watch.ts";
 import type { SeededBatch } from "./log/log-writer.ts";
 
 /** What a thread is started with. */
@@ -19,9 +19,9 @@ export interface WorkerData {
   /** What tells the store from every other. */
   readonly storeId: string;
   /** The database file as it was prepared, and what the settings call it where that is a link. */
-  readonly files: readonly [WatchedFile, ...WatchedFile[]];
+  readonly files: readonly [OpenedFile, ...OpenedFile[]];
   /** The anchor's file, as it was prepared. */
-  readonly anchorFile: WatchedFile;
+  readonly anchorFile: OpenedFile;
   readonly busyTimeoutMs: number;
   /** URL of a module whose `openConnection` takes the place of the one in `connection.ts`. */
   readonly connectionModule: string;

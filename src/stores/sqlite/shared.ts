@@ -51,7 +51,7 @@ function parameters({ tenantId, counter, windowMs }: AttemptLimit, nowMs: number
 }
 
 /** The proofs that callers have used, in the writer's thread. */
-export class ProofUses {
+export class DpopReplays {
   readonly #insert: SqliteStatement;
   readonly #expired: ExpiredRows;
 

@@ -3,7 +3,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { describeFailure, isBusy } from "./errors.ts";
-import { requireInPlace, StoreMovedError, type WatchedFile, watched, watchedDatabase } from "./file-watch.ts";
+import { type OpenedFile, openedDatabase, openedFile, requireInPlace, StoreMovedError } from "./file-watch.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
 import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
@@ -19,9 +19,9 @@ const { openConnection } = (await import(connectionModule)) as {
 };
 
 /** What must be in its place after every call, or nothing that the call has done counts. */
-let files: readonly WatchedFile[] = [];
+let files: readonly OpenedFile[] = [];
 /** What is looked at with every probe besides: without these a commit is found as well. */
-let otherFiles: readonly WatchedFile[] = [];
+let otherFiles: readonly OpenedFile[] = [];
 /** Opened again after a failure, so that nothing is believed that a failed connection may have wrong. */
 let store: SqliteWriter | SqliteReader | undefined = openStore();
 let isMoved = false;
@@ -54,8 +54,8 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
     const [database, ...links] = data.files;
     // The anchor has been read: its files are there too.
     anchor.storeId();
-    const [file, log, index] = watchedDatabase(database);
-    const [anchorFile, ...besideAnchor] = watchedDatabase(data.anchorFile);
+    const [file, log, index] = openedDatabase(database);
+    const [anchorFile, ...besideAnchor] = openedDatabase(data.anchorFile);
     files = [file, log, anchorFile, ...links];
     otherFiles = [index, ...besideAnchor];
     return writer;
@@ -128,7 +128,7 @@ function keepMoved(): void {
   if (isMoved || !(store instanceof SqliteWriter)) return;
   isMoved = true;
   try {
-    if (watched(`${path}-wal`).id !== undefined) return;
+    if (openedFile(`${path}-wal`).id !== undefined) return;
     requireInPlace([database]);
     store.checkpoint();
   } catch {

@@ -8,7 +8,7 @@ import { inTransaction, type SqliteConnection, type SqliteStatement } from "./co
 import type { SqliteAnchor } from "./log/anchor.ts";
 import { Cosignatures } from "./log/cosignatures.ts";
 import { LogWriter, type SeededBatch } from "./log/log-writer.ts";
-import { Attempts, ProofUses } from "./shared.ts";
+import { Attempts, DpopReplays } from "./shared.ts";
 
 /**
  * Size of what a probe writes. A disk too full for records often still has a page or two, so one page proves little;
@@ -20,7 +20,7 @@ export class SqliteWriter {
   readonly #connection: SqliteConnection;
   readonly #anchor: SqliteAnchor;
   readonly #logs: LogWriter;
-  readonly #proofUses: ProofUses;
+  readonly #dpopReplays: DpopReplays;
   readonly #attempts: Attempts;
   readonly #cosignatures: Cosignatures;
   readonly #policyRevision: SqliteStatement;
@@ -32,7 +32,7 @@ export class SqliteWriter {
     this.#connection = connection;
     this.#anchor = anchor;
     this.#logs = new LogWriter(connection, anchor, originPrefix);
-    this.#proofUses = new ProofUses(connection);
+    this.#dpopReplays = new DpopReplays(connection);
     this.#attempts = new Attempts(connection);
     this.#cosignatures = new Cosignatures(connection);
     this.#policyRevision = connection.prepare(
@@ -78,7 +78,7 @@ export class SqliteWriter {
 
   /** For each proof, in order, whether this is its first use. */
   noteProofs(rows: readonly ProofRow[], nowMs: number): readonly boolean[] {
-    return inTransaction(this.#connection, () => this.#proofUses.note(rows, nowMs));
+    return inTransaction(this.#connection, () => this.#dpopReplays.note(rows, nowMs));
   }
 
   /** Empty where the attempt is counted; else the limits that are reached. */

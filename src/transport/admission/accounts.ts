@@ -10,7 +10,7 @@ const tailLength = 32;
 
 /** Groups of those who belong to no tenant that is known. No tenant's id begins with a space. */
 export const unknownGroup = " unknown";
-export const openGroup = " open";
+export const unauthenticatedGroup = " open";
 export const operatorGroup = " operators";
 export const probeGroup = " probes";
 

@@ -7,7 +7,7 @@
  * meanwhile, so that an overload is slowed down to what can be done, where refusing at once would invite the next try.
  */
 import type { AdmissionMachine } from "./machine.ts";
-import { type Account, type Waiter, WaitingRoom } from "./waiting-room.ts";
+import { type Account, type Waiter, WaitQueue } from "./waiting-room.ts";
 
 /** Bounds of admission. */
 export interface AdmissionLimits {
@@ -66,7 +66,7 @@ export interface AdmissionTicket {
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #machine: AdmissionMachine;
-  readonly #room = new WaitingRoom<Entry>();
+  readonly #queue = new WaitQueue<Entry>();
   /** Those who wait, in the order in which they came. */
   readonly #byAge = new Set<Entry>();
   /** Calls worked on, stalled ones left out, in the order of their starts. */
@@ -89,7 +89,7 @@ export class Admission {
 
   /** How many calls wait for their turn. */
   get waiting(): number {
-    return this.#room.size;
+    return this.#queue.size;
   }
 
   /** A place for one call, which is not in it yet. */
@@ -114,16 +114,16 @@ export class Admission {
 
   #enter(entry: Entry): void {
     const { group } = entry.account;
-    if (this.#startsThisTurn < this.#maxStarts && this.#room.sizeOf(group) === 0 && this.#may(group))
+    if (this.#startsThisTurn < this.#maxStarts && this.#queue.sizeOf(group) === 0 && this.#may(group))
       this.#start(entry);
-    else if (this.#room.size < this.#limits.maxWaiting || this.#makeRoom(group)) this.#wait(entry);
+    else if (this.#queue.size < this.#limits.maxWaiting || this.#makeSpace(group)) this.#wait(entry);
     else entry.refuse();
   }
 
   #wait(entry: Entry): void {
     entry.state = "waiting";
     entry.sinceMs = this.#machine.nowMs();
-    this.#room.add(entry);
+    this.#queue.add(entry);
     this.#byAge.add(entry);
     this.#stopSweep ??= this.#startSweep();
     this.#scheduleTurn();
@@ -172,7 +172,7 @@ export class Admission {
     if (state === "over") return;
     entry.state = "over";
     if (state === "waiting") {
-      this.#room.delete(entry);
+      this.#queue.delete(entry);
       this.#byAge.delete(entry);
     } else {
       const { group } = entry.account;
@@ -181,7 +181,7 @@ export class Admission {
       if (group !== (this.#lastGroup ?? group)) this.#sharedUntilMs = this.#machine.nowMs() + sharedForMs;
       this.#lastGroup = group;
     }
-    if (this.#room.size > 0) this.#scheduleTurn();
+    if (this.#queue.size > 0) this.#scheduleTurn();
     else this.#endSweep();
   }
 
@@ -200,10 +200,10 @@ export class Admission {
   }
 
   /** Refuses one of the largest group's calls, unless that is the group that asks for room. */
-  #makeRoom(group: string): boolean {
-    const largest = this.#room.largestGroup();
+  #makeSpace(group: string): boolean {
+    const largest = this.#queue.largestGroup();
     if (largest === undefined || largest === group) return false;
-    const victim = this.#room.take((name) => name === largest);
+    const victim = this.#queue.take((name) => name === largest);
     if (victim === undefined) return false;
     this.#byAge.delete(victim);
     victim.state = "over";
@@ -219,19 +219,19 @@ export class Admission {
       this.#startsThisTurn = 0;
       this.#startWaiting();
       this.#refuseExpired();
-      if (this.#room.size === 0) this.#endSweep();
+      if (this.#queue.size === 0) this.#endSweep();
     });
   }
 
   #startWaiting(): void {
     const maxStarts = this.#maxStarts;
     while (this.#startsThisTurn < maxStarts) {
-      const next = this.#room.take((group) => this.#may(group));
+      const next = this.#queue.take((group) => this.#may(group));
       if (next === undefined) return;
       this.#byAge.delete(next);
       this.#start(next);
     }
-    if (this.#room.size > 0) this.#scheduleTurn();
+    if (this.#queue.size > 0) this.#scheduleTurn();
   }
 
   #refuseExpired(): void {
@@ -264,7 +264,7 @@ export class Admission {
       this.#running.delete(entry);
     }
     this.#adapt(this.#machine.busyShare());
-    if (this.#room.size > 0) this.#scheduleTurn();
+    if (this.#queue.size > 0) this.#scheduleTurn();
   }
 
   /** More at once while the event loop stands idle although calls wait; fewer, down to the least, while it is full. */

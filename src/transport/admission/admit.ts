@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { EdgeRequest } from "../../auth/edge.ts";
 import { Connection } from "../../base/connection.ts";
 import { overloaded, type ServiceError } from "../../base/errors.ts";
-import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "../calls/beginning.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/beginning.ts";
 import type { Call } from "../calls/call.ts";
 import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
 import type { ServedMethod } from "../calls/methods.ts";
@@ -12,7 +12,7 @@ import { isRpcRequest, type Written, writeRpcRefusal } from "../connect/rpc-refu
 import type { Gate } from "../gate/gate.ts";
 import { edgeOf } from "../http/edge.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../http/unread-body.ts";
-import { type Accounts, openGroup, operatorGroup, probeGroup } from "./accounts.ts";
+import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
 import type { Account } from "./waiting-room.ts";
 
@@ -33,13 +33,13 @@ export interface Admit {
   ): void;
 }
 
-export interface AdmitOptions extends Beginnings {
+export interface AdmitOptions extends CallLifecycle {
   readonly service: string;
   readonly admission: Admission;
   readonly accounts: Accounts;
   readonly methods: readonly ServedMethod[];
   /** Paths of services that need no credentials. Their calls take turns, and do not count once they have begun. */
-  readonly openPaths: readonly string[];
+  readonly unauthenticatedPaths: readonly string[];
 }
 
 const tickets = new WeakMap<object, AdmissionTicket>();
@@ -66,7 +66,7 @@ export function countCaller(gate: Gate, accounts: Accounts): Gate {
 
 export function createAdmit(options: AdmitOptions): Admit {
   const { service, admission, accounts } = options;
-  const open = new Set(options.openPaths);
+  const open = new Set(options.unauthenticatedPaths);
   const rpcs = new Map(
     options.methods.flatMap(({ rpc, restPath, rpcPath }) => [
       [restPath, rpc],
@@ -81,13 +81,17 @@ export function createAdmit(options: AdmitOptions): Admit {
     refuse: () => void,
     accountOf: (edge: EdgeRequest) => Account = (edge) => accounts.of(edge),
   ): AdmissionTicket {
-    const isOpen = open.has(pathOf(edge.url));
+    const isUnauthenticated = open.has(pathOf(edge.url));
     const account = accountOf(edge);
     // Its turn may come while the event loop is busy with somebody else's.
     const connection = Connection.current();
     const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
-    const ticket: AdmissionTicket = isOpen
-      ? admission.ticket({ ...account, group: openGroup }, () => startAndLeave(own(start), ticket), own(refuse))
+    const ticket: AdmissionTicket = isUnauthenticated
+      ? admission.ticket(
+          { ...account, group: unauthenticatedGroup },
+          () => startAndLeave(own(start), ticket),
+          own(refuse),
+        )
       : admission.ticket(account, own(start), own(refuse));
     tickets.set(source, ticket);
     ticket.enter();

@@ -21,7 +21,7 @@ interface Group<W> {
  * Round robin over groups, and within each over its members: who sends much waits behind himself. A map keeps the order
  * of insertion, so that whoever had a turn goes to its end.
  */
-export class WaitingRoom<W extends Waiter> {
+export class WaitQueue<W extends Waiter> {
   readonly #groups = new Map<string, Group<W>>();
   #size = 0;
 

@@ -21,7 +21,7 @@ export interface Answered {
 }
 
 /** What calls begin with. */
-export interface Beginnings {
+export interface CallLifecycle {
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Told of every request once its answer is out, or its caller gone. */
@@ -35,7 +35,7 @@ export interface Beginnings {
  */
 export function beginCall(
   rawHeaders: readonly string[],
-  { clock, random }: Beginnings,
+  { clock, random }: CallLifecycle,
   ticket?: AdmissionTicket,
 ): Call {
   const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
@@ -60,7 +60,7 @@ export function endCall(
   { method, url, remoteAddress }: EdgeRequest,
   httpVersion: string,
   status: number | undefined,
-  { clock, onAnswered }: Beginnings,
+  { clock, onAnswered }: CallLifecycle,
 ): void {
   // Whatever the answer was going to be, nobody has all of it.
   if (status === undefined) call.refusal ??= callerGone;

@@ -30,7 +30,7 @@ type Test = (value: unknown) => boolean;
  * it may be otherwise, as for text whose length in characters is not plain from its length in memory. Undefined where
  * the type has a field or a rule of a kind that this file does not know: then nothing is known of its messages.
  */
-export function goodAsIs(desc: DescMessage, matches: Matches): ((message: Message) => boolean) | undefined {
+export function fastValidator(desc: DescMessage, matches: Matches): ((message: Message) => boolean) | undefined {
   return compile(desc, matches, []);
 }
 
@@ -117,13 +117,13 @@ function textTest({ type }: FieldRules, matches: Matches): Test | undefined {
   // Lengths are in characters, each of one or two UTF-16 units.
   const maxUnits = isFieldSet(rules, StringRulesSchema.field.maxLen) ? Number(rules.maxLen) : Number.POSITIVE_INFINITY;
   const minUnits = Math.max(0, 2 * Number(rules.minLen) - 1);
-  const isGood = (value: unknown) => {
+  const isValid = (value: unknown) => {
     const { length } = value as string;
     return length >= minUnits && length <= maxUnits && isCleanText(value as string);
   };
-  if (!isFieldSet(rules, StringRulesSchema.field.pattern)) return isGood;
+  if (!isFieldSet(rules, StringRulesSchema.field.pattern)) return isValid;
   const { pattern } = rules;
-  return (value) => isGood(value) && matches(pattern, value as string);
+  return (value) => isValid(value) && matches(pattern, value as string);
 }
 
 function longTest({ type }: FieldRules): Test | undefined {
@@ -149,12 +149,12 @@ function mapTest({ type }: FieldRules, matches: Matches): Test | undefined {
   if (type.case !== "map" || !setsOnly(MapRulesSchema, type.value, ["maxPairs", "keys", "values"])) return undefined;
   if (!isFieldSet(type.value, MapRulesSchema.field.maxPairs)) return undefined;
   const maxPairs = Number(type.value.maxPairs);
-  const isGoodKey = contentTest(ScalarType.STRING, type.value.keys, matches);
-  const isGoodValue = contentTest(ScalarType.STRING, type.value.values, matches);
-  if (isGoodKey === undefined || isGoodValue === undefined) return undefined;
+  const isValidKey = contentTest(ScalarType.STRING, type.value.keys, matches);
+  const isValidValue = contentTest(ScalarType.STRING, type.value.values, matches);
+  if (isValidKey === undefined || isValidValue === undefined) return undefined;
   return (value) => {
     const keys = Object.keys(value as Values);
-    return keys.length <= maxPairs && keys.every((key) => isGoodKey(key) && isGoodValue((value as Values)[key]));
+    return keys.length <= maxPairs && keys.every((key) => isValidKey(key) && isValidValue((value as Values)[key]));
   };
 }
 

@@ -5,7 +5,7 @@ import type { Interceptor } from "@connectrpc/connect";
 import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
 import { occurredAtViolations } from "../../domain/evidence.ts";
-import { goodAsIs } from "./good-as-is.ts";
+import { fastValidator } from "./good-as-is.ts";
 import { normalize } from "./normalize.ts";
 import { isOfSize, shortUnits } from "./size-limits.ts";
 
@@ -39,7 +39,7 @@ export function createRules(warmUp: readonly { readonly desc: DescMessage; reado
   };
   const validator = createValidator({ regexMatch });
   for (const { desc, sample } of warmUp) validator.validate(desc, sample);
-  const goodTypes = new Map(warmUp.map(({ desc }) => [desc, goodAsIs(desc, regexMatch)]));
+  const goodTypes = new Map(warmUp.map(({ desc }) => [desc, fastValidator(desc, regexMatch)]));
   return (desc, message) => {
     const isGood = goodTypes.get(desc);
     if (isGood?.(message)) return noViolations;
@@ -62,7 +62,7 @@ function check(
   const found = [...unclean].concat(broken.map((violation) => toViolation(violation, message)));
   if (found.length === 0) return found;
   const named = new Set(found.map(({ field }) => field));
-  return found.concat(formViolations(desc, message).filter(({ field }) => !named.has(field)));
+  return found.concat(formatViolations(desc, message).filter(({ field }) => !named.has(field)));
 }
 
 /**
@@ -107,7 +107,7 @@ function pathOf(path: Path, message: Message, forKey: boolean): string {
  * What the handlers refuse of a request's forms, for a request that the rules refuse already: so that one answer names
  * all that is wrong. A request that passes the rules meets the handlers' own checks.
  */
-export function formViolations(desc: DescMessage, message: Message): readonly Violation[] {
+export function formatViolations(desc: DescMessage, message: Message): readonly Violation[] {
   if (desc.typeName !== RecordEvidenceRequestSchema.typeName) return [];
   return occurredAtViolations((message as RecordEvidenceRequest).occurredAt);
 }

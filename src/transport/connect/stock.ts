@@ -26,8 +26,12 @@ const strictJson = {
 const mediaType = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}\/[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}[ \t]*(;[^,]*)?$/;
 
 /** Serves the methods on gRPC, gRPC-Web and Connect. */
-export function registerStock(app: FastifyInstance, methods: readonly ServedMethod[], options: AdapterOptions): void {
-  takeAnyType(app);
+export function registerConnectPlugin(
+  app: FastifyInstance,
+  methods: readonly ServedMethod[],
+  options: AdapterOptions,
+): void {
+  acceptAnyContentType(app);
   app.register(fastifyConnectPlugin, {
     routes: (router) => {
       for (const method of methods) addMethod(router, method, options);
@@ -40,7 +44,7 @@ export function registerStock(app: FastifyInstance, methods: readonly ServedMeth
 }
 
 /** Leaves every body to the handlers, whatever its type says: credentials come before the type. */
-export function takeAnyType(app: FastifyInstance): void {
+export function acceptAnyContentType(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   // Fastify refuses a type that it cannot parse before any handler: such a request goes on with a type that nobody serves.

@@ -8,7 +8,7 @@ import { fromBinary, type Message } from "@bufbuild/protobuf";
 import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { invalidRequest } from "../../base/errors.ts";
 import { ticketOf } from "../admission/admit.ts";
-import { answerHeaders, type Beginnings, beginCall, endCall } from "../calls/beginning.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall } from "../calls/beginning.ts";
 import type { Call } from "../calls/call.ts";
 import { createCallContext } from "../calls/context.ts";
 import { startDeadline } from "../calls/deadline.ts";
@@ -33,7 +33,7 @@ interface Served {
 }
 
 /** What the adapter needs: how calls begin, and how they are carried. */
-export type GrpcOptions = AdapterOptions & Beginnings;
+export type GrpcOptions = AdapterOptions & CallLifecycle;
 
 /**
  * Makes what takes the streams of the methods: those that are plain unary gRPC, from their headers alone. All others

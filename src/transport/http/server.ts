@@ -10,27 +10,27 @@ import { Accounts } from "../admission/accounts.ts";
 import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../admission/admission.ts";
 import { type Admit, countCaller, createAdmit, ticketOf } from "../admission/admit.ts";
 import { admissionMachine } from "../admission/machine.ts";
-import { answerHeaders, type Beginnings, beginCall, endCall, pathOf } from "../calls/beginning.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/beginning.ts";
 import { toEnvelope, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, isAnswered } from "../calls/exchange.ts";
 import type { ServedMethod, ServiceBinding } from "../calls/methods.ts";
 import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "../connect/rpc-refusal.ts";
-import { registerStock } from "../connect/stock.ts";
+import { registerConnectPlugin } from "../connect/stock.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
-import { openPaths, registerOpen } from "../unauthenticated/open-services.ts";
+import { registerUnauthenticated, unauthenticatedPaths } from "../unauthenticated/open-services.ts";
 import { edgeOf, headerProblem } from "./edge.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
 import { type Page, pageMethods, registerPages } from "./page.ts";
 import { boundUnreadBody } from "./unread-body.ts";
 
-export interface ServerOptions extends AdapterOptions, Beginnings {
+export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly methods: readonly ServedMethod[];
   /** Pages beside the routes of the methods. */
   readonly pages?: readonly Page[];
   /** Services that need no credentials, and have no JSON routes. */
-  readonly openServices?: readonly ServiceBinding[];
+  readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (edge: EdgeRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
@@ -59,8 +59,8 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
       refuseInTerms(options.service, toRefusal(error), request, reply);
     },
   });
-  const { methods, pages = [], openServices = [] } = options;
-  const allowed = allowedMethods(methods, pages, openServices);
+  const { methods, pages = [], unauthenticatedServices = [] } = options;
+  const allowed = allowedMethods(methods, pages, unauthenticatedServices);
   addCalls(app, options, allowed);
   const stopping = new AbortController();
   const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
@@ -76,13 +76,18 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   app.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
-  await app.register(async (scope) => registerStock(scope, methods, options));
-  const openOptions = { ...options, stopping: stopping.signal };
-  await app.register(async (scope) => registerOpen(scope, openServices, openOptions));
+  await app.register(async (scope) => registerConnectPlugin(scope, methods, options));
+  const unauthenticatedOptions = { ...options, stopping: stopping.signal };
+  await app.register(async (scope) => registerUnauthenticated(scope, unauthenticatedServices, unauthenticatedOptions));
   await app.ready();
   const admission = new Admission(options.admissionLimits ?? defaultAdmissionLimits, admissionMachine());
   options.watchWaiting(() => admission.waiting);
-  const admit = createAdmit({ ...options, admission, accounts, openPaths: openPaths(openServices) });
+  const admit = createAdmit({
+    ...options,
+    admission,
+    accounts,
+    unauthenticatedPaths: unauthenticatedPaths(unauthenticatedServices),
+  });
   const listener = createListener({
     ...options.listener,
     admit,
@@ -183,7 +188,7 @@ function isRpc({ edge, raw }: FastifyRequest): boolean {
 function allowedMethods(
   methods: readonly ServedMethod[],
   pages: readonly Page[],
-  openServices: readonly ServiceBinding[],
+  unauthenticatedServices: readonly ServiceBinding[],
 ): ReadonlyMap<string, string> {
   return new Map([
     ...methods.flatMap(({ verb, restPath, rpcPath }) => [
@@ -191,7 +196,7 @@ function allowedMethods(
       [rpcPath, verb === "GET" ? "POST, GET" : "POST"] as const,
     ]),
     ...pages.map(({ path }) => [path, pageMethods] as const),
-    ...openPaths(openServices).map((path) => [path, "POST"] as const),
+    ...unauthenticatedPaths(unauthenticatedServices).map((path) => [path, "POST"] as const),
   ]);
 }
 

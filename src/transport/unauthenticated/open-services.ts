@@ -14,7 +14,7 @@ import { kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import type { ServiceBinding } from "../calls/methods.ts";
-import { takeAnyType } from "../connect/stock.ts";
+import { acceptAnyContentType } from "../connect/stock.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
 import { reportStreamErrors } from "./stream-interceptors.ts";
@@ -27,7 +27,7 @@ const maxConversationMs = 60_000;
 /** Longest time that a stream stays open, in milliseconds: a day. Those who watch begin again. */
 const maxStreamMs = 86_400_000;
 
-export interface OpenServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
+export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "service" | "limits" | "bodies"> {
   /** Aborted when the server begins to stop: nothing more is read from open streams. */
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
@@ -35,17 +35,17 @@ export interface OpenServicesOptions extends Pick<AdapterOptions, "service" | "l
 }
 
 /** Paths of the methods of these services. */
-export function openPaths(services: readonly ServiceBinding[]): string[] {
+export function unauthenticatedPaths(services: readonly ServiceBinding[]): string[] {
   return services.flatMap(({ desc }) => desc.methods.map(({ name }) => `/${desc.typeName}/${name}`));
 }
 
 /** Serves them on gRPC, gRPC-Web and Connect. */
-export function registerOpen(
+export function registerUnauthenticated(
   app: FastifyInstance,
   services: readonly ServiceBinding[],
-  options: OpenServicesOptions,
+  options: UnauthenticatedServicesOptions,
 ): void {
-  takeAnyType(app);
+  acceptAnyContentType(app);
   const report = reportStreamErrors(options.service);
   // Those who watch and those who ask do not keep each other out.
   const interceptors = {
@@ -77,13 +77,16 @@ function implementation(method: DescMethod, impl: Record<string, unknown>): Meth
   return found.bind(impl) as MethodImpl<DescMethod>;
 }
 
-function wrapUnary(handler: UniversalHandler, options: OpenServicesOptions): UniversalHandler {
+function wrapUnary(handler: UniversalHandler, options: UnauthenticatedServicesOptions): UniversalHandler {
   const limits = { ...options.limits, maxBodyBytes: () => maxMessageBytes };
   return wrap(handler, { ...options, limits, interceptors: [], rules: () => [], gate: async () => {} });
 }
 
 /** What `wrap` does, as far as it goes for a stream: its answer is not complete when it begins. */
-function wrapStream(handler: UniversalHandler, { service, limits, stopping }: OpenServicesOptions): UniversalHandler {
+function wrapStream(
+  handler: UniversalHandler,
+  { service, limits, stopping }: UnauthenticatedServicesOptions,
+): UniversalHandler {
   const bodyTimeoutMs = handler.method.methodKind === "server_streaming" ? limits.bodyTimeoutMs : maxConversationMs;
   return carry(handler, service, (universal, request) => {
     // A watch ends with its answer over HTTP/1.1, where there is no stream.

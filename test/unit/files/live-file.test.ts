@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { LiveFile } from "../../../src/files/live-file.ts";
+import { WatchedFile } from "../../../src/files/live-file.ts";
 import { manualTime } from "../auth/world.ts";
 
 const file = { text: "1", mtimeMs: 1, problem: undefined as string | undefined, reads: 0 };
@@ -26,7 +26,7 @@ beforeEach(() => {
 
 async function opened() {
   const timers = manualTime();
-  const live = await LiveFile.open({ path: "/f", parse, files, timers, onProblem: (text) => problems.push(text) });
+  const live = await WatchedFile.open({ path: "/f", parse, files, timers, onProblem: (text) => problems.push(text) });
   /** Lets it look again, and waits until it has. */
   const look = async () => {
     timers.advance(2_000);

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { shareRuns } from "../../../src/ops/listener.ts";
+import { singleFlight } from "../../../src/ops/listener.ts";
 
 test("those who ask during a run share it, those who ask afterwards get a new one", async () => {
   const runs: PromiseWithResolvers<number>[] = [];
-  const ask = shareRuns(() => {
+  const ask = singleFlight(() => {
     const run = Promise.withResolvers<number>();
     runs.push(run);
     return run.promise;
@@ -19,7 +19,7 @@ test("those who ask during a run share it, those who ask afterwards get a new on
 
 test("a run that failed is over", async () => {
   let fails = true;
-  const ask = shareRuns(async () => {
+  const ask = singleFlight(async () => {
     if (fails) throw new Error("down");
   });
   await expect(ask()).rejects.toThrow("down");

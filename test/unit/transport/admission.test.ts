@@ -5,7 +5,7 @@ import {
   type AdmissionTicket,
   defaultAdmissionLimits,
 } from "../../../src/transport/admission/admission.ts";
-import { type Waiter, WaitingRoom } from "../../../src/transport/admission/waiting-room.ts";
+import { type Waiter, WaitQueue } from "../../../src/transport/admission/waiting-room.ts";
 
 /** Admission on a machine whose turns and time pass when the test says so. */
 function setup(limits: Partial<AdmissionLimits> = {}) {
@@ -61,7 +61,7 @@ function setup(limits: Partial<AdmissionLimits> = {}) {
 }
 
 test("turns go round groups, and within a group round its members", () => {
-  const room = new WaitingRoom<Waiter & { readonly name: string }>();
+  const room = new WaitQueue<Waiter & { readonly name: string }>();
   for (const [group, member, count] of [
     ["unknown", "x", 3],
     ["unknown", "y", 2],

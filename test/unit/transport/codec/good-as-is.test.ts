@@ -5,7 +5,7 @@ import { createValidator } from "@bufbuild/protovalidate";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FieldRulesSchema } from "../../../../gen/buf/validate/validate_pb.ts";
-import { goodAsIs } from "../../../../src/transport/codec/good-as-is.ts";
+import { fastValidator } from "../../../../src/transport/codec/good-as-is.ts";
 import { normalize } from "../../../../src/transport/codec/normalize.ts";
 import { createRules } from "../../../../src/transport/codec/validate.ts";
 import { methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";
@@ -36,7 +36,7 @@ function arbitraryOf(field: DescField): fc.Arbitrary<unknown> {
 }
 
 describe.each(requestTypes.map((desc) => [desc.name, desc] as const))("%s", (_, desc) => {
-  const isGood = goodAsIs(desc, matches);
+  const isGood = fastValidator(desc, matches);
 
   test("is of a kind that can be told", () => {
     expect(isGood).toBeDefined();
@@ -71,11 +71,11 @@ test("ordinary requests take the short way", () => {
   for (const { desc, body } of samples) {
     const method = wireMethods.find((candidate) => candidate.desc.input === desc);
     const message = requestFromRest(method ?? methodOn(""), body);
-    expect(goodAsIs(desc, matches)?.(message)).toBe(true);
+    expect(fastValidator(desc, matches)?.(message)).toBe(true);
   }
 });
 
 test("of types with fields or rules of other kinds nothing is said", () => {
   for (const desc of [StructSchema, SourceCodeInfoSchema, FieldRulesSchema])
-    expect(goodAsIs(desc, matches)).toBeUndefined();
+    expect(fastValidator(desc, matches)).toBeUndefined();
 });

@@ -6,13 +6,13 @@ import type { RandomFill } from "../base/ids.ts";
 export interface SecretHash {
   readonly memoryKib: number;
   readonly passes: number;
-  readonly lanes: number;
+  readonly bulkhead: number;
   readonly salt: Uint8Array;
   readonly hash: Uint8Array;
 }
 
 /** Argon2id with 19 MiB and two passes: around 30 ms (RFC 9106 §4, chosen as OWASP's first recommendation). */
-export const defaultCost = { memoryKib: 19_456, passes: 2, lanes: 1 };
+export const defaultCost = { memoryKib: 19_456, passes: 2, bulkhead: 1 };
 
 const secretBytes = 32;
 const saltBytes = 16;
@@ -44,7 +44,7 @@ export async function isSecret(secret: string, hash: SecretHash): Promise<boolea
 }
 
 /** The hash as a PHC string. */
-export function formatSecretHash({ memoryKib, passes, lanes, salt, hash }: SecretHash): string {
+export function formatSecretHash({ memoryKib, passes, bulkhead: lanes, salt, hash }: SecretHash): string {
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64").replace(/=+$/, "");
   return `$argon2id$v=19$m=${memoryKib},t=${passes},p=${lanes}$${base64(salt)}$${base64(hash)}`;
 }
@@ -55,11 +55,11 @@ export function parseSecretHash(text: string): SecretHash | undefined {
   const parsed = {
     memoryKib: Number(memory),
     passes: Number(time),
-    lanes: Number(parallelism),
+    bulkhead: Number(parallelism),
     salt: Buffer.from(salt, "base64"),
     hash: Buffer.from(hash, "base64"),
   };
-  const { memoryKib, passes, lanes } = parsed;
+  const { memoryKib, passes, bulkhead: lanes } = parsed;
   const inBounds =
     memoryKib >= memoryKibRange[0] &&
     memoryKib <= memoryKibRange[1] &&
@@ -68,7 +68,10 @@ export function parseSecretHash(text: string): SecretHash | undefined {
   return inBounds && formatSecretHash(parsed) === text ? parsed : undefined;
 }
 
-function derive(secret: string, { memoryKib, passes, lanes, salt }: Omit<SecretHash, "hash">): Promise<Buffer> {
+function derive(
+  secret: string,
+  { memoryKib, passes, bulkhead: lanes, salt }: Omit<SecretHash, "hash">,
+): Promise<Buffer> {
   const parameters = {
     message: Buffer.from(secret, "utf8"),
     nonce: salt,

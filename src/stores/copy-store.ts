@@ -13,14 +13,14 @@ import { sameHash } from "../ledger/tlog/tree.ts";
 import { type CopiedTable, sharedTables, tenantTables } from "./copied-tables.ts";
 import { readKeyFile } from "./key-file.ts";
 import { PostgresArchive } from "./postgres/archive.ts";
-import type { PostgresConnection } from "./postgres/connection/client-options.ts";
+import type { ConnectionSettings } from "./postgres/connection/client-options.ts";
 import { PostgresCopyTarget } from "./postgres/schema/copy-target.ts";
 import type { StorePaths } from "./sqlite/paths.ts";
 import { type CopiedRow, SqliteCopySource } from "./sqlite/schema/copy-source.ts";
 
 export interface CopyOptions {
   readonly from: StorePaths;
-  readonly to: PostgresConnection;
+  readonly to: ConnectionSettings;
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Told what is done at the moment, for whoever watches. */

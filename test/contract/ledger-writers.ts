@@ -29,7 +29,7 @@ export interface WriterOptions {
 }
 
 /** Appends under way at a time, each to another tenant. */
-const lanes = 4;
+const bulkhead = 4;
 
 /** Starts a replica that appends to its tenants in turn. A record that was refused comes again, under its own key. */
 export function startWriter({ name, ledger, tenants, makeRecord }: WriterOptions): Writer {
@@ -56,7 +56,7 @@ export function startWriter({ name, ledger, tenants, makeRecord }: WriterOptions
     if ("unexpected" in outcome) throw outcome.unexpected;
     acknowledged.push(outcome);
   };
-  const work = Array.from({ length: lanes }, async () => {
+  const work = Array.from({ length: bulkhead }, async () => {
     while (!isStopped) await appendNext();
   });
   const done = Promise.all(work);

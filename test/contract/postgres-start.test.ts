@@ -89,9 +89,9 @@ describe("a server", () => {
     await fixture.query("ALTER ROLE postgres SET synchronous_commit = off");
     await fixture.query("ALTER ROLE postgres SET client_min_messages = error");
     try {
-      const { Sessions } = await import("../../src/stores/postgres/connection/sessions.ts");
+      const { ConnectionPool } = await import("../../src/stores/postgres/connection/sessions.ts");
       const { systemTimers } = await import("../../src/base/timers.ts");
-      const sessions = new Sessions({
+      const pool = new ConnectionPool({
         target: fixture.target,
         poolSize: 1,
         timeoutMs: 1_000,
@@ -99,9 +99,9 @@ describe("a server", () => {
         timers: systemTimers,
       });
       const shown = async (name: string) =>
-        (await sessions.query({ name, text: `SELECT current_setting('${name}') AS value` }, [])).rows[0]?.value;
+        (await pool.query({ name, text: `SELECT current_setting('${name}') AS value` }, [])).rows[0]?.value;
       expect([await shown("synchronous_commit"), await shown("client_min_messages")]).toEqual(["on", "notice"]);
-      await sessions.close();
+      await pool.close();
     } finally {
       await fixture.query("ALTER ROLE postgres RESET ALL");
     }

@@ -19,10 +19,10 @@ import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import { strayRow, strayRowQueries } from "../store-checks.ts";
-import { clientOptions, type PostgresConnection, prepareConnection } from "./connection/client-options.ts";
+import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { toError } from "./connection/errors.ts";
 import { type Queries, queriesOf, type Statement } from "./connection/session.ts";
-import { beginSnapshot, Sessions } from "./connection/sessions.ts";
+import { beginSnapshot, ConnectionPool } from "./connection/sessions.ts";
 import { previewErasure } from "./erasure/eraser.ts";
 import { allHolds } from "./erasure/legal-holds.ts";
 import { findReturned } from "./erasure/returned-erasures.ts";
@@ -56,7 +56,7 @@ const entriesEach = 256;
 /** Bound of the looks at the store as it is now. */
 const timeoutMs = 10_000;
 
-export interface PostgresArchiveOptions extends PostgresConnection {
+export interface PostgresArchiveOptions extends ConnectionSettings {
   /** Path of the anchor; undefined where there is none. */
   readonly anchorPath: string | undefined;
   readonly clock: Clock;
@@ -179,15 +179,15 @@ export class PostgresArchive implements StoreArchive {
   }
 
   anchorProblems(): Promise<readonly AnchorFinding[]> {
-    return translated(() => this.#withNow((sessions) => this.#problems(sessions)));
+    return translated(() => this.#withNow((pool) => this.#problems(pool)));
   }
 
   /** Commits an update of the head to what it is: behind that, a standby has what this snapshot saw. */
   signable(head: LogState): Promise<SignableState> {
     return translated(() =>
-      this.#withNow(async (sessions) => {
-        await sessions.transaction((session) => touch(session, head.tenantId));
-        const problems = await this.#problems(sessions);
+      this.#withNow(async (pool) => {
+        await pool.transaction((connection) => touch(connection, head.tenantId));
+        const problems = await this.#problems(pool);
         const own = problems.find(({ tenantId }) => tenantId === undefined || tenantId === head.tenantId);
         if (own !== undefined) return { problem: own.message };
         const anchored = await this.#withAnchor(async (anchor) =>
@@ -232,12 +232,12 @@ export class PostgresArchive implements StoreArchive {
   }
 
   /** Looks at the store as it is now, rather than as it was when it was opened. */
-  async #withNow<Result>(look: (sessions: Sessions) => Promise<Result>): Promise<Result> {
-    const sessions = new Sessions({ ...this.#options, poolSize: 1, timeoutMs, timers: systemTimers });
+  async #withNow<Result>(look: (pool: ConnectionPool) => Promise<Result>): Promise<Result> {
+    const pool = new ConnectionPool({ ...this.#options, poolSize: 1, timeoutMs, timers: systemTimers });
     try {
-      return await look(sessions);
+      return await look(pool);
     } finally {
-      await sessions.close();
+      await pool.close();
     }
   }
 }

@@ -11,9 +11,9 @@ import type { LogAnchor, OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
-import type { PostgresConnection } from "./connection/client-options.ts";
+import type { ConnectionSettings } from "./connection/client-options.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
-import { Sessions } from "./connection/sessions.ts";
+import { ConnectionPool } from "./connection/sessions.ts";
 import { findReturned } from "./erasure/returned-erasures.ts";
 import { openFileAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
@@ -22,7 +22,7 @@ import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
 
 /** How to open the ledger. The database has this program's schema; the key is made where the store is empty. */
-export interface PostgresLedgerOptions extends PostgresConnection {
+export interface PostgresLedgerOptions extends ConnectionSettings {
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
   /** Path of the anchor, for the replicas of one machine; without one, a store that was put back goes unnoticed. */
@@ -63,18 +63,18 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
   const { target, passwordFile, originPrefix, clock, random, logger } = options;
   const { poolSize = defaultPoolSize, timeoutMs = defaultTimeoutMs, timers = systemTimers } = options;
   requireOriginPrefix(originPrefix);
-  const sessions = new Sessions({ target, passwordFile, poolSize, timeoutMs, clock, timers, logger });
+  const pool = new ConnectionPool({ target, passwordFile, poolSize, timeoutMs, clock, timers, logger });
   let anchor: LogAnchor | undefined;
   try {
     anchor = options.anchorPath === undefined ? undefined : openFileAnchor(resolve(options.anchorPath));
     const keyPath = resolve(options.keyPath);
-    const signer = new KeyRing(await prepareStore({ sessions, anchor, keyPath, clock, random }), { keyPath, logger });
+    const signer = new KeyRing(await prepareStore({ pool, anchor, keyPath, clock, random }), { keyPath, logger });
     const keys = new SigningKeysOfStore(signer);
-    await keys.follow(sessions);
-    const writer = new LogWriter({ sessions, anchor, originPrefix, clock, random, keys });
-    await handOverLogs(sessions, writer, keys.position);
-    for (const line of describeReturned(await findReturned(sessions))) logger?.warn({}, `${line}; ${returnedRemedy}`);
-    const store = new PostgresStore({ sessions, writer, anchor, clock, keys });
+    await keys.follow(pool);
+    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys });
+    await handOverLogs(pool, writer, keys.position);
+    for (const line of describeReturned(await findReturned(pool))) logger?.warn({}, `${line}; ${returnedRemedy}`);
+    const store = new PostgresStore({ pool, writer, anchor, clock, keys });
     // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
     const maxWritesInFlight = Math.max(1, poolSize - 2);
     const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight, slowWriteMs: slowAfterMs };
@@ -86,7 +86,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
       stuck: () => store.stuck,
     };
   } catch (error) {
-    await sessions.close();
+    await pool.close();
     await anchor?.close();
     throw error;
   }

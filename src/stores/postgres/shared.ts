@@ -6,7 +6,7 @@ import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches, type ProofRow } from "../proof-batches.ts";
 import { TransactionError } from "./connection/errors.ts";
 import type { Queries, Statement } from "./connection/session.ts";
-import type { Sessions } from "./connection/sessions.ts";
+import type { ConnectionPool } from "./connection/sessions.ts";
 
 /**
  * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a
@@ -45,10 +45,10 @@ class Reached extends TransactionError {
 }
 
 export class Attempts {
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
 
-  constructor(sessions: Sessions) {
-    this.#sessions = sessions;
+  constructor(pool: ConnectionPool) {
+    this.#pool = pool;
   }
 
   /**
@@ -67,22 +67,22 @@ export class Attempts {
 
   /** Takes back one under each whose window has not ended. */
   async giveBack(limits: readonly AttemptLimit[], nowMs: number): Promise<void> {
-    await Promise.all(limits.map((limit) => this.#sessions.write(giveBack, [...keyOf(limit), nowMs, limit.windowMs])));
+    await Promise.all(limits.map((limit) => this.#pool.write(giveBack, [...keyOf(limit), nowMs, limit.windowMs])));
   }
 
   /** In the order of their names, so that two transactions never wait for each other. */
   async #takeGroup(limits: readonly AttemptLimit[], nowMs: number): Promise<readonly ReachedLimit[]> {
     const ordered = limits.toSorted((a, b) => (a.counter < b.counter ? -1 : 1));
     try {
-      await this.#sessions.retrying(
+      await this.#pool.retrying(
         () =>
-          this.#sessions.transaction(async (session) => {
-            const reached = await Promise.all(ordered.map((limit) => takeOne(session, limit, nowMs)));
+          this.#pool.transaction(async (connection) => {
+            const reached = await Promise.all(ordered.map((limit) => takeOne(connection, limit, nowMs)));
             const found = reached.filter((limit) => limit !== undefined);
             if (found.length > 0) throw new Reached(found);
             const [first] = ordered;
             if (first !== undefined)
-              await removeExpired(session, expiringAttempts, first.tenantId ?? "", nowMs, ordered.length);
+              await removeExpired(connection, expiringAttempts, first.tenantId ?? "", nowMs, ordered.length);
           }),
         ordered[0]?.tenantId ?? "addresses",
       );
@@ -124,12 +124,12 @@ const expiringProofs: Expiring = { table: "proof_uses", key: "proof", expiry: "e
 
 /** The proofs that callers have used. Each tenant's go together: they share a statement, and no other tenant's row. */
 export class DpopReplays {
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
   readonly #now: () => number;
   readonly #batches = new Map<TenantId, ProofBatches>();
 
-  constructor(sessions: Sessions, now: () => number) {
-    this.#sessions = sessions;
+  constructor(pool: ConnectionPool, now: () => number) {
+    this.#pool = pool;
     this.#now = now;
   }
 
@@ -148,12 +148,12 @@ export class DpopReplays {
   /** For each row, in order, whether it was not there yet. */
   async #note(tenantId: TenantId, rows: readonly ProofRow[]): Promise<readonly boolean[]> {
     const expiries = rows.map(({ expiresAtMs }) => Math.ceil(expiresAtMs));
-    const inserted = await this.#sessions.retrying(
+    const inserted = await this.#pool.retrying(
       () =>
-        this.#sessions.transaction(async (session) => {
+        this.#pool.transaction(async (connection) => {
           const [answer] = await Promise.all([
-            session.query(insert, [tenantId, rows.map(({ proof }) => proof), expiries]),
-            removeExpired(session, expiringProofs, tenantId, this.#now(), rows.length),
+            connection.query(insert, [tenantId, rows.map(({ proof }) => proof), expiries]),
+            removeExpired(connection, expiringProofs, tenantId, this.#now(), rows.length),
           ]);
           return new Set(answer.rows.map(({ proof }) => proof));
         }),

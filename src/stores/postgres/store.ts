@@ -20,7 +20,7 @@ import type { Hash } from "../../ledger/tlog/tree.ts";
 import { isConnectionLost, toError } from "./connection/errors.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
 import type { Statement } from "./connection/session.ts";
-import type { Sessions } from "./connection/sessions.ts";
+import type { ConnectionPool } from "./connection/sessions.ts";
 import { keepCosignatures, readCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";
@@ -35,7 +35,7 @@ const keepRevision: Statement = {
 const probe: Statement = { name: "probe", text: "UPDATE store SET probed_at_ms = $1 WHERE singleton = 1" };
 
 export interface PostgresStoreOptions {
-  readonly sessions: Sessions;
+  readonly pool: ConnectionPool;
   readonly writer: LogWriter;
   readonly anchor: LogAnchor | undefined;
   readonly clock: Clock;
@@ -44,7 +44,7 @@ export interface PostgresStoreOptions {
 }
 
 export class PostgresStore implements LedgerStore {
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
   readonly #writer: LogWriter;
   readonly #reader: LogReader;
   readonly #anchor: LogAnchor | undefined;
@@ -53,15 +53,15 @@ export class PostgresStore implements LedgerStore {
   readonly #attempts: Attempts;
   readonly #keys: SigningKeysOfStore;
 
-  constructor({ sessions, writer, anchor, clock, keys }: PostgresStoreOptions) {
-    this.#sessions = sessions;
+  constructor({ pool, writer, anchor, clock, keys }: PostgresStoreOptions) {
+    this.#pool = pool;
     this.#keys = keys;
     this.#writer = writer;
-    this.#reader = new LogReader(sessions);
+    this.#reader = new LogReader(pool);
     this.#anchor = anchor;
     this.#clock = clock;
-    this.#proofs = new DpopReplays(sessions, () => clock.now());
-    this.#attempts = new Attempts(sessions);
+    this.#proofs = new DpopReplays(pool, () => clock.now());
+    this.#attempts = new Attempts(pool);
   }
 
   /** One transaction a tenant, as many at a time as there are connections. */
@@ -81,7 +81,7 @@ export class PostgresStore implements LedgerStore {
   }
 
   search(query: SearchQuery): Promise<SearchPage> {
-    return translated(() => this.#sessions.snapshot((queries) => searchRecords(queries, query), query.tenantId));
+    return translated(() => this.#pool.snapshot((queries) => searchRecords(queries, query), query.tenantId));
   }
 
   logs(): Promise<readonly LogState[]> {
@@ -111,15 +111,15 @@ export class PostgresStore implements LedgerStore {
   }
 
   cosignatures(): Promise<readonly KeptCosignature[]> {
-    return translated(() => readCosignatures(this.#sessions));
+    return translated(() => readCosignatures(this.#pool));
   }
 
   keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void> {
-    return translated(() => keepCosignatures(this.#sessions, cosignatures));
+    return translated(() => keepCosignatures(this.#pool, cosignatures));
   }
 
   async keepPolicyRevision(revision: string, content: string): Promise<void> {
-    await translated(() => this.#sessions.retrying(() => this.#sessions.write(keepRevision, [revision, content])));
+    await translated(() => this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, content])));
   }
 
   /**
@@ -146,20 +146,20 @@ export class PostgresStore implements LedgerStore {
 
   async check(): Promise<void> {
     await translated(async () => {
-      const { count } = await this.#sessions.retrying(() => this.#sessions.write(probe, [this.#clock.now()]));
+      const { count } = await this.#pool.retrying(() => this.#pool.write(probe, [this.#clock.now()]));
       if (count !== 1) throw new Error("The store has lost its identity.");
       await this.#anchor?.probe(this.#clock.now());
-      await this.#keys.follow(this.#sessions);
+      await this.#keys.follow(this.#pool);
     });
   }
 
   /** Tenants, and other keys, that the database does not get on with; the longest first. */
   get stuck(): readonly string[] {
-    return this.#sessions.stuck;
+    return this.#pool.stuck;
   }
 
   async close(): Promise<void> {
-    await this.#sessions.close();
+    await this.#pool.close();
     await this.#anchor?.close();
   }
 }

@@ -5,7 +5,7 @@ import type { PostgresTarget, PostgresTls } from "../../../base/postgres-url.ts"
 import { DamagedError, IncompatibleStoreError } from "../../errors.ts";
 
 /** Whom to connect to. */
-export interface PostgresConnection {
+export interface ConnectionSettings {
   readonly target: PostgresTarget;
   /** File of the password, read at each connect so that it can be changed under a running service. */
   readonly passwordFile?: string | undefined;
@@ -16,7 +16,7 @@ export interface PostgresConnection {
  *
  * @param timeoutMs bound of a connect, of a statement and of the wait for a lock; 0 for none
  */
-export function clientOptions({ target, passwordFile }: PostgresConnection, timeoutMs: number): ClientConfig {
+export function clientOptions({ target, passwordFile }: ConnectionSettings, timeoutMs: number): ClientConfig {
   const { host, port, database, user, tls } = target;
   return {
     host,

@@ -10,7 +10,7 @@ export const slowAfterMs = 250;
 /** Slow keys that are remembered; beyond that the oldest is forgotten, and found slow again. */
 const maxSlowKeys = 4_096;
 
-export interface LanesOptions {
+export interface BulkheadOptions {
   readonly timers: Timers;
   /** Connections that slow work may hold at a time. */
   readonly maxSlow: number;
@@ -22,15 +22,15 @@ interface Waiting {
   readonly admit: () => void;
 }
 
-export class Lanes {
-  readonly #options: LanesOptions;
+export class Bulkhead {
+  readonly #options: BulkheadOptions;
   /** Whose work was slow last time, in the order in which that was seen. */
   readonly #slow = new Set<string>();
   readonly #stuck = new Set<string>();
   readonly #waiting: Waiting[] = [];
   #slotsTaken = 0;
 
-  constructor(options: LanesOptions) {
+  constructor(options: BulkheadOptions) {
     this.#options = options;
   }
 
@@ -50,8 +50,8 @@ export class Lanes {
     connect: () => Promise<Connection>,
     work: (connection: Connection, onOver: (end: () => void) => void) => Promise<Result>,
   ): Promise<Result> {
-    const lane = { holdsSlot: this.#slow.has(key) };
-    if (lane.holdsSlot) await this.#takeSlot(key, remainingMs());
+    const permit = { holdsSlot: this.#slow.has(key) };
+    if (permit.holdsSlot) await this.#takeSlot(key, remainingMs());
     let cancel = () => {};
     try {
       const connection = await connect();
@@ -60,10 +60,10 @@ export class Lanes {
       cancel = this.#options.timers.after(slowAfterMs, () => {
         isSlow = true;
         this.#noteSlow(key);
-        if (lane.holdsSlot) return;
+        if (permit.holdsSlot) return;
         if (this.#slotsTaken >= this.#options.maxSlow) return end();
         this.#slotsTaken += 1;
-        lane.holdsSlot = true;
+        permit.holdsSlot = true;
       });
       const result = await work(connection, (onOver) => {
         end = onOver;
@@ -72,7 +72,7 @@ export class Lanes {
       return result;
     } finally {
       cancel();
-      if (lane.holdsSlot) this.#freeSlot();
+      if (permit.holdsSlot) this.#freeSlot();
     }
   }
 

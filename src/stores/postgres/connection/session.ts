@@ -34,7 +34,7 @@ export interface Queries {
   query(statement: Statement, values: readonly unknown[]): Promise<Answer>;
 }
 
-export class Session implements Queries {
+export class PostgresConnection implements Queries {
   readonly #client: PoolClient;
   readonly #queries: Queries;
   readonly #limit: SessionLimit;

@@ -6,12 +6,12 @@ import type { Clock } from "../../../base/clock.ts";
 import { outsideConnections } from "../../../base/connection.ts";
 import type { Timers } from "../../../base/timers.ts";
 import type { StoreLogger } from "../../backend.ts";
-import { clientOptions, type PostgresConnection, prepareConnection } from "./client-options.ts";
+import { type ConnectionSettings, clientOptions, prepareConnection } from "./client-options.ts";
 import { CalledOffError, isRetryable, TimeLimitError, UnknownOutcomeError } from "./errors.ts";
-import { Lanes } from "./lanes.ts";
-import { type Answer, type Queries, Session, type Statement } from "./session.ts";
+import { Bulkhead } from "./lanes.ts";
+import { type Answer, PostgresConnection, type Queries, type Statement } from "./session.ts";
 
-export interface SessionsOptions extends PostgresConnection {
+export interface ConnectionPoolOptions extends ConnectionSettings {
   /** Connections at a time. */
   readonly poolSize: number;
   /** For everything that one piece of work waits for together: connection, locks, statements, attempts. Milliseconds. */
@@ -27,20 +27,20 @@ export const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 /** Attempts at work that failed for no fault of its own, the first included. */
 const maxAttempts = 4;
 
-export class Sessions implements Queries {
+export class ConnectionPool implements Queries {
   readonly #pool: Pool;
   readonly #timeoutMs: number;
   readonly #timers: Timers;
-  readonly #options: SessionsOptions;
-  readonly #lanes: Lanes;
+  readonly #options: ConnectionPoolOptions;
+  readonly #bulkhead: Bulkhead;
   readonly #turns = new AsyncLocalStorage<Turn>();
 
   /** Connects when it is first asked. Throws a file system error where a certificate cannot be read. */
-  constructor(options: SessionsOptions) {
+  constructor(options: ConnectionPoolOptions) {
     this.#options = options;
     this.#timeoutMs = options.timeoutMs;
     this.#timers = options.timers;
-    this.#lanes = new Lanes({
+    this.#bulkhead = new Bulkhead({
       timers: options.timers,
       maxSlow: Math.max(1, Math.floor(options.poolSize / 2)),
       onStuck: (key) =>
@@ -59,13 +59,13 @@ export class Sessions implements Queries {
   /** Reads with one statement, again where the connection was lost. */
   query(statement: Statement, values: readonly unknown[]): Promise<Answer> {
     const key = keyOf(statement, values);
-    return this.retrying(() => this.#withSession(key, (session) => session.query(statement, values)), key);
+    return this.retrying(() => this.#withConnection(key, (connection) => connection.query(statement, values)), key);
   }
 
   /** Runs one statement that is a transaction of its own; durable when it resolves. */
   write(statement: Statement, values: readonly unknown[]): Promise<Answer> {
-    return this.#withSession(keyOf(statement, values), (session) =>
-      session.committing(() => session.query(statement, values)),
+    return this.#withConnection(keyOf(statement, values), (connection) =>
+      connection.committing(() => connection.query(statement, values)),
     );
   }
 
@@ -73,16 +73,16 @@ export class Sessions implements Queries {
    * Runs work in one transaction, durable when it resolves. The work's first statements travel with the BEGIN. Rejects
    * with `UnknownOutcomeError` where it may have been committed or not; with anything else it was not.
    */
-  transaction<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
-    return this.#withSession(ownKey, async (session) => {
-      const begun = session.command("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+  transaction<Result>(work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
+    return this.#withConnection(ownKey, async (connection) => {
+      const begun = connection.command("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
       try {
-        const [result] = await Promise.all([work(session), begun]);
-        await commit(session);
+        const [result] = await Promise.all([work(connection), begun]);
+        await commit(connection);
         return result;
       } catch (error) {
         // Where this fails too, the connection is closed, and the server rolls back by itself.
-        if (!(error instanceof UnknownOutcomeError)) await session.command("ROLLBACK").catch(() => {});
+        if (!(error instanceof UnknownOutcomeError)) await connection.command("ROLLBACK").catch(() => {});
         throw error;
       }
     });
@@ -91,13 +91,13 @@ export class Sessions implements Queries {
   /** Reads in one snapshot, and again where the connection was lost. The work has no other effect. */
   snapshot<Result>(work: (queries: Queries) => Promise<Result>, key: string): Promise<Result> {
     const read = () =>
-      this.#withSession(key, async (session) => {
-        const begun = session.command(beginSnapshot);
+      this.#withConnection(key, async (connection) => {
+        const begun = connection.command(beginSnapshot);
         try {
-          const [result] = await Promise.all([work(session), begun]);
+          const [result] = await Promise.all([work(connection), begun]);
           return result;
         } finally {
-          await session.command("ROLLBACK").catch(() => {});
+          await connection.command("ROLLBACK").catch(() => {});
         }
       });
     return this.retrying(read, key);
@@ -122,7 +122,7 @@ export class Sessions implements Queries {
 
   /** Whose work does not get on, the longest first. */
   get stuck(): readonly string[] {
-    return this.#lanes.stuck;
+    return this.#bulkhead.stuck;
   }
 
   /** Lets what is under way finish, then closes every connection. */
@@ -134,9 +134,9 @@ export class Sessions implements Queries {
     return { key, endsAtMs: performance.now() + this.#timeoutMs };
   }
 
-  #withSession<Result>(key: string, work: (session: Session) => Promise<Result>): Promise<Result> {
+  #withConnection<Result>(key: string, work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
     const turn = this.#turns.getStore() ?? this.#newTurn(key);
-    return this.#lanes.run(
+    return this.#bulkhead.run(
       turn.key,
       () => remainingMs(turn),
       () => this.#connect(turn),
@@ -149,30 +149,30 @@ export class Sessions implements Queries {
     turn: Turn,
     client: PoolClient,
     onOver: (end: () => void) => void,
-    work: (session: Session) => Promise<Result>,
+    work: (connection: PostgresConnection) => Promise<Result>,
   ): Promise<Result> {
-    const session = new Session(client, {
+    const connection = new PostgresConnection(client, {
       timers: this.#timers,
       remainingMs: () => remainingMs(turn),
       callOff: (processId) => callOff(this.#options, processId),
     });
     const ended = Promise.withResolvers<never>();
     const end = (error: Error) => {
-      this.#lanes.noteStuck(turn.key);
-      session.end();
+      this.#bulkhead.noteStuck(turn.key);
+      connection.end();
       ended.reject(error);
     };
     const cancel = this.#timers.after(remainingMs(turn), () =>
-      end(session.isCommitting ? new UnknownOutcomeError("A commit took too long.") : tookTooLong()),
+      end(connection.isCommitting ? new UnknownOutcomeError("A commit took too long.") : tookTooLong()),
     );
     onOver(() => {
-      if (!session.isCommitting) end(new CalledOffError("It was slow, and its connection was needed."));
+      if (!connection.isCommitting) end(new CalledOffError("It was slow, and its connection was needed."));
     });
     try {
-      return await Promise.race([work(session), ended.promise]);
+      return await Promise.race([work(connection), ended.promise]);
     } finally {
       cancel();
-      session.release();
+      connection.release();
     }
   }
 
@@ -214,7 +214,7 @@ function keyOf({ name }: Statement, [first]: readonly unknown[]): string {
 }
 
 /** On a connection of its own: those of the pool may all be waiting for the same. */
-async function callOff(options: SessionsOptions, processId: number): Promise<void> {
+async function callOff(options: ConnectionPoolOptions, processId: number): Promise<void> {
   const client = new Client(clientOptions(options, options.timeoutMs));
   client.on("error", () => {});
   try {
@@ -228,9 +228,9 @@ async function callOff(options: SessionsOptions, processId: number): Promise<voi
   }
 }
 
-async function commit(session: Session): Promise<void> {
-  const tag = await session.committing(() =>
-    session.command("COMMIT").catch((cause: unknown) => {
+async function commit(connection: PostgresConnection): Promise<void> {
+  const tag = await connection.committing(() =>
+    connection.command("COMMIT").catch((cause: unknown) => {
       throw new UnknownOutcomeError("The answer to a commit was lost.", { cause });
     }),
   );

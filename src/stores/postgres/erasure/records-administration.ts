@@ -14,9 +14,9 @@ import {
 } from "../../../ledger/ports/records-administration.ts";
 import { holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import type { PostgresConnection } from "../connection/client-options.ts";
+import type { ConnectionSettings } from "../connection/client-options.ts";
 import { toError } from "../connection/errors.ts";
-import { Sessions } from "../connection/sessions.ts";
+import { ConnectionPool } from "../connection/sessions.ts";
 import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
@@ -27,7 +27,7 @@ import { findReturned, removeReturned } from "./returned-erasures.ts";
 
 const timeoutMs = 10_000;
 
-export interface PostgresAdministrationOptions extends PostgresConnection {
+export interface PostgresAdministrationOptions extends ConnectionSettings {
   /** Path of the anchor; undefined where there is none. */
   readonly anchorPath: string | undefined;
   readonly clock: Clock;
@@ -35,7 +35,7 @@ export interface PostgresAdministrationOptions extends PostgresConnection {
 }
 
 export class PostgresRecordsAdministration implements RecordsAdministration {
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
   readonly #anchor: LogAnchor | undefined;
   readonly #logs: LogWriter;
   readonly #clock: Clock;
@@ -45,10 +45,10 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
     const { anchorPath, clock, random } = options;
     this.#clock = clock;
     this.#random = random;
-    this.#sessions = new Sessions({ ...options, poolSize: 2, timeoutMs, timers: systemTimers });
+    this.#pool = new ConnectionPool({ ...options, poolSize: 2, timeoutMs, timers: systemTimers });
     this.#anchor = anchorPath === undefined ? undefined : openFileAnchor(resolve(anchorPath));
     // Every log that something is erased from exists, so no origin is made here.
-    this.#logs = new LogWriter({ sessions: this.#sessions, anchor: this.#anchor, originPrefix: "", clock, random });
+    this.#logs = new LogWriter({ pool: this.#pool, anchor: this.#anchor, originPrefix: "", clock, random });
   }
 
   /**
@@ -58,10 +58,10 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   static async open(options: PostgresAdministrationOptions): Promise<PostgresRecordsAdministration> {
     const administration = new PostgresRecordsAdministration(options);
     try {
-      await requireSchema(administration.#sessions);
-      await requireWholeStore(administration.#sessions);
+      await requireSchema(administration.#pool);
+      await requireWholeStore(administration.#pool);
       const problems =
-        administration.#anchor && (await findAnchorProblems(administration.#sessions, administration.#anchor));
+        administration.#anchor && (await findAnchorProblems(administration.#pool, administration.#anchor));
       const [first] = (problems ?? []).filter(({ tenantId }) => tenantId === undefined);
       if (first !== undefined) throw new IncompatibleStoreError(`${first.message}: nothing may be appended.`);
       return administration;
@@ -76,15 +76,15 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     const machine = { ...statement, clock: this.#clock, random: this.#random };
     return translated(() =>
-      this.#logs.underHead(tenantId, async (session, append): Promise<ErasureResult> => {
-        const found = await findErasable(session, tenantId, recordIds);
-        const refused = await refusalsOf(session, tenantId, recordIds, found);
+      this.#logs.underHead(tenantId, async (connection, append): Promise<ErasureResult> => {
+        const found = await findErasable(connection, tenantId, recordIds);
+        const refused = await refusalsOf(connection, tenantId, recordIds, found);
         if (refused.length > 0) return { refused };
         // In the order of the call, which their leaves get too: the database has none.
         const wanted = [...new Set(recordIds)].flatMap((recordId) => found.get(recordId) ?? []);
         const fresh = wanted.filter(({ earlier }) => earlier === undefined);
-        await eraseRecords(session, tenantId, fresh, machine, append);
-        const now = await findErasable(session, tenantId, recordIds);
+        await eraseRecords(connection, tenantId, fresh, machine, append);
+        const now = await findErasable(connection, tenantId, recordIds);
         const erased = recordIds.flatMap((recordId) => {
           const done = now.get(recordId)?.earlier;
           return done === undefined ? [] : [{ ...done, wasErased: found.get(recordId)?.earlier !== undefined }];
@@ -98,11 +98,11 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   reapplyErasures(tenantId: TenantId | undefined): Promise<ReapplyResult> {
     return translated(async () => {
       const find = async () =>
-        (await findReturned(this.#sessions)).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+        (await findReturned(this.#pool)).filter((one) => tenantId === undefined || one.tenantId === tenantId);
       const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
       const reapplied: ReapplyResult["reapplied"][number][] = [];
       for (const [of, came] of Map.groupBy(wanted, (one) => one.tenantId)) {
-        const removed = await this.#logs.underHead(of, (session) => removeReturned(session, of));
+        const removed = await this.#logs.underHead(of, (connection) => removeReturned(connection, of));
         const ids = new Set(removed.map(({ recordId }) => recordId));
         for (const { erasureLeafIndex, ...one } of came)
           if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
@@ -114,17 +114,17 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
     const { tenantId, recordId } = wanted;
     return translated(() =>
-      this.#logs.underHead(tenantId, async (session) => {
-        if ((await headOfTenant(session, tenantId)) === undefined) return "unknown";
+      this.#logs.underHead(tenantId, async (connection) => {
+        if ((await headOfTenant(connection, tenantId)) === undefined) return "unknown";
         if (recordId !== undefined) {
-          const found = (await findErasable(session, tenantId, [recordId])).get(recordId);
+          const found = (await findErasable(connection, tenantId, [recordId])).get(recordId);
           if (found === undefined) return "unknown";
           if (found.earlier !== undefined) return "erased";
         }
-        const earlier = await findHold(session, tenantId, recordId);
+        const earlier = await findHold(connection, tenantId, recordId);
         if (earlier !== undefined) return earlier;
         const hold: LegalHold = { ...wanted, placedAtMs: this.#clock.now() };
-        await insertHold(session, hold);
+        await insertHold(connection, hold);
         return hold;
       }),
     );
@@ -137,8 +137,8 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   ): Promise<LegalHold | undefined> {
     const machine = { clock: this.#clock, random: this.#random };
     return translated(() =>
-      this.#logs.underHead(tenantId, async (session, append) => {
-        const hold = await releaseHold(session, tenantId, recordId);
+      this.#logs.underHead(tenantId, async (connection, append) => {
+        const hold = await releaseHold(connection, tenantId, recordId);
         if (hold !== undefined) await append([holdReleaseRecord(hold, { ...statement, ...machine })]);
         return hold;
       }),
@@ -146,11 +146,11 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   }
 
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {
-    return translated(() => allHolds(this.#sessions, tenantId));
+    return translated(() => allHolds(this.#pool, tenantId));
   }
 
   async close(): Promise<void> {
-    await this.#sessions.close();
+    await this.#pool.close();
     await this.#anchor?.close();
   }
 }

@@ -6,13 +6,13 @@ import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import type { Session } from "../connection/session.ts";
+import type { PostgresConnection } from "../connection/session.ts";
 import type { IndexGeneration, SearchWriter } from "../search/search-index.ts";
 import { keepAnswers } from "./kept-answers.ts";
 import { insertRecords, upsertTiles } from "./log-statements.ts";
 
 interface Adding {
-  readonly session: Session;
+  readonly connection: PostgresConnection;
   readonly tenantId: TenantId;
   readonly indexes: readonly IndexGeneration[];
   readonly search: SearchWriter;
@@ -24,7 +24,7 @@ export function addRecords(
   plan: BatchPlan,
   sequenced: Sequenced,
   edge: RightEdge,
-  { session, tenantId, indexes, search, nowMs }: Adding,
+  { connection, tenantId, indexes, search, nowMs }: Adding,
 ) {
   const { entries, head } = sequenced;
   for (const { leafHash } of entries) edge.append(leafHash);
@@ -38,10 +38,10 @@ export function addRecords(
     return idempotency === undefined || entry === undefined ? [] : [[idempotency, entry] as const];
   });
   const writes = [
-    () => insertRecords(session, tenantId, entries),
-    () => upsertTiles(session, tenantId, tiles),
-    () => keepAnswers(session, tenantId, calls, log.size, nowMs),
-    () => search.add(session, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
+    () => insertRecords(connection, tenantId, entries),
+    () => upsertTiles(connection, tenantId, tiles),
+    () => keepAnswers(connection, tenantId, calls, log.size, nowMs),
+    () => search.add(connection, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
   ];
   return { log, result, writes };
 }

@@ -5,7 +5,7 @@ import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { type LogState, UnsoundLogError } from "../../../ledger/ports/store.ts";
 import { MissingTileError } from "../../../ledger/tlog/tile-nodes.ts";
 import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
-import type { Session } from "../connection/session.ts";
+import type { PostgresConnection } from "../connection/session.ts";
 import { readTree } from "./log-rows.ts";
 
 /** States that are known to be durable, one a log. About 200 bytes each. */
@@ -36,7 +36,11 @@ export class LogAnchoring {
   }
 
   /** Rejects with `UnsoundLogError` where the log is not what its anchor says. */
-  async refuseUnsound(queries: Pick<Session, "query">, tenantId: TenantId, log: LogState | undefined): Promise<void> {
+  async refuseUnsound(
+    queries: Pick<PostgresConnection, "query">,
+    tenantId: TenantId,
+    log: LogState | undefined,
+  ): Promise<void> {
     const anchored = await this.#anchor?.find(tenantId);
     if (anchored === undefined) return;
     const isOlder = log !== undefined && anchored.size < log.size;

@@ -2,7 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import type { KeptCosignature } from "../../../ledger/ports/store.ts";
 import type { Queries, Statement } from "../connection/session.ts";
-import type { Sessions } from "../connection/sessions.ts";
+import type { ConnectionPool } from "../connection/sessions.ts";
 
 const columns = "tenant_id, witness, key_id, size, root, line";
 const all: Statement = {
@@ -30,7 +30,7 @@ export async function readCosignatures(queries: Queries): Promise<readonly KeptC
 }
 
 /** One by one: each is durable on its own, and no two tenants share a transaction. */
-export async function keepCosignatures(sessions: Sessions, cosignatures: readonly KeptCosignature[]): Promise<void> {
+export async function keepCosignatures(pool: ConnectionPool, cosignatures: readonly KeptCosignature[]): Promise<void> {
   for (const { tenantId, witness, keyId, size, root, line } of cosignatures)
-    await sessions.retrying(() => sessions.write(keep, [tenantId, witness, keyId, size, root, line]));
+    await pool.retrying(() => pool.write(keep, [tenantId, witness, keyId, size, root, line]));
 }

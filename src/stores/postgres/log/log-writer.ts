@@ -14,8 +14,8 @@ import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { partialTiles } from "../../../ledger/tlog/tiles.ts";
 import { ConflictError, UnknownOutcomeError } from "../connection/errors.ts";
-import type { Session } from "../connection/session.ts";
-import type { Sessions } from "../connection/sessions.ts";
+import type { PostgresConnection } from "../connection/session.ts";
+import type { ConnectionPool } from "../connection/sessions.ts";
 import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "../search/search-index.ts";
 import { addRecords } from "./add-records.ts";
 import { LogAnchoring } from "./anchoring.ts";
@@ -25,7 +25,7 @@ import { advanceHead, insertHead, namingLog, passOnLog, touch } from "./log-stat
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
 export interface LogWriterOptions {
-  readonly sessions: Sessions;
+  readonly pool: ConnectionPool;
   readonly anchor: LogAnchor | undefined;
   readonly originPrefix: string;
   readonly clock: Clock;
@@ -45,12 +45,12 @@ interface Appended {
 
 /** Work on a tenant's rows that nobody else writes to meanwhile. */
 export type UnderHead<Result> = (
-  session: Session,
+  connection: PostgresConnection,
   append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
 ) => Promise<Result>;
 
 export class LogWriter {
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
   readonly #anchoring: LogAnchoring;
   readonly #originPrefix: string;
   readonly #clock: Clock;
@@ -61,9 +61,9 @@ export class LogWriter {
   /** Tenants whose newest append may have been committed or not. */
   readonly #doubted = new Set<TenantId>();
 
-  constructor({ sessions, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {
+  constructor({ pool, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {
     this.#keys = keys;
-    this.#sessions = sessions;
+    this.#pool = pool;
     this.#anchoring = new LogAnchoring(anchor);
     this.#originPrefix = originPrefix;
     this.#clock = clock;
@@ -78,7 +78,7 @@ export class LogWriter {
   async append({ tenantId, records }: TenantBatch): Promise<BatchResult> {
     const batch = readBatch(records);
     const { result, log, edge } = await this.#doubting(tenantId, () =>
-      this.#sessions.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
+      this.#pool.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
     );
     if (edge !== undefined) this.#edges.put(tenantId, edge, log.root);
     await this.#anchoring.confirm(log);
@@ -90,11 +90,11 @@ export class LogWriter {
    * again. Undefined where there is no such log. Rejects like `append`.
    */
   async head(name: LogName): Promise<LogState | undefined> {
-    const head = await headByName(this.#sessions, name);
+    const head = await headByName(this.#pool, name);
     if (head === undefined) return undefined;
-    await this.#keys?.followLog(this.#sessions, head.keyPosition);
+    await this.#keys?.followLog(this.#pool, head.keyPosition);
     if (await this.#anchoring.isConfirmed(head)) return head;
-    const log = await this.#sessions.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
+    const log = await this.#pool.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
     await this.#anchoring.confirm(log);
     return log;
   }
@@ -105,14 +105,14 @@ export class LogWriter {
    */
   async underHead<Result>(tenantId: TenantId, work: UnderHead<Result>): Promise<Result> {
     const { result, appended } = await this.#doubting(tenantId, () =>
-      this.#sessions.retrying(() =>
-        this.#sessions.transaction(async (session) => {
-          const head = await this.#soundHead(session, tenantId);
+      this.#pool.retrying(() =>
+        this.#pool.transaction(async (connection) => {
+          const head = await this.#soundHead(connection, tenantId);
           let appended: Appended | undefined;
-          const result = await work(session, async (records) => {
+          const result = await work(connection, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
             const plan = planBatch(records.map(writeRecord), () => undefined);
-            appended = await this.#continue(session, head, plan, await indexesOf(session, tenantId));
+            appended = await this.#continue(connection, head, plan, await indexesOf(connection, tenantId));
             return appended.result;
           });
           return { result, appended: appended as Appended | undefined };
@@ -126,20 +126,20 @@ export class LogWriter {
 
   /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
   async handOver(tenantId: TenantId): Promise<void> {
-    const log = await this.#sessions.retrying(() => this.#confirmHead(tenantId), tenantId);
+    const log = await this.#pool.retrying(() => this.#confirmHead(tenantId), tenantId);
     await this.#anchoring.confirm(log);
   }
 
   async #appendOnce(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
     if (this.#doubted.has(tenantId)) await this.#settleDoubt(tenantId);
-    const appended = await this.#sessions.transaction(async (session) => {
+    const appended = await this.#pool.transaction(async (connection) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
       const [head, known, indexes] = await Promise.all([
-        this.#soundHead(session, tenantId),
-        findKept(session, tenantId, batch),
-        indexesOf(session, tenantId),
+        this.#soundHead(connection, tenantId),
+        findKept(connection, tenantId, batch),
+        indexesOf(connection, tenantId),
       ]);
-      return head && this.#continue(session, head, planBatch(batch, known), indexes);
+      return head && this.#continue(connection, head, planBatch(batch, known), indexes);
     });
     return appended ?? this.#open(tenantId, batch);
   }
@@ -148,16 +148,16 @@ export class LogWriter {
    * Locks the head. A log that another key signs by now is continued only where this process has that key; one that its
    * own key has not signed yet is handed over first.
    */
-  async #soundHead(session: Session, tenantId: TenantId): Promise<StoredHead | undefined> {
-    const head = await lockHead(session, tenantId);
-    await this.#anchoring.refuseUnsound(session, tenantId, head);
+  async #soundHead(connection: PostgresConnection, tenantId: TenantId): Promise<StoredHead | undefined> {
+    const head = await lockHead(connection, tenantId);
+    await this.#anchoring.refuseUnsound(connection, tenantId, head);
     if (head === undefined || this.#keys === undefined) return head;
-    await this.#keys.followLog(session, head.keyPosition);
-    return head.keyPosition < this.#keys.position ? this.#handOver(session, head, this.#keys) : head;
+    await this.#keys.followLog(connection, head.keyPosition);
+    return head.keyPosition < this.#keys.position ? this.#handOver(connection, head, this.#keys) : head;
   }
 
   /** Says in the log, for every key since the one that it has, that the next one signs from there on. */
-  async #handOver(session: Session, head: StoredHead, keys: SigningKeysOfStore): Promise<StoredHead> {
+  async #handOver(connection: PostgresConnection, head: StoredHead, keys: SigningKeysOfStore): Promise<StoredHead> {
     const { tenantId } = head;
     const { position } = keys;
     const machine = { clock: this.#clock, random: this.#random };
@@ -167,13 +167,13 @@ export class LogWriter {
       return writeRecord(rotationRecord(tenantId, { ...keysOfStep, ...machine }));
     });
     const plan = planBatch(records, () => undefined);
-    await this.#continue(session, head, plan, await indexesOf(session, tenantId));
-    await passOnLog(session, tenantId, position);
-    return (await headOfTenant(session, tenantId)) ?? head;
+    await this.#continue(connection, head, plan, await indexesOf(connection, tenantId));
+    await passOnLog(connection, tenantId, position);
+    return (await headOfTenant(connection, tenantId)) ?? head;
   }
 
   async #continue(
-    session: Session,
+    connection: PostgresConnection,
     head: StoredHead,
     plan: BatchPlan,
     indexes: readonly IndexGeneration[],
@@ -181,18 +181,18 @@ export class LogWriter {
     const { tenantId, origin } = head;
     if (plan.fresh.length === 0) {
       // What is answered was read: another process may have committed it and not known whether it is durable.
-      await touch(session, tenantId);
+      await touch(connection, tenantId);
       return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
     }
-    const edge = this.#edges.take(head) ?? (await this.#loadEdge(session, head));
+    const edge = this.#edges.take(head) ?? (await this.#loadEdge(connection, head));
     const sequenced = this.#sequence(head, plan.fresh);
     const {
       log,
       writes,
       result: place,
-    } = addRecords(plan, sequenced, edge, { ...this.#adding(session, tenantId), indexes });
+    } = addRecords(plan, sequenced, edge, { ...this.#adding(connection, tenantId), indexes });
     const [moved] = await Promise.all([
-      advanceHead(session, head, log, sequenced.head.lastRecordedAtMs),
+      advanceHead(connection, head, log, sequenced.head.lastRecordedAtMs),
       ...writes.map((write) => write()),
     ]);
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
@@ -204,28 +204,28 @@ export class LogWriter {
     const plan = planBatch(batch, () => undefined);
     const sequenced = this.#sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
-    await this.#sessions.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
+    await this.#pool.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
     const index = { generation: 1, key: sequenced.searchKey as Uint8Array, edition: newestEdition };
-    const opened = await this.#sessions.transaction(async (session) => {
+    const opened = await this.#pool.transaction(async (connection) => {
       const edge = new RightEdge();
       const { log, writes, result } = addRecords(plan, sequenced, edge, {
-        ...this.#adding(session, tenantId),
+        ...this.#adding(connection, tenantId),
         indexes: [index],
       });
       const { lastRecordedAtMs } = sequenced.head;
       const keyPosition = this.#keys?.position ?? 0;
-      const isOurs = await insertHead(session, { ...log, lastRecordedAtMs, keyPosition });
+      const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
-      await Promise.all([beginIndex(session, tenantId, index), ...writes.map((write) => write())]);
+      await Promise.all([beginIndex(connection, tenantId, index), ...writes.map((write) => write())]);
       return { result, log, edge };
     });
     // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
-    await this.#keys?.follow(this.#sessions);
+    await this.#keys?.follow(this.#pool);
     return opened;
   }
 
-  #adding(session: Session, tenantId: TenantId) {
-    return { session, tenantId, search: this.#search, nowMs: this.#clock.now() };
+  #adding(connection: PostgresConnection, tenantId: TenantId) {
+    return { connection, tenantId, search: this.#search, nowMs: this.#clock.now() };
   }
 
   /** Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. */
@@ -241,8 +241,8 @@ export class LogWriter {
     }
   }
 
-  async #loadEdge(session: Session, head: StoredHead): Promise<RightEdge> {
-    return loadEdge(head, await readTiles(session, head.tenantId, partialTiles(head.size)));
+  async #loadEdge(connection: PostgresConnection, head: StoredHead): Promise<RightEdge> {
+    return loadEdge(head, await readTiles(connection, head.tenantId, partialTiles(head.size)));
   }
 
   /** Remembers where the outcome stays unknown. */
@@ -262,9 +262,9 @@ export class LogWriter {
   }
 
   async #confirmHead(tenantId: TenantId): Promise<LogState | undefined> {
-    return this.#sessions.transaction(async (session) => {
-      const head = await this.#soundHead(session, tenantId);
-      await touch(session, tenantId);
+    return this.#pool.transaction(async (connection) => {
+      const head = await this.#soundHead(connection, tenantId);
+      await touch(connection, tenantId);
       return head;
     });
   }

@@ -6,9 +6,9 @@ import type { LogState } from "../../../ledger/ports/store.ts";
 import { logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { type CopiedTable, sharedTables, tenantTables } from "../../copied-tables.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import type { PostgresConnection } from "../connection/client-options.ts";
-import type { Queries, Session, Statement } from "../connection/session.ts";
-import { Sessions } from "../connection/sessions.ts";
+import type { ConnectionSettings } from "../connection/client-options.ts";
+import type { PostgresConnection, Queries, Statement } from "../connection/session.ts";
+import { ConnectionPool } from "../connection/sessions.ts";
 import { readStoreId } from "../log/anchor.ts";
 import { namingLog } from "../log/log-statements.ts";
 import { isWhole, requireSchema } from "./migrate.ts";
@@ -16,7 +16,7 @@ import { isWhole, requireSchema } from "./migrate.ts";
 /** A value as both kinds of store give and take it. */
 type Value = null | number | string | Uint8Array;
 
-export interface CopyTargetOptions extends PostgresConnection {
+export interface CopyTargetOptions extends ConnectionSettings {
   readonly clock: Clock;
   readonly random: RandomFill;
 }
@@ -54,10 +54,10 @@ const dropMark: Statement = {
 export class PostgresCopyTarget {
   /** Tells this run of the copy from every other. */
   readonly attempt: string;
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
 
   private constructor(options: CopyTargetOptions) {
-    this.#sessions = new Sessions({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+    this.#pool = new ConnectionPool({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
     this.attempt = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
   }
 
@@ -68,7 +68,7 @@ export class PostgresCopyTarget {
   static async open(options: CopyTargetOptions): Promise<PostgresCopyTarget> {
     const target = new PostgresCopyTarget(options);
     try {
-      await requireSchema(target.#sessions);
+      await requireSchema(target.#pool);
       return target;
     } catch (error) {
       await target.close();
@@ -78,17 +78,17 @@ export class PostgresCopyTarget {
 
   /** What tells this store from every other. */
   storeId(): Promise<string> {
-    return readStoreId(this.#sessions);
+    return readStoreId(this.#pool);
   }
 
   /** Whether the database is no copy that is under way or was broken off. */
   isWhole(): Promise<boolean> {
-    return isWhole(this.#sessions);
+    return isWhole(this.#pool);
   }
 
   /** Rejects with `IncompatibleStoreError` where the database has anything that no broken copy left. */
   requireEmpty(): Promise<void> {
-    return requireEmpty(this.#sessions);
+    return requireEmpty(this.#pool);
   }
 
   /**
@@ -96,19 +96,19 @@ export class PostgresCopyTarget {
    * `requireEmpty`. No gateway is running on it either: one that does has noted its key.
    */
   async begin(): Promise<void> {
-    await this.#sessions.transaction(async (session) => {
-      await session.query(lockStore, []);
-      await requireEmpty(session);
-      await session.query(takeMark, [this.attempt]);
-      await session.command(`TRUNCATE log_names, ${tables.map(({ name }) => name).join(", ")}`);
+    await this.#pool.transaction(async (connection) => {
+      await connection.query(lockStore, []);
+      await requireEmpty(connection);
+      await connection.query(takeMark, [this.attempt]);
+      await connection.command(`TRUNCATE log_names, ${tables.map(({ name }) => name).join(", ")}`);
     });
   }
 
   /** Names the log of a tenant. Rejects like `write`. */
   nameLog({ tenantId, origin }: LogState): Promise<void> {
     const [statement, values] = namingLog(logNameOf(origin), tenantId);
-    return this.#marked(async (session) => {
-      await session.query(statement, values);
+    return this.#marked(async (connection) => {
+      await connection.query(statement, values);
     });
   }
 
@@ -119,35 +119,35 @@ export class PostgresCopyTarget {
   write(table: CopiedTable, rows: readonly (readonly Value[])[]): Promise<void> {
     const types = Object.values(table.columns);
     const values = types.map((_, position) => rows.map((row) => row[position]));
-    return this.#marked(async (session) => {
-      await session.query(insertInto(table), values);
+    return this.#marked(async (connection) => {
+      await connection.query(insertInto(table), values);
     });
   }
 
   /** How many rows a table has. */
   async count({ name }: CopiedTable): Promise<number> {
     const statement = { name: `count_${name}`, text: `SELECT count(*)::bigint AS count FROM ${name}` };
-    return Number((await this.#sessions.query(statement, [])).rows[0]?.count);
+    return Number((await this.#pool.query(statement, [])).rows[0]?.count);
   }
 
   /** Takes the mark away: from now on gateways start. Rejects like `write`. */
   async finish(): Promise<void> {
-    await this.#marked(async (session) => {
-      const [newest] = (await session.query(newestPosition, [])).rows;
-      await session.query(noteKeys, [newest?.position]);
+    await this.#marked(async (connection) => {
+      const [newest] = (await connection.query(newestPosition, [])).rows;
+      await connection.query(noteKeys, [newest?.position]);
     });
-    const { count } = await this.#sessions.write(dropMark, [this.attempt]);
+    const { count } = await this.#pool.write(dropMark, [this.attempt]);
     if (count !== 1) throw anotherCopy();
   }
 
   close(): Promise<void> {
-    return this.#sessions.close();
+    return this.#pool.close();
   }
 
-  #marked(work: (session: Session) => Promise<void>): Promise<void> {
-    return this.#sessions.retrying(() =>
-      this.#sessions.transaction(async (session) => {
-        const [held] = await Promise.all([session.query(holdMark, [this.attempt]), work(session)]);
+  #marked(work: (connection: PostgresConnection) => Promise<void>): Promise<void> {
+    return this.#pool.retrying(() =>
+      this.#pool.transaction(async (connection) => {
+        const [held] = await Promise.all([connection.query(holdMark, [this.attempt]), work(connection)]);
         if (held.count !== 1) throw anotherCopy();
       }),
     );

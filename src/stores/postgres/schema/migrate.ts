@@ -2,13 +2,13 @@
 import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
-import { clientOptions, type PostgresConnection, prepareConnection } from "../connection/client-options.ts";
+import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
 import { type Queries, queriesOf, type Statement } from "../connection/session.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { type Migration, migrations } from "./schema.ts";
 
 /** How to migrate. */
-export interface MigrateOptions extends PostgresConnection {
+export interface MigrateOptions extends ConnectionSettings {
   readonly random: RandomFill;
   /** What to apply; by default all that this program knows. */
   readonly migrations?: readonly Migration[];

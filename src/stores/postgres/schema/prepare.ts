@@ -7,7 +7,7 @@ import { IncompatibleStoreError } from "../../errors.ts";
 import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
 import { refuseFutureHeads } from "../../store-checks.ts";
 import type { Queries, Statement } from "../connection/session.ts";
-import type { Sessions } from "../connection/sessions.ts";
+import type { ConnectionPool } from "../connection/sessions.ts";
 import { findAnchorProblems, readStoreId } from "../log/anchor.ts";
 import { heads } from "../log/log-rows.ts";
 import type { LogWriter } from "../log/log-writer.ts";
@@ -15,7 +15,7 @@ import { isDistributed, requireDurableNodes } from "./distribute.ts";
 import { requireSchema, requireWholeStore } from "./migrate.ts";
 
 export interface PrepareOptions {
-  readonly sessions: Sessions;
+  readonly pool: ConnectionPool;
   readonly anchor: LogAnchor | undefined;
   /** Path of the file of the keys that sign checkpoints, the same one on every replica. */
   readonly keyPath: string;
@@ -42,19 +42,19 @@ const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE 
  * `IncompatibleStoreError` naming all that does not hold: then nothing may be signed.
  */
 export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
-  await requireSchema(options.sessions);
-  await requireWholeStore(options.sessions);
-  if (await isDistributed(options.sessions)) await requireDurableNodes(options.sessions);
+  await requireSchema(options.pool);
+  await requireWholeStore(options.pool);
+  if (await isDistributed(options.pool)) await requireDurableNodes(options.pool);
   await checkAnchor(options);
-  refuseFutureHeads(await heads(options.sessions), options.clock.now());
+  refuseFutureHeads(await heads(options.pool), options.clock.now());
   return admitKeys(options);
 }
 
-async function checkAnchor({ sessions, anchor }: PrepareOptions): Promise<void> {
-  const storeId = await readStoreId(sessions);
+async function checkAnchor({ pool, anchor }: PrepareOptions): Promise<void> {
+  const storeId = await readStoreId(pool);
   if (anchor === undefined) return;
-  if ((await anchor.storeId()) === undefined) return anchor.adopt(storeId, await heads(sessions));
-  const problems = await findAnchorProblems(sessions, anchor);
+  if ((await anchor.storeId()) === undefined) return anchor.adopt(storeId, await heads(pool));
+  const problems = await findAnchorProblems(pool, anchor);
   if (problems.length > 0)
     throw new IncompatibleStoreError(
       `The store is not what its anchor says: nothing may be signed.\n${problems.map(({ message }) => message).join("\n")}`,
@@ -63,19 +63,19 @@ async function checkAnchor({ sessions, anchor }: PrepareOptions): Promise<void> 
 
 /** The keys of the file, if the store's logs are signed with them, or if whoever did hands over to them. */
 async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
-  const { sessions, keyPath } = options;
-  return sessions.transaction(async (session) => {
-    await session.query(keysLock, []);
+  const { pool, keyPath } = options;
+  return pool.transaction(async (connection) => {
+    await connection.query(keysLock, []);
     // Again, under the lock: a copy that began meanwhile held it.
-    await requireWholeStore(session);
-    const previous = (await session.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
-    const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(session, options, previous));
+    await requireWholeStore(connection);
+    const previous = (await connection.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
+    const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(connection, options, previous));
     const [current, ...retiring] = keys;
     if (previous !== undefined && sameHash(current.publicKey, previous)) return keys;
     // Whoever has the old key may hand over to a new one; anybody else may not.
     if (previous !== undefined && !retiring.some(({ publicKey }) => sameHash(publicKey, previous)))
       throw new IncompatibleStoreError(`${keyPath} is not the key that signs the logs of this store.`);
-    await session.query(noteKey, [current.publicKey]);
+    await connection.query(noteKey, [current.publicKey]);
     return keys;
   });
 }
@@ -100,7 +100,7 @@ async function makeFirstKeys(
  * on. Each log is a transaction of its own; a rotation that was broken off, or that another replica does too, goes on
  * where a log still has an older key.
  */
-export async function handOverLogs(sessions: Sessions, writer: LogWriter, position: number): Promise<void> {
-  const older = (await heads(sessions)).filter(({ keyPosition }) => keyPosition < position);
+export async function handOverLogs(pool: ConnectionPool, writer: LogWriter, position: number): Promise<void> {
+  const older = (await heads(pool)).filter(({ keyPosition }) => keyPosition < position);
   for (const { tenantId } of older) await writer.handOver(tenantId);
 }

@@ -8,10 +8,10 @@ import { blockOf, newestEdition, searchKeyBytes } from "../../../ledger/search/s
 import { indexedTermsOf } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord } from "../../stored-record.ts";
-import type { PostgresConnection } from "../connection/client-options.ts";
+import type { ConnectionSettings } from "../connection/client-options.ts";
 import { TransactionError, toError } from "../connection/errors.ts";
 import type { Queries, Row, Statement } from "../connection/session.ts";
-import { Sessions } from "../connection/sessions.ts";
+import { ConnectionPool } from "../connection/sessions.ts";
 import { lockHead } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
 import { requireSchema, requireWholeStore } from "../schema/migrate.ts";
@@ -52,7 +52,7 @@ const entriesOf: Statement = {
           WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3 ORDER BY entries.leaf_index`,
 };
 
-export interface PostgresIndexerOptions extends PostgresConnection {
+export interface PostgresIndexerOptions extends ConnectionSettings {
   readonly clock: Clock;
   readonly random: RandomFill;
   /** Resolves when the next transaction may begin: the services' own writes come in between. */
@@ -78,20 +78,20 @@ class RebuildError extends TransactionError {
 
 export class PostgresSearchIndexer implements SearchIndexer {
   readonly #options: PostgresIndexerOptions;
-  readonly #sessions: Sessions;
+  readonly #pool: ConnectionPool;
   readonly #writer = new SearchWriter();
 
   private constructor(options: PostgresIndexerOptions) {
     this.#options = options;
-    this.#sessions = new Sessions({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
+    this.#pool = new ConnectionPool({ ...options, poolSize: 1, timeoutMs, timers: systemTimers });
   }
 
   /** Rejects with `IncompatibleStoreError` for another schema, with an error of the driver where it cannot be reached. */
   static async open(options: PostgresIndexerOptions): Promise<PostgresSearchIndexer> {
     const indexer = new PostgresSearchIndexer(options);
     try {
-      await requireSchema(indexer.#sessions);
-      await requireWholeStore(indexer.#sessions);
+      await requireSchema(indexer.#pool);
+      await requireWholeStore(indexer.#pool);
       return indexer;
     } catch (error) {
       await indexer.close();
@@ -121,7 +121,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
   }
 
   close(): Promise<void> {
-    return this.#sessions.close();
+    return this.#pool.close();
   }
 
   async #begin(queries: Queries, tenantId: TenantId, size: number): Promise<Rebuild> {
@@ -153,11 +153,11 @@ export class PostgresSearchIndexer implements SearchIndexer {
   /** Under the lock of the log's head: whoever appends or erases meanwhile sees all of it, or none. */
   async #write<Result>(tenantId: TenantId, work: (queries: Queries, size: number) => Promise<Result>): Promise<Result> {
     try {
-      return await this.#sessions.retrying(() =>
-        this.#sessions.transaction(async (session) => {
-          const head = await lockHead(session, tenantId);
+      return await this.#pool.retrying(() =>
+        this.#pool.transaction(async (connection) => {
+          const head = await lockHead(connection, tenantId);
           if (head === undefined) throw new RebuildError(`tenant ${tenantId} has no log`);
-          return work(session, head.size);
+          return work(connection, head.size);
         }),
       );
     } catch (error) {

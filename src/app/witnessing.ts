@@ -50,7 +50,7 @@ export function witnessingOf(settings: WitnessingSettings, machine: WitnessMachi
         consistencyProof: (name, first, second) => store.consistencyProof(name, first, second),
         logs: () => store.logs(),
         cosignatures: () => store.cosignatures(),
-        keepCosignatures: (cosignatures) => store.keepCosignatures(cosignatures),
+        storeCosignatures: (cosignatures) => store.storeCosignatures(cosignatures),
         sign: (checkpoint) => signer.sign(checkpoint),
       } satisfies ConstructorParameters<typeof Witnesses>[0]["logs"];
       const { clock, timers } = machine;

@@ -29,8 +29,11 @@ export async function appendOnce<Answer extends object>(
 ): Promise<{ readonly answer: Answer; readonly receipt: Appended["receipt"] }> {
   const { record, answer } = answering;
   const idempotency = idempotencyOf(answering);
-  const { receipt, keptAnswer } = await ledger.append({ ...record, ...(idempotency !== undefined && { idempotency }) });
-  return { answer: (keptAnswer as Answer | undefined) ?? answer, receipt };
+  const { receipt, earlierAnswer } = await ledger.append({
+    ...record,
+    ...(idempotency !== undefined && { idempotency }),
+  });
+  return { answer: (earlierAnswer as Answer | undefined) ?? answer, receipt };
 }
 
 function idempotencyOf({ call, route, payload, answer }: Answering<object>): Idempotency | undefined {

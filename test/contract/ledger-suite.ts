@@ -251,9 +251,9 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
 
       test("is appended once; retries get its place, receipt and answer, across restarts and whatever came since", async () => {
         const first = await retry("a");
-        expect(first).not.toHaveProperty("keptAnswer");
+        expect(first).not.toHaveProperty("earlierAnswer");
         await ledger.append(makeRecord(alice));
-        const expected = { ...first, keptAnswer: idempotency("a").answer };
+        const expected = { ...first, earlierAnswer: idempotency("a").answer };
         expect(await retry("a", { answer: { accepted: false } })).toEqual(expected);
         await ledger.close();
         ledger = await fixture.open({ clock, random });
@@ -271,7 +271,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
             ),
           );
           expect(new Set(results.map(({ receipt }) => JSON.stringify(receipt))).size).toBe(1);
-          expect(results.filter(({ keptAnswer }) => keptAnswer === undefined)).toHaveLength(1);
+          expect(results.filter(({ earlierAnswer }) => earlierAnswer === undefined)).toHaveLength(1);
           await expectGapless(fixture, "alice", 2);
         } finally {
           await other.close();
@@ -306,7 +306,7 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       test("is another tenant's own", async () => {
         await retry("e");
         const bobs = await ledger.append(makeRecord(bob, { idempotency: idempotency("e") }));
-        expect(bobs).not.toHaveProperty("keptAnswer");
+        expect(bobs).not.toHaveProperty("earlierAnswer");
       });
 
       test("says so when its record was erased", async () => {
@@ -321,10 +321,10 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       test("is kept for a day, and not for ever", async () => {
         await retry("0");
         clock.nowMs += 24 * hour;
-        expect(await retry("0")).toHaveProperty("keptAnswer");
+        expect(await retry("0")).toHaveProperty("earlierAnswer");
         clock.nowMs += 1;
         await retry("1");
-        expect(await retry("0")).not.toHaveProperty("keptAnswer");
+        expect(await retry("0")).not.toHaveProperty("earlierAnswer");
         clock.nowMs -= 24 * hour + 1;
       });
     });

@@ -89,7 +89,7 @@ describe("a synchronous standby that does not answer", () => {
     );
     await setStandby("");
     const retried = await stores.ledger.append(makeRecord(alice, { idempotency }));
-    expect(retried).toMatchObject({ leafIndex: 2, keptAnswer: {} });
+    expect(retried).toMatchObject({ leafIndex: 2, earlierAnswer: {} });
     const next = await append();
     expect(next.leafIndex).toBe(3);
     expect(await stores.ledger.checkpoint(first.log.slice(-32))).toContain("\n4\n");

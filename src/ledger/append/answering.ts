@@ -27,7 +27,7 @@ const conflicts: Readonly<Record<NotAppended, string>> = {
 };
 
 function appended(log: string, committed: CommittedRecord, checkpoint: string): Appended {
-  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, keptAnswer } = committed;
+  const { recordId, leafIndex, recordedAt, tree, leafHash, path, leaf, opening, record, earlierAnswer } = committed;
   const proof = formatTlogProof(leafIndex, path, checkpoint);
   const receipt = { recordId, logOrigin: log, leafIndex, treeSize: tree.size, leafHash, proof, leaf, opening, record };
   return {
@@ -36,7 +36,7 @@ function appended(log: string, committed: CommittedRecord, checkpoint: string): 
     leafIndex,
     recordedAt,
     receipt,
-    ...(keptAnswer !== undefined && { keptAnswer: JSON.parse(keptAnswer) as JsonObject }),
+    ...(earlierAnswer !== undefined && { earlierAnswer: JSON.parse(earlierAnswer) as JsonObject }),
   };
 }
 
@@ -55,7 +55,7 @@ export function newestTree({
   results,
 }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {
   const committed = results.flatMap((result) => (typeof result === "string" ? [] : [result]));
-  const fresh = committed.find(({ keptAnswer }) => keptAnswer === undefined);
+  const fresh = committed.find(({ earlierAnswer }) => earlierAnswer === undefined);
   if (fresh !== undefined) return { tree: fresh.tree, isFresh: true };
   const [newest] = committed.sort((a, b) => b.tree.size - a.tree.size);
   return newest && { tree: newest.tree, isFresh: false };

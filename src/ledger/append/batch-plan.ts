@@ -50,7 +50,7 @@ export function planBatch(
         const result = committed[part.position];
         if (result === undefined) throw new UnstorableError("A record was not placed.");
         const answer = part.retried ? fresh[part.position]?.idempotency?.answer : undefined;
-        return answer === undefined ? result : { ...result, keptAnswer: JSON.stringify(answer) };
+        return answer === undefined ? result : { ...result, earlierAnswer: JSON.stringify(answer) };
       }),
   };
 }

@@ -9,27 +9,27 @@ import { type Hash, sameHash } from "../tlog/tree.ts";
 /** About 32 KiB each. */
 const maxEdges = 1024;
 
-interface KeptEdge {
+interface CachedEdge {
   readonly edge: RightEdge;
   readonly root: Hash;
 }
 
-export class Edges {
-  readonly #kept = new LRUCache<TenantId, KeptEdge>({ max: maxEdges });
+export class EdgeCache {
+  readonly #cache = new LRUCache<TenantId, CachedEdge>({ max: maxEdges });
 
   /**
    * The edge of a log as its head has it, for the caller to change: it is forgotten here until it is put back.
    * Undefined where it is not here.
    */
   take({ tenantId, size, root }: LogState): RightEdge | undefined {
-    const kept = this.#kept.get(tenantId);
-    this.#kept.delete(tenantId);
-    return kept?.edge.size === size && sameHash(kept.root, root) ? kept.edge : undefined;
+    const cached = this.#cache.get(tenantId);
+    this.#cache.delete(tenantId);
+    return cached?.edge.size === size && sameHash(cached.root, root) ? cached.edge : undefined;
   }
 
   /** Keeps an edge whose tree was committed. */
   put(tenantId: TenantId, edge: RightEdge, root: Hash): void {
-    this.#kept.set(tenantId, { edge, root });
+    this.#cache.set(tenantId, { edge, root });
   }
 }
 

@@ -86,6 +86,6 @@ function appendedBy(outcome: BatchResult | BatchFailure): number {
   if (!("results" in outcome)) return 0;
   let appended = 0;
   for (const result of outcome.results)
-    if (typeof result !== "string" && result.keptAnswer === undefined) appended += 1;
+    if (typeof result !== "string" && result.earlierAnswer === undefined) appended += 1;
   return appended;
 }

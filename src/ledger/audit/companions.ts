@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import type { Companions, SearchRows, StoredEntry, StrayRow } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
-import { keptProblem } from "../record/kept-answer.ts";
+import { idempotencyProblem } from "../record/kept-answer.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts";
 import { indexedTermsOf } from "../search/search-terms.ts";
@@ -26,7 +26,7 @@ export function companionChecks(companions: Companions, head: LogState, nowMs: n
   const { searchIndex, lastRecordedAtMs } = companions;
   return [
     new TimeCheck(lastRecordedAtMs, nowMs),
-    new KeptAnswerCheck(companions, head),
+    new IdempotencyCheck(companions, head),
     ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
   ];
 }
@@ -122,7 +122,7 @@ class TimeCheck extends Check {
 }
 
 /** What is kept for retries belongs to its record, and went with it. */
-class KeptAnswerCheck extends Check {
+class IdempotencyCheck extends Check {
   readonly #companions: Companions;
   readonly #head: LogState;
 
@@ -135,8 +135,8 @@ class KeptAnswerCheck extends Check {
   async next(): Promise<void> {}
 
   async end(): Promise<void> {
-    for await (const row of this.#companions.keptAnswers()) {
-      const problem = keptProblem(row, this.#head.size);
+    for await (const row of this.#companions.idempotencyRows()) {
+      const problem = idempotencyProblem(row, this.#head.size);
       if (problem !== undefined)
         this.report(`what is kept for retries of leaf ${row.leafIndex} ${problem}`, row.leafIndex);
     }

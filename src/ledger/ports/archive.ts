@@ -1,12 +1,12 @@
 /** A whole store as its operator sees it, beside a running service or without one: what commands read. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { KeptRow } from "../record/kept-answer.ts";
+import type { IdempotencyRow } from "../record/kept-answer.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
 import type { RecordArchive } from "./ledger.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "./records-administration.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
-import type { KeptCosignature, LogState } from "./store.ts";
+import type { LogState, StoredCosignature } from "./store.ts";
 
 /** One leaf as it is stored, with its sealed record. */
 export interface StoredEntry {
@@ -33,7 +33,7 @@ export interface Companions {
   readonly lastRecordedAtMs: number;
   /** The search index that serves; undefined where none is whole. */
   readonly searchIndex: SearchRows | undefined;
-  keptAnswers(): AsyncIterable<KeptRow>;
+  idempotencyRows(): AsyncIterable<IdempotencyRow>;
 }
 
 export interface SearchRows {
@@ -80,7 +80,7 @@ export interface StoreArchive extends RecordArchive {
   /** Every policy revision of which a text is kept. */
   policyRevisions(): Promise<readonly string[]>;
   /** Cosignatures that are kept, of every log. */
-  cosignatures(): Promise<readonly KeptCosignature[]>;
+  cosignatures(): Promise<readonly StoredCosignature[]>;
   /**
    * Public keys that have signed checkpoints, the current one last. 32 bytes each. Of one log those up to the one that
    * it was handed over to: while a rotation is under way, logs may still have an older one.

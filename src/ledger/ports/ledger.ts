@@ -13,7 +13,7 @@ export interface Appended {
   readonly recordedAt: string;
   readonly receipt: Receipt;
   /** Set where nothing was appended, because the call was a retry: what was answered to the first. */
-  readonly keptAnswer?: JsonObject;
+  readonly earlierAnswer?: JsonObject;
 }
 
 /** With it anyone can check offline that the log holds exactly this record. */

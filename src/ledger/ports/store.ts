@@ -34,7 +34,7 @@ export interface CommittedRecord {
   readonly opening: string;
   readonly record: string;
   /** Set where the record is an earlier one: JSON text of the answer that was kept with it. */
-  readonly keptAnswer?: string;
+  readonly earlierAnswer?: string;
 }
 
 /** Why a record with an idempotency scope was not appended: what the scope stands for has another payload, or is gone. */
@@ -86,7 +86,7 @@ export interface BatchWriter {
 }
 
 /** A cosignature of a witness, as a store keeps it. */
-export interface KeptCosignature extends StoredTree {
+export interface StoredCosignature extends StoredTree {
   readonly tenantId: TenantId;
   /** Name and id of the witness's key, as they stand in its lines. */
   readonly witness: string;
@@ -98,9 +98,9 @@ export interface KeptCosignature extends StoredTree {
 /** For each log the newest cosignature of each witness. Both reject with `store_unavailable`. */
 export interface CosignatureStore {
   /** All that are kept, of every log. */
-  cosignatures(): Promise<readonly KeptCosignature[]>;
+  cosignatures(): Promise<readonly StoredCosignature[]>;
   /** Keeps those that are of a larger tree than what is kept of the same witness and log, or of the same. */
-  keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void>;
+  storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void>;
 }
 
 /** A store of logs. Every rejection that is not said otherwise is a `ServiceError` `store_unavailable`. */

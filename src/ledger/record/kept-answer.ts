@@ -8,12 +8,12 @@ import { parseLeaf } from "./leaf.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";
 
 /** For how long a retry is recognized, at least. */
-export const keepAnswersMs = 24 * 60 * 60 * 1_000;
+export const idempotencyTtlMs = 24 * 60 * 60 * 1_000;
 /** Old answers that go for each new one: more than one, so that they do not pile up; few, so that no write waits. */
-export const purgedPerKept = 4;
+export const purgedPerInsert = 4;
 
 /** A kept answer as it is stored, with the record that it is about. */
-export interface KeptRow {
+export interface IdempotencyRow {
   readonly leafIndex: number;
   /** Size of the tree that the first answer spoke of. */
   readonly treeSize: number;
@@ -27,8 +27,8 @@ export interface KeptRow {
 }
 
 /** Seals what is kept of a call whose record has this opening. */
-export function sealKept({ payloadDigest, answer }: Idempotency, opening: Uint8Array): Uint8Array {
-  return sealAnswer(Buffer.from(keptText(payloadDigest, JSON.stringify(answer)), "utf8"), opening);
+export function sealIdempotencyRecord({ payloadDigest, answer }: Idempotency, opening: Uint8Array): Uint8Array {
+  return sealAnswer(Buffer.from(idempotencyText(payloadDigest, JSON.stringify(answer)), "utf8"), opening);
 }
 
 /**
@@ -37,26 +37,26 @@ export function sealKept({ payloadDigest, answer }: Idempotency, opening: Uint8A
  * @param treeAt the log as it was at a size that it has reached
  * @throws UnsoundLogError where what is stored does not verify
  */
-export function keptResult(
-  row: KeptRow,
+export function idempotentResult(
+  row: IdempotencyRow,
   { payloadDigest }: Pick<Idempotency, "payloadDigest">,
   treeAt: (size: number) => Tree,
 ): CommittedRecord | NotAppended {
   const { answer, opening } = row;
   if (answer === null || opening === null) return "erased";
   try {
-    const keptAnswer = answerFor(payloadDigest, Buffer.from(openAnswer(answer, opening)).toString("utf8"));
-    return keptAnswer === undefined
+    const earlierAnswer = answerFor(payloadDigest, Buffer.from(openAnswer(answer, opening)).toString("utf8"));
+    return earlierAnswer === undefined
       ? "conflict"
-      : { ...committedAsKept(row, opening, treeAt(row.treeSize)), keptAnswer };
+      : { ...committedBefore(row, opening, treeAt(row.treeSize)), earlierAnswer };
   } catch (cause) {
     throw new UnsoundLogError(`the answer kept with leaf ${row.leafIndex} does not verify`, { cause });
   }
 }
 
 /** What is wrong with a row that was kept beside a log of this size; undefined where nothing is. */
-export function keptProblem(
-  { leafIndex, treeSize, answer, opening, leaf, record }: KeptRow,
+export function idempotencyProblem(
+  { leafIndex, treeSize, answer, opening, leaf, record }: IdempotencyRow,
   size: number,
 ): string | undefined {
   if (treeSize <= leafIndex || treeSize > size) return `speaks of a tree of ${treeSize} leaves`;
@@ -74,7 +74,7 @@ export function keptProblem(
   }
 }
 
-function committedAsKept(row: KeptRow, opening: Uint8Array, tree: Tree): CommittedRecord {
+function committedBefore(row: IdempotencyRow, opening: Uint8Array, tree: Tree): CommittedRecord {
   const { recordId, leafIndex, leaf } = row;
   const { commitment, recorded_at: recordedAt } = parseLeaf(leaf);
   const record = open(row.record, opening, commitment);
@@ -83,12 +83,12 @@ function committedAsKept(row: KeptRow, opening: Uint8Array, tree: Tree): Committ
 }
 
 /** The payload's digest on the first line, the answer's JSON after it. */
-function keptText(payloadDigest: string, answer: string): string {
+function idempotencyText(payloadDigest: string, answer: string): string {
   return `${payloadDigest}\n${answer}`;
 }
 
 /** The answer's JSON text where the payload is the same one; undefined where it is another. */
-function answerFor(payloadDigest: string, kept: string): string | undefined {
+function answerFor(payloadDigest: string, text: string): string | undefined {
   const prefix = `${payloadDigest}\n`;
-  return kept.startsWith(prefix) ? kept.slice(prefix.length) : undefined;
+  return text.startsWith(prefix) ? text.slice(prefix.length) : undefined;
 }

@@ -32,7 +32,7 @@ export interface ErasureTarget {
   readonly leafIndex: number;
   readonly kind: RecordKind;
   /** Answers that were kept with it. */
-  readonly keptAnswers: number;
+  readonly idempotencyRecords: number;
 }
 
 /** A reason is a sentence, not a document. Characters. */
@@ -51,7 +51,7 @@ export interface ErasureOptions extends ErasureStatement {
 
 export function erasureRecord(
   tenantId: TenantId,
-  { recordId: erased, leafIndex, kind, keptAnswers }: ErasureTarget,
+  { recordId: erased, leafIndex, kind, idempotencyRecords }: ErasureTarget,
   { reason, operator, clock, random }: ErasureOptions,
 ): AppendableRecord {
   const recordId = newRecordId(clock, random);
@@ -63,7 +63,7 @@ export function erasureRecord(
     caller: { principal_id: operator as PrincipalId, subject: operator, auth_source: "operator" },
     route: "ledger erase",
     request: { record_id: erased, reason },
-    outcome: { kind, leaf_index: leafIndex, kept_answers: keptAnswers },
+    outcome: { kind, leaf_index: leafIndex, kept_answers: idempotencyRecords },
   };
 }
 

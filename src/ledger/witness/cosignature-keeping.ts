@@ -7,22 +7,22 @@ import type { WitnessLog } from "./witness-log.ts";
 /** Pause between two writes. Milliseconds. */
 const keepIntervalMs = 1_000;
 
-export class CosignatureKeeping {
-  readonly #store: Pick<CosignatureStore, "keepCosignatures">;
+export class CosignatureSaver {
+  readonly #store: Pick<CosignatureStore, "storeCosignatures">;
   readonly #timers: Timers;
-  readonly #unkept = new Map<WitnessLog, TenantId>();
-  #keeping: Promise<void> | undefined;
+  readonly #unsaved = new Map<WitnessLog, TenantId>();
+  #saver: Promise<void> | undefined;
   #cancel: (() => void) | undefined;
   #closed = false;
 
-  constructor(store: Pick<CosignatureStore, "keepCosignatures">, timers: Timers) {
+  constructor(store: Pick<CosignatureStore, "storeCosignatures">, timers: Timers) {
     this.#store = store;
     this.#timers = timers;
   }
 
   /** Keeps what the witness has cosigned of the log, soon. */
   note(atWitness: WitnessLog, tenantId: TenantId): void {
-    this.#unkept.set(atWitness, tenantId);
+    this.#unsaved.set(atWitness, tenantId);
     this.#keepSoon();
   }
 
@@ -30,30 +30,30 @@ export class CosignatureKeeping {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancel?.();
-    await this.#keeping;
+    await this.#saver;
     await this.#keep();
   }
 
   #keepSoon(): void {
     if (this.#closed) return;
     this.#cancel ??= this.#timers.after(keepIntervalMs, () => {
-      this.#keeping = this.#keep().finally(() => {
+      this.#saver = this.#keep().finally(() => {
         this.#cancel = undefined;
-        if (this.#unkept.size > 0) this.#keepSoon();
+        if (this.#unsaved.size > 0) this.#keepSoon();
       });
     });
   }
 
   /** A store that cannot keep them now gets them later: nothing rests on it. */
   async #keep(): Promise<void> {
-    const entries = [...this.#unkept];
-    this.#unkept.clear();
+    const entries = [...this.#unsaved];
+    this.#unsaved.clear();
     const cosignatures = entries.flatMap(([{ witness, newest }, tenantId]) =>
       newest === undefined ? [] : [{ tenantId, witness: witness.name, keyId: witness.keyId, ...newest }],
     );
     if (cosignatures.length === 0) return;
-    await this.#store.keepCosignatures(cosignatures).catch(() => {
-      for (const [atWitness, tenantId] of entries) this.#unkept.set(atWitness, tenantId);
+    await this.#store.storeCosignatures(cosignatures).catch(() => {
+      for (const [atWitness, tenantId] of entries) this.#unsaved.set(atWitness, tenantId);
     });
   }
 }

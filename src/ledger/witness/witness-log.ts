@@ -14,7 +14,7 @@ export interface TrustedWitness {
 }
 
 /** What the log's store gives, and who signs. */
-export interface WitnessedLogs extends Pick<LedgerStore, "head" | "consistencyProof"> {
+export interface WitnessLogSource extends Pick<LedgerStore, "head" | "consistencyProof"> {
   /** Signs a committed tree. */
   sign(checkpoint: Checkpoint): string;
 }
@@ -40,7 +40,7 @@ const maxExchanges = 3;
 
 export class WitnessLog {
   readonly #witness: TrustedWitness;
-  readonly #logs: WitnessedLogs;
+  readonly #logs: WitnessLogSource;
   readonly #clock: Clock;
   readonly #name: LogName;
   readonly #onEnded: (log: WitnessLog) => void;
@@ -53,13 +53,13 @@ export class WitnessLog {
   constructor(
     witness: TrustedWitness,
     log: LogState,
-    kept: CosignedTree | undefined,
-    context: { readonly logs: WitnessedLogs; readonly clock: Clock; readonly onEnded: (log: WitnessLog) => void },
+    stored: CosignedTree | undefined,
+    context: { readonly logs: WitnessLogSource; readonly clock: Clock; readonly onEnded: (log: WitnessLog) => void },
   ) {
     this.#witness = witness;
     this.#target = log;
     this.#name = logNameOf(log.origin);
-    this.#newest = kept;
+    this.#newest = stored;
     this.#logs = context.logs;
     this.#clock = context.clock;
     this.#onEnded = context.onEnded;

@@ -6,21 +6,21 @@ import type { LedgerStore, LogState } from "../ports/store.ts";
 import { logNameOf } from "../tlog/log-name.ts";
 import type { WitnessLog } from "./witness-log.ts";
 
-export interface WitnessedLogContext extends Pick<LedgerStore, "head"> {
+export interface WitnessQuorumContext extends Pick<LedgerStore, "head"> {
   readonly quorum: number;
   readonly awaited: boolean;
   readonly timers: Timers;
 }
 
-export class WitnessedLog {
+export class WitnessQuorum {
   readonly atWitnesses: readonly WitnessLog[];
   readonly #state: LogState;
-  readonly #context: WitnessedLogContext;
+  readonly #context: WitnessQuorumContext;
   #admitted = false;
   /** The log went back while this process watched. */
   #setBack: { readonly message: string; readonly size: number } | undefined;
 
-  constructor(state: LogState, atWitnesses: readonly WitnessLog[], context: WitnessedLogContext) {
+  constructor(state: LogState, atWitnesses: readonly WitnessLog[], context: WitnessQuorumContext) {
     this.#state = state;
     this.atWitnesses = atWitnesses;
     this.#context = context;

@@ -8,13 +8,13 @@ import { ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
-import { type CosignatureStore, type KeptCosignature, type LogState, UnsoundLogError } from "../ports/store.ts";
+import { type CosignatureStore, type LogState, type StoredCosignature, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
-import { CosignatureKeeping } from "./cosignature-keeping.ts";
-import { isTree, type TrustedWitness, type WitnessedLogs, WitnessLog, type WitnessStatus } from "./witness-log.ts";
-import { WitnessedLog } from "./witnessed-log.ts";
+import { CosignatureSaver } from "./cosignature-keeping.ts";
+import { isTree, type TrustedWitness, WitnessLog, type WitnessLogSource, type WitnessStatus } from "./witness-log.ts";
+import { WitnessQuorum } from "./witnessed-log.ts";
 
 export interface WitnessRule {
   /** How many witnesses must have cosigned a state. */
@@ -25,7 +25,7 @@ export interface WitnessRule {
 
 export interface WitnessesOptions extends WitnessRule {
   readonly witnesses: readonly TrustedWitness[];
-  readonly logs: WitnessedLogs & CosignatureStore & { logs(): Promise<readonly LogState[]> };
+  readonly logs: WitnessLogSource & CosignatureStore & { logs(): Promise<readonly LogState[]> };
   readonly clock: Clock;
   readonly timers: Timers;
   /** Told when what is known of a log at a witness changes. */
@@ -47,9 +47,9 @@ const lastRetryMs = 60_000;
 
 export class Witnesses implements SharedAnchor {
   readonly #options: WitnessesOptions;
-  readonly #logs = new Map<TenantId, WitnessedLog>();
-  readonly #byOrigin = new Map<string, WitnessedLog>();
-  readonly #keeping: CosignatureKeeping;
+  readonly #logs = new Map<TenantId, WitnessQuorum>();
+  readonly #byOrigin = new Map<string, WitnessQuorum>();
+  readonly #saver: CosignatureSaver;
   readonly #reported = new Map<WitnessLog, string>();
   /** Witnesses whose newest exchange failed, of those about a log that they have cosigned before. */
   readonly #down = new Set<WitnessLog["witness"]>();
@@ -59,14 +59,14 @@ export class Witnesses implements SharedAnchor {
 
   constructor(options: WitnessesOptions) {
     this.#options = options;
-    this.#keeping = new CosignatureKeeping(options.logs, options.timers);
+    this.#saver = new CosignatureSaver(options.logs, options.timers);
   }
 
   /** Brings every log to the witnesses. Resolves when all were asked, or after ten seconds. Rejects where the store does. */
   async start(): Promise<void> {
     const { logs, timers } = this.#options;
-    const kept = Map.groupBy(await logs.cosignatures(), ({ tenantId }) => tenantId);
-    for (const log of await logs.logs()) this.#add(log, kept.get(log.tenantId) ?? []);
+    const stored = Map.groupBy(await logs.cosignatures(), ({ tenantId }) => tenantId);
+    for (const log of await logs.logs()) this.#add(log, stored.get(log.tenantId) ?? []);
     const late = Promise.withResolvers<void>();
     const cancel = timers.after(startWaitMs, late.resolve);
     await Promise.race([Promise.all([...this.#logs.values()].map((log) => log.ask())), late.promise]);
@@ -131,10 +131,10 @@ export class Witnesses implements SharedAnchor {
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelRetry?.();
-    await this.#keeping.close();
+    await this.#saver.close();
   }
 
-  #noted(state: LogState): WitnessedLog {
+  #noted(state: LogState): WitnessQuorum {
     let log = this.#logs.get(state.tenantId);
     if (log === undefined) {
       log = this.#add(state, []);
@@ -144,20 +144,20 @@ export class Witnesses implements SharedAnchor {
     return log;
   }
 
-  #add(state: LogState, kept: readonly KeptCosignature[]): WitnessedLog {
-    const log = this.#witnessed(state, kept);
+  #add(state: LogState, stored: readonly StoredCosignature[]): WitnessQuorum {
+    const log = this.#quorumOf(state, stored);
     this.#logs.set(state.tenantId, log);
     this.#byOrigin.set(state.origin, log);
     return log;
   }
 
-  #witnessed(state: LogState, kept: readonly KeptCosignature[]): WitnessedLog {
+  #quorumOf(state: LogState, stored: readonly StoredCosignature[]): WitnessQuorum {
     const { witnesses, logs, clock, timers, quorum, awaited } = this.#options;
     const context = { logs, clock, onEnded: (atWitness: WitnessLog) => this.#ended(atWitness, state.tenantId) };
     const atWitnesses = witnesses.map(
-      (witness) => new WitnessLog(witness, state, soundTree(state, witness.verifier, kept, clock), context),
+      (witness) => new WitnessLog(witness, state, soundTree(state, witness.verifier, stored, clock), context),
     );
-    return new WitnessedLog(state, atWitnesses, { quorum, awaited, timers, head: (name) => logs.head(name) });
+    return new WitnessQuorum(state, atWitnesses, { quorum, awaited, timers, head: (name) => logs.head(name) });
   }
 
   #ended(atWitness: WitnessLog, tenantId: TenantId): void {
@@ -170,7 +170,7 @@ export class Witnesses implements SharedAnchor {
       this.#reported.set(atWitness, text);
       this.#options.onStatus?.({ witness: witness.name, origin: log.origin, status });
     }
-    if (status.kind === "cosigned") this.#keeping.note(atWitness, tenantId);
+    if (status.kind === "cosigned") this.#saver.note(atWitness, tenantId);
     else this.#retrySoon();
   }
 
@@ -192,10 +192,10 @@ export class Witnesses implements SharedAnchor {
 function soundTree(
   { origin }: LogState,
   verifier: CosignatureVerifier,
-  kept: readonly KeptCosignature[],
+  stored: readonly StoredCosignature[],
   clock: Clock,
-): KeptCosignature | undefined {
-  const own = kept.find(({ witness, keyId }) => witness === verifier.name && keyId === verifier.keyId);
+): StoredCosignature | undefined {
+  const own = stored.find(({ witness, keyId }) => witness === verifier.name && keyId === verifier.keyId);
   if (own === undefined) return undefined;
   try {
     findCosignature(own.line, checkpointText({ origin, ...own }), verifier, clock.now());
@@ -207,7 +207,7 @@ function soundTree(
 }
 
 /** Does what is to be done of a log that nothing speaks against, before or after. */
-async function requireSound(log: WitnessedLog, work: () => Promise<void>): Promise<void> {
+async function requireSound(log: WitnessQuorum, work: () => Promise<void>): Promise<void> {
   if (log.problem !== undefined) throw cannotBeContinued(log.problem);
   await work().catch((error: unknown) => {
     // A fault that was found says more than that there is no quorum.

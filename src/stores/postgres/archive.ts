@@ -16,7 +16,7 @@ import type {
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
+import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import { strayRow, strayRowQueries } from "../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
@@ -157,7 +157,7 @@ export class PostgresArchive implements StoreArchive {
     );
   }
 
-  cosignatures(): Promise<readonly KeptCosignature[]> {
+  cosignatures(): Promise<readonly StoredCosignature[]> {
     return translated(() => readCosignatures(this.#queries));
   }
 

@@ -9,9 +9,9 @@ import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type {
   BatchFailure,
   BatchResult,
-  KeptCosignature,
   LedgerStore,
   LogState,
+  StoredCosignature,
   TenantBatch,
 } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
@@ -21,7 +21,7 @@ import { isConnectionLost, toError } from "./connection/errors.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
 import type { Statement } from "./connection/session.ts";
 import type { ConnectionPool } from "./connection/sessions.ts";
-import { keepCosignatures, readCosignatures } from "./log/cosignatures.ts";
+import { readCosignatures, storeCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
@@ -110,12 +110,12 @@ export class PostgresStore implements LedgerStore {
     });
   }
 
-  cosignatures(): Promise<readonly KeptCosignature[]> {
+  cosignatures(): Promise<readonly StoredCosignature[]> {
     return translated(() => readCosignatures(this.#pool));
   }
 
-  keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void> {
-    return translated(() => keepCosignatures(this.#pool, cosignatures));
+  storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
+    return translated(() => storeCosignatures(this.#pool, cosignatures));
   }
 
   async keepPolicyRevision(revision: string, content: string): Promise<void> {

@@ -12,7 +12,7 @@ import type {
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { KeptCosignature, LogState } from "../../ledger/ports/store.ts";
+import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import { strayRow, strayRowQueries } from "../store-checks.ts";
@@ -121,7 +121,7 @@ export class SqliteArchive implements StoreArchive {
     });
   }
 
-  cosignatures(): Promise<readonly KeptCosignature[]> {
+  cosignatures(): Promise<readonly StoredCosignature[]> {
     return attempt(() => readCosignatures(this.#connection));
   }
 

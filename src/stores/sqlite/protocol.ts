@@ -2,7 +2,7 @@
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit } from "../../domain/ports.ts";
 import type { SearchQuery } from "../../ledger/ports/search.ts";
-import type { KeptCosignature } from "../../ledger/ports/store.ts";
+import type { StoredCosignature } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { ProofRow } from "../proof-batches.ts";
@@ -43,7 +43,7 @@ export type WorkerRequest =
   | (SigningRequest & { readonly call: "probe"; readonly nowMs: number })
   | (SigningRequest & { readonly call: "head"; readonly name: LogName })
   | { readonly call: "cosignatures" }
-  | { readonly call: "keepCosignatures"; readonly cosignatures: readonly KeptCosignature[] }
+  | { readonly call: "storeCosignatures"; readonly cosignatures: readonly StoredCosignature[] }
   | { readonly call: "search"; readonly query: SearchQuery }
   | { readonly call: "logs" }
   | { readonly call: "log"; readonly name: LogName }

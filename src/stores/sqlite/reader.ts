@@ -1,7 +1,7 @@
 /** All that reads records back: in the reader's thread, on a connection that cannot write. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type { KeptCosignature } from "../../ledger/ports/store.ts";
+import type { StoredCosignature } from "../../ledger/ports/store.ts";
 import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
@@ -45,7 +45,7 @@ export class SqliteReader {
     return this.#policyRevision.get(revision)?.content as string | undefined;
   }
 
-  cosignatures(): readonly KeptCosignature[] {
+  cosignatures(): readonly StoredCosignature[] {
     return readCosignatures(this.#connection);
   }
 

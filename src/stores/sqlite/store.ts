@@ -10,7 +10,7 @@ import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type { BatchResult, KeptCosignature, LedgerStore, LogState, TenantBatch } from "../../ledger/ports/store.ts";
+import type { BatchResult, LedgerStore, LogState, StoredCosignature, TenantBatch } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
@@ -112,12 +112,12 @@ export class SqliteStore implements LedgerStore {
     return (await this.#reader.call({ call: "consistencyProof", name, first, second })) as readonly Hash[] | undefined;
   }
 
-  async cosignatures(): Promise<readonly KeptCosignature[]> {
-    return (await this.#reader.call({ call: "cosignatures" })) as readonly KeptCosignature[];
+  async cosignatures(): Promise<readonly StoredCosignature[]> {
+    return (await this.#reader.call({ call: "cosignatures" })) as readonly StoredCosignature[];
   }
 
-  async keepCosignatures(cosignatures: readonly KeptCosignature[]): Promise<void> {
-    await this.#writer.call({ call: "keepCosignatures", cosignatures });
+  async storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
+    await this.#writer.call({ call: "storeCosignatures", cosignatures });
   }
 
   async keepPolicyRevision(revision: string, content: string): Promise<void> {

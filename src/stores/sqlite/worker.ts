@@ -90,7 +90,7 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
   } else {
     if (request.call === "append") return store.append(request.batches, request.nowMs, request.signingKey);
     if (request.call === "head") return store.head(request.name, request.signingKey);
-    if (request.call === "keepCosignatures") return store.keepCosignatures(request.cosignatures);
+    if (request.call === "storeCosignatures") return store.storeCosignatures(request.cosignatures);
     if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
     if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
     if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);

@@ -1,6 +1,6 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
-import type { BatchResult, KeptCosignature, LogState } from "../../ledger/ports/store.ts";
+import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import type { ProofRow } from "../proof-batches.ts";
@@ -68,7 +68,7 @@ export class SqliteWriter {
     return head;
   }
 
-  keepCosignatures(cosignatures: readonly KeptCosignature[]): void {
+  storeCosignatures(cosignatures: readonly StoredCosignature[]): void {
     inTransaction(this.#connection, () => this.#cosignatures.keep(cosignatures));
   }
 

@@ -22,7 +22,7 @@ test("a scope that comes twice in a batch is one record, with the first answer",
   expect(plan.results([committed(5), committed(6), committed(7)])).toEqual([
     { leafIndex: 5 },
     { leafIndex: 6 },
-    { leafIndex: 5, keptAnswer: '{"answer":"first"}' },
+    { leafIndex: 5, earlierAnswer: '{"answer":"first"}' },
     { leafIndex: 7 },
   ]);
 });

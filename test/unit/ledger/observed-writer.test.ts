@@ -4,7 +4,7 @@ import type { BatchFailure, BatchResult, CommittedRecord } from "../../../src/le
 import { tenant } from "../../contract/ledger-records.ts";
 
 const fresh = { leafIndex: 1 } as CommittedRecord;
-const retried: CommittedRecord = { ...fresh, keptAnswer: "{}" };
+const retried: CommittedRecord = { ...fresh, earlierAnswer: "{}" };
 const resultOf = (...results: BatchResult["results"]): BatchResult => ({ log: "o/a", results });
 const failed: BatchFailure = { error: new Error("down") };
 const batches = [{ tenantId: tenant("alice"), records: ["{}"] }];

@@ -127,8 +127,12 @@ export async function eraseRecords(
     queries.query(deleteTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
   ]);
   const erasures = records.map(({ recordId, leafIndex, kind }) => {
-    const keptAnswers = answers.rows.filter((row) => row.leaf_index === leafIndex).length;
-    return erasureRecord(tenantId, { recordId, leafIndex, kind, keptAnswers }, { reason, operator, clock, random });
+    const idempotencyRecords = answers.rows.filter((row) => row.leaf_index === leafIndex).length;
+    return erasureRecord(
+      tenantId,
+      { recordId, leafIndex, kind, idempotencyRecords },
+      { reason, operator, clock, random },
+    );
   });
   const { results } = await append(erasures);
   const leafIndices = results.map((result) => {

@@ -1,18 +1,18 @@
 /** What stands beside a log in the database, for who verifies it. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
-import type { KeptRow } from "../../../ledger/record/kept-answer.ts";
+import type { IdempotencyRow } from "../../../ledger/record/kept-answer.ts";
 import { DamagedError } from "../../errors.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import { servingIndex } from "../search/search.ts";
-import { keptRow } from "./kept-answers.ts";
+import { toIdempotencyRow } from "./kept-answers.ts";
 import { headOfTenant } from "./log-rows.ts";
 
 const termsOfBlock: Statement = {
   name: "terms_of_block",
   text: "SELECT leaf_index, term FROM search_terms WHERE tenant_id = $1 AND block = $2 AND generation = $3",
 };
-const keptAfter: Statement = {
+const rowsAfter: Statement = {
   name: "kept_after",
   text: `SELECT kept_answers.scope, leaf_index, tree_size, kept_answers.sealed AS answer,
                 record_id, leaf, entries.sealed AS record, opening
@@ -31,7 +31,7 @@ export async function companionsOf(queries: Queries, tenantId: TenantId): Promis
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
     searchIndex: await searchRows(queries, tenantId),
-    keptAnswers: () => keptRows(queries, tenantId),
+    idempotencyRows: () => idempotencyRows(queries, tenantId),
   };
 }
 
@@ -49,13 +49,13 @@ async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchR
   };
 }
 
-async function* keptRows(queries: Queries, tenantId: TenantId): AsyncGenerator<KeptRow> {
+async function* idempotencyRows(queries: Queries, tenantId: TenantId): AsyncGenerator<IdempotencyRow> {
   let after: Uint8Array = new Uint8Array(0);
   for (;;) {
-    const { rows } = await queries.query(keptAfter, [tenantId, after, rowsEach]);
+    const { rows } = await queries.query(rowsAfter, [tenantId, after, rowsEach]);
     const last = rows.at(-1);
     if (last === undefined) return;
-    yield* rows.map(keptRow);
+    yield* rows.map(toIdempotencyRow);
     after = last.scope as Uint8Array;
   }
 }

@@ -1,6 +1,6 @@
 /** Cosignatures of witnesses: for each log the newest of each. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { KeptCosignature } from "../../../ledger/ports/store.ts";
+import type { StoredCosignature } from "../../../ledger/ports/store.ts";
 import type { Queries, Statement } from "../connection/session.ts";
 import type { ConnectionPool } from "../connection/sessions.ts";
 
@@ -18,7 +18,7 @@ const keep: Statement = {
           WHERE excluded.size >= cosignatures.size`,
 };
 
-export async function readCosignatures(queries: Queries): Promise<readonly KeptCosignature[]> {
+export async function readCosignatures(queries: Queries): Promise<readonly StoredCosignature[]> {
   return (await queries.query(all, [])).rows.map((row) => ({
     tenantId: row.tenant_id as TenantId,
     witness: row.witness as string,
@@ -30,7 +30,10 @@ export async function readCosignatures(queries: Queries): Promise<readonly KeptC
 }
 
 /** One by one: each is durable on its own, and no two tenants share a transaction. */
-export async function keepCosignatures(pool: ConnectionPool, cosignatures: readonly KeptCosignature[]): Promise<void> {
+export async function storeCosignatures(
+  pool: ConnectionPool,
+  cosignatures: readonly StoredCosignature[],
+): Promise<void> {
   for (const { tenantId, witness, keyId, size, root, line } of cosignatures)
     await pool.retrying(() => pool.write(keep, [tenantId, witness, keyId, size, root, line]));
 }

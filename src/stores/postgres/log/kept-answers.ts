@@ -4,11 +4,11 @@ import type { SealedEntry } from "../../../ledger/append/sequence.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
 import {
-  type KeptRow,
-  keepAnswersMs,
-  keptResult,
-  purgedPerKept,
-  sealKept,
+  type IdempotencyRow,
+  idempotencyTtlMs,
+  idempotentResult,
+  purgedPerInsert,
+  sealIdempotencyRecord,
 } from "../../../ledger/record/kept-answer.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import type { Queries, Row, Statement } from "../connection/session.ts";
@@ -44,7 +44,7 @@ export type KnownScopes = (idempotency: Idempotency) => CommittedRecord | NotApp
  * Looks up every scope of a batch. Under the lock of the log's head, so that no other batch takes one meanwhile.
  * Rejects with `UnsoundLogError` where what is stored does not verify.
  */
-export async function findKept(
+export async function findIdempotencyRecords(
   queries: Queries,
   tenantId: TenantId,
   records: readonly EncodedRecord[],
@@ -55,9 +55,11 @@ export async function findKept(
   const { rows } = await queries.query(find, [tenantId, [...scopes.keys()].map((scope) => Buffer.from(scope, "hex"))]);
   const known = new Map<string, KnownScopes>();
   for (const row of rows) {
-    const kept = keptRow(row);
-    const tree = await readTree(queries, tenantId, kept.treeSize, kept.leafIndex);
-    known.set((row.scope as Buffer).toString("hex"), (idempotency) => keptResult(kept, idempotency, () => tree));
+    const stored = toIdempotencyRow(row);
+    const tree = await readTree(queries, tenantId, stored.treeSize, stored.leafIndex);
+    known.set((row.scope as Buffer).toString("hex"), (idempotency) =>
+      idempotentResult(stored, idempotency, () => tree),
+    );
   }
   return (idempotency) => known.get(idempotency.scope)?.(idempotency);
 }
@@ -73,15 +75,15 @@ export async function keepAnswers(
   if (calls.length === 0) return;
   const scopes = calls.map(([{ scope }]) => Buffer.from(scope, "hex"));
   const indices = calls.map(([, { leafIndex }]) => leafIndex);
-  const sealed = calls.map(([idempotency, { opening }]) => sealKept(idempotency, opening));
+  const sealed = calls.map(([idempotency, { opening }]) => sealIdempotencyRecord(idempotency, opening));
   await Promise.all([
-    queries.query(purge, [tenantId, nowMs - keepAnswersMs, purgedPerKept * calls.length]),
+    queries.query(purge, [tenantId, nowMs - idempotencyTtlMs, purgedPerInsert * calls.length]),
     queries.query(keep, [tenantId, treeSize, nowMs, scopes, indices, sealed]),
   ]);
 }
 
 /** A row of `kept_answers` with that of its record. */
-export function keptRow(row: Row): KeptRow {
+export function toIdempotencyRow(row: Row): IdempotencyRow {
   return {
     leafIndex: row.leaf_index as number,
     treeSize: row.tree_size as number,

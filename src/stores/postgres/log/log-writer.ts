@@ -2,7 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
-import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
+import { EdgeCache, loadEdge } from "../../../ledger/append/edges.ts";
 import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { type BatchResult, type LogState, type TenantBatch, UnstorableError } from "../../../ledger/ports/store.ts";
@@ -19,7 +19,7 @@ import type { ConnectionPool } from "../connection/sessions.ts";
 import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "../search/search-index.ts";
 import { addRecords } from "./add-records.ts";
 import { LogAnchoring } from "./anchoring.ts";
-import { findKept } from "./kept-answers.ts";
+import { findIdempotencyRecords } from "./kept-answers.ts";
 import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "./log-rows.ts";
 import { advanceHead, insertHead, namingLog, passOnLog, touch } from "./log-statements.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
@@ -56,7 +56,7 @@ export class LogWriter {
   readonly #clock: Clock;
   readonly #random: RandomFill;
   readonly #keys: SigningKeysOfStore | undefined;
-  readonly #edges = new Edges();
+  readonly #edges = new EdgeCache();
   readonly #search = new SearchWriter();
   /** Tenants whose newest append may have been committed or not. */
   readonly #doubted = new Set<TenantId>();
@@ -136,7 +136,7 @@ export class LogWriter {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
       const [head, known, indexes] = await Promise.all([
         this.#soundHead(connection, tenantId),
-        findKept(connection, tenantId, batch),
+        findIdempotencyRecords(connection, tenantId, batch),
         indexesOf(connection, tenantId),
       ]);
       return head && this.#continue(connection, head, planBatch(batch, known), indexes);

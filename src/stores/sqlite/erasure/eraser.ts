@@ -64,8 +64,8 @@ export class Eraser {
   #append(tenantId: TenantId, targets: readonly FoundRecord[], statement: ErasureStatement): AppendedBatch {
     const { logs, clock, random } = this.#options;
     const records = targets.map(({ recordId, leafIndex, kind }) => {
-      const keptAnswers = this.#remains.remove(tenantId, recordId, leafIndex);
-      const target: ErasureTarget = { recordId, leafIndex, kind, keptAnswers };
+      const idempotencyRecords = this.#remains.remove(tenantId, recordId, leafIndex);
+      const target: ErasureTarget = { recordId, leafIndex, kind, idempotencyRecords };
       return recordText(erasureRecord(tenantId, target, { ...statement, clock, random }));
     });
     return logs.append({ tenantId, records, seed: random(new Uint8Array(seedBytes(records.length))) }, clock.now());

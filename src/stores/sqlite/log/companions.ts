@@ -1,7 +1,7 @@
 /** What stands beside a log in the file, for who verifies it. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
-import type { KeptRow } from "../../../ledger/record/kept-answer.ts";
+import type { IdempotencyRow } from "../../../ledger/record/kept-answer.ts";
 import { DamagedError } from "../../errors.ts";
 import type { SqliteConnection } from "../connection.ts";
 import { editionOf } from "../search/search-writer.ts";
@@ -13,7 +13,7 @@ export function companionsOf(connection: SqliteConnection, tenantId: TenantId): 
   return {
     lastRecordedAtMs: head.last_recorded_at_ms as number,
     searchIndex: searchRows(connection, tenantId),
-    keptAnswers: () => keptRows(connection, tenantId),
+    idempotencyRows: () => idempotencyRows(connection, tenantId),
   };
 }
 
@@ -42,7 +42,7 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
   };
 }
 
-async function* keptRows(connection: SqliteConnection, tenantId: TenantId): AsyncGenerator<KeptRow> {
+async function* idempotencyRows(connection: SqliteConnection, tenantId: TenantId): AsyncGenerator<IdempotencyRow> {
   const rows = connection
     .prepare(
       `SELECT leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf, entries.sealed AS record, opening

@@ -1,11 +1,11 @@
 /** Cosignatures of witnesses: for each log the newest of each. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { KeptCosignature } from "../../../ledger/ports/store.ts";
+import type { StoredCosignature } from "../../../ledger/ports/store.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 
 const columns = "tenant_id, witness, key_id, size, root, line";
 
-export function readCosignatures(connection: SqliteConnection): readonly KeptCosignature[] {
+export function readCosignatures(connection: SqliteConnection): readonly StoredCosignature[] {
   return [
     ...connection.prepare(`SELECT ${columns} FROM cosignatures ORDER BY tenant_id, witness, key_id`).iterate(),
   ].map((row) => ({
@@ -31,7 +31,7 @@ export class Cosignatures {
   }
 
   /** Inside a transaction that the caller holds. */
-  keep(cosignatures: readonly KeptCosignature[]): void {
+  keep(cosignatures: readonly StoredCosignature[]): void {
     for (const { tenantId, witness, keyId, size, root, line } of cosignatures)
       this.#keep.run(tenantId, witness, keyId, size, root, line);
   }

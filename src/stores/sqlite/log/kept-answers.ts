@@ -2,7 +2,12 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
-import { keepAnswersMs, keptResult, purgedPerKept, sealKept } from "../../../ledger/record/kept-answer.ts";
+import {
+  idempotencyTtlMs,
+  idempotentResult,
+  purgedPerInsert,
+  sealIdempotencyRecord,
+} from "../../../ledger/record/kept-answer.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { LogRows } from "./log-rows.ts";
 
@@ -13,7 +18,7 @@ export interface RecordPosition {
   readonly opening: Uint8Array;
 }
 
-export class KeptAnswers {
+export class IdempotencyRecords {
   readonly #rows: LogRows;
   readonly #isNoted: (tenantId: TenantId, recordId: RecordId) => boolean;
   readonly #find: SqliteStatement;
@@ -43,7 +48,7 @@ export class KeptAnswers {
     );
     this.#purge = connection.prepare(
       `DELETE FROM kept_answers WHERE rowid IN
-         (SELECT rowid FROM kept_answers WHERE tenant_id = ? AND kept_at_ms < ? LIMIT ${purgedPerKept})`,
+         (SELECT rowid FROM kept_answers WHERE tenant_id = ? AND kept_at_ms < ? LIMIT ${purgedPerInsert})`,
     );
   }
 
@@ -54,7 +59,7 @@ export class KeptAnswers {
     // What was erased stays so, also where a backup has brought it back.
     const recordId = row.record_id as RecordId;
     if (row.erasure_leaf_index !== null || this.#isNoted(tenantId, recordId)) return "erased";
-    const kept = {
+    const stored = {
       leafIndex: row.leaf_index as number,
       treeSize: row.tree_size as number,
       answer: row.answer as Uint8Array | null,
@@ -63,13 +68,13 @@ export class KeptAnswers {
       leaf: row.leaf as Uint8Array,
       record: row.record as Uint8Array,
     };
-    return keptResult(kept, idempotency, (size) => this.#rows.tree(tenantId, size));
+    return idempotentResult(stored, idempotency, (size) => this.#rows.tree(tenantId, size));
   }
 
   /** Keeps the answer to a call whose record stands at this place, and lets some go that are old enough. */
   keep(tenantId: TenantId, idempotency: Idempotency, position: RecordPosition, nowMs: number): void {
-    this.#purge.run(tenantId, nowMs - keepAnswersMs);
-    const sealed = sealKept(idempotency, position.opening);
+    this.#purge.run(tenantId, nowMs - idempotencyTtlMs);
+    const sealed = sealIdempotencyRecord(idempotency, position.opening);
     const scope = Buffer.from(idempotency.scope, "hex");
     this.#keep.run(tenantId, scope, position.leafIndex, position.treeSize, nowMs, sealed);
   }

@@ -2,7 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
 import { committedRecords } from "../../../ledger/append/committed-record.ts";
-import { Edges, loadEdge } from "../../../ledger/append/edges.ts";
+import { EdgeCache, loadEdge } from "../../../ledger/append/edges.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import {
@@ -18,7 +18,7 @@ import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
-import { KeptAnswers } from "./kept-answers.ts";
+import { IdempotencyRecords } from "./kept-answers.ts";
 import { LogRows, type StoredHead, TileWriter } from "./log-rows.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */
@@ -40,8 +40,8 @@ export class LogWriter {
   readonly #rows: LogRows;
   readonly #anchor: SqliteAnchor;
   readonly #originPrefix: string;
-  readonly #edges = new Edges();
-  readonly #kept: KeptAnswers;
+  readonly #edges = new EdgeCache();
+  readonly #idempotency: IdempotencyRecords;
   readonly #tiles: TileWriter;
   readonly #search: SearchWriter;
   readonly #openLog: SqliteStatement;
@@ -54,7 +54,7 @@ export class LogWriter {
     this.#rows = new LogRows(connection);
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
-    this.#kept = new KeptAnswers(connection, this.#rows, anchor.notesErasure.bind(anchor));
+    this.#idempotency = new IdempotencyRecords(connection, this.#rows, anchor.notesErasure.bind(anchor));
     this.#tiles = new TileWriter(connection);
     this.#search = new SearchWriter(connection);
     this.#openLog = connection.prepare(
@@ -85,7 +85,7 @@ export class LogWriter {
   append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
     const head = this.#rows.headOfTenant(tenantId);
     this.#refuseUnsound(tenantId, head);
-    const plan = planBatch(readBatch(records), (idempotency) => this.#kept.find(tenantId, idempotency));
+    const plan = planBatch(readBatch(records), (idempotency) => this.#idempotency.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
       return { result: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
     const edge = head === undefined ? new RightEdge() : (this.#edges.take(head) ?? this.#loadEdge(head));
@@ -144,7 +144,7 @@ export class LogWriter {
       const entry = entries[position];
       if (idempotency === undefined || entry === undefined) return;
       const { leafIndex, opening } = entry;
-      this.#kept.keep(tenantId, idempotency, { leafIndex, treeSize, opening }, nowMs);
+      this.#idempotency.keep(tenantId, idempotency, { leafIndex, treeSize, opening }, nowMs);
     });
   }
 

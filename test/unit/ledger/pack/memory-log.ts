@@ -160,7 +160,7 @@ export function memoryLog({ name = "alice", seed = name, pageSteps = 3 }: Memory
     erase(recordId: RecordId): void {
       const entry = entries.find((each) => each.recordId === recordId) as Stored;
       const { kind } = JSON.parse(Buffer.from(entry.leaf).toString());
-      const place = { recordId, leafIndex: entry.leafIndex, kind, keptAnswers: 0 };
+      const place = { recordId, leafIndex: entry.leafIndex, kind, idempotencyRecords: 0 };
       appendRecords([erasureRecord(tenantId, place, { reason: "request 7", operator: "olga", clock, random })]);
       entry.opening = undefined;
       clock.nowMs += 1_000;

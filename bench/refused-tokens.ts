@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { createAuthenticator } from "../src/auth/authenticator.ts";
-import type { EdgeRequest } from "../src/auth/edge.ts";
+import type { InboundRequest } from "../src/auth/edge.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { systemTimers } from "../src/base/timers.ts";
 import { startStaticIssuer } from "../test/harness/issuer.ts";
@@ -58,7 +58,7 @@ const kinds: Readonly<Record<string, () => string>> = {
 
 /** Microseconds of processor time that one call takes. */
 async function cost(tokens: readonly string[]): Promise<number> {
-  const edges = tokens.map((token): EdgeRequest => {
+  const edges = tokens.map((token): InboundRequest => {
     const headers = [`Bearer ${token}`];
     return {
       headerValues: (name) => (name === "authorization" ? headers : []),
@@ -66,7 +66,7 @@ async function cost(tokens: readonly string[]): Promise<number> {
     };
   });
   const before = process.cpuUsage();
-  for (const edge of edges) await authenticator.authenticate(edge, patient).catch(() => undefined);
+  for (const inbound of edges) await authenticator.authenticate(inbound, patient).catch(() => undefined);
   const { user, system } = process.cpuUsage(before);
   return (user + system) / edges.length;
 }

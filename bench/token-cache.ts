@@ -4,7 +4,7 @@
  */
 
 import { createAuthenticator } from "../src/auth/authenticator.ts";
-import type { EdgeRequest } from "../src/auth/edge.ts";
+import type { InboundRequest } from "../src/auth/edge.ts";
 import { requireUnbound } from "../src/auth/proof/confirmation-method.ts";
 import type { TokenOptions } from "../src/auth/tokens/access-tokens.ts";
 import { createIssuerKeys } from "../src/auth/tokens/issuer-keys.ts";
@@ -45,7 +45,7 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
     clockToleranceSeconds: 30,
   };
   const rawHeaders = ["Host", "api.example", "Accept", "*/*", "Authorization", `Bearer ${token}`];
-  const edge: EdgeRequest = {
+  const inbound: InboundRequest = {
     headerValues: (name) => headerValues(rawHeaders, name),
     remoteAddress: "127.0.0.1",
     method: "GET",
@@ -70,7 +70,7 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
       if ("refusal" in verification) throw verification.refusal;
       requireUnbound(verification.binding);
     });
-    const warm = await perSecond(() => authenticator.authenticate(edge, patient));
+    const warm = await perSecond(() => authenticator.authenticate(inbound, patient));
     return { warm, uncached };
   } finally {
     authenticator.close();

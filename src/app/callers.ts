@@ -65,8 +65,8 @@ export async function openCallers(
             clients: () => files.clients.current,
             audience: config.oidcAudience,
             counters: shared,
-            peerOf: (edge) =>
-              sessionPeer(edge, ingressOf(config), sessionRule(config), (remoteAddress) =>
+            peerOf: (inbound) =>
+              sessionPeer(inbound, ingressOf(config), sessionRule(config), (remoteAddress) =>
                 onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
               ),
           }),

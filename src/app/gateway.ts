@@ -10,7 +10,7 @@ import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
-import type { EdgeRequest } from "../auth/edge.ts";
+import type { InboundRequest } from "../auth/edge.ts";
 import { callerAddress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
@@ -113,7 +113,7 @@ export function serverOptions(
   { clock, random, logger, metrics }: Machine,
 ): ServerOptions {
   const ingress = ingressOf(config);
-  const addressOf = (edge: EdgeRequest) => callerAddress(edge, ingress);
+  const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress);
   const chain = createChain({
     service: config.serviceName,
     headerPrefix: config.headerPrefix,

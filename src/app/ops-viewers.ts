@@ -10,7 +10,7 @@ import type { ConfigFor } from "../config/uses.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
 import type { Viewer } from "../ops/ledger-access.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
-import { edgeOf } from "../transport/http/edge.ts";
+import { inboundOf } from "../transport/http/edge.ts";
 import { openWatchedSetting } from "./live-setting.ts";
 
 type Config = Pick<
@@ -73,8 +73,8 @@ async function viewerOf(
   authenticator: Pick<Authenticator, "authenticate">,
   timers: Timers,
 ): Promise<Viewer> {
-  const edge = edgeOf(request);
-  const values = edge.headerValues("authorization");
+  const inbound = inboundOf(request);
+  const values = inbound.headerValues("authorization");
   if (values.length === 0) {
     if (config.opsListen.loopback) return { tenantId: undefined, presented: false, contentRefusal: anonymousRefusal };
     throw new ServiceError("missing_token", "operator credentials or an access token are required", { challenge });
@@ -88,10 +88,10 @@ async function viewerOf(
       challenge: `${challenge}, error="invalid_token"`,
     });
   try {
-    const caller = await withDeadline(timers, (signal) => authenticator.authenticate(edge, signal));
-    matchTenantHeader(caller, edge, `${config.headerPrefix}tenant-id`);
-    requireScopes(caller, config.defaultRequiredScopes, presentedScheme(edge));
-    const contentRefusal = refusalOf(() => requireScopes(caller, [searchScope], presentedScheme(edge)));
+    const caller = await withDeadline(timers, (signal) => authenticator.authenticate(inbound, signal));
+    matchTenantHeader(caller, inbound, `${config.headerPrefix}tenant-id`);
+    requireScopes(caller, config.defaultRequiredScopes, presentedScheme(inbound));
+    const contentRefusal = refusalOf(() => requireScopes(caller, [searchScope], presentedScheme(inbound)));
     return { tenantId: caller.tenantId, presented: true, contentRefusal };
   } catch (error) {
     throw inRealm(realm, error);

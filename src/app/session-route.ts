@@ -1,6 +1,6 @@
 /** The session route: files of clients and keys become its methods, what they pass, and its pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
-import type { EdgeRequest } from "../auth/edge.ts";
+import type { InboundRequest } from "../auth/edge.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
 import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
 import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
@@ -63,7 +63,7 @@ export interface SessionRouteOptions {
   readonly clients: () => readonly RegisteredClient[];
   readonly keys: SessionKeySource;
   readonly counters: AttemptCounters;
-  readonly peerOf: (edge: EdgeRequest) => SessionPeer;
+  readonly peerOf: (inbound: InboundRequest) => SessionPeer;
   readonly clock: Clock;
   readonly random: RandomFill;
 }

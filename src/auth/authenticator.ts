@@ -1,6 +1,6 @@
 /** Says who is calling, by the one way or the two ways that the deployment has chosen. */
 import type { Caller } from "../base/caller.ts";
-import type { EdgeRequest } from "./edge.ts";
+import type { InboundRequest } from "./edge.ts";
 import {
   type AccessTokens,
   createAccessTokens,
@@ -42,7 +42,7 @@ export interface Authenticator {
    * @throws ServiceError `missing_token`, `invalid_token`, `expired_token`, `proof_of_possession_failed` (each with a
    *   challenge), `issuer_unavailable`, `store_unavailable`
    */
-  authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller>;
+  authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   /** Whether tokens can be verified now; truthful at the moment of the call. */
   status(): IssuerStatus;
   /** Begins to fetch the issuer's keys in the background, and goes on until they are there. Call once. */
@@ -63,13 +63,13 @@ export function createAuthenticator(
     return accessTokens;
   }
   return {
-    async authenticate(edge, signal) {
+    async authenticate(inbound, signal) {
       // A header that is there at all decides: a bad token must not become whoever the ingress would name.
-      if (accessTokens !== undefined && edge.headerValues("authorization").length > 0) {
-        return accessTokens.authenticate(edge, signal);
+      if (accessTokens !== undefined && inbound.headerValues("authorization").length > 0) {
+        return accessTokens.authenticate(inbound, signal);
       }
-      return callerFromHeaders(edge, identityHeaders, () =>
-        onEvent({ type: "identity_headers_ignored", remoteAddress: edge.remoteAddress }),
+      return callerFromHeaders(inbound, identityHeaders, () =>
+        onEvent({ type: "identity_headers_ignored", remoteAddress: inbound.remoteAddress }),
       );
     },
     status: () => accessTokens?.status() ?? { issuerReady: false, detail: "access tokens are not taken" },

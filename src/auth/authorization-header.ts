@@ -1,5 +1,5 @@
 import { missingToken, refusedToken, type TokenScheme } from "./challenge.ts";
-import type { EdgeRequest } from "./edge.ts";
+import type { InboundRequest } from "./edge.ts";
 
 /** credentials = auth-scheme [ 1*SP token68 ] (RFC 9110 §11.4, RFC 6750 §2.1, RFC 9449 §7.1) */
 const credentials = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +([A-Za-z0-9._~+/-]+=*))?$/;
@@ -13,8 +13,8 @@ const credentials = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +([A-Za-z0-9._~+/-]+=*))?
  * @throws ServiceError `missing_token` without credentials or with ones of another scheme; `invalid_token` where the
  *   header is there twice, malformed or too long; `proof_of_possession_failed` for a bearer token where DPoP is asked
  */
-export function readAccessToken(edge: EdgeRequest, scheme: TokenScheme, maximumBytes: number): string {
-  const values = edge.headerValues("authorization");
+export function readAccessToken(inbound: InboundRequest, scheme: TokenScheme, maximumBytes: number): string {
+  const values = inbound.headerValues("authorization");
   if (values.length > 1) throw refusedToken("invalid_token", "more than one Authorization header");
   const value = values[0] ?? "";
   if (value === "") throw missingToken();
@@ -33,6 +33,6 @@ export function readAccessToken(edge: EdgeRequest, scheme: TokenScheme, maximumB
 }
 
 /** The scheme under which a call that was let in presented its token; `Bearer` where it presented none. */
-export function presentedScheme(edge: EdgeRequest): TokenScheme {
-  return /^dpop /i.test(edge.headerValues("authorization")[0] ?? "") ? "DPoP" : "Bearer";
+export function presentedScheme(inbound: InboundRequest): TokenScheme {
+  return /^dpop /i.test(inbound.headerValues("authorization")[0] ?? "") ? "DPoP" : "Bearer";
 }

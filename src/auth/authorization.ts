@@ -2,7 +2,7 @@
 import type { Caller } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { insufficientScope, type TokenScheme, underDpop } from "./challenge.ts";
-import type { EdgeRequest } from "./edge.ts";
+import type { InboundRequest } from "./edge.ts";
 
 /**
  * Refuses a caller that lacks one of the scopes. Scopes are compared byte for byte; none implies another.
@@ -22,7 +22,7 @@ export function requireScopes(caller: Caller, required: readonly string[], schem
  * @param headerName lowercase
  * @throws ServiceError `tenant_mismatch`
  */
-export function matchTenantHeader(caller: Caller, edge: EdgeRequest, headerName: string): void {
-  if (edge.headerValues(headerName).every((value) => value === caller.tenantId)) return;
+export function matchTenantHeader(caller: Caller, inbound: InboundRequest, headerName: string): void {
+  if (inbound.headerValues(headerName).every((value) => value === caller.tenantId)) return;
   throw new ServiceError("tenant_mismatch", "the tenant header differs from the tenant of the credentials");
 }

@@ -1,5 +1,5 @@
 /** What a transport hands over about a call: enough to say who is calling, before a byte of the body is read. */
-export interface EdgeRequest {
+export interface InboundRequest {
   /**
    * Every value of the header as it came, in order, never joined; empty where there is none. Taken from the raw
    * headers, because HTTP/1 parsers keep the first of two `Authorization` headers in silence. The name is lowercase.

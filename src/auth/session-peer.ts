@@ -1,6 +1,6 @@
 /** Who asks for a session, as far as the network tells, before a byte of the body is read. */
 
-import type { EdgeRequest } from "./edge.ts";
+import type { InboundRequest } from "./edge.ts";
 import {
   type MutualTlsRule,
   type NoPossessionRule,
@@ -22,14 +22,14 @@ export interface SessionPeer {
  * @throws ServiceError `proof_of_possession_failed`
  */
 export function sessionPeer(
-  edge: EdgeRequest,
+  inbound: InboundRequest,
   ingress: TrustedIngress,
   rule: NoPossessionRule | MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): SessionPeer {
-  const address = callerAddress(edge, ingress);
+  const address = callerAddress(inbound, ingress);
   if (rule.mode === "none") return { address, certificateThumbprint: undefined };
-  const thumbprint = presentedThumbprint(edge, rule, onCertificateIgnored);
+  const thumbprint = presentedThumbprint(inbound, rule, onCertificateIgnored);
   if (thumbprint === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
   return { address, certificateThumbprint: thumbprint.toString("base64url") };
 }

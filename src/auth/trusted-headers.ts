@@ -3,7 +3,7 @@ import type { Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { missingIdentity, refusedToken } from "./challenge.ts";
 import { scopesFromText } from "./claims.ts";
-import type { EdgeRequest } from "./edge.ts";
+import type { InboundRequest } from "./edge.ts";
 import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
 /** Names of the headers, lowercase. */
@@ -47,38 +47,38 @@ const canonical = /^[\x21-\x2b\x2d-\x7e]+(?: [\x21-\x2b\x2d-\x7e]+)*$/;
  * @param onIgnored told where identity headers came from somebody who is not believed
  * @throws ServiceError `missing_token` without identity headers of the ingress, `invalid_token` where they do not stand
  */
-export function callerFromHeaders(edge: EdgeRequest, rule: IdentityHeaderRule, onIgnored: () => void): Caller {
+export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderRule, onIgnored: () => void): Caller {
   const { names, ingress } = rule;
-  if (Object.values(names).every((name) => edge.headerValues(name).length === 0)) throw missingIdentity();
-  if (!isAuthenticatedIngress(edge, ingress)) {
+  if (Object.values(names).every((name) => inbound.headerValues(name).length === 0)) throw missingIdentity();
+  if (!isAuthenticatedIngress(inbound, ingress)) {
     onIgnored();
     throw missingIdentity();
   }
-  refuseTrailers(edge, names);
-  const tenantId = parseTenantId(onlyValue(edge, names.tenant));
+  refuseTrailers(inbound, names);
+  const tenantId = parseTenantId(onlyValue(inbound, names.tenant));
   if (tenantId === undefined)
     throw refusedToken("invalid_token", "the tenant header is missing, repeated or malformed");
-  const principalId = parsePrincipalId(canonicalValue(edge, names.principal));
+  const principalId = parsePrincipalId(canonicalValue(inbound, names.principal));
   if (principalId === undefined)
     throw refusedToken("invalid_token", "the user header is missing, repeated or malformed");
   // A subject obeys the same rule as a principal.
-  const subject = parsePrincipalId(canonicalValue(edge, names.subject));
+  const subject = parsePrincipalId(canonicalValue(inbound, names.subject));
   if (subject === undefined)
     throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
-  return { tenantId, principalId, subject, authSource: "trusted_headers", scopes: readScopes(edge, names.scopes) };
+  return { tenantId, principalId, subject, authSource: "trusted_headers", scopes: readScopes(inbound, names.scopes) };
 }
 
 /** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) lets through what it should have set. */
-function refuseTrailers(edge: EdgeRequest, names: IdentityHeaderNames): void {
-  const announced = edge.headerValues("trailer").flatMap((value) => value.toLowerCase().split(","));
+function refuseTrailers(inbound: InboundRequest, names: IdentityHeaderNames): void {
+  const announced = inbound.headerValues("trailer").flatMap((value) => value.toLowerCase().split(","));
   const forbidden = new Set(Object.values(names));
   if (announced.some((name) => forbidden.has(name.trim()))) {
     throw refusedToken("invalid_token", "an identity header is announced as a trailer");
   }
 }
 
-function readScopes(edge: EdgeRequest, name: string): readonly string[] {
-  const values = edge.headerValues(name);
+function readScopes(inbound: InboundRequest, name: string): readonly string[] {
+  const values = inbound.headerValues(name);
   const [value] = values;
   const fits = value !== undefined && values.length === 1 && value.length <= maximumScopesLength;
   const scopes = fits && (value === "" || canonical.test(value)) ? scopesFromText(value) : undefined;
@@ -87,13 +87,13 @@ function readScopes(edge: EdgeRequest, name: string): readonly string[] {
 }
 
 /** The value, where it is canonical; else the empty text, which no id is. */
-function canonicalValue(edge: EdgeRequest, name: string): string {
-  const value = onlyValue(edge, name);
+function canonicalValue(inbound: InboundRequest, name: string): string {
+  const value = onlyValue(inbound, name);
   return canonical.test(value) ? value : "";
 }
 
 /** The value of a header that is there once; else the empty text. */
-function onlyValue(edge: EdgeRequest, name: string): string {
-  const values = edge.headerValues(name);
+function onlyValue(inbound: InboundRequest, name: string): string {
+  const values = inbound.headerValues(name);
   return values.length === 1 ? (values[0] as string) : "";
 }

@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { addressGroup, isInNetworks, isLoopbackAddress, type Network } from "../base/network.ts";
 import { thumbprintOf } from "../base/text-forms.ts";
-import type { EdgeRequest } from "./edge.ts";
+import type { InboundRequest } from "./edge.ts";
 
 export interface TrustedIngress {
   /** Addresses that it connects from. Empty: nobody is trusted. */
@@ -15,21 +15,23 @@ export interface TrustedIngress {
 }
 
 /** Whether the call came in over a connection of the ingress: by its address and, where they are pinned, certificate. */
-export function isFromIngress(edge: EdgeRequest, ingress: TrustedIngress): boolean {
-  if (!isInNetworks(ingress.networks, edge.remoteAddress)) return false;
-  return ingress.certificates.length === 0 || showsOneOf(ingress.certificates, edge);
+export function isFromIngress(inbound: InboundRequest, ingress: TrustedIngress): boolean {
+  if (!isInNetworks(ingress.networks, inbound.remoteAddress)) return false;
+  return ingress.certificates.length === 0 || showsOneOf(ingress.certificates, inbound);
 }
 
 /**
  * Whether the hop from the ingress is authenticated as well: by a pinned certificate, or because it does not leave
  * this machine. An address alone can be borrowed by whoever sits on the network between.
  */
-export function isAuthenticatedIngress(edge: EdgeRequest, ingress: TrustedIngress): boolean {
-  return isFromIngress(edge, ingress) && (ingress.certificates.length > 0 || isLoopbackAddress(edge.remoteAddress));
+export function isAuthenticatedIngress(inbound: InboundRequest, ingress: TrustedIngress): boolean {
+  return (
+    isFromIngress(inbound, ingress) && (ingress.certificates.length > 0 || isLoopbackAddress(inbound.remoteAddress))
+  );
 }
 
-function showsOneOf(certificates: readonly Uint8Array[], edge: EdgeRequest): boolean {
-  const der = edge.clientCertificate?.();
+function showsOneOf(certificates: readonly Uint8Array[], inbound: InboundRequest): boolean {
+  const der = inbound.clientCertificate?.();
   if (der === undefined) return false;
   const shown = thumbprintOf(der);
   return certificates.some((pinned) => timingSafeEqual(pinned, shown));
@@ -43,12 +45,12 @@ const maximumEntries = 16;
  * address in `X-Forwarded-For` that is not a trusted proxy's. What stands before it is the caller's own word. Where
  * the ingress names nobody it is the ingress itself.
  */
-export function callerAddress(edge: EdgeRequest, ingress: TrustedIngress): string {
-  if (!isFromIngress(edge, ingress)) return addressGroup(edge.remoteAddress);
-  const entries = edge.headerValues("x-forwarded-for").flatMap((value) => value.split(","));
+export function callerAddress(inbound: InboundRequest, ingress: TrustedIngress): string {
+  if (!isFromIngress(inbound, ingress)) return addressGroup(inbound.remoteAddress);
+  const entries = inbound.headerValues("x-forwarded-for").flatMap((value) => value.split(","));
   for (const entry of entries.slice(-maximumEntries).reverse()) {
     const address = entry.trim();
     if (!isInNetworks(ingress.networks, address)) return addressGroup(address);
   }
-  return addressGroup(edge.remoteAddress);
+  return addressGroup(inbound.remoteAddress);
 }

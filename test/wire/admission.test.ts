@@ -66,8 +66,8 @@ beforeAll(async () => {
     requiredScopes: () => [],
     warmUp: [],
     verifier: {
-      async authenticate(edge) {
-        const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(edge.headerValues("authorization")[0] ?? "") ?? [];
+      async authenticate(inbound) {
+        const [, tenant = ""] = /^Bearer (hot|cool|new)$/.exec(inbound.headerValues("authorization")[0] ?? "") ?? [];
         if (tenant === "") throw new ServiceError("invalid_token", "the access token is not valid");
         const [tenantId, principalId] = [tenant as TenantId, tenant as PrincipalId];
         return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };

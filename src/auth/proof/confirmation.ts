@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { thumbprintOf } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
-import type { EdgeRequest } from "../edge.ts";
+import type { InboundRequest } from "../edge.ts";
 import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";
 import { boundThumbprint, type TokenBinding } from "./confirmation-method.ts";
 import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";
@@ -31,11 +31,11 @@ export type OnCertificateIgnored = (remoteAddress: string) => void;
  */
 export function confirmCertificate(
   binding: TokenBinding,
-  edge: EdgeRequest,
+  inbound: InboundRequest,
   rule: MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): void {
-  const presented = presentedThumbprint(edge, rule, onCertificateIgnored);
+  const presented = presentedThumbprint(inbound, rule, onCertificateIgnored);
   const bound = Buffer.from(boundThumbprint(binding, "x5t#S256"), "base64url");
   if (presented === undefined) throw refusedPossession("no client certificate of a trusted authority was presented");
   if (!timingSafeEqual(bound, presented))
@@ -49,14 +49,14 @@ export function confirmCertificate(
  * @throws ServiceError `proof_of_possession_failed` where what is forwarded is not well formed
  */
 export function presentedThumbprint(
-  edge: EdgeRequest,
+  inbound: InboundRequest,
   rule: MutualTlsRule,
   onCertificateIgnored: OnCertificateIgnored,
 ): Buffer | undefined {
-  const forwarded = edge.headerValues(rule.headerName);
-  if (!isFromIngress(edge, rule.ingress)) {
-    if (forwarded.length > 0) onCertificateIgnored(edge.remoteAddress);
-    const der = edge.clientCertificate?.();
+  const forwarded = inbound.headerValues(rule.headerName);
+  if (!isFromIngress(inbound, rule.ingress)) {
+    if (forwarded.length > 0) onCertificateIgnored(inbound.remoteAddress);
+    const der = inbound.clientCertificate?.();
     return der === undefined ? undefined : thumbprintOf(der);
   }
   const [value] = forwarded;

@@ -13,7 +13,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { isLoopbackHost } from "../../base/network.ts";
 import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts";
-import type { EdgeRequest } from "../edge.ts";
+import type { InboundRequest } from "../edge.ts";
 
 /** Longest proof that is looked at. One with an RSA key of 4096 bits is around 2 KiB. */
 const maximumProofBytes = 4 * 1024;
@@ -115,9 +115,9 @@ async function verifySignature(
  *   from the request, and then a loopback host only: a `Host` header that may say anything would let a proof that was
  *   made for another server count here.
  */
-export function targetOf(edge: EdgeRequest, publicUrl: string | undefined): string | undefined {
-  const path = edge.url.split("?", 1)[0] as string;
-  const base = publicUrl ?? loopbackBase(edge);
+export function targetOf(inbound: InboundRequest, publicUrl: string | undefined): string | undefined {
+  const path = inbound.url.split("?", 1)[0] as string;
+  const base = publicUrl ?? loopbackBase(inbound);
   return base !== undefined && path.startsWith("/") ? URL.parse(base + path)?.href : undefined;
 }
 
@@ -133,12 +133,12 @@ export function normalTarget(htu: string): string | undefined {
   return url.href;
 }
 
-function loopbackBase(edge: EdgeRequest): string | undefined {
+function loopbackBase(inbound: InboundRequest): string | undefined {
   // HTTP/2 has the host in a pseudo-header (RFC 9113 §8.3.1).
-  const hosts = [...edge.headerValues(":authority"), ...edge.headerValues("host")];
+  const hosts = [...inbound.headerValues(":authority"), ...inbound.headerValues("host")];
   const [host] = hosts;
   if (host === undefined || hosts.length > 1 || !/^[A-Za-z0-9.[\]:-]+$/.test(host)) return undefined;
-  const base = `${edge.encrypted === true ? "https" : "http"}://${host}`;
+  const base = `${inbound.encrypted === true ? "https" : "http"}://${host}`;
   const url = URL.parse(base);
   return url !== null && isLoopbackHost(url.hostname) ? base : undefined;
 }

@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { missingNonce, refusedProof } from "../challenge.ts";
-import type { EdgeRequest } from "../edge.ts";
+import type { InboundRequest } from "../edge.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import { boundThumbprint } from "./confirmation-method.ts";
 import type { DpopNonces } from "./dpop-nonce.ts";
@@ -33,16 +33,16 @@ export interface DpopContext {
 export async function confirmDpopPossession(
   accessToken: string,
   { caller, binding }: VerifiedToken,
-  edge: EdgeRequest,
+  inbound: InboundRequest,
   { publicUrl, replayStore, nonces }: DpopRule,
   { clock, clockToleranceSeconds }: DpopContext,
 ): Promise<void> {
   const boundKey = boundThumbprint(binding, "jkt");
-  const proof = await verifyProof(readProof(edge), {
+  const proof = await verifyProof(readProof(inbound), {
     boundKey,
     accessToken,
-    method: edge.method,
-    target: targetOf(edge, publicUrl),
+    method: inbound.method,
+    target: targetOf(inbound, publicUrl),
     nowMs: clock.now(),
     clockToleranceSeconds,
   });
@@ -54,8 +54,8 @@ export async function confirmDpopPossession(
 }
 
 /** RFC 9449 §4.3 item 1: not more than one. Two that a proxy joined are no JWT. */
-function readProof(edge: EdgeRequest): string {
-  const [proof, ...others] = edge.headerValues("dpop");
+function readProof(inbound: InboundRequest): string {
+  const [proof, ...others] = inbound.headerValues("dpop");
   if (proof === undefined) throw refusedProof("a DPoP proof is required");
   if (others.length > 0) throw refusedProof("more than one DPoP header");
   return proof;

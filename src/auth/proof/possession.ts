@@ -2,7 +2,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ProofOfPossession } from "../../base/vocabulary.ts";
 import { type TokenScheme, underDpop } from "../challenge.ts";
-import type { EdgeRequest } from "../edge.ts";
+import type { InboundRequest } from "../edge.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import {
   confirmCertificate,
@@ -25,13 +25,13 @@ export interface PossessionMethod {
    * that it is bound to.
    * @throws ServiceError `proof_of_possession_failed`
    */
-  beforeFetch(claimed: TokenBinding, edge: EdgeRequest): void;
+  beforeFetch(claimed: TokenBinding, inbound: InboundRequest): void;
   /**
    * Checks that the call shows the key that its token is bound to. To be called on every call, however the token was
    * verified, last of all that looks at it.
    * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`
    */
-  confirm(token: string, verified: VerifiedToken, edge: EdgeRequest): void | Promise<void>;
+  confirm(token: string, verified: VerifiedToken, inbound: InboundRequest): void | Promise<void>;
   /** What was thrown for a call, with the challenge of the scheme. */
   asThrown(thrown: unknown): unknown;
 }
@@ -55,14 +55,14 @@ const methods: {
   }),
   mtls: (rule, { onCertificateIgnored }) => ({
     scheme: "Bearer",
-    beforeFetch: (claimed, edge) => confirmCertificate(claimed, edge, rule, () => {}),
-    confirm: (_token, { binding }, edge) => confirmCertificate(binding, edge, rule, onCertificateIgnored),
+    beforeFetch: (claimed, inbound) => confirmCertificate(claimed, inbound, rule, () => {}),
+    confirm: (_token, { binding }, inbound) => confirmCertificate(binding, inbound, rule, onCertificateIgnored),
     asThrown: (thrown) => thrown,
   }),
   dpop: (rule, context) => ({
     scheme: "DPoP",
     beforeFetch: (claimed) => void boundThumbprint(claimed, "jkt"),
-    confirm: (token, verified, edge) => confirmDpopPossession(token, verified, edge, rule, context),
+    confirm: (token, verified, inbound) => confirmDpopPossession(token, verified, inbound, rule, context),
     asThrown: underDpop,
   }),
 };

@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Timers } from "../../base/timers.ts";
 import { readAccessToken } from "../authorization-header.ts";
 import type { ClaimNames } from "../claims.ts";
-import type { EdgeRequest } from "../edge.ts";
+import type { InboundRequest } from "../edge.ts";
 import type { OnCertificateIgnored } from "../proof/confirmation.ts";
 import type { TokenBinding } from "../proof/confirmation-method.ts";
 import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
@@ -57,7 +57,7 @@ export interface TokenDependencies {
 
 export interface AccessTokens {
   /** As `Authenticator.authenticate`. */
-  authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller>;
+  authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   status(): IssuerStatus;
   start(): void;
   close(): void;
@@ -81,12 +81,12 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     clockToleranceSeconds,
   });
 
-  async function authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller> {
+  async function authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller> {
     try {
-      const token = readAccessToken(edge, possession.scheme, maximumTokenBytes);
-      const mayFetch = (claimed: TokenBinding) => possession.beforeFetch(claimed, edge);
+      const token = readAccessToken(inbound, possession.scheme, maximumTokenBytes);
+      const mayFetch = (claimed: TokenBinding) => possession.beforeFetch(claimed, inbound);
       const verified = await verify(token, { signal, mayFetch });
-      await possession.confirm(token, verified, edge);
+      await possession.confirm(token, verified, inbound);
       return verified.caller;
     } catch (thrown) {
       throw possession.asThrown(thrown);

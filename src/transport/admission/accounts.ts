@@ -1,6 +1,6 @@
 /** Whom a call counts for, as far as its headers tell before anything is verified. */
 import { LRUCache } from "lru-cache";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import type { Account } from "./waiting-room.ts";
 
 /** Credentials that are recognized, some 100 bytes each. The one that was not used for longest goes first. */
@@ -16,7 +16,7 @@ export const probeGroup = " probes";
 
 export interface AccountsOptions {
   /** Address of the caller of a call, for counting. */
-  readonly addressOf: (edge: EdgeRequest) => string;
+  readonly addressOf: (inbound: InboundRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
 }
@@ -33,22 +33,22 @@ export class Accounts {
     this.#options = options;
   }
 
-  of(edge: EdgeRequest): Account {
-    const credentials = this.#credentials(edge);
+  of(inbound: InboundRequest): Account {
+    const credentials = this.#credentials(inbound);
     const tenant = credentials === undefined ? undefined : this.#tenants.get(credentials);
     if (tenant !== undefined) return { group: tenant, member: "" };
-    return { group: unknownGroup, member: this.#options.addressOf(edge) };
+    return { group: unknownGroup, member: this.#options.addressOf(inbound) };
   }
 
   /** The call was found to be the tenant's. */
-  recognize(edge: EdgeRequest, tenant: string): void {
-    const credentials = this.#credentials(edge);
+  recognize(inbound: InboundRequest, tenant: string): void {
+    const credentials = this.#credentials(inbound);
     if (credentials !== undefined && this.#tenants.get(credentials) !== tenant) this.#tenants.set(credentials, tenant);
   }
 
-  #credentials(edge: EdgeRequest): string | undefined {
-    const [authorization] = edge.headerValues("authorization");
-    const shown = authorization?.slice(-tailLength) ?? edge.headerValues(this.#options.tenantHeader)[0];
-    return shown === undefined ? undefined : `${edge.remoteAddress} ${shown}`;
+  #credentials(inbound: InboundRequest): string | undefined {
+    const [authorization] = inbound.headerValues("authorization");
+    const shown = authorization?.slice(-tailLength) ?? inbound.headerValues(this.#options.tenantHeader)[0];
+    return shown === undefined ? undefined : `${inbound.remoteAddress} ${shown}`;
   }
 }

@@ -1,7 +1,7 @@
 /** Where requests and streams enter: each takes its place in the admission before anything else is done for it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import { Connection } from "../../base/connection.ts";
 import { overloaded, type ServiceError } from "../../base/errors.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/beginning.ts";
@@ -10,7 +10,7 @@ import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { isRpcRequest, type Written, writeRpcRefusal } from "../connect/rpc-refusal.ts";
 import type { Gate } from "../gate/gate.ts";
-import { edgeOf } from "../http/edge.ts";
+import { inboundOf } from "../http/edge.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../http/unread-body.ts";
 import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
@@ -55,10 +55,10 @@ export function countCaller(gate: Gate, accounts: Accounts): Gate {
     try {
       await gate(context);
     } finally {
-      const { call, edge } = context;
+      const { call, inbound } = context;
       if (call.caller !== undefined) {
         call.ticket?.belongsTo(call.caller.tenantId);
-        accounts.recognize(edge, call.caller.tenantId);
+        accounts.recognize(inbound, call.caller.tenantId);
       }
     }
   };
@@ -76,13 +76,13 @@ export function createAdmit(options: AdmitOptions): Admit {
 
   function enter(
     source: object,
-    edge: EdgeRequest,
+    inbound: InboundRequest,
     start: () => void,
     refuse: () => void,
-    accountOf: (edge: EdgeRequest) => Account = (edge) => accounts.of(edge),
+    accountOf: (inbound: InboundRequest) => Account = (inbound) => accounts.of(inbound),
   ): AdmissionTicket {
-    const isUnauthenticated = open.has(pathOf(edge.url));
-    const account = accountOf(edge);
+    const isUnauthenticated = open.has(pathOf(inbound.url));
+    const account = accountOf(inbound);
     // Its turn may come while the event loop is busy with somebody else's.
     const connection = Connection.current();
     const own = (work: () => void) => (connection === undefined ? work : () => connection.run(work));
@@ -98,31 +98,31 @@ export function createAdmit(options: AdmitOptions): Admit {
     return ticket;
   }
 
-  function refuse(edge: EdgeRequest, rawHeaders: readonly string[], httpVersion: string, send: Send): void {
+  function refuse(inbound: InboundRequest, rawHeaders: readonly string[], httpVersion: string, send: Send): void {
     const call = beginCall(rawHeaders, options);
-    const [contentType = ""] = edge.headerValues("content-type");
-    const rpc = rpcs.get(pathOf(edge.url));
+    const [contentType = ""] = inbound.headerValues("content-type");
+    const rpc = rpcs.get(pathOf(inbound.url));
     if (rpc !== undefined) call.rpc = rpc;
     const refusal = overloaded();
-    send(call, writeRefusal(service, call, refusal, edge.url, contentType));
-    endCall(call, edge, httpVersion, refusal.httpStatus, options);
+    send(call, writeRefusal(service, call, refusal, inbound.url, contentType));
+    endCall(call, inbound, httpVersion, refusal.httpStatus, options);
   }
 
-  function operatorAccount(edge: EdgeRequest): Account {
-    const { group, member } = accounts.of(edge);
+  function operatorAccount(inbound: InboundRequest): Account {
+    const { group, member } = accounts.of(inbound);
     return { group: operatorGroup, member: `${group} ${member}` };
   }
 
-  function http1(accountOf?: (edge: EdgeRequest) => Account): Admit["request"] {
+  function http1(accountOf?: (inbound: InboundRequest) => Account): Admit["request"] {
     return (request, response, start) => {
       const { rawHeaders, httpVersion } = request;
-      const edge = edgeOf(request);
+      const inbound = inboundOf(request);
       const ticket = enter(
         request,
-        edge,
+        inbound,
         start,
         () =>
-          refuse(edge, rawHeaders, httpVersion, (call, { status, headers, body }) => {
+          refuse(inbound, rawHeaders, httpVersion, (call, { status, headers, body }) => {
             boundUnreadBody(request, response);
             response.writeHead(status, { ...answerHeaders(call), ...headers });
             response.end(body);
@@ -137,7 +137,7 @@ export function createAdmit(options: AdmitOptions): Admit {
     request: http1(),
     operatorRequest: http1(operatorAccount),
     probe(request, response, start) {
-      const { remoteAddress } = edgeOf(request);
+      const { remoteAddress } = inboundOf(request);
       const account = { group: probeGroup, member: remoteAddress };
       const connection = Connection.current();
       const own = connection === undefined ? start : () => connection.run(start);
@@ -147,9 +147,9 @@ export function createAdmit(options: AdmitOptions): Admit {
     },
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
-      const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method, url });
-      const ticket = enter(stream, edge, start, () =>
-        refuse(edge, rawHeaders, "2.0", (call, { status, headers, body }) => {
+      const inbound = inboundOf({ rawHeaders, socket: stream.session?.socket, method, url });
+      const ticket = enter(stream, inbound, start, () =>
+        refuse(inbound, rawHeaders, "2.0", (call, { status, headers, body }) => {
           if (stream.destroyed || stream.closed) return;
           const endStream = body.byteLength === 0;
           stream.respond({ ":status": status, ...answerHeaders(call), ...headers }, { endStream });

@@ -1,5 +1,5 @@
 /** How every call begins, whichever way it came in, and how it is told of when it is over. */
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
@@ -57,7 +57,7 @@ export function answerHeaders({ requestId }: Call): Readonly<Record<string, stri
 /** The exchange is over. `status` is undefined where its answer did not get out. */
 export function endCall(
   call: Call,
-  { method, url, remoteAddress }: EdgeRequest,
+  { method, url, remoteAddress }: InboundRequest,
   httpVersion: string,
   status: number | undefined,
   { clock, onAnswered }: CallLifecycle,

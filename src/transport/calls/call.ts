@@ -1,5 +1,5 @@
 import { type ContextValues, createContextKey } from "@connectrpc/connect";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
@@ -21,7 +21,7 @@ export interface Call {
   /** Clock reading, in milliseconds, when the headers were in. */
   readonly receivedAtMs: number;
   /** Every value of a request header, in order. The name is lowercase. */
-  readonly headerValues: EdgeRequest["headerValues"];
+  readonly headerValues: InboundRequest["headerValues"];
   /** Its place among the calls that are worked on. */
   readonly ticket?: AdmissionTicket;
   protocol?: Protocol;

@@ -66,10 +66,10 @@ function addMethod(router: ConnectRouter, { rpc, spec }: ServedMethod, options: 
     binaryOptions,
     requestGate: async (context) => {
       const call = callOf(context);
-      const { edge } = context.values.get(kRequest) ?? {};
-      if (edge === undefined) throw new Error("call without a request");
+      const { inbound } = context.values.get(kRequest) ?? {};
+      if (inbound === undefined) throw new Error("call without a request");
       try {
-        await gate({ call, edge, rpc, signal: context.signal });
+        await gate({ call, inbound, rpc, signal: context.signal });
       } catch (thrown) {
         throw toConnectError(service, call.requestId, toServiceError(thrown));
       }

@@ -36,7 +36,7 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
           desc: handler.method.input,
           // Asked for once the gate has been passed.
           limits: () => {
-            lease = options.bodies.lease(call, request.edge);
+            lease = options.bodies.lease(call, request.inbound);
             return { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs, lease };
           },
           signal: deadline.signal,
@@ -46,7 +46,8 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
         }),
       });
       // Credentials come before the type in the order of refusal, and the plugin's own 415 comes before the gate.
-      if (response.body === undefined) await options.gate({ call, edge: request.edge, rpc, signal: deadline.signal });
+      if (response.body === undefined)
+        await options.gate({ call, inbound: request.inbound, rpc, signal: deadline.signal });
       const explain = () => explainUnread({ universal, form, body }, handler.method.input, options.rules);
       return await answerRefusal(response, { service, call, explain });
     } finally {

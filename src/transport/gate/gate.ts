@@ -2,7 +2,7 @@
  * The gate: what every call passes after its headers are in and before a byte of its body is read, in one order on
  * every protocol. Its links are in `links.ts`; `chain.ts` has the ordered list.
  */
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import type { Call } from "../calls/call.ts";
 import { toServiceError } from "../calls/errors.ts";
 
@@ -10,7 +10,7 @@ import { toServiceError } from "../calls/errors.ts";
 export interface GateContext {
   readonly call: Call;
   /** The request as the network delivered it: headers and peer. */
-  readonly edge: EdgeRequest;
+  readonly inbound: InboundRequest;
   /** `Service/Method`. */
   readonly rpc: string;
   /** Aborted when the deadline passes or the caller goes away. */

@@ -2,40 +2,40 @@
 
 import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authorization.ts";
 import { presentedScheme } from "../../auth/authorization-header.ts";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { GateLink } from "./gate.ts";
 
 /** Verifies credentials; rejects with a `ServiceError` where it cannot. */
 export interface CredentialVerifier {
-  authenticate(edge: EdgeRequest, signal: AbortSignal): Promise<Caller>;
+  authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
 }
 
 /** First link: who is calling? Everything after it may rely on `call.caller`. */
 export function authenticate(verifier: CredentialVerifier): GateLink {
-  return async ({ call, edge, signal }) => {
-    call.caller = await verifier.authenticate(edge, signal);
+  return async ({ call, inbound, signal }) => {
+    call.caller = await verifier.authenticate(inbound, signal);
   };
 }
 
 /** Second link: a forwarded tenant header must equal the tenant of the credentials (specification 5.5). */
 export function matchTenant(headerName: string): GateLink {
-  return ({ call, edge }) => {
-    if (call.caller !== undefined) matchTenantHeader(call.caller, edge, headerName);
+  return ({ call, inbound }) => {
+    if (call.caller !== undefined) matchTenantHeader(call.caller, inbound, headerName);
   };
 }
 
 /** Third link: the scopes of the route, default ones included (specification 5.7). */
 export function requireScopes(requiredScopes: (rpc: string) => readonly string[]): GateLink {
-  return ({ call, edge, rpc }) => {
-    if (call.caller !== undefined) assertScopes(call.caller, requiredScopes(rpc), presentedScheme(edge));
+  return ({ call, inbound, rpc }) => {
+    if (call.caller !== undefined) assertScopes(call.caller, requiredScopes(rpc), presentedScheme(inbound));
   };
 }
 
 /** Notes who asks for a session, for the handler. Refuses as `sessionPeer` does. */
-export function noteSessionPeer(peerOf: (edge: EdgeRequest) => SessionPeer): GateLink {
-  return ({ call, edge }) => {
-    call.sessionPeer = peerOf(edge);
+export function noteSessionPeer(peerOf: (inbound: InboundRequest) => SessionPeer): GateLink {
+  return ({ call, inbound }) => {
+    call.sessionPeer = peerOf(inbound);
   };
 }

@@ -19,7 +19,7 @@ import { type UnaryInvoker, unaryInvoker } from "../calls/seam.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
 import { readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";
-import { edgeOf, headerProblem } from "../http/edge.ts";
+import { headerProblem, inboundOf } from "../http/edge.ts";
 import type { StreamHandler } from "../http/http2-server.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
 import { frameEncoder } from "./encode.ts";
@@ -75,13 +75,13 @@ async function handle(
   call.protocol = "grpc";
   call.rpc = rpc;
   const url = method.rpcPath;
-  const edge = edgeOf({ rawHeaders, socket: stream.session?.socket, method: "POST", url });
+  const inbound = inboundOf({ rawHeaders, socket: stream.session?.socket, method: "POST", url });
   const timeout = parseTimeout(headers["grpc-timeout"]?.toString() ?? null, Number.MAX_SAFE_INTEGER);
   const deadline = startDeadline(timeout.timeoutMs, limits.maxDeadlineMs, call.ticket?.waitedMs);
   let isEnded = false;
   stream.on("close", () => {
     const isAnswered = isEnded && stream.writableFinished;
-    endCall(call, edge, "2.0", isAnswered ? 200 : undefined, options);
+    endCall(call, inbound, "2.0", isAnswered ? 200 : undefined, options);
     if (!isAnswered) deadline.cancel();
   });
   const context = createCallContext({
@@ -89,16 +89,16 @@ async function handle(
     call,
     deadline,
     protocolName: "grpc",
-    requestMethod: edge.method,
+    requestMethod: inbound.method,
     url,
     rawHeaders,
   });
   let answer: Buffer | undefined;
   let lease: BodyLease | undefined;
   try {
-    await options.gate({ call, edge, rpc, signal: deadline.signal });
+    await options.gate({ call, inbound, rpc, signal: deadline.signal });
     if (timeout.error !== undefined) throw invalidRequest("", "timeout", "the timeout header is malformed");
-    lease = options.bodies.lease(call, edge);
+    lease = options.bodies.lease(call, inbound);
     const message = await readMessage(method, limits, stream, headers, call, lease, deadline.signal);
     answer = encode(await invoke(context, message));
   } catch (thrown) {

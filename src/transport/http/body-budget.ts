@@ -1,6 +1,6 @@
 /** How much memory request bodies may have at once: in all, for each tenant, and for those who have shown no credentials. */
 
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Call } from "../calls/call.ts";
 
@@ -17,7 +17,7 @@ export interface BodyLease {
 
 export interface BodyBudget {
   /** A lease of nothing as yet, for a call that has passed the gate. */
-  lease(call: Call, edge: EdgeRequest): BodyLease;
+  lease(call: Call, inbound: InboundRequest): BodyLease;
   /** Bytes that all leases have now. */
   readonly inFlightBytes: number;
 }
@@ -29,7 +29,7 @@ export interface BodyBudgetOptions {
   /** Bytes for all bodies. */
   readonly maxBytes: number;
   /** The address that a call comes from, as `callerAddress` returns it. */
-  readonly addressOf: (edge: EdgeRequest) => string;
+  readonly addressOf: (inbound: InboundRequest) => string;
   /** Told of every refusal. */
   readonly onRefused?: (share: BodyShare) => void;
 }
@@ -53,7 +53,7 @@ interface Account {
 
 class SharedBudget implements BodyBudget {
   readonly #maxBytes: number;
-  readonly #addressOf: (edge: EdgeRequest) => string;
+  readonly #addressOf: (inbound: InboundRequest) => string;
   readonly #onRefused: (share: BodyShare) => void;
   /** By name of the account; what is not there is 0. */
   readonly #heldBytes = new Map<string, number>();
@@ -70,12 +70,12 @@ class SharedBudget implements BodyBudget {
     return this.#held(this.#all);
   }
 
-  lease({ caller }: Call, edge: EdgeRequest): BodyLease {
+  lease({ caller }: Call, inbound: InboundRequest): BodyLease {
     const accounts = [
       ...(caller === undefined
         ? [
             this.#account("anonymous", "", shares.anonymous),
-            this.#account("anonymous", `at ${this.#addressOf(edge)}`, shares.address),
+            this.#account("anonymous", `at ${this.#addressOf(inbound)}`, shares.address),
           ]
         : [this.#account("tenant", caller.tenantId, shares.tenant)]),
       this.#all,

@@ -1,17 +1,17 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import { invalidRequest, type ServiceError } from "../../base/errors.ts";
 
 /** The part of a request that says who sent it and what it asks. */
-export interface EdgeSource extends Pick<IncomingMessage, "method" | "url"> {
+export interface InboundSource extends Pick<IncomingMessage, "method" | "url"> {
   readonly rawHeaders: readonly string[];
   readonly socket: Socket | undefined;
 }
 
 /** What the network delivered, as authentication sees it. */
-export function edgeOf(request: EdgeSource): EdgeRequest {
+export function inboundOf(request: InboundSource): InboundRequest {
   const { rawHeaders, socket } = request;
   return {
     headerValues: (name) => headerValues(rawHeaders, name),

@@ -83,7 +83,7 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, body, header
     return;
   }
   raw.writeHead(200, { ...common, "content-type": type, "content-length": Buffer.byteLength(body) });
-  raw.end(request.edge.method === "HEAD" ? undefined : body);
+  raw.end(request.inbound.method === "HEAD" ? undefined : body);
 }
 
 /** Tags of fixed bodies, which are the large ones, are computed once. */

@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../../base/bare-answer.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { newRequestId } from "../../base/ids.ts";
@@ -19,7 +19,7 @@ import { registerConnectPlugin } from "../connect/stock.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
 import { registerUnauthenticated, unauthenticatedPaths } from "../unauthenticated/open-services.ts";
-import { edgeOf, headerProblem } from "./edge.ts";
+import { headerProblem, inboundOf } from "./edge.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
 import { type Page, pageMethods, registerPages } from "./page.ts";
@@ -32,7 +32,7 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   /** Services that need no credentials, and have no JSON routes. */
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** The address that a call comes from, as `callerAddress` returns it. */
-  readonly addressOf: (edge: EdgeRequest) => string;
+  readonly addressOf: (inbound: InboundRequest) => string;
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
   readonly admissionLimits?: AdmissionLimits;
@@ -128,14 +128,14 @@ function addCalls(app: FastifyInstance, options: ServerOptions, allowed: Readonl
 function beginExchange(request: FastifyRequest, reply: FastifyReply, options: ServerOptions): void {
   const { raw } = request;
   const call = beginCall(raw.rawHeaders, options, ticketOf(raw));
-  const edge = edgeOf(raw);
+  const inbound = inboundOf(raw);
   request.call = call;
-  request.edge = edge;
+  request.inbound = inbound;
   request.response = reply.raw;
   reply.headers(answerHeaders(call));
   boundUnreadBody(raw, reply.raw);
   reply.raw.on("close", () => {
-    endCall(call, edge, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
+    endCall(call, inbound, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
   });
 }
 
@@ -163,7 +163,7 @@ function refuseRoute(
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
-  const allow = request.edge.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.edge.url));
+  const allow = request.inbound.method === "CONNECT" ? tunnelAllow : allowed.get(pathOf(request.inbound.url));
   if (allow === undefined) refuseInTerms(service, noRoute(isRpc(request)), request, reply);
   else refuseInTerms(service, notAllowed(allow), request, reply, { headers: { allow } });
 }
@@ -180,8 +180,8 @@ function refuseInTerms(
   else refuse(service, refusal, request, reply, refusedWith.headers, refusedWith.status);
 }
 
-function isRpc({ edge, raw }: FastifyRequest): boolean {
-  return isRpcRequest(edge.url, raw.headers["content-type"]);
+function isRpc({ inbound, raw }: FastifyRequest): boolean {
+  return isRpcRequest(inbound.url, raw.headers["content-type"]);
 }
 
 /** `Allow` of every path. */

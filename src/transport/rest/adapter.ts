@@ -67,7 +67,7 @@ async function handle(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const { raw, edge } = request;
+  const { raw, inbound } = request;
   const call = route(request, "rest", method.rpc);
   let lease: BodyLease | undefined;
   const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.ticket?.waitedMs);
@@ -78,12 +78,12 @@ async function handle(
       call,
       deadline,
       protocolName: "rest",
-      requestMethod: edge.method,
-      url: edge.url,
+      requestMethod: inbound.method,
+      url: inbound.url,
       rawHeaders: raw.rawHeaders,
     });
-    await gate({ call, edge, rpc: method.rpc, signal: deadline.signal });
-    if (method.verb !== "GET") lease = bodies.lease(call, edge);
+    await gate({ call, inbound, rpc: method.rpc, signal: deadline.signal });
+    if (method.verb !== "GET") lease = bodies.lease(call, inbound);
     const message =
       lease === undefined
         ? decode(noBody(request))

@@ -9,7 +9,7 @@ import type { UniversalHandler } from "@connectrpc/connect/protocol";
 import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import { kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
@@ -31,7 +31,7 @@ export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "se
   /** Aborted when the server begins to stop: nothing more is read from open streams. */
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
-  readonly addressOf: (edge: EdgeRequest) => string;
+  readonly addressOf: (inbound: InboundRequest) => string;
 }
 
 /** Paths of the methods of these services. */

@@ -4,7 +4,7 @@
  */
 import type { Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
-import type { EdgeRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/edge.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { neighbourhood } from "../../base/network.ts";
 import { kRequest } from "../calls/exchange.ts";
@@ -30,13 +30,13 @@ export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 
  *
  * @param addressOf address that a call comes from, as `callerAddress` returns it
  */
-export function limitStreams(limits: StreamLimits, addressOf: (edge: EdgeRequest) => string): Interceptor {
+export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): Interceptor {
   const open = new Map<string, number>();
   let inAll = 0;
   return (next) => async (request) => {
     const incoming = request.contextValues.get(kRequest);
     if (incoming === undefined) throw new Error("call without a request");
-    const address = addressOf(incoming.edge);
+    const address = addressOf(incoming.inbound);
     const shares = [
       [`${connectionNumber(incoming)} ${address}`, limits.perConnection],
       [address, limits.perAddress],

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { presentedScheme, readAccessToken } from "../../../src/auth/authorization-header.ts";
-import { edgeOf, refusalOf } from "./world.ts";
+import { inboundOf, refusalOf } from "./world.ts";
 
 const read = async (authorization: string | readonly string[], scheme: "Bearer" | "DPoP" = "Bearer") =>
-  readAccessToken(edgeOf({ authorization }), scheme, 32);
+  readAccessToken(inboundOf({ authorization }), scheme, 32);
 
 describe("the Authorization header", () => {
   test.each([
@@ -71,5 +71,5 @@ test.each([
   ["Bearer abc", "Bearer"],
   [[], "Bearer"],
 ])("%j was presented under %s", (authorization, scheme) => {
-  expect(presentedScheme(edgeOf({ authorization }))).toBe(scheme);
+  expect(presentedScheme(inboundOf({ authorization }))).toBe(scheme);
 });

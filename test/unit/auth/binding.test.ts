@@ -7,7 +7,7 @@ import { thumbprintOf } from "../../../src/base/text-forms.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { boundTo, memoryReplayStore, mintProof } from "../../harness/proofs.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, edgeOf, manualTime, patient, type World } from "./world.ts";
+import { authenticatorOf, inboundOf, manualTime, patient, type World } from "./world.ts";
 
 const issuerKey = newTestKey("ES256", "issuer");
 const proofKeys = { own: newTestKey("ES256", "own"), other: newTestKey("ES256", "other") };
@@ -95,9 +95,9 @@ test("a token is let in with the key that it is bound to by the one method that 
         ? { ...bound.noise, ...member("x5t#S256", bound.x5t, known.x5t), ...member("jkt", bound.jkt, known.jkt) }
         : bound;
       const token = mintToken(issuerKey, claimsOf(issuer.url, time.now(), { cnf, jti: String(Math.random()) }));
-      const edge = callOf(token, shown);
+      const inbound = callOf(token, shown);
       const letIn = () =>
-        worlds[mode].authenticate(edge, patient).then(
+        worlds[mode].authenticate(inbound, patient).then(
           () => true,
           () => false,
         );
@@ -141,7 +141,7 @@ function callOf(token: string, { scheme, certificate, throughIngress, proof }: S
     ...(key !== undefined && { dpop: mintProof(key, target) }),
     ...(throughIngress && own !== undefined && { [header]: thumbprintOf(own).toString("base64url") }),
   };
-  return edgeOf(headers, {
+  return inboundOf(headers, {
     url,
     ...(throughIngress ? { remoteAddress: proxy } : { clientCertificate: () => own }),
   });

@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/edge.ts";
 import type { MutualTlsRule, NoPossessionRule } from "../../../src/auth/proof/confirmation.ts";
 import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";
@@ -11,7 +11,7 @@ import type { Caller } from "../../../src/base/caller.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { thumbprintOf } from "../../../src/base/text-forms.ts";
-import { edgeOf, refusalOf } from "./world.ts";
+import { inboundOf, refusalOf } from "./world.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.crt.pem`, import.meta.url), "utf8");
 const pem = fixture("client");
@@ -34,18 +34,18 @@ const proxy = "10.1.2.3";
 const stranger = "192.0.2.7";
 const session = (bytes: Uint8Array | undefined = der) => ({ clientCertificate: () => bytes });
 
-async function confirm(confirmation: unknown, edge: EdgeRequest, rule: Rule = mtls()): Promise<string[]> {
+async function confirm(confirmation: unknown, inbound: InboundRequest, rule: Rule = mtls()): Promise<string[]> {
   const ignored: string[] = [];
   const context = { clock: systemClock, clockToleranceSeconds: 30 };
   const method = possessionMethod(rule, { ...context, onCertificateIgnored: (address) => ignored.push(address) });
   const caller = { scopes: [] } as unknown as Caller;
   const verified: VerifiedToken = { caller, binding: bindingOf(confirmation), expiresAtMs: 0 };
-  await method.confirm("token", verified, edge);
+  await method.confirm("token", verified, inbound);
   return ignored;
 }
 
-async function failureOf(confirmation: unknown, edge: EdgeRequest, rule: Rule = mtls()): Promise<string> {
-  const refusal = await refusalOf(confirm(confirmation, edge, rule));
+async function failureOf(confirmation: unknown, inbound: InboundRequest, rule: Rule = mtls()): Promise<string> {
+  const refusal = await refusalOf(confirm(confirmation, inbound, rule));
   expect(refusal).toMatchObject({ reason: "proof_of_possession_failed", httpStatus: 401 });
   expect(refusal.details.challenge).toContain('error="invalid_token"');
   return refusal.message;
@@ -53,29 +53,31 @@ async function failureOf(confirmation: unknown, edge: EdgeRequest, rule: Rule = 
 
 describe("mode none", () => {
   test("takes a token that is bound to nobody", async () => {
-    expect(await confirm(undefined, edgeOf({}), { mode: "none" })).toEqual([]);
+    expect(await confirm(undefined, inboundOf({}), { mode: "none" })).toEqual([]);
   });
 
   test.each([[cnf], [{ jkt: "x" }], [{}], [null], ["x"]])("refuses cnf %j, which it cannot check", async (value) => {
-    expect(await failureOf(value, edgeOf({}, session()), { mode: "none" })).toContain("cannot check");
+    expect(await failureOf(value, inboundOf({}, session()), { mode: "none" })).toContain("cannot check");
   });
 });
 
 describe("the TLS session's certificate", () => {
   test("is the bound one", async () => {
-    expect(await confirm(cnf, edgeOf({}, session()))).toEqual([]);
+    expect(await confirm(cnf, inboundOf({}, session()))).toEqual([]);
   });
 
   test("is another, or none", async () => {
-    expect(await failureOf(cnf, edgeOf({}, session(otherDer)))).toContain("another client certificate");
-    expect(await failureOf(cnf, edgeOf({}, { clientCertificate: () => undefined }))).toContain("no client certificate");
-    expect(await failureOf(cnf, edgeOf({}))).toContain("no client certificate");
+    expect(await failureOf(cnf, inboundOf({}, session(otherDer)))).toContain("another client certificate");
+    expect(await failureOf(cnf, inboundOf({}, { clientCertificate: () => undefined }))).toContain(
+      "no client certificate",
+    );
+    expect(await failureOf(cnf, inboundOf({}))).toContain("no client certificate");
   });
 
   test.each([{ "kc-jkt-type": "x" }, { kid: "x" }, { jwk: {} }, { "x5t#S512": null }])(
     "is the bound one, whatever cnf says besides that is not understood: %j",
     async (others) => {
-      expect(await confirm({ ...others, ...cnf }, edgeOf({}, session()))).toEqual([]);
+      expect(await confirm({ ...others, ...cnf }, inboundOf({}, session()))).toEqual([]);
     },
   );
 
@@ -100,12 +102,12 @@ describe("the TLS session's certificate", () => {
     ["a list", { "x5t#S256": [thumbprint] }],
     ["empty", { "x5t#S256": "" }],
   ])("does not make up for a token with cnf: %s", async (_name, value) => {
-    expect(await failureOf(value, edgeOf({}, session()))).toMatch(/not bound to/);
+    expect(await failureOf(value, inboundOf({}, session()))).toMatch(/not bound to/);
   });
 });
 
 const forwarded = (value: string | readonly string[], remoteAddress = proxy) =>
-  edgeOf({ [header]: value }, { remoteAddress });
+  inboundOf({ [header]: value }, { remoteAddress });
 const base64 = der.toString("base64");
 const escaped = encodeURIComponent(pem);
 
@@ -153,14 +155,14 @@ describe("a trusted proxy's header", () => {
   test("names another certificate, or none", async () => {
     expect(await failureOf(cnf, forwarded(sha256(otherDer)))).toContain("another client certificate");
     expect(await failureOf(cnf, forwarded(""))).toContain("no client certificate");
-    expect(await failureOf(cnf, edgeOf({}, { remoteAddress: proxy }))).toContain("no client certificate");
+    expect(await failureOf(cnf, inboundOf({}, { remoteAddress: proxy }))).toContain("no client certificate");
   });
 
   test("counts instead of the proxy's own certificate, whichever of them is the bound one", async () => {
     const own = (value: string, bytes: Uint8Array) => ({ ...forwarded(value), ...session(bytes) });
     expect(await confirm(cnf, own(thumbprint, otherDer))).toEqual([]);
     expect(await failureOf(cnf, own(sha256(otherDer), der))).toContain("another client certificate");
-    expect(await failureOf(cnf, { ...edgeOf({}, { remoteAddress: proxy }), ...session() })).toContain("no client");
+    expect(await failureOf(cnf, { ...inboundOf({}, { remoteAddress: proxy }), ...session() })).toContain("no client");
   });
 });
 

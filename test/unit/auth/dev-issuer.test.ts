@@ -9,7 +9,7 @@ import { type Issuer, type IssuerOptions, startIssuer } from "../../../dev/issue
 import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
 import { memoryReplayStore, mintProof } from "../../harness/proofs.ts";
 import { newTestKey, type TestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
 
 const run = promisify(execFile);
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}.pem`, import.meta.url), "utf8");
@@ -125,7 +125,10 @@ test("a token bound by the token request's DPoP proof needs a proof on every cal
   const call = (signer: TestKey) => {
     const target = { ...forToken, method: "GET", url: "https://api.example/v1/sdk/whoami" };
     const proof = mintProof(signer, { ...target, accessToken: granted.access_token });
-    return authenticator.authenticate(edgeOf({ authorization: `DPoP ${granted.access_token}`, dpop: proof }), patient);
+    return authenticator.authenticate(
+      inboundOf({ authorization: `DPoP ${granted.access_token}`, dpop: proof }),
+      patient,
+    );
   };
   expect(await call(key)).toHaveProperty("tenantId", "tenant-b");
   const stolen = await refusalOf(call(newTestKey("ES256", "thief")));

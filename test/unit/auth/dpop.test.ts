@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/edge.ts";
 import type { DpopRule } from "../../../src/auth/proof/dpop.ts";
 import { createDpopNonces } from "../../../src/auth/proof/dpop-nonce.ts";
 import type { ReplayStore } from "../../../src/auth/proof/replay-store.ts";
@@ -18,7 +18,7 @@ import {
   type TestKey,
   withPart,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+import { authenticatorOf, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
 
 const issuerKey = newTestKey("ES256", "issuer");
 const callerKey = newTestKey("ES256", "caller");
@@ -50,12 +50,17 @@ function started(rule: Partial<DpopRule> = {}) {
 }
 
 /** The call that the proof is for, unless told otherwise. */
-function callOf(dpop: string | readonly string[], edge: Partial<EdgeRequest> = {}, accessToken = token): EdgeRequest {
-  return edgeOf({ authorization: `DPoP ${accessToken}`, dpop }, { url: whoami, ...edge });
+function callOf(
+  dpop: string | readonly string[],
+  inbound: Partial<InboundRequest> = {},
+  accessToken = token,
+): InboundRequest {
+  return inboundOf({ authorization: `DPoP ${accessToken}`, dpop }, { url: whoami, ...inbound });
 }
 
 const good = (claims: Members = {}, header: Members = {}) => mintProof(callerKey, target, claims, header);
-const authenticate = (edge: EdgeRequest, rule?: Partial<DpopRule>) => started(rule).authenticate(edge, patient);
+const authenticate = (inbound: InboundRequest, rule?: Partial<DpopRule>) =>
+  started(rule).authenticate(inbound, patient);
 
 describe("a fresh proof by the bound key lets its call in", () => {
   test.each(["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"])("signed with %s", async (algorithm) => {
@@ -169,9 +174,9 @@ function hmacProof(): string {
   return mintHmacToken(secret, { htm: "GET" }, { typ: "dpop+jwt", jwk: publicJwkOf(callerKey) });
 }
 
-async function failureOf(edge: EdgeRequest, rule: Partial<DpopRule> = {}) {
+async function failureOf(inbound: InboundRequest, rule: Partial<DpopRule> = {}) {
   const replayStore = memoryReplayStore();
-  const refusal = await refusalOf(authenticate(edge, { replayStore, ...rule }));
+  const refusal = await refusalOf(authenticate(inbound, { replayStore, ...rule }));
   expect(refusal).toMatchObject({ reason: "proof_of_possession_failed", httpStatus: 401 });
   // Whoever is not let in leaves nothing behind.
   expect(replayStore.uses).toEqual([]);
@@ -266,8 +271,8 @@ describe("the token of a DPoP call", () => {
   });
 
   test("is refused as a bearer token, with its proof beside it", async () => {
-    const edge = edgeOf({ authorization: `Bearer ${token}`, dpop: good() }, { url: whoami });
-    expect(await failureOf(edge)).toMatch(/^DPoP .*error="invalid_token"/);
+    const inbound = inboundOf({ authorization: `Bearer ${token}`, dpop: good() }, { url: whoami });
+    expect(await failureOf(inbound)).toMatch(/^DPoP .*error="invalid_token"/);
   });
 
   test("is challenged for the scheme that is asked for, whatever is wrong with it", async () => {
@@ -277,7 +282,7 @@ describe("the token of a DPoP call", () => {
       ["DPoP abc", "invalid_token"],
       ["Basic abc", "missing_token"],
     ] as const) {
-      const refusal = await refusalOf(authenticate(edgeOf({ authorization, dpop: good() })));
+      const refusal = await refusalOf(authenticate(inboundOf({ authorization, dpop: good() })));
       expect(refusal.reason).toBe(reason);
       expect(refusal.details.challenge).toMatch(/^DPoP realm="sdk",.* algs="/);
     }
@@ -292,8 +297,8 @@ describe("the token of a DPoP call", () => {
       ["Bearer", "proof_of_possession_failed"],
       ["DPoP", "missing_token"],
     ] as const) {
-      const edge = edgeOf({ authorization: `${scheme} ${token}`, dpop: good() });
-      expect(await refusalOf(world.authenticate(edge, patient))).toHaveProperty("reason", reason);
+      const inbound = inboundOf({ authorization: `${scheme} ${token}`, dpop: good() });
+      expect(await refusalOf(world.authenticate(inbound, patient))).toHaveProperty("reason", reason);
     }
   });
 });
@@ -301,7 +306,7 @@ describe("the token of a DPoP call", () => {
 describe("without a public URL", () => {
   const at = (url: string) => mintProof(callerKey, { ...target, url: url + whoami });
   const to = (dpop: string, host: string | string[], encrypted?: boolean, name = "host") =>
-    edgeOf(
+    inboundOf(
       { authorization: `DPoP ${token}`, dpop, [name]: host },
       { url: whoami, ...(encrypted !== undefined && { encrypted }) },
     );
@@ -313,14 +318,14 @@ describe("without a public URL", () => {
     expect(await authenticate(to(at("http://[::1]:80"), "[::1]", false, ":authority"), rule)).toBeDefined();
   });
 
-  test.each<[string, () => EdgeRequest]>([
+  test.each<[string, () => InboundRequest]>([
     ["another host, however the request names it", () => to(at("http://api.example"), "api.example")],
     ["another scheme", () => to(at("https://localhost"), "localhost")],
     ["two hosts", () => to(at("http://localhost"), ["localhost", "localhost"])],
     ["no host", () => to(at("http://localhost"), [])],
     ["user information", () => to(at("http://localhost"), "a@localhost")],
-  ])("and not %s", async (_name, edge) => {
-    expect(await failureOf(edge(), rule)).toContain("is for another URL");
+  ])("and not %s", async (_name, inbound) => {
+    expect(await failureOf(inbound(), rule)).toContain("is for another URL");
   });
 });
 

@@ -9,7 +9,7 @@ import {
   mintUnsignedToken,
   newTestKey,
 } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, edgeOf, manualTime, patient, refusalOf, type World } from "./world.ts";
+import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf, type World } from "./world.ts";
 
 const first = newTestKey("ES256", "first");
 const second = newTestKey("ES256", "second");
@@ -216,7 +216,7 @@ describe("rotation", () => {
     const token = mintToken(second, claimsOf(issuer.url, time.now(), { cnf }));
     const over = (certificate: Buffer | undefined) =>
       world.authenticate(
-        edgeOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
+        inboundOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
         patient,
       );
     for (const other of [undefined, Buffer.from("another certificate")]) {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { matchTenantHeader, requireScopes } from "../../../src/auth/authorization.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
-import { edgeOf, refusalOf } from "./world.ts";
+import { inboundOf, refusalOf } from "./world.ts";
 
 const caller: Caller = {
   tenantId: "tenant-a" as TenantId,
@@ -40,7 +40,7 @@ test.each([
 });
 
 const match = async (values: readonly string[]) =>
-  matchTenantHeader(caller, edgeOf({ "x-tenant": values }), "x-tenant");
+  matchTenantHeader(caller, inboundOf({ "x-tenant": values }), "x-tenant");
 
 test.each([[[]], [["tenant-a"]], [["tenant-a", "tenant-a"]]])("tenant header %j matches", async (values) => {
   await match(values);

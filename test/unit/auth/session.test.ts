@@ -9,7 +9,7 @@ import type { TenantId } from "../../../src/base/ids.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
 import { startStaticIssuer } from "../../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey, type TestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
 
 const own = newTestKey("EdDSA", "unused");
 const next = newTestKey("ES256", "unused");
@@ -137,7 +137,7 @@ describe("the address that attempts are counted under", () => {
   const networks = ["10.0.0.0/8", "127.0.0.1"].map(parseNetwork).filter((network) => network !== undefined);
   const ingress = { networks, certificates: [] };
   const from = (remoteAddress: string, ...forwarded: string[]) =>
-    callerAddress(edgeOf({ "x-forwarded-for": forwarded }, { remoteAddress }), ingress);
+    callerAddress(inboundOf({ "x-forwarded-for": forwarded }, { remoteAddress }), ingress);
 
   test.each<[string, string[], string]>([
     ["192.0.2.1", [], "192.0.2.1"],
@@ -161,7 +161,7 @@ describe("the address that attempts are counted under", () => {
 
   test("is the ingress' only with the certificate that is pinned", () => {
     const pinned = { networks, certificates: [Buffer.alloc(32)] };
-    const edge = edgeOf({ "x-forwarded-for": "198.51.100.1" }, { remoteAddress: "10.0.0.1" });
-    expect(callerAddress(edge, pinned)).toBe("10.0.0.1");
+    const inbound = inboundOf({ "x-forwarded-for": "198.51.100.1" }, { remoteAddress: "10.0.0.1" });
+    expect(callerAddress(inbound, pinned)).toBe("10.0.0.1");
   });
 });

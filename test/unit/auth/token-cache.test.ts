@@ -6,7 +6,7 @@ import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, bearer, edgeOf, type ManualTime, manualTime, patient, refusalOf } from "./world.ts";
+import { authenticatorOf, bearer, inboundOf, type ManualTime, manualTime, patient, refusalOf } from "./world.ts";
 
 const minute = 60_000;
 
@@ -218,7 +218,7 @@ describe("behind the authenticator", () => {
     const token = mintToken(first, claimsOf(issuer.url, time.now(), { cnf }));
     const over = (certificate: Buffer | undefined) =>
       world.authenticate(
-        edgeOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
+        inboundOf({ authorization: `Bearer ${token}` }, { clientCertificate: () => certificate }),
         patient,
       );
     const caller = await over(own);

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/edge.ts";
 import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../../harness/tokens.ts";
-import { authenticatorOf, edgeOf, manualTime, patient, refusalOf } from "./world.ts";
+import { authenticatorOf, inboundOf, manualTime, patient, refusalOf } from "./world.ts";
 
 const networks = (...texts: string[]) => texts.map(parseNetwork).filter((network): network is Network => !!network);
 const ingressCertificate = Buffer.from("certificate of the ingress");
@@ -28,16 +28,17 @@ const caller = {
   scopes: ["platform-api.access", "policy.read"],
 };
 type Headers = Readonly<Record<string, string | readonly string[]>>;
-const through = (headers: Headers, connection: Partial<EdgeRequest> = {}) =>
-  edgeOf(headers, { remoteAddress: "10.1.2.3", clientCertificate: () => ingressCertificate, ...connection });
+const through = (headers: Headers, connection: Partial<InboundRequest> = {}) =>
+  inboundOf(headers, { remoteAddress: "10.1.2.3", clientCertificate: () => ingressCertificate, ...connection });
 
 /** What comes of the call: the caller, and how often an untrusted sender was reported. */
-async function read(edge: EdgeRequest, rule = ruleOf()) {
+async function read(inbound: InboundRequest, rule = ruleOf()) {
   let ignored = 0;
-  const outcome = async () => callerFromHeaders(edge, rule, () => void ignored++);
+  const outcome = async () => callerFromHeaders(inbound, rule, () => void ignored++);
   return { outcome: outcome(), ignored: () => ignored };
 }
-const refused = async (edge: EdgeRequest, rule?: IdentityHeaderRule) => refusalOf((await read(edge, rule)).outcome);
+const refused = async (inbound: InboundRequest, rule?: IdentityHeaderRule) =>
+  refusalOf((await read(inbound, rule)).outcome);
 
 describe("the ingress names the caller", () => {
   test("over a connection with its pinned certificate", async () => {
@@ -45,8 +46,8 @@ describe("the ingress names the caller", () => {
   });
 
   test.each(["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"])("from %s, without one", async (remoteAddress) => {
-    const edge = edgeOf(identity, { remoteAddress });
-    expect(await (await read(edge, ruleOf([]))).outcome).toEqual(caller);
+    const inbound = inboundOf(identity, { remoteAddress });
+    expect(await (await read(inbound, ruleOf([]))).outcome).toEqual(caller);
   });
 
   test("who may have no scopes, or one of them twice", async () => {
@@ -67,7 +68,7 @@ describe("the ingress names the caller", () => {
 });
 
 describe("nobody else does", () => {
-  test.each<[string, Partial<EdgeRequest>, IdentityHeaderRule?]>([
+  test.each<[string, Partial<InboundRequest>, IdentityHeaderRule?]>([
     ["another address with the ingress' certificate", { remoteAddress: "192.0.2.7" }],
     ["an address of the network next door", { remoteAddress: "11.0.0.1" }],
     ["no address", { remoteAddress: "" }],
@@ -183,7 +184,7 @@ describe("beside access tokens", () => {
   test("either way leads in, each call for itself", async () => {
     const world = started();
     expect(await world.authenticate(through(identity), patient)).toEqual(caller);
-    const withToken = edgeOf({ authorization: `Bearer ${token()}` });
+    const withToken = inboundOf({ authorization: `Bearer ${token()}` });
     expect(await world.authenticate(withToken, patient)).toMatchObject({ authSource: "bearer_token" });
     expect(await refusalOf(world.authenticate(through({}), patient))).toHaveProperty("reason", "missing_token");
   });

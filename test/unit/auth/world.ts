@@ -1,7 +1,7 @@
 /** An authenticator in front of a bare issuer, with time in the test's hands. */
 import { onTestFinished } from "vitest";
 import { type Authenticator, type AuthenticatorEvent, createAuthenticator } from "../../../src/auth/authenticator.ts";
-import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/edge.ts";
 import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
 import type { IdentityHeaderRule } from "../../../src/auth/trusted-headers.ts";
 import type { Clock } from "../../../src/base/clock.ts";
@@ -87,10 +87,10 @@ export function authenticatorOf(
 }
 
 /** A call with these headers; a list is a header that came several times. */
-export function edgeOf(
+export function inboundOf(
   headers: Readonly<Record<string, string | readonly string[]>>,
-  connection: Partial<Omit<EdgeRequest, "headerValues">> = {},
-): EdgeRequest {
+  connection: Partial<Omit<InboundRequest, "headerValues">> = {},
+): InboundRequest {
   return {
     headerValues: (name) => [headers[name] ?? []].flat(),
     remoteAddress: "192.0.2.7",
@@ -100,8 +100,8 @@ export function edgeOf(
   };
 }
 
-export function bearer(token: string): EdgeRequest {
-  return edgeOf({ authorization: `Bearer ${token}` });
+export function bearer(token: string): InboundRequest {
+  return inboundOf({ authorization: `Bearer ${token}` });
 }
 
 /** A signal that never aborts. */

@@ -30,7 +30,7 @@ const leaf4 = "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b"
 const n45 = "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a";
 const n67 = "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0";
 
-function edgeOf(leaves: readonly Uint8Array[]): RightEdge {
+function inboundOf(leaves: readonly Uint8Array[]): RightEdge {
   const edge = new RightEdge();
   for (const leaf of leaves) edge.append(leaf);
   return edge;
@@ -38,7 +38,7 @@ function edgeOf(leaves: readonly Uint8Array[]): RightEdge {
 
 describe("published vectors", () => {
   const leaves = entries.map((entry) => leafHash(fromHex(entry)));
-  const treeOf = (size: number) => edgeOf(leaves.slice(0, size)).tree();
+  const treeOf = (size: number) => inboundOf(leaves.slice(0, size)).tree();
 
   test("roots", () => {
     expect(roots.map((_, size) => hex(treeOf(size).root()))).toEqual(roots);
@@ -104,7 +104,7 @@ const naive = new NaiveTree(leaves);
 
 /** Tiles of the whole tree, and what `nodesOfTiles` reads of them. */
 function tilesOf(hashes: readonly Uint8Array[]) {
-  const edge = edgeOf(hashes);
+  const edge = inboundOf(hashes);
   const tiles = new Map(edge.takeTouched().map((tile) => [`${tile.level}/${tile.index}`, tile.hashes]));
   return {
     tiles,
@@ -237,7 +237,7 @@ test("a tree of 70,000 leaves has three levels of tiles, and its proofs verify",
 });
 
 test("what a tree does not have cannot be proven", () => {
-  const tree = edgeOf(leaves.slice(0, 5)).tree();
+  const tree = inboundOf(leaves.slice(0, 5)).tree();
   for (const index of [-1, 5, 0.5, Number.NaN]) expect(() => tree.inclusionProof(index)).toThrow(RangeError);
   for (const size of [-1, 6, 0.5]) expect(() => tree.consistencyProof(size)).toThrow(RangeError);
   expect(tree.consistencyProof(0)).toEqual([]);

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/edge.ts";
 import type { Call } from "../../../src/transport/calls/call.ts";
 import { callerGone } from "../../../src/transport/calls/deadline.ts";
 import { readBody } from "../../../src/transport/http/body.ts";
@@ -86,8 +86,8 @@ describe("a body", () => {
 
 describe("memory", () => {
   const many = { ...limits, maxBytes: 1_000_000 };
-  const addressOf = ({ remoteAddress }: EdgeRequest) => remoteAddress;
-  const at = (remoteAddress: string) => ({ remoteAddress }) as EdgeRequest;
+  const addressOf = ({ remoteAddress }: InboundRequest) => remoteAddress;
+  const at = (remoteAddress: string) => ({ remoteAddress }) as InboundRequest;
   const call = (tenant: string) => ({ caller: { tenantId: tenant } }) as Call;
 
   test("a body that comes byte by byte is kept in one piece, whatever each byte came with", async () => {

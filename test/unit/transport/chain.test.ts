@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { createContextValues, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { ResolvePolicyRequestSchema } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { EdgeRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/edge.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
@@ -25,13 +25,13 @@ function chainOf(authenticate: () => Promise<Caller>) {
 
 function contextOf(tenantHeader: string) {
   const call: Call = { requestId: "r" as RequestId, receivedAtMs: 0, headerValues: () => [] };
-  const edge: EdgeRequest = {
+  const inbound: InboundRequest = {
     headerValues: (name) => (name === "x-svc-tenant-id" ? [tenantHeader] : []),
     remoteAddress: "127.0.0.1",
     method: "POST",
     url: "/",
   };
-  return { call, edge, rpc: "S/M", signal: new AbortController().signal };
+  return { call, inbound, rpc: "S/M", signal: new AbortController().signal };
 }
 
 describe("gate", () => {

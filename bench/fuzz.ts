@@ -40,7 +40,7 @@ export interface FuzzReport {
 }
 
 const concurrencyEach = 24;
-const lookEveryMs = 2_000;
+const pollIntervalMs = 2_000;
 const probeEveryMs = 100;
 /** On a machine that does nothing but this, a good call waits its turn, not for ever. */
 const hangMs = 15_000;
@@ -83,7 +83,7 @@ export async function runFuzz(run: FuzzRun): Promise<FuzzReport> {
     const complaints = logs.map(readComplaints);
     const startedAt = performance.now();
     while (problems.length === 0 && performance.now() - startedAt < run.minutes * 60_000) {
-      await delay(lookEveryMs);
+      await delay(pollIntervalMs);
       const counts = total();
       problems.push(...lookAt(gateways, residentMiB), ...complaints.flatMap((read) => read()));
       run.onProgress(

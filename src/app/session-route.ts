@@ -6,7 +6,7 @@ import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.
 import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import { createFairSlots } from "../base/slots.ts";
+import { createFairSemaphore } from "../base/slots.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
@@ -74,7 +74,7 @@ export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
     clients: new FileSessionClients(clients),
     counters,
     signer: createSessionTokens(options),
-    slots: createFairSlots(sessionSlots),
+    slots: createFairSemaphore(sessionSlots),
     clock,
   });
   const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);

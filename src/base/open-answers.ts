@@ -20,7 +20,7 @@ export interface AnswerLimits {
 }
 
 /** How often it is looked who waits, and the shortest wait that counts, in milliseconds. */
-const lookEveryMs = 500;
+const pollIntervalMs = 500;
 /** Ordinary answers are some kilobytes, and are taken at once: there is room for a moment's bad network. */
 const defaultMaxWaiting = 1_024;
 const defaultMaxWaitingBytes = 64 * 1024 * 1024;
@@ -34,12 +34,12 @@ interface Entry {
 export class OpenAnswers {
   readonly #limits: Required<AnswerLimits>;
   readonly #open = new Map<OpenAnswer, Entry>();
-  readonly #looking: NodeJS.Timeout;
+  readonly #pollTimer: NodeJS.Timeout;
 
   constructor(limits: AnswerLimits) {
     this.#limits = { maxWaiting: defaultMaxWaiting, maxWaitingBytes: defaultMaxWaitingBytes, ...limits };
-    this.#looking = setInterval(() => this.#look(performance.now()), lookEveryMs);
-    this.#looking.unref();
+    this.#pollTimer = setInterval(() => this.#poll(performance.now()), pollIntervalMs);
+    this.#pollTimer.unref();
   }
 
   /** Counts an exchange from its beginning; `cut` ends it where its answer is not taken. */
@@ -50,11 +50,11 @@ export class OpenAnswers {
 
   /** Stops looking. */
   close(): void {
-    clearInterval(this.#looking);
+    clearInterval(this.#pollTimer);
   }
 
   /** Cuts off those whose time is up, and beyond the limits those that have waited longest. */
-  #look(nowMs: number): void {
+  #poll(nowMs: number): void {
     const { answerTimeoutMs, maxWaiting, maxWaitingBytes } = this.#limits;
     const waiting: (readonly [OpenAnswer, Entry])[] = [];
     let bytes = 0;
@@ -64,7 +64,7 @@ export class OpenAnswers {
         continue;
       }
       entry.waitingSinceMs ??= nowMs;
-      if (nowMs - entry.waitingSinceMs < lookEveryMs) continue;
+      if (nowMs - entry.waitingSinceMs < pollIntervalMs) continue;
       waiting.push([answer, entry]);
       bytes += answer.writableLength;
     }

@@ -1,7 +1,7 @@
 import { ServiceError } from "./errors.ts";
 
 /** Bounds work that costs much memory or time: so much at once, so much that waits, the rest is refused. */
-export interface Slots {
+export interface Semaphore {
   /**
    * Does the work when its turn has come, and answers as it does.
    * @param signal aborted while it waits: it is not done, and the call rejects with the signal's reason
@@ -11,9 +11,9 @@ export interface Slots {
 }
 
 /** Slots that several parties share: those who wait take turns, so that one who asks for much waits for itself. */
-export interface FairSlots {
+export interface FairSemaphore {
   /**
-   * Does the work when its party's turn has come, as `Slots` does.
+   * Does the work when its party's turn has come, as `Semaphore` does.
    * @throws ServiceError `rate_limited` where too much of this party waits already, `overloaded` where too much waits in all
    */
   run<T>(party: string, work: () => Promise<T>, signal: AbortSignal): Promise<T>;
@@ -29,13 +29,13 @@ export interface FairLimits {
 }
 
 /** Slots that are given in the order in which they were asked for. */
-export function createSlots(maximum: number, maximumWaiting: number): Slots {
-  const slots = createFairSlots({ maximum, maximumWaitingEach: maximumWaiting, maximumWaiting });
+export function createSemaphore(maximum: number, maximumWaiting: number): Semaphore {
+  const slots = createFairSemaphore({ maximum, maximumWaitingEach: maximumWaiting, maximumWaiting });
   return { run: (work, signal) => slots.run("", work, signal) };
 }
 
 /** Slots that parties are given in turns, each in the order in which it asked. */
-export function createFairSlots({ maximum, maximumWaitingEach, maximumWaiting }: FairLimits): FairSlots {
+export function createFairSemaphore({ maximum, maximumWaitingEach, maximumWaiting }: FairLimits): FairSemaphore {
   /** The party whose turn it is comes first; no set is empty. */
   const waiting = new Map<string, Set<() => void>>();
   let waits = 0;

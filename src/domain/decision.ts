@@ -4,7 +4,7 @@ import type { JsonObject } from "../base/json.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
-import { type DecisionRequest, questionOf } from "./question.ts";
+import { type DecisionRequest, queryOf } from "./question.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
 import { union } from "./routes.ts";
 
@@ -42,7 +42,7 @@ export async function decide(
   asked: DecisionRequest,
 ): Promise<Decided> {
   const { route, request } = asked;
-  const { action, claimed } = questionOf(asked);
+  const { action, claimed } = queryOf(asked);
   const query = { caller: call.caller, action, claimed };
   const decision = engine.decide(query);
   const guidance = guidanceGiven(decision);

@@ -13,7 +13,7 @@ export type DecisionRequest =
   | { readonly route: "key-access-plan"; readonly request: KeyAccessRequest };
 
 /** The question, without who asks. */
-export interface Question {
+export interface RequestQuery {
   readonly action: PolicyAction;
   readonly claimed: Claimed;
 }
@@ -25,7 +25,7 @@ const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
 };
 
 /** The action, and what the caller claims as policies see it. */
-export function questionOf({ route, request }: DecisionRequest): Question {
+export function queryOf({ route, request }: DecisionRequest): RequestQuery {
   const claimed: Writable<Claimed> = {
     workload: request.workload,
     resource: request.resource,

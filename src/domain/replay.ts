@@ -9,7 +9,7 @@ import { compilePolicyBundle } from "../policy/engine/engine.ts";
 import { engineVersion } from "../policy/engine/schema.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import { decisionOutcome } from "./decision.ts";
-import { type DecisionRequest, questionOf } from "./question.ts";
+import { type DecisionRequest, queryOf } from "./question.ts";
 import { routes } from "./routes.ts";
 
 /** A member of the outcome that is not as it was recorded. */
@@ -98,7 +98,7 @@ export function recordedQuery({
       scopes: outcome.caller_scopes as readonly string[],
     },
     // Recorded as it was evaluated, after it was found to be good.
-    ...questionOf({ route: found, request } as unknown as DecisionRequest),
+    ...queryOf({ route: found, request } as unknown as DecisionRequest),
   };
 }
 

@@ -5,7 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { addressBlocks } from "../base/network.ts";
-import type { FairSlots } from "../base/slots.ts";
+import type { FairSemaphore } from "../base/slots.ts";
 import type { AttemptCounters, AttemptLimit } from "./ports.ts";
 import type { SessionClient, SessionClients, SessionTokenSigner } from "./session-ports.ts";
 
@@ -63,7 +63,7 @@ export interface SessionDependencies {
   readonly counters: AttemptCounters;
   readonly signer: SessionTokenSigner;
   /** Bounds how many secrets are looked at at once, and how many wait for it. */
-  readonly slots: FairSlots;
+  readonly slots: FairSemaphore;
   readonly clock: Clock;
 }
 

@@ -68,14 +68,14 @@ function envelopeOf(
 export function answerClientError(options: RefusalOptions, error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === "ECONNRESET") return void socket.destroy();
   const [status, refusal] = clientRefusal(error.code);
-  endBare(options, socket, status, refusal);
+  endRaw(options, socket, status, refusal);
 }
 
 /** A proxy is asked for a tunnel, which HTTP/1.1 gives no other answer than one on the connection itself. */
 export function answerTunnel(options: RefusalOptions, socket: Duplex): void {
   socket.on("error", () => socket.destroy());
   const refusal = new ServiceError("method_not_allowed", "the method is not allowed here");
-  endBare(options, socket, "405 Method Not Allowed", refusal, { Allow: allowedMethods });
+  endRaw(options, socket, "405 Method Not Allowed", refusal, { Allow: allowedMethods });
 }
 
 /** Answers a request of an HTTP/1 version that is not spoken. */
@@ -85,7 +85,7 @@ export function answerVersion(options: RefusalOptions, refusal: ServiceError, re
   answerAlone(response, 400, { "x-request-id": requestId }, envelope);
 }
 
-function endBare(
+function endRaw(
   options: RefusalOptions,
   socket: Duplex,
   status: string,

@@ -3,10 +3,10 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import {
-  type AskedSearch,
   isContentParameter,
   openParameters,
   parseSearch,
+  type SearchCriteria,
   searchParameters,
 } from "../ledger/search/search-query.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
@@ -30,8 +30,8 @@ export function addSearchRoute(
   logs: PublishedLogs,
   viewerLimits: ViewerLimits,
 ): void {
-  const answer = async (name: string, asked: AskedSearch, run: Turned) => {
-    const page = await run(() => logs.search(name, asked));
+  const answer = async (name: string, criteria: SearchCriteria, run: Turned) => {
+    const page = await run(() => logs.search(name, criteria));
     if (page === undefined) throw new ServiceError("no_route", "there is no such log");
     const { found, next, unindexed } = page;
     return {
@@ -52,8 +52,8 @@ export function addSearchRoute(
     done(null, body),
   );
   scope.get<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
-    const asked = readQuery(request.query);
-    return answer(request.params.log, asked, (work) => viewerLimits.search(viewerOfRequest(request), reply, work));
+    const criteria = readQuery(request.query);
+    return answer(request.params.log, criteria, (work) => viewerLimits.search(viewerOfRequest(request), reply, work));
   });
   scope.post<OfLog & { Querystring: Query }>("/ledger/:log/search", async (request, reply) => {
     refuseOthers(request.query, []);
@@ -68,7 +68,7 @@ export function addSearchRoute(
 
 type Turned = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
-function readQuery(query: Query): AskedSearch {
+function readQuery(query: Query): SearchCriteria {
   if (Object.keys(query).some(isContentParameter))
     throw new ServiceError(
       "invalid_request",
@@ -117,12 +117,12 @@ function parseObject(body: Uint8Array): Query {
   return value as Query;
 }
 
-function parse(given: Readonly<Record<string, string>>): AskedSearch {
-  const asked = parseSearch(given);
-  if ("limit" in asked) return asked;
+function parse(given: Readonly<Record<string, string>>): SearchCriteria {
+  const criteria = parseSearch(given);
+  if ("limit" in criteria) return criteria;
   throw new ServiceError(
     "invalid_request",
-    asked.map(({ parameter, message }) => `${parameter} ${message}`).join("; "),
+    criteria.map(({ parameter, message }) => `${parameter} ${message}`).join("; "),
   );
 }
 

@@ -2,7 +2,7 @@
 import type { FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
-import { createFairSlots, type FairLimits } from "../base/slots.ts";
+import { createFairSemaphore, type FairLimits } from "../base/slots.ts";
 
 /** Who asks: a tenant, or somebody who may see every log. */
 export interface Party {
@@ -20,8 +20,8 @@ const readLimits: FairLimits = { maximum: 8, maximumWaitingEach: 64, maximumWait
 const searchLimits: FairLimits = { maximum: 2, maximumWaitingEach: 16, maximumWaiting: 64 };
 
 export function createViewerLimits(): ViewerLimits {
-  const reads = createFairSlots(readLimits);
-  const searches = createFairSlots(searchLimits);
+  const reads = createFairSemaphore(readLimits);
+  const searches = createFairSemaphore(searchLimits);
   return {
     read: (viewer, reply, work) => reads.run(partyOf(viewer), work, leavingOf(reply)),
     search: (viewer, reply, work) => searches.run(partyOf(viewer), work, leavingOf(reply)),

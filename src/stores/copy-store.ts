@@ -5,7 +5,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { auditLog } from "../ledger/audit/audit.ts";
-import { describeStray } from "../ledger/audit/companions.ts";
+import { describeOrphans } from "../ledger/audit/companions.ts";
 import { rotationProblem } from "../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { LogState } from "../ledger/ports/store.ts";
@@ -94,7 +94,7 @@ async function check(
   { from, onProgress = () => {} }: CopyOptions,
 ): Promise<CopiedStore | CopyProblems> {
   const targetStoreId = await target.storeId();
-  if (source.isCopiedTo(targetStoreId) && (await target.isWhole()))
+  if (source.isCopiedTo(targetStoreId) && (await target.isComplete()))
     return { targetStoreId, logs: [], wasFinished: true };
   await target.requireEmpty();
   const { logs, problems: found } = await auditSource(source, onProgress);
@@ -116,7 +116,7 @@ async function auditSource(source: SqliteCopySource, onProgress: (text: string) 
   try {
     const logs = await archive.logs();
     const problems = (await archive.anchorProblems()).map(({ message }) => message);
-    problems.push(...describeStray(await archive.strayRows()));
+    problems.push(...describeOrphans(await archive.orphanRows()));
     for (const head of logs)
       problems.push(...(await auditProblems(archive, head, (leaves) => onProgress(`auditing the source: ${leaves}`))));
     return { logs, problems: problems.map((problem) => `source: ${problem}`) };

@@ -1,5 +1,5 @@
 /** What no sound store has, of whichever kind it is. */
-import type { StrayRow } from "../ledger/ports/archive.ts";
+import type { OrphanRow } from "../ledger/ports/archive.ts";
 import type { LogState } from "../ledger/ports/store.ts";
 import { IncompatibleStoreError } from "./errors.ts";
 
@@ -16,7 +16,7 @@ const withoutEntry = "AS own LEFT JOIN entries USING (tenant_id, record_id) WHER
  *
  * @param prefix names the schema of the tables and a dot, where something hides them
  */
-export function strayRowQueries(prefix: string): readonly (readonly [table: string, sql: string])[] {
+export function orphanRowQueries(prefix: string): readonly (readonly [table: string, sql: string])[] {
   const queries = {
     entries: `SELECT ${leafName} FROM entries ${behindHead}`,
     openings: `SELECT ${recordName} FROM ${prefix}openings ${withoutEntry}`,
@@ -32,8 +32,8 @@ export function strayRowQueries(prefix: string): readonly (readonly [table: stri
   return Object.entries(queries).map(([table, sql]) => [table, `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`]);
 }
 
-export function strayRow(table: string, row: Readonly<Record<string, unknown>>): StrayRow {
-  return { tenantId: row.tenant_id as StrayRow["tenantId"], table, name: row.name as string };
+export function orphanRow(table: string, row: Readonly<Record<string, unknown>>): OrphanRow {
+  return { tenantId: row.tenant_id as OrphanRow["tenantId"], table, name: row.name as string };
 }
 
 /** Clocks of machines differ by seconds; by more only where one of them is wrong. */

@@ -272,7 +272,7 @@ describe("older files", () => {
     anchor.close();
     await reading(async (archive) => {
       expect(await archive.find(alice, one.recordId)).toMatchObject({ record_id: one.recordId });
-      expect(await archive.returnedErasures()).toEqual([]);
+      expect(await archive.undoneErasures()).toEqual([]);
     });
     await expect(reapply()).rejects.toMatchObject({ name: "IncompatibleStoreError" });
     expect(onDisk([openingOf(one)])).toHaveLength(1);
@@ -285,7 +285,7 @@ describe("older files", () => {
     await putBack();
     expect(await auditAsIs()).toEqual({ leaves: 3, erased: 1, problem: undefined });
     await reading(async (archive) =>
-      expect(await archive.returnedErasures()).toMatchObject([{ recordId: one.recordId, erasureLeafIndex: 2 }]),
+      expect(await archive.undoneErasures()).toMatchObject([{ recordId: one.recordId, erasureLeafIndex: 2 }]),
     );
   });
 

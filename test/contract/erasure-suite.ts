@@ -237,7 +237,7 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
         expect(found.map(({ recordId }) => recordId)).toEqual([expect.any(String), kept.recordId]);
         expect(await audit(alice)).toEqual({ leaves: 6, erased: 2, problem: undefined });
       };
-      const returned = [
+      const undone = [
         { tenantId: alice, recordId: a.recordId, leafIndex: 1, erasureLeafIndex: 4, refusal: undefined },
         { tenantId: alice, recordId: b.recordId, leafIndex: 2, erasureLeafIndex: 5, refusal: undefined },
       ];
@@ -255,16 +255,16 @@ export function erasureSuite(name: string, makeFixture: () => Promise<ErasureFix
         expect.stringMatching(/^tenant alice: openings or kept answers of 2 erased records are in the store again/),
       ]);
       // Nothing was removed so far: not by readers, and not at the start.
-      await reading(async (archive) => expect(await archive.returnedErasures()).toEqual(returned));
+      await reading(async (archive) => expect(await archive.undoneErasures()).toEqual(undone));
       expect(await administration.reapplyErasures(bob, statement)).toMatchObject({ reapplied: [], left: [] });
       const overwritten = fixture.overwrites ? true : undefined;
       expect(await administration.reapplyErasures(undefined, statement)).toEqual({
-        reapplied: returned,
+        reapplied: undone,
         left: [],
         overwritten,
       });
       await looksErased();
-      await reading(async (archive) => expect(await archive.returnedErasures()).toEqual([]));
+      await reading(async (archive) => expect(await archive.undoneErasures()).toEqual([]));
     });
 
     test("a hold keeps what a backup brought back, and readers see none of it", async () => {

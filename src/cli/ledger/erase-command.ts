@@ -11,7 +11,7 @@ import {
 } from "../../ledger/ports/records-administration.ts";
 import { type FoundRecord, maxSearchLimit } from "../../ledger/ports/search.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
-import type { AskedSearch } from "../../ledger/search/search-query.ts";
+import type { SearchCriteria } from "../../ledger/search/search-query.ts";
 import {
   type ConfirmationOptions,
   confirmOrReport,
@@ -25,10 +25,10 @@ import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
-import { type AskedTerms, asksForTerms, readSearch, withSearchTerms } from "./search-flags.ts";
+import { asksForTerms, readSearch, type TermCriteria, withSearchTerms } from "./search-flags.ts";
 import { withStoreOrReport } from "./store.ts";
 
-interface EraseOptions extends CommonOptions, ConfirmationOptions, StatementOptions, AskedTerms {
+interface EraseOptions extends CommonOptions, ConfirmationOptions, StatementOptions, TermCriteria {
   readonly tenant: string;
   readonly record?: readonly string[];
 }
@@ -73,7 +73,7 @@ export function addLedgerEraseCommand(ledger: Command, terminal: Terminal): void
 /** Records by their ids, or by what they must have. */
 type Wanted = { readonly tenantId: TenantId } & (
   | { readonly recordIds: readonly RecordId[] }
-  | { readonly asked: AskedSearch }
+  | { readonly criteria: SearchCriteria }
 );
 
 type Found = Exclude<ErasurePreview, { refused: unknown }>;
@@ -88,17 +88,17 @@ function readWantedOrReport(options: EraseOptions, output: Output): Wanted | und
   const { tenantId, recordIds } = parseOrReport({ tenant, ...(record !== undefined && { record }) }, output) ?? {};
   if (tenantId === undefined || recordIds === undefined) return undefined;
   const { record: _, ...others } = options;
-  const asked = readSearch(others);
+  const criteria = readSearch(others);
   const byTerms = asksForTerms(options);
   const problems = [
-    ...("limit" in asked ? [] : asked),
+    ...("limit" in criteria ? [] : criteria),
     ...(recordIds.length > maxErasedAtOnce ? [`--record: ${maxErasedAtOnce} at most`] : []),
     ...(byTerms === (record !== undefined) || (record !== undefined && (options.from ?? options.to) !== undefined)
       ? ["either --record <id...> says what to erase, or what the records must have, besides a time"]
       : []),
   ];
-  if (problems.length === 0 && "limit" in asked)
-    return record === undefined ? { tenantId, asked } : { tenantId, recordIds };
+  if (problems.length === 0 && "limit" in criteria)
+    return record === undefined ? { tenantId, criteria } : { tenantId, recordIds };
   output.fail(problems);
   return undefined;
 }
@@ -107,7 +107,7 @@ function readWantedOrReport(options: EraseOptions, output: Output): Wanted | und
 async function previewOrReport(wanted: Wanted, options: EraseOptions, output: Output): Promise<Preview | undefined> {
   let preview: Preview | undefined;
   await withStoreOrReport(options, output, async ({ archive }) => {
-    const found = "asked" in wanted ? await findAll(archive, wanted) : undefined;
+    const found = "criteria" in wanted ? await findAll(archive, wanted) : undefined;
     const left = found?.filter(({ kind }) => unerasable[kind] !== undefined) ?? [];
     const recordIds =
       "recordIds" in wanted
@@ -131,13 +131,13 @@ async function previewOrReport(wanted: Wanted, options: EraseOptions, output: Ou
 /** Everything that is found and not erased. */
 async function findAll(
   archive: StoreArchive,
-  { tenantId, asked }: Extract<Wanted, { asked: unknown }>,
+  { tenantId, criteria }: Extract<Wanted, { criteria: unknown }>,
 ): Promise<readonly FoundRecord[]> {
   const found: FoundRecord[] = [];
   let after: number | undefined;
   do {
     const start = after === undefined ? {} : { after };
-    const page = await archive.search({ ...asked, ...start, tenantId, limit: maxSearchLimit });
+    const page = await archive.search({ ...criteria, ...start, tenantId, limit: maxSearchLimit });
     found.push(...page.found);
     after = page.next;
   } while (after !== undefined);

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import type { TenantId } from "../../base/ids.ts";
-import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import { describeUndone, undoneRemedy } from "../../ledger/audit/returned.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
-import type { ReapplyResult, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
+import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";
 import {
   type ConfirmationOptions,
@@ -39,11 +39,11 @@ export function addLedgerReapplyCommand(ledger: Command, terminal: Terminal): vo
     const { tenantId } = parsed;
     const statement = readStatement(options);
     if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
-    const returned = await findOrReport(options, tenantId, output);
-    if (returned === undefined) return;
-    const possible = returned.filter(({ refusal }) => refusal === undefined);
-    if (options.dryRun === true || possible.length === 0) return printFound(returned, output);
-    const question = `${describeReturned(possible).join("; ")}. Erase again for good?`;
+    const undone = await findOrReport(options, tenantId, output);
+    if (undone === undefined) return;
+    const possible = undone.filter(({ refusal }) => refusal === undefined);
+    if (options.dryRun === true || possible.length === 0) return printFound(undone, output);
+    const question = `${describeUndone(possible).join("; ")}. Erase again for good?`;
     if (!(await confirmOrReport(question, options, terminal, output))) return;
     await withAdministrationOrReport(options, output, async (administration) =>
       printDone(await administration.reapplyErasures(tenantId, statement as ErasureStatement), output),
@@ -55,18 +55,18 @@ async function findOrReport(
   options: ReapplyOptions,
   tenantId: TenantId | undefined,
   output: Output,
-): Promise<readonly ReturnedErasure[] | undefined> {
-  let returned: readonly ReturnedErasure[] | undefined;
+): Promise<readonly UndoneErasure[] | undefined> {
+  let undone: readonly UndoneErasure[] | undefined;
   await withStoreOrReport(options, output, async ({ archive }) => {
-    returned = (await archive.returnedErasures()).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+    undone = (await archive.undoneErasures()).filter((one) => tenantId === undefined || one.tenantId === tenantId);
   });
-  return returned;
+  return undone;
 }
 
-function printFound(returned: readonly ReturnedErasure[], output: Output): void {
-  const [left, possible] = [returned.filter(isLeft), returned.filter((one) => !isLeft(one))];
+function printFound(undone: readonly UndoneErasure[], output: Output): void {
+  const [left, possible] = [undone.filter(isLeft), undone.filter((one) => !isLeft(one))];
   const value = { would_reapply: possible.map(membersOf), left: left.map(membersOf) };
-  const lines = [...describeReturned(returned), ...possible.map((one) => `${name(one)} would be erased again`)];
+  const lines = [...describeUndone(undone), ...possible.map((one) => `${name(one)} would be erased again`)];
   if (left.length > 0) output.fail(left.map(leftLine), value, lines.join("\n"));
   else output.succeed(value, lines.join("\n") || "nothing that was erased is there again");
 }
@@ -83,26 +83,26 @@ function printDone({ reapplied, left, overwritten }: ReapplyResult, output: Outp
   else output.succeed(value, lines.join("\n"));
 }
 
-function isLeft({ refusal }: ReturnedErasure): boolean {
+function isLeft({ refusal }: UndoneErasure): boolean {
   return refusal !== undefined;
 }
 
-function name({ tenantId, recordId, leafIndex }: ReturnedErasure): string {
+function name({ tenantId, recordId, leafIndex }: UndoneErasure): string {
   return `${recordId} of tenant ${tenantId}: leaf ${leafIndex}`;
 }
 
-function leftLine(one: ReturnedErasure): string {
-  return `${name(one)} is left as it is: ${why(one)}; ${returnedRemedy}`;
+function leftLine(one: UndoneErasure): string {
+  return `${name(one)} is left as it is: ${why(one)}; ${undoneRemedy}`;
 }
 
-function why({ refusal }: ReturnedErasure): string {
+function why({ refusal }: UndoneErasure): string {
   if (refusal === undefined) return "it came back meanwhile";
   if (refusal.why === "held") return describeHold(refusal.hold);
   if (refusal.why === "unproven") return "the store has it among the erased ones, and no leaf of the log erased it";
   return `a record of kind ${refusal.kind} is never erased: ${unerasable[refusal.kind]}`;
 }
 
-function membersOf({ tenantId, recordId, leafIndex, erasureLeafIndex, refusal }: ReturnedErasure) {
+function membersOf({ tenantId, recordId, leafIndex, erasureLeafIndex, refusal }: UndoneErasure) {
   return {
     tenant_id: tenantId,
     record_id: recordId,

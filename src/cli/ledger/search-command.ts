@@ -6,10 +6,10 @@ import type { FoundRecord, SearchPage, SearchQuery } from "../../ledger/ports/se
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { type AskedPage, readSearch, withSearchTerms } from "./search-flags.ts";
+import { type PageCriteria, readSearch, withSearchTerms } from "./search-flags.ts";
 import { logsOrReport, withStoreOrReport } from "./store.ts";
 
-interface SearchOptions extends CommonOptions, AskedPage {
+interface SearchOptions extends CommonOptions, PageCriteria {
   readonly tenant: string;
   readonly records?: boolean;
 }
@@ -37,9 +37,12 @@ export function addLedgerSearchCommand(ledger: Command, terminal: Terminal): voi
 
 function readQueryOrReport(options: SearchOptions, output: Output): SearchQuery | undefined {
   const tenantId = parseTenantId(options.tenant);
-  const asked = readSearch(options);
-  if (tenantId !== undefined && "limit" in asked) return { ...asked, tenantId };
-  output.fail([...(tenantId === undefined ? ["--tenant: is no tenant id"] : []), ...("limit" in asked ? [] : asked)]);
+  const criteria = readSearch(options);
+  if (tenantId !== undefined && "limit" in criteria) return { ...criteria, tenantId };
+  output.fail([
+    ...(tenantId === undefined ? ["--tenant: is no tenant id"] : []),
+    ...("limit" in criteria ? [] : criteria),
+  ]);
   return undefined;
 }
 

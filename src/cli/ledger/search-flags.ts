@@ -1,6 +1,6 @@
 /** The options by which commands find records, and what they ask for. */
 import type { Command } from "commander";
-import { type AskedSearch, parseSearch, type SearchParameter } from "../../ledger/search/search-query.ts";
+import { parseSearch, type SearchCriteria, type SearchParameter } from "../../ledger/search/search-query.ts";
 
 /** Options of what to look for, and the parameter that each of them is. */
 const terms = {
@@ -24,8 +24,8 @@ const page = { record: "record_id", after: "after", limit: "limit" } as const sa
 
 const flags = { ...page, ...terms, ...range };
 
-export type AskedTerms = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
-export type AskedPage = AskedTerms & { readonly [Flag in keyof typeof page]?: string };
+export type TermCriteria = { readonly [Flag in keyof typeof terms | keyof typeof range]?: string };
+export type PageCriteria = TermCriteria & { readonly [Flag in keyof typeof page]?: string };
 
 /** Adds the options of what records speak of, and when they were recorded. */
 export function withSearchTerms(command: Command): Command {
@@ -47,16 +47,18 @@ export function withSearchTerms(command: Command): Command {
 }
 
 /** Whether anything is asked for besides a time. */
-export function asksForTerms(options: AskedTerms): boolean {
-  return Object.keys(terms).some((flag) => options[flag as keyof AskedTerms] !== undefined);
+export function asksForTerms(options: TermCriteria): boolean {
+  return Object.keys(terms).some((flag) => options[flag as keyof TermCriteria] !== undefined);
 }
 
 /** The search, or what is wrong with the options. */
-export function readSearch(options: AskedPage): AskedSearch | readonly string[] {
-  const asked = parseSearch(
-    Object.fromEntries(Object.entries(flags).map(([flag, parameter]) => [parameter, options[flag as keyof AskedPage]])),
+export function readSearch(options: PageCriteria): SearchCriteria | readonly string[] {
+  const criteria = parseSearch(
+    Object.fromEntries(
+      Object.entries(flags).map(([flag, parameter]) => [parameter, options[flag as keyof PageCriteria]]),
+    ),
   );
-  return "limit" in asked ? asked : asked.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
+  return "limit" in criteria ? criteria : criteria.map(({ parameter, message }) => `${flagOf(parameter)}: ${message}`);
 }
 
 /** The option as it is written. */

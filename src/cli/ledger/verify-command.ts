@@ -2,9 +2,9 @@ import type { Command } from "commander";
 import { systemClock } from "../../base/clock.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
 import { type Audit, auditLog } from "../../ledger/audit/audit.ts";
-import { companionChecks, describeStray, PolicyCheck } from "../../ledger/audit/companions.ts";
+import { companionChecks, describeOrphans, PolicyCheck } from "../../ledger/audit/companions.ts";
 import type { AuditProblem } from "../../ledger/audit/finding.ts";
-import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import { describeUndone, undoneRemedy } from "../../ledger/audit/returned.ts";
 import { rotationProblem } from "../../ledger/audit/rotation-audit.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
@@ -111,18 +111,16 @@ async function verify(
     .filter(({ tenantId }) => tenant === undefined || tenantId === undefined || tenantId === tenant)
     .map(({ message }) => message);
   const policyProblems = policies.problems.map(({ message }) => message);
-  const returned = (await archive.returnedErasures()).filter(
-    ({ tenantId }) => tenant === undefined || tenantId === tenant,
-  );
-  const stray = describeStray(
-    (await archive.strayRows()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant),
+  const undone = (await archive.undoneErasures()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
+  const orphans = describeOrphans(
+    (await archive.orphanRows()).filter(({ tenantId }) => tenant === undefined || tenantId === tenant),
   );
   const value = {
     logs: audits.map(describe),
-    stray_rows: stray,
+    stray_rows: orphans,
     policy_problems: policyProblems,
     anchor_problems: problems,
-    returned_erasures: returned.length,
+    returned_erasures: undone.length,
   };
   const wrong = audits.flatMap(({ head, audit, beside }) =>
     [...(audit.problem === undefined ? [] : [audit.problem]), ...beside].map(
@@ -130,8 +128,8 @@ async function verify(
     ),
   );
   const text = audits.map(line).join("\n");
-  const came = describeReturned(returned).map((line) => `${line}; ${returnedRemedy}`);
-  const all = [...wrong, ...stray, ...policyProblems, ...problems, ...came];
+  const came = describeUndone(undone).map((line) => `${line}; ${undoneRemedy}`);
+  const all = [...wrong, ...orphans, ...policyProblems, ...problems, ...came];
   if (all.length === 0) output.succeed(value, text === "" ? "there are no logs" : text);
   else output.fail(all, value, text);
 }

@@ -6,16 +6,16 @@ import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { compileOrReport } from "./directory.ts";
-import { type QuestionOptions, readQuestion, withQuestionOptions } from "./question.ts";
+import { type QueryOptions, readQuery, withQueryOptions } from "./question.ts";
 
 /** `policy explain`: why a policy directory answers a question as it does. A denial explained is no failure. */
 export function addPolicyExplainCommand(policy: Command, terminal: Terminal): void {
-  withQuestionOptions(withCommonOptions(policy.command("explain")))
+  withQueryOptions(withCommonOptions(policy.command("explain")))
     .argument("[directory]", "policy directory (default: SVC_POLICY_DIR)")
     .description("show which policies decide a question, what they say, and the facts they read")
-    .action(async (argument: string | undefined, options: CommonOptions & QuestionOptions) => {
+    .action(async (argument: string | undefined, options: CommonOptions & QueryOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const query = await questionOrReport(options, output);
+      const query = await queryOrReport(options, output);
       if (query === undefined) return;
       const compiled = await compileOrReport(argument, options, output);
       if (compiled === undefined) return;
@@ -28,9 +28,9 @@ export function addPolicyExplainCommand(policy: Command, terminal: Terminal): vo
     });
 }
 
-async function questionOrReport(options: QuestionOptions, output: Output): Promise<PolicyQuery | undefined> {
+async function queryOrReport(options: QueryOptions, output: Output): Promise<PolicyQuery | undefined> {
   try {
-    return await readQuestion(options);
+    return await readQuery(options);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return void output.fail([error.message]);

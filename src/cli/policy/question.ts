@@ -4,9 +4,9 @@ import { type Command, Option } from "commander";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import { policyActions } from "../../policy/engine/schema.ts";
-import { parseQuestion, parseQuestionText } from "../../policy/load/question.ts";
+import { parseQuery, parseQueryText } from "../../policy/load/question.ts";
 
-export interface QuestionOptions {
+export interface QueryOptions {
   readonly request?: string;
   readonly tenant?: string;
   readonly principal?: string;
@@ -29,7 +29,7 @@ export interface QuestionOptions {
 }
 
 /** Adds the options that say what is asked. */
-export function withQuestionOptions(command: Command): Command {
+export function withQueryOptions(command: Command): Command {
   const single = ["principal", "subject", "environment", "component", "id", "mime-type", "purpose", "key-reference"];
   command
     .option("--request <file>", "the question as JSON or YAML, as in tests/*.yaml, instead of the options below")
@@ -48,19 +48,19 @@ export function withQuestionOptions(command: Command): Command {
 }
 
 /** The question. Rejects with a RangeError that says what is wrong with it. */
-export async function readQuestion(options: QuestionOptions): Promise<PolicyQuery> {
+export async function readQuery(options: QueryOptions): Promise<PolicyQuery> {
   const { request } = options;
-  if (request === undefined) return parseQuestion(fromOptions(options));
+  if (request === undefined) return parseQuery(fromOptions(options));
   if (options.tenant !== undefined || options.action !== undefined) {
     throw new RangeError("--request takes the place of --tenant, --action and what describes the request");
   }
   const text = await readFile(request, "utf8").catch((error: NodeJS.ErrnoException) => {
     throw new RangeError(`--request: the file cannot be read (${error.code})`);
   });
-  return parseQuestionText(text);
+  return parseQueryText(text);
 }
 
-function fromOptions(options: QuestionOptions) {
+function fromOptions(options: QueryOptions) {
   const { tenant, action, principal, subject, scope, size } = options;
   const { application, environment, component, kind, id, mimeType, purpose, label, attribute } = options;
   return {

@@ -4,7 +4,7 @@
  * wrong with the log itself.
  */
 import { createHash } from "node:crypto";
-import type { Companions, SearchRows, StoredEntry, StrayRow } from "../ports/archive.ts";
+import type { Companions, OrphanRow, SearchRows, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
 import { idempotencyProblem } from "../record/kept-answer.ts";
@@ -15,7 +15,7 @@ import type { RecordCheck } from "./audit.ts";
 import type { AuditProblem } from "./finding.ts";
 
 /** Rows that no log has, in words. */
-export function describeStray(rows: readonly StrayRow[]): readonly string[] {
+export function describeOrphans(rows: readonly OrphanRow[]): readonly string[] {
   return rows.map(
     ({ tenantId, table, name }) => `tenant ${tenantId}: ${table} has ${name}, which the log does not have`,
   );

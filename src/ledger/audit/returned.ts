@@ -1,6 +1,6 @@
 /** Erasures that have to be carried out once more, in words. */
 import type { RecordKind } from "../ports/record.ts";
-import type { ReapplyRefusal, ReturnedErasure } from "../ports/records-administration.ts";
+import type { ReapplyRefusal, UndoneErasure } from "../ports/records-administration.ts";
 import { unerasable } from "../record/operator-records.ts";
 
 /** The refusal of a record of this kind, if it is never erased. */
@@ -9,8 +9,8 @@ export function refusalOfKind(kind: RecordKind): ReapplyRefusal | undefined {
 }
 
 /** What came back, one line for each tenant and cause, for the operator. */
-export function describeReturned(returned: readonly ReturnedErasure[]): readonly string[] {
-  return [...Map.groupBy(returned, ({ tenantId }) => tenantId)].flatMap(([tenantId, ofTenant]) => {
+export function describeUndone(undone: readonly UndoneErasure[]): readonly string[] {
+  return [...Map.groupBy(undone, ({ tenantId }) => tenantId)].flatMap(([tenantId, ofTenant]) => {
     const recorded = ofTenant.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined).length;
     const noted = ofTenant.length - recorded;
     return [
@@ -31,7 +31,7 @@ export function describeReturned(returned: readonly ReturnedErasure[]): readonly
 }
 
 /** What is to be done about it, for the operator. */
-export const returnedRemedy =
+export const undoneRemedy =
   "they are answered as erased, and stay in the store until `ledger reapply-erasures` removes them";
 
 function plural(count: number): string {

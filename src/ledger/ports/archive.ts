@@ -4,7 +4,7 @@ import type { IdempotencyRow } from "../record/kept-answer.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
 import type { RecordArchive } from "./ledger.ts";
-import type { ErasurePreview, LegalHold, ReturnedErasure } from "./records-administration.ts";
+import type { ErasurePreview, LegalHold, UndoneErasure } from "./records-administration.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 import type { LogState, StoredCosignature } from "./store.ts";
 
@@ -51,7 +51,7 @@ export interface AnchorFinding {
 }
 
 /** A row of a table that belongs to no leaf below the head of its tenant's log: it is behind the head, or of none. */
-export interface StrayRow {
+export interface OrphanRow {
   readonly tenantId: TenantId;
   readonly table: string;
   /** What the row is of, in words: `leaf 7`, or the record that has no leaf. */
@@ -87,7 +87,7 @@ export interface StoreArchive extends RecordArchive {
    */
   signingKeys(head?: LogState): Promise<readonly Uint8Array[]>;
   /** Rows that no log has. Many of one table are not all named. */
-  strayRows(): Promise<readonly StrayRow[]>;
+  orphanRows(): Promise<readonly OrphanRow[]>;
   /** Everything in which the store, as it is now, is not what its anchor says. */
   anchorProblems(): Promise<readonly AnchorFinding[]>;
   /**
@@ -96,7 +96,7 @@ export interface StoreArchive extends RecordArchive {
    */
   signable(head: LogState): Promise<SignableState>;
   /** Erasures that have to be carried out again, as the store is now. */
-  returnedErasures(): Promise<readonly ReturnedErasure[]>;
+  undoneErasures(): Promise<readonly UndoneErasure[]>;
   /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
   /** What `RecordsAdministration.erase` would do. */

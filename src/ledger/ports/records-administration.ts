@@ -63,7 +63,7 @@ export type ErasurePreview =
  * An erasure that has to be carried out once more: the opening of the record, or an answer that was kept with it, is in
  * the store again, as a backup brings it back; or the anchor notes the erasure, and the log has no leaf for it.
  */
-export interface ReturnedErasure {
+export interface UndoneErasure {
   readonly tenantId: TenantId;
   readonly recordId: RecordId;
   /** Leaf of the record. */
@@ -84,9 +84,9 @@ export type ReapplyRefusal =
 /** What became of the erasures that were to be carried out again. */
 export interface ReapplyResult {
   /** Each with its leaf: the one that it had, or a new one. */
-  readonly reapplied: readonly (ReturnedErasure & { readonly erasureLeafIndex: number })[];
+  readonly reapplied: readonly (UndoneErasure & { readonly erasureLeafIndex: number })[];
   /** Each with its refusal. */
-  readonly left: readonly ReturnedErasure[];
+  readonly left: readonly UndoneErasure[];
   /** As in `ErasureResult`. */
   readonly overwritten: boolean | undefined;
 }

@@ -18,7 +18,7 @@ export function isContentParameter(parameter: string): boolean {
 export type SearchParameter = (typeof searchParameters)[number];
 
 /** A search without the tenant, whom nobody names in a query. */
-export type AskedSearch = Omit<SearchQuery, "tenantId">;
+export type SearchCriteria = Omit<SearchQuery, "tenantId">;
 
 /** Records of a page where nothing is said. */
 const defaultLimit = 100;
@@ -37,7 +37,7 @@ export interface SearchProblem {
  */
 export function parseSearch(
   asked: Readonly<Partial<Record<SearchParameter, string | undefined>>>,
-): AskedSearch | readonly SearchProblem[] {
+): SearchCriteria | readonly SearchProblem[] {
   const problems: SearchProblem[] = [];
   const read = <Value>(
     parameter: SearchParameter,

@@ -1,5 +1,5 @@
 /** A witness over HTTP: C2SP tlog-witness `add-checkpoint`. */
-import { createSlots } from "../../base/slots.ts";
+import { createSemaphore } from "../../base/slots.ts";
 import type { Timers } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
 import type { TrustedWitness } from "./witness-log.ts";
@@ -25,7 +25,7 @@ const sizeType = "text/x.tlog.size";
 
 export function httpWitness({ url, fetch, timers }: HttpWitnessOptions): WitnessClient {
   const target = `${url.replace(/\/+$/, "")}/add-checkpoint`;
-  const slots = createSlots(maxExchanges, maxWaiting);
+  const slots = createSemaphore(maxExchanges, maxWaiting);
   const never = new AbortController().signal;
 
   async function exchange(body: string): Promise<WitnessAnswer> {

@@ -20,7 +20,7 @@ import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import type { PolicyQuery } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import type { PolicyProblem } from "./problem.ts";
-import { members, optional, parseQuestion, questionMembers, string, strings } from "./question.ts";
+import { members, optional, parseQuery, queryMembers, string, strings } from "./question.ts";
 
 /** One expected decision. */
 export interface PolicyTest {
@@ -63,13 +63,13 @@ export function parsePolicyTests(
 
 /** Throws a RangeError that says what is wrong. */
 function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
-  const test = members(value, "a test", ["name", ...questionMembers, "expect"]);
+  const test = members(value, "a test", ["name", ...queryMembers, "expect"]);
   const expect = members(test.expect, "expect", ["allow", "reasons", "guidance"]);
   if (typeof expect.allow !== "boolean") throw new RangeError("expect.allow must be true or false");
   const reasons = optional(expect.reasons, (list) => strings(list, "expect.reasons"));
   return {
     name: string(test.name, "name"),
-    query: parseQuestion(test),
+    query: parseQuery(test),
     expect: {
       allow: expect.allow,
       ...(reasons !== undefined && { reasons }),

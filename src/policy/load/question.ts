@@ -10,10 +10,10 @@ import type { Claimed, PolicyQuery } from "../engine/decision.ts";
 import { policyActions } from "../engine/schema.ts";
 
 /** Members of a question; unknown ones are refused by whoever reads them. */
-export const questionMembers: readonly string[] = ["tenant", "principal", "action", "claimed"];
+export const queryMembers: readonly string[] = ["tenant", "principal", "action", "claimed"];
 
 /** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
-export function parseQuestion({ tenant, principal, action, claimed }: Members): PolicyQuery {
+export function parseQuery({ tenant, principal, action, claimed }: Members): PolicyQuery {
   return {
     caller: parseCaller(tenant, principal),
     action: oneOf(policyActions, action, "action"),
@@ -22,11 +22,11 @@ export function parseQuestion({ tenant, principal, action, claimed }: Members): 
 }
 
 /** The question that a text of JSON or YAML asks. Throws a RangeError that says what is wrong. */
-export function parseQuestionText(text: string): PolicyQuery {
+export function parseQueryText(text: string): PolicyQuery {
   const document = parseDocument(text, { prettyErrors: false });
   const [error] = document.errors;
   if (error !== undefined) throw new RangeError(`is neither JSON nor YAML: ${error.message}`);
-  return parseQuestion(members(document.toJS(), "a question", questionMembers));
+  return parseQuery(members(document.toJS(), "a question", queryMembers));
 }
 
 function parseCaller(tenant: unknown, value: unknown): Caller {

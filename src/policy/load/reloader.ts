@@ -77,14 +77,14 @@ export class PolicyReloader {
   /** Begins to look, at once and then again and again. */
   start(): void {
     if (this.#stopped) return;
-    void this.#look(false).then(() => {
+    void this.#poll(false).then(() => {
       if (!this.#stopped) this.#callOff = this.#options.timers.after(this.#options.pollMs, () => this.start());
     });
   }
 
   /** Takes the directory as it is now, without waiting for it to look the same twice. Does not reject. */
   reload(): Promise<void> {
-    return this.#look(true);
+    return this.#poll(true);
   }
 
   /** Stops looking; resolves when nothing is under way. */
@@ -95,7 +95,7 @@ export class PolicyReloader {
   }
 
   /** One look at a time. */
-  #look(atOnce: boolean): Promise<void> {
+  #poll(atOnce: boolean): Promise<void> {
     this.#turn = this.#turn.then(() => this.#attempt(atOnce));
     return this.#turn;
   }

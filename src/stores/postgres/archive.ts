@@ -9,23 +9,23 @@ import type {
   AnchorFinding,
   AuditedLog,
   Companions,
+  OrphanRow,
   StoreArchive,
   StoredEntry,
-  StrayRow,
 } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
+import type { ErasurePreview, LegalHold, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { strayRow, strayRowQueries } from "../store-checks.ts";
+import { orphanRow, orphanRowQueries } from "../store-checks.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "./connection/client-options.ts";
 import { toError } from "./connection/errors.ts";
 import { type Queries, queriesOf, type Statement } from "./connection/session.ts";
 import { beginSnapshot, ConnectionPool } from "./connection/sessions.ts";
 import { previewErasure } from "./erasure/eraser.ts";
 import { allHolds } from "./erasure/legal-holds.ts";
-import { findReturned } from "./erasure/returned-erasures.ts";
+import { findUndone } from "./erasure/returned-erasures.ts";
 import { findAnchorProblems, readFileAnchor } from "./log/anchor.ts";
 import { companionsOf } from "./log/companions.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
@@ -49,7 +49,7 @@ const signingKeys: Statement = {
   name: "signing_keys",
   text: "SELECT public_key FROM signing_keys WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position",
 };
-const strayRows = strayRowQueries("").map(([table, text]) => [table, { name: `stray_${table}`, text }] as const);
+const orphanRows = orphanRowQueries("").map(([table, text]) => [table, { name: `stray_${table}`, text }] as const);
 
 /** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
 const entriesEach = 256;
@@ -169,11 +169,11 @@ export class PostgresArchive implements StoreArchive {
     });
   }
 
-  strayRows(): Promise<readonly StrayRow[]> {
+  orphanRows(): Promise<readonly OrphanRow[]> {
     return translated(async () => {
-      const found: StrayRow[] = [];
-      for (const [table, statement] of strayRows)
-        found.push(...(await this.#queries.query(statement, [])).rows.map((row) => strayRow(table, row)));
+      const found: OrphanRow[] = [];
+      for (const [table, statement] of orphanRows)
+        found.push(...(await this.#queries.query(statement, [])).rows.map((row) => orphanRow(table, row)));
       return found;
     });
   }
@@ -198,8 +198,8 @@ export class PostgresArchive implements StoreArchive {
     );
   }
 
-  returnedErasures(): Promise<readonly ReturnedErasure[]> {
-    return translated(() => this.#withNow(findReturned));
+  undoneErasures(): Promise<readonly UndoneErasure[]> {
+    return translated(() => this.#withNow(findUndone));
   }
 
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]> {

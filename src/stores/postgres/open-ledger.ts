@@ -6,7 +6,7 @@ import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/appender.ts";
 import { StoredLedger } from "../../ledger/append/ledger.ts";
 import type { CommitObserver } from "../../ledger/append/observed.ts";
-import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import { describeUndone, undoneRemedy } from "../../ledger/audit/returned.ts";
 import type { LogAnchor, OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
@@ -14,7 +14,7 @@ import { KeyRing } from "../key-ring.ts";
 import type { ConnectionSettings } from "./connection/client-options.ts";
 import { slowAfterMs } from "./connection/lanes.ts";
 import { ConnectionPool } from "./connection/sessions.ts";
-import { findReturned } from "./erasure/returned-erasures.ts";
+import { findUndone } from "./erasure/returned-erasures.ts";
 import { openFileAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
@@ -73,7 +73,7 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     await keys.follow(pool);
     const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys });
     await handOverLogs(pool, writer, keys.position);
-    for (const line of describeReturned(await findReturned(pool))) logger?.warn({}, `${line}; ${returnedRemedy}`);
+    for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
     const store = new PostgresStore({ pool, writer, anchor, clock, keys });
     // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
     const maxWritesInFlight = Math.max(1, poolSize - 2);

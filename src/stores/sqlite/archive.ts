@@ -5,22 +5,22 @@ import type {
   AnchorFinding,
   AuditedLog,
   Companions,
+  OrphanRow,
   StoreArchive,
   StoredEntry,
-  StrayRow,
 } from "../../ledger/ports/archive.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
-import type { ErasurePreview, LegalHold, ReturnedErasure } from "../../ledger/ports/records-administration.ts";
+import type { ErasurePreview, LegalHold, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { strayRow, strayRowQueries } from "../store-checks.ts";
+import { orphanRow, orphanRowQueries } from "../store-checks.ts";
 import { openConnection, readStoreId, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { ErasableRecords } from "./erasure/erasable.ts";
 import { LegalHolds } from "./erasure/legal-holds.ts";
 import { hasErasures, hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
-import { ReturnedErasures } from "./erasure/returned-erasures.ts";
+import { UndoneErasures } from "./erasure/returned-erasures.ts";
 import { describeFailure, toError } from "./errors.ts";
 import { readAnchored, readAnchorProblems } from "./log/anchor-problems.ts";
 import { companionsOf } from "./log/companions.ts";
@@ -132,14 +132,14 @@ export class SqliteArchive implements StoreArchive {
     });
   }
 
-  strayRows(): Promise<readonly StrayRow[]> {
+  orphanRows(): Promise<readonly OrphanRow[]> {
     return attempt(() => {
       const isThere = this.#connection.prepare("SELECT 1 FROM main.sqlite_schema WHERE name = ?");
       // A schema from before there was such a table is read, too.
-      return strayRowQueries("main.").flatMap(([table, sql]) =>
+      return orphanRowQueries("main.").flatMap(([table, sql]) =>
         isThere.get(table) === undefined
           ? []
-          : [...this.#connection.prepare(sql).iterate()].map((row) => strayRow(table, row)),
+          : [...this.#connection.prepare(sql).iterate()].map((row) => orphanRow(table, row)),
       );
     });
   }
@@ -156,12 +156,12 @@ export class SqliteArchive implements StoreArchive {
     return attempt(() => signableOf(head, readAnchored(anchorPath, head.tenantId)));
   }
 
-  async returnedErasures(): Promise<readonly ReturnedErasure[]> {
+  async undoneErasures(): Promise<readonly UndoneErasure[]> {
     // First what is noted: an erasure is in the store before its anchor notes it.
     return attempt(() => {
       if (!hasErasures(this.#connection)) return [];
       const noted = readNotedErasures(this.#connection, this.#paths.anchorPath);
-      return this.#withNewest((connection) => new ReturnedErasures(connection).all(noted));
+      return this.#withNewest((connection) => new UndoneErasures(connection).all(noted));
     });
   }
 

@@ -7,7 +7,7 @@ import type { RandomFill } from "../../base/ids.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/appender.ts";
 import { StoredLedger } from "../../ledger/append/ledger.ts";
 import type { CommitObserver } from "../../ledger/append/observed.ts";
-import { describeReturned, returnedRemedy } from "../../ledger/audit/returned.ts";
+import { describeUndone, undoneRemedy } from "../../ledger/audit/returned.ts";
 import type { OpenSharedAnchor } from "../../ledger/ports/anchor.ts";
 import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
@@ -78,7 +78,7 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   const keyPath = resolve(options.keyPath);
   const paths = { path, anchorPath, keyPath };
   const prepared = prepareStore({ ...paths, originPrefix, clock, random, busyTimeoutMs: migrationBusyTimeoutMs });
-  for (const line of describeReturned(prepared.returned)) logger?.warn({}, `${line}; ${returnedRemedy}`);
+  for (const line of describeUndone(prepared.undone)) logger?.warn({}, `${line}; ${undoneRemedy}`);
   const keys = new KeyRing(prepared.keys, { keyPath, logger });
   // SQLite keeps its other files beside the file that a link leads to.
   const [realPath, realAnchorPath] = [realpathSync(path), realpathSync(anchorPath)];

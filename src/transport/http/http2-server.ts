@@ -55,7 +55,7 @@ export function createHttp2(
 }
 
 /** How often sessions are looked at, in milliseconds. */
-const lookEveryMs = 500;
+const pollIntervalMs = 500;
 /** How long a session that is to close, and on which nothing is under way, may take to go, in milliseconds. */
 const goodbyeMs = 2_000;
 
@@ -85,13 +85,13 @@ export class Http2Sessions {
   readonly #idleLooks: number;
   readonly #silentLooks: number;
   readonly #open = new Map<http2.ServerHttp2Session, Seen>();
-  readonly #looking: NodeJS.Timeout;
+  readonly #pollTimer: NodeJS.Timeout;
 
   constructor({ idleTimeoutMs, answerTimeoutMs }: SessionLimits) {
-    this.#idleLooks = Math.ceil(idleTimeoutMs / lookEveryMs);
-    this.#silentLooks = Math.ceil(answerTimeoutMs / lookEveryMs);
-    this.#looking = setInterval(() => this.#look(), lookEveryMs);
-    this.#looking.unref();
+    this.#idleLooks = Math.ceil(idleTimeoutMs / pollIntervalMs);
+    this.#silentLooks = Math.ceil(answerTimeoutMs / pollIntervalMs);
+    this.#pollTimer = setInterval(() => this.#poll(), pollIntervalMs);
+    this.#pollTimer.unref();
   }
 
   add(session: http2.ServerHttp2Session): void {
@@ -107,35 +107,35 @@ export class Http2Sessions {
   /** Ends all at once, and stops looking. */
   close(): void {
     for (const session of this.#open.keys()) session.destroy();
-    clearInterval(this.#looking);
+    clearInterval(this.#pollTimer);
   }
 
-  #look(): void {
+  #poll(): void {
     for (const [session, seen] of this.#open) {
       if (session.destroyed) {
-        this.#lookAtLeaving(session, seen);
+        this.#checkLeaving(session, seen);
         continue;
       }
       const { bytesRead } = session.socket;
       seen.silent = bytesRead === seen.bytesRead ? seen.silent + 1 : 0;
       seen.bytesRead = bytesRead;
-      if (seen.connection?.isIdle === false) this.#lookAtBusy(session, seen);
-      else if (session.closed) this.#lookAtLeaving(session, seen);
+      if (seen.connection?.isIdle === false) this.#checkBusy(session, seen);
+      else if (session.closed) this.#checkLeaving(session, seen);
       else if (seen.silent >= this.#idleLooks) session.close();
     }
   }
 
   /** Whoever is there answers a PING (RFC 9113 §6.7), however long its streams last. None is sent after a GOAWAY. */
-  #lookAtBusy(session: http2.ServerHttp2Session, seen: Seen): void {
+  #checkBusy(session: http2.ServerHttp2Session, seen: Seen): void {
     seen.leaving = 0;
     if (seen.silent >= (session.closed ? 1 : 2) * this.#silentLooks) cut(session, seen);
     else if (seen.silent === this.#silentLooks) session.ping(() => {});
   }
 
   /** Left to itself a session that closes would last for as long as its peer does not read what it was told. */
-  #lookAtLeaving(session: http2.ServerHttp2Session, seen: Seen): void {
+  #checkLeaving(session: http2.ServerHttp2Session, seen: Seen): void {
     seen.leaving += 1;
-    if (seen.leaving * lookEveryMs > goodbyeMs) cut(session, seen);
+    if (seen.leaving * pollIntervalMs > goodbyeMs) cut(session, seen);
   }
 }
 

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createFairSlots, createSlots } from "../../../src/base/slots.ts";
+import { createFairSemaphore, createSemaphore } from "../../../src/base/slots.ts";
 
 const patient = new AbortController().signal;
 
 /** Work that a test ends when it wants to. */
-function works(slots: ReturnType<typeof createSlots>) {
+function works(slots: ReturnType<typeof createSemaphore>) {
   const begun: string[] = [];
   return {
     begun,
@@ -22,7 +22,7 @@ function works(slots: ReturnType<typeof createSlots>) {
 
 describe("slots", () => {
   test("so many at once, the others in their order, the rest refused", async () => {
-    const { begin, begun } = works(createSlots(2, 2));
+    const { begin, begun } = works(createSemaphore(2, 2));
     const [a, b, c, d] = ["a", "b", "c", "d"].map((name) => begin(name)) as [
       ReturnType<typeof begin>,
       ReturnType<typeof begin>,
@@ -49,7 +49,7 @@ describe("slots", () => {
   });
 
   test("who goes away gives its place in the queue up, and takes no slot", async () => {
-    const { begin, begun } = works(createSlots(1, 1));
+    const { begin, begun } = works(createSemaphore(1, 1));
     const first = begin("first");
     const leaving = new AbortController();
     const gone = begin("gone", leaving.signal);
@@ -66,7 +66,7 @@ describe("slots", () => {
 
 describe("fair slots", () => {
   test("those who wait take turns by party; each has a bound, and all together", async () => {
-    const slots = createFairSlots({ maximum: 1, maximumWaitingEach: 3, maximumWaiting: 5 });
+    const slots = createFairSemaphore({ maximum: 1, maximumWaitingEach: 3, maximumWaiting: 5 });
     const begun: string[] = [];
     const first = Promise.withResolvers<void>();
     const work = (name: string) => async () => {
@@ -91,7 +91,7 @@ describe("fair slots", () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40 }), fc.integer({ min: 1, max: 3 }), async (steps, maximum) => {
-        const slots = createFairSlots({ maximum, maximumWaitingEach: 4, maximumWaiting: 8 });
+        const slots = createFairSemaphore({ maximum, maximumWaitingEach: 4, maximumWaiting: 8 });
         let [running, most] = [0, 0];
         const ends = steps.map(async ({ party, leaves, fails, ticks }) => {
           const leaving = new AbortController();

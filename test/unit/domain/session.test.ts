@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { createFairSlots } from "../../../src/base/slots.ts";
+import { createFairSemaphore } from "../../../src/base/slots.ts";
 import type { AttemptLimit } from "../../../src/domain/ports.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
 
@@ -54,7 +54,7 @@ function world() {
         subject: clientId,
       }),
     },
-    slots: createFairSlots({ maximum: 2, maximumWaitingEach: 64, maximumWaiting: 64 }),
+    slots: createFairSemaphore({ maximum: 2, maximumWaitingEach: 64, maximumWaiting: 64 }),
     clock: { now: () => state.nowMs },
   });
   const ask = async (

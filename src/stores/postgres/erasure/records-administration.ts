@@ -20,10 +20,10 @@ import { ConnectionPool } from "../connection/sessions.ts";
 import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
-import { requireSchema, requireWholeStore } from "../schema/migrate.ts";
+import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
 import { allHolds, findHold, insertHold, releaseHold } from "./legal-holds.ts";
-import { findReturned, removeReturned } from "./returned-erasures.ts";
+import { findUndone, removeUndone } from "./returned-erasures.ts";
 
 const timeoutMs = 10_000;
 
@@ -59,7 +59,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
     const administration = new PostgresRecordsAdministration(options);
     try {
       await requireSchema(administration.#pool);
-      await requireWholeStore(administration.#pool);
+      await requireCompleteStore(administration.#pool);
       const problems =
         administration.#anchor && (await findAnchorProblems(administration.#pool, administration.#anchor));
       const [first] = (problems ?? []).filter(({ tenantId }) => tenantId === undefined);
@@ -76,7 +76,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     const machine = { ...statement, clock: this.#clock, random: this.#random };
     return translated(() =>
-      this.#logs.underHead(tenantId, async (connection, append): Promise<ErasureResult> => {
+      this.#logs.withHeadLock(tenantId, async (connection, append): Promise<ErasureResult> => {
         const found = await findErasable(connection, tenantId, recordIds);
         const refused = await refusalsOf(connection, tenantId, recordIds, found);
         if (refused.length > 0) return { refused };
@@ -98,11 +98,11 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   reapplyErasures(tenantId: TenantId | undefined): Promise<ReapplyResult> {
     return translated(async () => {
       const find = async () =>
-        (await findReturned(this.#pool)).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+        (await findUndone(this.#pool)).filter((one) => tenantId === undefined || one.tenantId === tenantId);
       const wanted = (await find()).filter(({ refusal }) => refusal === undefined);
       const reapplied: ReapplyResult["reapplied"][number][] = [];
       for (const [of, came] of Map.groupBy(wanted, (one) => one.tenantId)) {
-        const removed = await this.#logs.underHead(of, (connection) => removeReturned(connection, of));
+        const removed = await this.#logs.withHeadLock(of, (connection) => removeUndone(connection, of));
         const ids = new Set(removed.map(({ recordId }) => recordId));
         for (const { erasureLeafIndex, ...one } of came)
           if (erasureLeafIndex !== undefined && ids.has(one.recordId)) reapplied.push({ ...one, erasureLeafIndex });
@@ -114,7 +114,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   placeHold(wanted: Pick<LegalHold, "tenantId" | "recordId" | "reason">): Promise<LegalHold | "unknown" | "erased"> {
     const { tenantId, recordId } = wanted;
     return translated(() =>
-      this.#logs.underHead(tenantId, async (connection) => {
+      this.#logs.withHeadLock(tenantId, async (connection) => {
         if ((await headOfTenant(connection, tenantId)) === undefined) return "unknown";
         if (recordId !== undefined) {
           const found = (await findErasable(connection, tenantId, [recordId])).get(recordId);
@@ -137,7 +137,7 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
   ): Promise<LegalHold | undefined> {
     const machine = { clock: this.#clock, random: this.#random };
     return translated(() =>
-      this.#logs.underHead(tenantId, async (connection, append) => {
+      this.#logs.withHeadLock(tenantId, async (connection, append) => {
         const hold = await releaseHold(connection, tenantId, recordId);
         if (hold !== undefined) await append([holdReleaseRecord(hold, { ...statement, ...machine })]);
         return hold;

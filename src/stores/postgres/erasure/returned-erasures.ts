@@ -1,7 +1,7 @@
 /** Finds, and removes again, what came back of records that were erased. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/returned.ts";
-import type { ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
+import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/operator-records.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
@@ -47,9 +47,9 @@ const removeTerms: Statement = {
 const erasuresEach = 256;
 
 /** What came back, by tenant. */
-export async function findReturned(queries: Queries): Promise<readonly ReturnedErasure[]> {
+export async function findUndone(queries: Queries): Promise<readonly UndoneErasure[]> {
   const rows = (await queries.query(cameBack, [])).rows;
-  const found: ReturnedErasure[] = [];
+  const found: UndoneErasure[] = [];
   for (const [tenantId, own] of Map.groupBy(rows, ({ tenant_id }) => tenant_id as TenantId))
     found.push(...(await withRefusals(queries, tenantId, own)));
   return found;
@@ -59,7 +59,7 @@ export async function findReturned(queries: Queries): Promise<readonly ReturnedE
  * Removes, in a transaction that the caller holds, all that erased records of the tenant left again: where anything came
  * back, what others are found by may have too. Resolves with the erasures that were carried out so.
  */
-export async function removeReturned(queries: Queries, tenantId: TenantId): Promise<readonly ReturnedErasure[]> {
+export async function removeUndone(queries: Queries, tenantId: TenantId): Promise<readonly UndoneErasure[]> {
   const erasures = await withRefusals(queries, tenantId, (await queries.query(ofTenant, [tenantId])).rows);
   const allowed = erasures.filter(({ refusal }) => refusal === undefined);
   const recordIds = allowed.map(({ recordId }) => recordId);
@@ -76,8 +76,8 @@ async function withRefusals(
   queries: Queries,
   tenantId: TenantId,
   rows: readonly Row[],
-): Promise<readonly ReturnedErasure[]> {
-  const found: ReturnedErasure[] = [];
+): Promise<readonly UndoneErasure[]> {
+  const found: UndoneErasure[] = [];
   for (let at = 0; at < rows.length; at += erasuresEach) {
     const part = rows.slice(at, at + erasuresEach);
     const leaves = part.flatMap(({ leaf_index, erasure_leaf_index }) => [leaf_index, erasure_leaf_index]);
@@ -98,7 +98,7 @@ function withRefusal(
   { tenant_id, record_id, leaf_index, erasure_leaf_index }: Row,
   entries: ReadonlyMap<unknown, Row>,
   holdOn: Awaited<ReturnType<typeof holdsCovering>>,
-): ReturnedErasure {
+): UndoneErasure {
   const recordId = record_id as RecordId;
   const leafIndex = leaf_index as number;
   const members = {

@@ -44,7 +44,7 @@ interface Appended {
 }
 
 /** Work on a tenant's rows that nobody else writes to meanwhile. */
-export type UnderHead<Result> = (
+export type WithHeadLock<Result> = (
   connection: PostgresConnection,
   append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
 ) => Promise<Result>;
@@ -103,7 +103,7 @@ export class LogWriter {
    * Runs work in one transaction under the lock of a tenant's head, and appends the records that it gives, at most once.
    * Durable and anchored when it resolves. Rejects like `append`, and as the work does.
    */
-  async underHead<Result>(tenantId: TenantId, work: UnderHead<Result>): Promise<Result> {
+  async withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
     const { result, appended } = await this.#doubting(tenantId, () =>
       this.#pool.retrying(() =>
         this.#pool.transaction(async (connection) => {

@@ -11,7 +11,7 @@ import type { PostgresConnection, Queries, Statement } from "../connection/sessi
 import { ConnectionPool } from "../connection/sessions.ts";
 import { readStoreId } from "../log/anchor.ts";
 import { namingLog } from "../log/log-statements.ts";
-import { isWhole, requireSchema } from "./migrate.ts";
+import { isComplete, requireSchema } from "./migrate.ts";
 
 /** A value as both kinds of store give and take it. */
 type Value = null | number | string | Uint8Array;
@@ -82,8 +82,8 @@ export class PostgresCopyTarget {
   }
 
   /** Whether the database is no copy that is under way or was broken off. */
-  isWhole(): Promise<boolean> {
-    return isWhole(this.#pool);
+  isComplete(): Promise<boolean> {
+    return isComplete(this.#pool);
   }
 
   /** Rejects with `IncompatibleStoreError` where the database has anything that no broken copy left. */
@@ -156,7 +156,7 @@ export class PostgresCopyTarget {
 
 async function requireEmpty(queries: Queries): Promise<void> {
   // What a broken copy left is nobody's: it was never served.
-  if (!(await isWhole(queries))) return;
+  if (!(await isComplete(queries))) return;
   for (const { name } of tables) {
     const statement = { name: `some_of_${name}`, text: `SELECT 1 FROM ${name} LIMIT 1` };
     if ((await queries.query(statement, [])).count > 0)

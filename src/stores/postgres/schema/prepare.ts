@@ -12,7 +12,7 @@ import { findAnchorProblems, readStoreId } from "../log/anchor.ts";
 import { heads } from "../log/log-rows.ts";
 import type { LogWriter } from "../log/log-writer.ts";
 import { isDistributed, requireDurableNodes } from "./distribute.ts";
-import { requireSchema, requireWholeStore } from "./migrate.ts";
+import { requireCompleteStore, requireSchema } from "./migrate.ts";
 
 export interface PrepareOptions {
   readonly pool: ConnectionPool;
@@ -43,7 +43,7 @@ const keysLock: Statement = { name: "lock_keys", text: "SELECT FROM store WHERE 
  */
 export async function prepareStore(options: PrepareOptions): Promise<SigningKeys> {
   await requireSchema(options.pool);
-  await requireWholeStore(options.pool);
+  await requireCompleteStore(options.pool);
   if (await isDistributed(options.pool)) await requireDurableNodes(options.pool);
   await checkAnchor(options);
   refuseFutureHeads(await heads(options.pool), options.clock.now());
@@ -67,7 +67,7 @@ async function admitKeys(options: PrepareOptions): Promise<SigningKeys> {
   return pool.transaction(async (connection) => {
     await connection.query(keysLock, []);
     // Again, under the lock: a copy that began meanwhile held it.
-    await requireWholeStore(connection);
+    await requireCompleteStore(connection);
     const previous = (await connection.query(newestKey, [])).rows[0]?.public_key as Uint8Array | undefined;
     const keys = readKeyFile(keyPath) ?? (await makeFirstKeys(connection, options, previous));
     const [current, ...retiring] = keys;

@@ -14,7 +14,7 @@ import type { Queries, Row, Statement } from "../connection/session.ts";
 import { ConnectionPool } from "../connection/sessions.ts";
 import { lockHead } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
-import { requireSchema, requireWholeStore } from "../schema/migrate.ts";
+import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { type IndexGeneration, SearchWriter } from "./search-index.ts";
 
 /** Leaves of one transaction. */
@@ -91,7 +91,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
     const indexer = new PostgresSearchIndexer(options);
     try {
       await requireSchema(indexer.#pool);
-      await requireWholeStore(indexer.#pool);
+      await requireCompleteStore(indexer.#pool);
       return indexer;
     } catch (error) {
       await indexer.close();

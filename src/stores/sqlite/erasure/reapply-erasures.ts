@@ -4,12 +4,12 @@ import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import {
   maxErasedAtOnce,
   type ReapplyResult,
-  type ReturnedErasure,
+  type UndoneErasure,
 } from "../../../ledger/ports/records-administration.ts";
 import { inTransaction, type SqliteConnection } from "../connection.ts";
 import type { ErasureNote, SqliteAnchor } from "../log/anchor.ts";
 import { type ErasedBatch, type Eraser, RecordRemains } from "./eraser.ts";
-import { ReturnedErasures } from "./returned-erasures.ts";
+import { UndoneErasures } from "./returned-erasures.ts";
 
 export interface ReapplyOptions {
   readonly connection: SqliteConnection;
@@ -29,17 +29,17 @@ export function reapplyErasures(
   statement: ErasureStatement,
 ): Omit<ReapplyResult, "overwritten"> {
   const { connection, anchor } = options;
-  const returned = new ReturnedErasures(connection);
+  const undone = new UndoneErasures(connection);
   const find = () =>
-    returned.all([...anchor.erasures()]).filter((one) => tenantId === undefined || one.tenantId === tenantId);
+    undone.all([...anchor.erasures()]).filter((one) => tenantId === undefined || one.tenantId === tenantId);
   const wanted = find().filter(({ refusal }) => refusal === undefined);
   const recorded = wanted.filter(({ erasureLeafIndex }) => erasureLeafIndex !== undefined);
   const noted = wanted.filter(({ erasureLeafIndex }) => erasureLeafIndex === undefined);
   const removed = [...Map.groupBy(recorded, (one) => one.tenantId)].flatMap(([of, came]) =>
-    removeAgain(connection, returned, of, came),
+    removeAgain(connection, undone, of, came),
   );
   const erased = [...Map.groupBy(noted, (one) => one.tenantId)].flatMap(([of, notes]) =>
-    eraseNoted(options, returned, of, notes, statement),
+    eraseNoted(options, undone, of, notes, statement),
   );
   return { reapplied: [...removed, ...erased], left: find() };
 }
@@ -47,13 +47,13 @@ export function reapplyErasures(
 /** What has its leaf, and with it all that other erased records of the tenant may be found by again. */
 function removeAgain(
   connection: SqliteConnection,
-  returned: ReturnedErasures,
+  undone: UndoneErasures,
   tenantId: TenantId,
-  came: readonly ReturnedErasure[],
+  came: readonly UndoneErasure[],
 ): Reapplied {
   const remains = new RecordRemains(connection);
   const removed = inTransaction(connection, () => {
-    const erasures = returned.ofTenant(tenantId);
+    const erasures = undone.ofTenant(tenantId);
     for (const { recordId, leafIndex } of erasures) remains.remove(tenantId, recordId, leafIndex);
     return new Set(erasures.map(({ recordId }) => recordId));
   });
@@ -66,7 +66,7 @@ function removeAgain(
 
 function eraseNoted(
   { connection, eraser, settle }: ReapplyOptions,
-  returned: ReturnedErasures,
+  undone: UndoneErasures,
   tenantId: TenantId,
   notes: readonly ErasureNote[],
   statement: ErasureStatement,
@@ -75,7 +75,7 @@ function eraseNoted(
   for (let at = 0; at < notes.length; at += maxErasedAtOnce) {
     const part = notes.slice(at, at + maxErasedAtOnce);
     const batch = inTransaction(connection, () => {
-      const recordIds = returned.ofNotes(part).flatMap((one) => (one.refusal === undefined ? [one.recordId] : []));
+      const recordIds = undone.ofNotes(part).flatMap((one) => (one.refusal === undefined ? [one.recordId] : []));
       return eraser.erase(tenantId, recordIds, statement);
     });
     settle(tenantId, batch);

@@ -1,7 +1,7 @@
 /** Finds what came back of records that were erased. Looks at the store itself, whatever is hidden from readers. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/returned.ts";
-import type { ReapplyRefusal, ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
+import type { ReapplyRefusal, UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/operator-records.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
@@ -15,7 +15,7 @@ interface RecordedErasure extends ErasureNote {
   readonly erasureLeafIndex: number;
 }
 
-export class ReturnedErasures {
+export class UndoneErasures {
   readonly #holds: LegalHolds;
   readonly #recorded: SqliteStatement;
   readonly #ofTenant: SqliteStatement;
@@ -49,13 +49,13 @@ export class ReturnedErasures {
    * What came back, by tenant.
    * @param noted erasures that the store's own anchor notes
    */
-  all(noted: readonly ErasureNote[]): readonly ReturnedErasure[] {
+  all(noted: readonly ErasureNote[]): readonly UndoneErasure[] {
     const recorded = [...this.#recorded.iterate()].map(recordedOf).map((erasure) => this.#withRefusal(erasure));
     return [...recorded, ...this.ofNotes(noted)];
   }
 
   /** Of these erasures, those that the store does not have. */
-  ofNotes(noted: readonly ErasureNote[]): readonly ReturnedErasure[] {
+  ofNotes(noted: readonly ErasureNote[]): readonly UndoneErasure[] {
     return noted.flatMap((note) => this.#notedOf(note));
   }
 
@@ -63,14 +63,14 @@ export class ReturnedErasures {
    * All erasures of a tenant that the store has and that may be carried out again. Where anything of a tenant came back,
    * what its erased records are found by may have too, though they cannot be opened.
    */
-  ofTenant(tenantId: TenantId): readonly ReturnedErasure[] {
+  ofTenant(tenantId: TenantId): readonly UndoneErasure[] {
     return [...this.#ofTenant.iterate(tenantId)]
       .map(recordedOf)
       .map((erasure) => this.#withRefusal(erasure))
       .filter(({ refusal }) => refusal === undefined);
   }
 
-  #withRefusal(erasure: RecordedErasure): ReturnedErasure {
+  #withRefusal(erasure: RecordedErasure): UndoneErasure {
     const { tenantId, recordId, leafIndex, erasureLeafIndex } = erasure;
     const row = this.#entry.get(tenantId, leafIndex);
     const isProven = row?.record_id === recordId && this.#saysLeaf(tenantId, erasureLeafIndex, recordId, leafIndex);
@@ -78,7 +78,7 @@ export class ReturnedErasures {
     return { tenantId, recordId, leafIndex, erasureLeafIndex, refusal };
   }
 
-  #notedOf({ tenantId, recordId }: ErasureNote): readonly ReturnedErasure[] {
+  #notedOf({ tenantId, recordId }: ErasureNote): readonly UndoneErasure[] {
     const row = this.#unrecorded.get(tenantId, recordId);
     if (row === undefined) return [];
     const leafIndex = row.leaf_index as number;

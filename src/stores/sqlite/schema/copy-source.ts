@@ -1,13 +1,13 @@
 /** A store that is to be copied to another one: sealed, and read row by row as it is from then on. */
 import { existsSync } from "node:fs";
-import { describeReturned } from "../../../ledger/audit/returned.ts";
+import { describeUndone } from "../../../ledger/audit/returned.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import type { CopiedTable } from "../../copied-tables.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { SqliteArchive } from "../archive.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "../connection.ts";
 import { readNotedErasures } from "../erasure/noted-erasures.ts";
-import { ReturnedErasures } from "../erasure/returned-erasures.ts";
+import { UndoneErasures } from "../erasure/returned-erasures.ts";
 import { anchorConnection } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
 import type { StorePaths } from "../paths.ts";
@@ -44,12 +44,12 @@ export class SqliteCopySource {
     this.#paths = paths;
     this.#nowMs = nowMs;
     if (!existsSync(paths.path)) throw new IncompatibleStoreError(`${paths.path} is missing.`);
-    this.#look((connection) => {
+    this.#reading((connection) => {
       requireNewestSchema(connection, paths.path);
-      const returned = new ReturnedErasures(connection).all(readNotedErasures(connection, paths.anchorPath));
-      if (returned.length > 0)
+      const undone = new UndoneErasures(connection).all(readNotedErasures(connection, paths.anchorPath));
+      if (undone.length > 0)
         throw new IncompatibleStoreError(
-          `${describeReturned(returned).join("\n")}\nNothing is copied: \`ledger reapply-erasures\` comes first.`,
+          `${describeUndone(undone).join("\n")}\nNothing is copied: \`ledger reapply-erasures\` comes first.`,
         );
     });
   }
@@ -77,7 +77,7 @@ export class SqliteCopySource {
 
   /** The public key that signs, as the store notes it; undefined where nothing was ever signed. */
   newestKey(): Uint8Array | undefined {
-    return this.#look((connection) => {
+    return this.#reading((connection) => {
       const row = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1").get();
       return row?.public_key as Uint8Array | undefined;
     });
@@ -85,7 +85,7 @@ export class SqliteCopySource {
 
   /** Whether a copy to this store was finished: it may be served. */
   isCopiedTo(targetStoreId: string): boolean {
-    const seal = this.#look(readSeal);
+    const seal = this.#reading(readSeal);
     return seal?.isFinal === true && seal.targetStoreId === targetStoreId;
   }
 
@@ -139,7 +139,7 @@ export class SqliteCopySource {
     return this.#snapshot;
   }
 
-  #look<Result>(work: (connection: SqliteConnection) => Result): Result {
+  #reading<Result>(work: (connection: SqliteConnection) => Result): Result {
     return withConnection({ path: this.#paths.path, readOnly: true, busyTimeoutMs }, work);
   }
 

@@ -5,7 +5,7 @@ import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
-import type { ReturnedErasure } from "../../../ledger/ports/records-administration.ts";
+import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import { recordText } from "../../../ledger/record/record-text.ts";
 import { originPrefixProblem } from "../../../ledger/tlog/log-name.ts";
@@ -15,7 +15,7 @@ import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
 import { refuseFutureHeads } from "../../store-checks.ts";
 import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
-import { ReturnedErasures } from "../erasure/returned-erasures.ts";
+import { UndoneErasures } from "../erasure/returned-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
@@ -39,7 +39,7 @@ const whatToDo =
 export interface PreparedStore {
   readonly keys: SigningKeys;
   /** Erasures that have to be carried out again: readers are told "erased" until then. */
-  readonly returned: readonly ReturnedErasure[];
+  readonly undone: readonly UndoneErasure[];
   /** What tells the store from every other. */
   readonly storeId: string;
 }
@@ -67,9 +67,9 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
       });
       // A rotation has moved the heads.
       anchor.advance([...new LogRows(connection).heads()]);
-      const returned = new ReturnedErasures(connection).all([...anchor.erasures()]);
+      const undone = new UndoneErasures(connection).all([...anchor.erasures()]);
       noteErasures(connection, anchor);
-      return { keys, returned, storeId: readStoreId(connection) };
+      return { keys, undone, storeId: readStoreId(connection) };
     } finally {
       anchor.close();
     }

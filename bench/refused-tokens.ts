@@ -5,7 +5,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { createAuthenticator } from "../src/auth/authenticator.ts";
-import type { InboundRequest } from "../src/auth/edge.ts";
+import type { InboundRequest } from "../src/auth/inbound-request.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { systemTimers } from "../src/base/timers.ts";
 import { startStaticIssuer } from "../test/harness/issuer.ts";

@@ -4,14 +4,14 @@
  */
 
 import { createAuthenticator } from "../src/auth/authenticator.ts";
-import type { InboundRequest } from "../src/auth/edge.ts";
+import type { InboundRequest } from "../src/auth/inbound-request.ts";
 import { requireUnbound } from "../src/auth/proof/confirmation-method.ts";
 import type { TokenOptions } from "../src/auth/tokens/access-tokens.ts";
 import { createIssuerKeys } from "../src/auth/tokens/issuer-keys.ts";
 import { verifyToken } from "../src/auth/tokens/token-verifier.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { systemTimers } from "../src/base/timers.ts";
-import { headerValues } from "../src/transport/http/edge.ts";
+import { headerValues } from "../src/transport/http/inbound-request.ts";
 import { startStaticIssuer } from "../test/harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 

@@ -10,7 +10,7 @@ import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
-import type { InboundRequest } from "../auth/edge.ts";
+import type { InboundRequest } from "../auth/inbound-request.ts";
 import { callerAddress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";

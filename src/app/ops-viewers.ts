@@ -10,8 +10,8 @@ import type { ConfigFor } from "../config/uses.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
 import type { Viewer } from "../ops/ledger-access.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
-import { inboundOf } from "../transport/http/edge.ts";
-import { openWatchedSetting } from "./live-setting.ts";
+import { inboundOf } from "../transport/http/inbound-request.ts";
+import { openWatchedSetting } from "./watched-setting.ts";
 
 type Config = Pick<
   ConfigFor<"serve">,

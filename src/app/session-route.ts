@@ -1,26 +1,26 @@
 /** The session route: files of clients and keys become its methods, what they pass, and its pages. */
 import { SessionService } from "../../gen/platform/sdk/v1/session_pb.ts";
-import type { InboundRequest } from "../auth/edge.ts";
+import type { InboundRequest } from "../auth/inbound-request.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
 import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
 import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import { createFairSemaphore } from "../base/slots.ts";
+import { createFairSemaphore } from "../base/semaphore.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
 import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
-import type { WatchedFile } from "../files/live-file.ts";
+import type { WatchedFile } from "../files/watched-file.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import type { GateLink } from "../transport/gate/gate.ts";
 import { noteSessionPeer } from "../transport/gate/links.ts";
 import type { Page } from "../transport/http/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
-import { openWatchedSetting } from "./live-setting.ts";
+import { openWatchedSetting } from "./watched-setting.ts";
 
 /** What the session route adds to a server; all of it empty where there is none. */
 export interface SessionRoute {

@@ -1,6 +1,6 @@
 /** Says who is calling, by the one way or the two ways that the deployment has chosen. */
 import type { Caller } from "../base/caller.ts";
-import type { InboundRequest } from "./edge.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 import {
   type AccessTokens,
   createAccessTokens,

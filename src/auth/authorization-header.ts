@@ -1,5 +1,5 @@
 import { missingToken, refusedToken, type TokenScheme } from "./challenge.ts";
-import type { InboundRequest } from "./edge.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 
 /** credentials = auth-scheme [ 1*SP token68 ] (RFC 9110 §11.4, RFC 6750 §2.1, RFC 9449 §7.1) */
 const credentials = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?: +([A-Za-z0-9._~+/-]+=*))?$/;

@@ -2,7 +2,7 @@
 import type { Caller } from "../base/caller.ts";
 import { ServiceError } from "../base/errors.ts";
 import { insufficientScope, type TokenScheme, underDpop } from "./challenge.ts";
-import type { InboundRequest } from "./edge.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 
 /**
  * Refuses a caller that lacks one of the scopes. Scopes are compared byte for byte; none implies another.

@@ -1,6 +1,6 @@
 /** Who asks for a session, as far as the network tells, before a byte of the body is read. */
 
-import type { InboundRequest } from "./edge.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 import {
   type MutualTlsRule,
   type NoPossessionRule,

@@ -3,7 +3,7 @@ import type { Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
 import { missingIdentity, refusedToken } from "./challenge.ts";
 import { scopesFromText } from "./claims.ts";
-import type { InboundRequest } from "./edge.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
 /** Names of the headers, lowercase. */

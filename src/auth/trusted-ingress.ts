@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { addressGroup, isInNetworks, isLoopbackAddress, type Network } from "../base/network.ts";
 import { thumbprintOf } from "../base/text-forms.ts";
-import type { InboundRequest } from "./edge.ts";
+import type { InboundRequest } from "./inbound-request.ts";
 
 export interface TrustedIngress {
   /** Addresses that it connects from. Empty: nobody is trusted. */

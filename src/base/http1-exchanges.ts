@@ -1,10 +1,10 @@
 /** The exchanges on connections of HTTP/1.1, which a caller may begin before it has read the answers to earlier ones. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import { type Http1Handler, invalidVersion } from "./bare-answer.ts";
 import { Connection } from "./connection.ts";
 import type { ServiceError } from "./errors.ts";
 import type { OpenAnswers } from "./open-answers.ts";
+import { type Http1Handler, invalidVersion } from "./raw-answer.ts";
 
 /**
  * Requests of one connection that may be under way at once. Node stops reading while answers are not taken, but serves

@@ -4,7 +4,7 @@ import type { JsonObject } from "../base/json.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
-import { type DecisionRequest, queryOf } from "./question.ts";
+import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
 import { union } from "./routes.ts";
 

@@ -9,7 +9,7 @@ import { compilePolicyBundle } from "../policy/engine/engine.ts";
 import { engineVersion } from "../policy/engine/schema.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import { decisionOutcome } from "./decision.ts";
-import { type DecisionRequest, queryOf } from "./question.ts";
+import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { routes } from "./routes.ts";
 
 /** A member of the outcome that is not as it was recorded. */

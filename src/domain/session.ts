@@ -5,7 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { addressBlocks } from "../base/network.ts";
-import type { FairSemaphore } from "../base/slots.ts";
+import type { FairSemaphore } from "../base/semaphore.ts";
 import type { AttemptCounters, AttemptLimit } from "./ports.ts";
 import type { SessionClient, SessionClients, SessionTokenSigner } from "./session-ports.ts";
 

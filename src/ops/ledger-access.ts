@@ -6,7 +6,7 @@ import type { TenantId } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { ViewerLimits } from "./turns.ts";
+import type { ViewerLimits } from "./viewer-limits.ts";
 
 /** Somebody who may read. */
 export interface Viewer {

@@ -4,7 +4,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { admitViewers, type ServedLogs, type Viewer, viewerOfRequest } from "./ledger-access.ts";
 import { addSearchRoute, type Query, refuseOthers } from "./search-route.ts";
-import { createViewerLimits, type ViewerLimits } from "./turns.ts";
+import { createViewerLimits, type ViewerLimits } from "./viewer-limits.ts";
 
 /** Tiles never change: whoever has one may keep it; what was shown to somebody in person, nobody else. */
 const immutable = "max-age=31536000, immutable";

@@ -1,12 +1,12 @@
 /** The operator listener: liveness, readiness, metrics and the logs, apart from what callers reach. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type FastifyInstance, fastify } from "fastify";
-import { expectationFailed, expectsMore, type Http1Handler } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
 import type { OnDefect } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
+import { expectationFailed, expectsMore, type Http1Handler } from "../base/raw-answer.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";

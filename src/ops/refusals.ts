@@ -2,10 +2,10 @@
 import type { ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { answerAlone, clientRefusal, endWithAnswer } from "../base/bare-answer.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../base/ids.ts";
+import { answerAlone, clientRefusal, endWithAnswer } from "../base/raw-answer.ts";
 
 export interface RefusalOptions {
   /** Name of the service, in every answer. */

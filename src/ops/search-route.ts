@@ -10,7 +10,7 @@ import {
   searchParameters,
 } from "../ledger/search/search-query.ts";
 import { viewerOfRequest } from "./ledger-access.ts";
-import type { ViewerLimits } from "./turns.ts";
+import type { ViewerLimits } from "./viewer-limits.ts";
 
 interface OfLog {
   Params: { log: string };

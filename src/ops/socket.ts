@@ -2,10 +2,10 @@
 import http from "node:http";
 import https from "node:https";
 import type { Duplex } from "node:stream";
-import type { Http1Handler } from "../base/bare-answer.ts";
 import { confineConnections, type OnDefect } from "../base/connection.ts";
 import { Http1Exchanges, type RefuseVersion } from "../base/http1-exchanges.ts";
 import { OpenAnswers } from "../base/open-answers.ts";
+import type { Http1Handler } from "../base/raw-answer.ts";
 
 /** Certificate chain and key in PEM, and the authorities of client certificates, which bound tokens are shown with. */
 export interface OpsTls {

@@ -89,7 +89,7 @@ describe("a server", () => {
     await fixture.query("ALTER ROLE postgres SET synchronous_commit = off");
     await fixture.query("ALTER ROLE postgres SET client_min_messages = error");
     try {
-      const { ConnectionPool } = await import("../../src/stores/postgres/connection/sessions.ts");
+      const { ConnectionPool } = await import("../../src/stores/postgres/connection/pool.ts");
       const { systemTimers } = await import("../../src/base/timers.ts");
       const pool = new ConnectionPool({
         target: fixture.target,

@@ -2,7 +2,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { thumbprintOf } from "../../base/text-forms.ts";
 import { refusedToken } from "../challenge.ts";
-import type { InboundRequest } from "../edge.ts";
+import type { InboundRequest } from "../inbound-request.ts";
 import { isFromIngress, type TrustedIngress } from "../trusted-ingress.ts";
 import { boundThumbprint, type TokenBinding } from "./confirmation-method.ts";
 import { type ForwardedCertificateFormat, parseForwardedCertificate } from "./forwarded-certificate.ts";

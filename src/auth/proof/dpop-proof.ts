@@ -13,7 +13,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
 import { isLoopbackHost } from "../../base/network.ts";
 import { refusedProof, refusedToken, signatureAlgorithms } from "../challenge.ts";
-import type { InboundRequest } from "../edge.ts";
+import type { InboundRequest } from "../inbound-request.ts";
 
 /** Longest proof that is looked at. One with an RSA key of 4096 bits is around 2 KiB. */
 const maximumProofBytes = 4 * 1024;

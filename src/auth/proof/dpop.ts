@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../../base/clock.ts";
 import { missingNonce, refusedProof } from "../challenge.ts";
-import type { InboundRequest } from "../edge.ts";
+import type { InboundRequest } from "../inbound-request.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import { boundThumbprint } from "./confirmation-method.ts";
 import type { DpopNonces } from "./dpop-nonce.ts";

@@ -2,7 +2,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ProofOfPossession } from "../../base/vocabulary.ts";
 import { type TokenScheme, underDpop } from "../challenge.ts";
-import type { InboundRequest } from "../edge.ts";
+import type { InboundRequest } from "../inbound-request.ts";
 import type { VerifiedToken } from "../tokens/token-cache.ts";
 import {
   confirmCertificate,

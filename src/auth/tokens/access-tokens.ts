@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Timers } from "../../base/timers.ts";
 import { readAccessToken } from "../authorization-header.ts";
 import type { ClaimNames } from "../claims.ts";
-import type { InboundRequest } from "../edge.ts";
+import type { InboundRequest } from "../inbound-request.ts";
 import type { OnCertificateIgnored } from "../proof/confirmation.ts";
 import type { TokenBinding } from "../proof/confirmation-method.ts";
 import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { TenantId } from "../../base/ids.ts";
-import { describeUndone, undoneRemedy } from "../../ledger/audit/returned.ts";
+import { describeUndone, undoneRemedy } from "../../ledger/audit/undone-erasures.ts";
 import type { ErasureStatement } from "../../ledger/ports/record.ts";
 import type { ReapplyResult, UndoneErasure } from "../../ledger/ports/records-administration.ts";
 import { unerasable } from "../../ledger/record/operator-records.ts";

@@ -6,7 +6,7 @@ import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { compileOrReport } from "./directory.ts";
-import { type QueryOptions, readQuery, withQueryOptions } from "./question.ts";
+import { type QueryOptions, readQuery, withQueryOptions } from "./query.ts";
 
 /** `policy explain`: why a policy directory answers a question as it does. A denial explained is no failure. */
 export function addPolicyExplainCommand(policy: Command, terminal: Terminal): void {

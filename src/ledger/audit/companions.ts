@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import type { Companions, OrphanRow, SearchRows, StoredEntry } from "../ports/archive.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { LogState } from "../ports/store.ts";
-import { idempotencyProblem } from "../record/kept-answer.ts";
+import { idempotencyProblem } from "../record/idempotency-record.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts";
 import { indexedTermsOf } from "../search/search-terms.ts";

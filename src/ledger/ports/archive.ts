@@ -1,6 +1,6 @@
 /** A whole store as its operator sees it, beside a running service or without one: what commands read. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
-import type { IdempotencyRow } from "../record/kept-answer.ts";
+import type { IdempotencyRow } from "../record/idempotency-record.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { SignableState } from "./anchor.ts";
 import type { RecordArchive } from "./ledger.ts";

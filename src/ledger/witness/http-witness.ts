@@ -1,5 +1,5 @@
 /** A witness over HTTP: C2SP tlog-witness `add-checkpoint`. */
-import { createSemaphore } from "../../base/slots.ts";
+import { createSemaphore } from "../../base/semaphore.ts";
 import type { Timers } from "../../base/timers.ts";
 import { parseCosignerKey } from "./cosignature.ts";
 import type { TrustedWitness } from "./witness-log.ts";

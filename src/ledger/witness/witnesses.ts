@@ -12,9 +12,9 @@ import { type CosignatureStore, type LogState, type StoredCosignature, UnsoundLo
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { NoteError } from "../tlog/note.ts";
 import { type CosignatureVerifier, findCosignature } from "./cosignature.ts";
-import { CosignatureSaver } from "./cosignature-keeping.ts";
+import { CosignatureSaver } from "./cosignature-saver.ts";
+import { WitnessQuorum } from "./quorum.ts";
 import { isTree, type TrustedWitness, WitnessLog, type WitnessLogSource, type WitnessStatus } from "./witness-log.ts";
-import { WitnessQuorum } from "./witnessed-log.ts";
 
 export interface WitnessRule {
   /** How many witnesses must have cosigned a state. */

@@ -20,7 +20,7 @@ import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import type { PolicyQuery } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import type { PolicyProblem } from "./problem.ts";
-import { members, optional, parseQuery, queryMembers, string, strings } from "./question.ts";
+import { members, optional, parseQuery, queryMembers, string, strings } from "./query.ts";
 
 /** One expected decision. */
 export interface PolicyTest {

@@ -4,9 +4,9 @@ import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches, type ProofRow } from "../proof-batches.ts";
+import type { Queries, Statement } from "./connection/connection.ts";
 import { TransactionError } from "./connection/errors.ts";
-import type { Queries, Statement } from "./connection/session.ts";
-import type { ConnectionPool } from "./connection/sessions.ts";
+import type { ConnectionPool } from "./connection/pool.ts";
 
 /**
  * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a

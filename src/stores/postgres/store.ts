@@ -17,10 +17,10 @@ import type {
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
+import { slowAfterMs } from "./connection/bulkhead.ts";
+import type { Statement } from "./connection/connection.ts";
 import { isConnectionLost, toError } from "./connection/errors.ts";
-import { slowAfterMs } from "./connection/lanes.ts";
-import type { Statement } from "./connection/session.ts";
-import type { ConnectionPool } from "./connection/sessions.ts";
+import type { ConnectionPool } from "./connection/pool.ts";
 import { readCosignatures, storeCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";

@@ -20,7 +20,7 @@ import { openConnection, readStoreId, type SqliteConnection, type SqliteStatemen
 import { ErasableRecords } from "./erasure/erasable.ts";
 import { LegalHolds } from "./erasure/legal-holds.ts";
 import { hasErasures, hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
-import { UndoneErasures } from "./erasure/returned-erasures.ts";
+import { UndoneErasures } from "./erasure/undone-erasures.ts";
 import { describeFailure, toError } from "./errors.ts";
 import { readAnchored, readAnchorProblems } from "./log/anchor-problems.ts";
 import { companionsOf } from "./log/companions.ts";

@@ -3,7 +3,7 @@ import { ServiceError } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/ports/store.ts";
 import { DamagedError, damaged, unavailable } from "../errors.ts";
 import { RetiredKeyError } from "../key-ring.ts";
-import { StoreMovedError } from "./file-watch.ts";
+import { StoreMovedError } from "./file-identity.ts";
 
 // Primary result codes, https://sqlite.org/rescode.html
 const busy = 5;

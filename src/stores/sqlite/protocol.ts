@@ -7,7 +7,7 @@ import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { StoreFailure } from "./errors.ts";
-import type { OpenedFile } from "./file-watch.ts";
+import type { OpenedFile } from "./file-identity.ts";
 import type { SeededBatch } from "./log/log-writer.ts";
 
 /** What a thread is started with. */

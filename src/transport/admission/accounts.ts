@@ -1,7 +1,7 @@
 /** Whom a call counts for, as far as its headers tell before anything is verified. */
 import { LRUCache } from "lru-cache";
-import type { InboundRequest } from "../../auth/edge.ts";
-import type { Account } from "./waiting-room.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { Account } from "./wait-queue.ts";
 
 /** Credentials that are recognized, some 100 bytes each. The one that was not used for longest goes first. */
 const maxRecognized = 20_000;

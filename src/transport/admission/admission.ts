@@ -7,7 +7,7 @@
  * meanwhile, so that an overload is slowed down to what can be done, where refusing at once would invite the next try.
  */
 import type { AdmissionMachine } from "./machine.ts";
-import { type Account, type Waiter, WaitQueue } from "./waiting-room.ts";
+import { type Account, type Waiter, WaitQueue } from "./wait-queue.ts";
 
 /** Bounds of admission. */
 export interface AdmissionLimits {

@@ -1,20 +1,20 @@
 /** Where requests and streams enter: each takes its place in the admission before anything else is done for it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { Connection } from "../../base/connection.ts";
 import { overloaded, type ServiceError } from "../../base/errors.ts";
-import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/beginning.ts";
 import type { Call } from "../calls/call.ts";
 import { refusalHeaders, toEnvelope } from "../calls/errors.ts";
+import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from "../calls/lifecycle.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { isRpcRequest, type Written, writeRpcRefusal } from "../connect/rpc-refusal.ts";
 import type { Gate } from "../gate/gate.ts";
-import { inboundOf } from "../http/edge.ts";
+import { inboundOf } from "../http/inbound-request.ts";
 import { boundUnreadBody, unreadBodyGraceMs } from "../http/unread-body.ts";
 import { type Accounts, operatorGroup, probeGroup, unauthenticatedGroup } from "./accounts.ts";
 import type { Admission, AdmissionTicket } from "./admission.ts";
-import type { Account } from "./waiting-room.ts";
+import type { Account } from "./wait-queue.ts";
 
 /** Takes what comes in; `start` is called when its turn has come, or never. */
 export interface Admit {

@@ -4,7 +4,7 @@ import { Http2ServerRequest, type ServerHttp2Stream } from "node:http2";
 import type { Registry } from "@bufbuild/protobuf";
 import { createContextKey, type Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Rules } from "../codec/validate.ts";
 import type { Gate } from "../gate/gate.ts";
 import type { BodyBudget } from "../http/body-budget.ts";

@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { ServiceError } from "../../base/errors.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
-import type { Answered } from "./beginning.ts";
+import type { Answered } from "./lifecycle.ts";
 
 /** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
 const probes = /^Health\//;

@@ -5,7 +5,7 @@ import type { Interceptor } from "@connectrpc/connect";
 import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
 import { occurredAtViolations } from "../../domain/evidence.ts";
-import { fastValidator } from "./good-as-is.ts";
+import { fastValidator } from "./fast-validation.ts";
 import { normalize } from "./normalize.ts";
 import { isOfSize, shortUnits } from "./size-limits.ts";
 

@@ -14,9 +14,9 @@ import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
 import { trailerFlag, trailerSerialize } from "@connectrpc/connect/protocol-grpc-web";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Reason, ServiceError } from "../../base/errors.ts";
-import { pathOf } from "../calls/beginning.ts";
 import type { Call, Protocol } from "../calls/call.ts";
 import { refusalHeaders, toConnectError } from "../calls/errors.ts";
+import { pathOf } from "../calls/lifecycle.ts";
 
 /** `/package.Service/Method` */
 const rpcPath = /^\/[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\/[A-Za-z_]\w*$/;

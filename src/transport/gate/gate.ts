@@ -2,7 +2,7 @@
  * The gate: what every call passes after its headers are in and before a byte of its body is read, in one order on
  * every protocol. Its links are in `links.ts`; `chain.ts` has the ordered list.
  */
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Call } from "../calls/call.ts";
 import { toServiceError } from "../calls/errors.ts";
 

@@ -2,7 +2,7 @@
 
 import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authorization.ts";
 import { presentedScheme } from "../../auth/authorization-header.ts";
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { GateLink } from "./gate.ts";

@@ -1,6 +1,6 @@
 /** How much memory request bodies may have at once: in all, for each tenant, and for those who have shown no credentials. */
 
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { Call } from "../calls/call.ts";
 

@@ -1,8 +1,8 @@
 /** Node's HTTP/2 server, with what it leaves to us: who is asked first, and when a session is over. */
 import http2 from "node:http2";
-import type { Http1Handler } from "../../base/bare-answer.ts";
 import { Connection } from "../../base/connection.ts";
 import type { OpenAnswers } from "../../base/open-answers.ts";
+import type { Http1Handler } from "../../base/raw-answer.ts";
 import type { Admit } from "../admission/admit.ts";
 
 /**

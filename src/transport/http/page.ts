@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { toServiceError } from "../calls/errors.ts";
-import { headerValues } from "./edge.ts";
+import { headerValues } from "./inbound-request.ts";
 import { refuse } from "./json-answer.ts";
 
 /** What a page is answered with. */

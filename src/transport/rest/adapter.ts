@@ -18,7 +18,7 @@ import {
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
-import { type UnaryInvoker, unaryInvoker } from "../calls/seam.ts";
+import { type UnaryInvoker, unaryInvoker } from "../calls/unary-invoker.ts";
 import type { MessageRules } from "../codec/faults.ts";
 import { admitBody, readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";

@@ -4,7 +4,7 @@
  */
 import type { Interceptor } from "@connectrpc/connect";
 import type { FastifyRequest } from "fastify";
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { neighbourhood } from "../../base/network.ts";
 import { kRequest } from "../calls/exchange.ts";

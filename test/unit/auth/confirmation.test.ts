@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { MutualTlsRule, NoPossessionRule } from "../../../src/auth/proof/confirmation.ts";
 import { bindingOf } from "../../../src/auth/proof/confirmation-method.ts";
 import type { ForwardedCertificateFormat } from "../../../src/auth/proof/forwarded-certificate.ts";

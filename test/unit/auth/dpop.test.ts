@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { DpopRule } from "../../../src/auth/proof/dpop.ts";
 import { createDpopNonces } from "../../../src/auth/proof/dpop-nonce.ts";
 import type { ReplayStore } from "../../../src/auth/proof/replay-store.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import { callerFromHeaders, type IdentityHeaderRule, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
 import { type Network, parseNetwork } from "../../../src/base/network.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";

@@ -1,7 +1,7 @@
 /** An authenticator in front of a bare issuer, with time in the test's hands. */
 import { onTestFinished } from "vitest";
 import { type Authenticator, type AuthenticatorEvent, createAuthenticator } from "../../../src/auth/authenticator.ts";
-import type { InboundRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
 import type { IdentityHeaderRule } from "../../../src/auth/trusted-headers.ts";
 import type { Clock } from "../../../src/base/clock.ts";

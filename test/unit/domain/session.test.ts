@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { createFairSemaphore } from "../../../src/base/slots.ts";
+import { createFairSemaphore } from "../../../src/base/semaphore.ts";
 import type { AttemptLimit } from "../../../src/domain/ports.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
 

@@ -5,7 +5,7 @@ import {
   type AdmissionTicket,
   defaultAdmissionLimits,
 } from "../../../src/transport/admission/admission.ts";
-import { type Waiter, WaitQueue } from "../../../src/transport/admission/waiting-room.ts";
+import { type Waiter, WaitQueue } from "../../../src/transport/admission/wait-queue.ts";
 
 /** Admission on a machine whose turns and time pass when the test says so. */
 function setup(limits: Partial<AdmissionLimits> = {}) {

@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { InboundRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { Call } from "../../../src/transport/calls/call.ts";
 import { callerGone } from "../../../src/transport/calls/deadline.ts";
 import { readBody } from "../../../src/transport/http/body.ts";

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { createContextValues, type Interceptor } from "@connectrpc/connect";
 import { describe, expect, it } from "vitest";
 import { ResolvePolicyRequestSchema } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { InboundRequest } from "../../../src/auth/edge.ts";
+import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
 import type { Caller } from "../../../src/base/caller.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { RequestId } from "../../../src/base/ids.ts";

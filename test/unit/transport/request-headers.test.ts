@@ -6,9 +6,9 @@ import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
 import { type Call, kCall } from "../../../src/transport/calls/call.ts";
 import { createCallContext, type UnarySpec } from "../../../src/transport/calls/context.ts";
-import { unaryInvoker } from "../../../src/transport/calls/seam.ts";
+import { unaryInvoker } from "../../../src/transport/calls/unary-invoker.ts";
 import { readCallOptions } from "../../../src/transport/gate/interceptors.ts";
-import { headerValues } from "../../../src/transport/http/edge.ts";
+import { headerValues } from "../../../src/transport/http/inbound-request.ts";
 
 const names = ["host", "Content-Type", "x-own", "X-Own", "cookie", "set-cookie", "Idempotency-Key", "key-bin"];
 const values = fc.oneof(

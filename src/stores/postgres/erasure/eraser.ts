@@ -8,7 +8,7 @@ import { erasureRecord, unerasable } from "../../../ledger/record/operator-recor
 import type { AppendableRecord } from "../../../ledger/record/record.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { readLeaf } from "../../stored-record.ts";
-import type { Queries, Statement } from "../connection/session.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 import { holdsCovering } from "./legal-holds.ts";
 
 const findRecords: Statement = {

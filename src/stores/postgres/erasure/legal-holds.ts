@@ -1,7 +1,7 @@
 /** Legal holds as they are stored. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { LegalHold } from "../../../ledger/ports/records-administration.ts";
-import type { Queries, Row, Statement } from "../connection/session.ts";
+import type { Queries, Row, Statement } from "../connection/connection.ts";
 
 /** Stands for every record of the tenant; no record has this id. */
 const wholeTenant = "";

@@ -16,14 +16,14 @@ import { holdReleaseRecord } from "../../../ledger/record/operator-records.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import type { ConnectionSettings } from "../connection/client-options.ts";
 import { toError } from "../connection/errors.ts";
-import { ConnectionPool } from "../connection/sessions.ts";
+import { ConnectionPool } from "../connection/pool.ts";
 import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
 import { allHolds, findHold, insertHold, releaseHold } from "./legal-holds.ts";
-import { findUndone, removeUndone } from "./returned-erasures.ts";
+import { findUndone, removeUndone } from "./undone-erasures.ts";
 
 const timeoutMs = 10_000;
 

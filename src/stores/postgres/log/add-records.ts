@@ -6,9 +6,9 @@ import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import type { PostgresConnection } from "../connection/session.ts";
+import type { PostgresConnection } from "../connection/connection.ts";
 import type { IndexGeneration, SearchWriter } from "../search/search-index.ts";
-import { keepAnswers } from "./kept-answers.ts";
+import { keepAnswers } from "./idempotency-records.ts";
 import { insertRecords, upsertTiles } from "./log-statements.ts";
 
 interface Adding {

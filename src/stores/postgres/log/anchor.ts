@@ -4,7 +4,7 @@ import type { AnchorFinding } from "../../../ledger/ports/archive.ts";
 import type { Hash } from "../../../ledger/tlog/tree.ts";
 import { openConnection } from "../../sqlite/connection.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../sqlite/log/anchor.ts";
-import type { Queries, Statement } from "../connection/session.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
 
 /** Short, because the event loop waits with it. Replicas hold the lock for microseconds. */

@@ -5,7 +5,7 @@ import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { type LogState, UnsoundLogError } from "../../../ledger/ports/store.ts";
 import { MissingTileError } from "../../../ledger/tlog/tile-nodes.ts";
 import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
-import type { PostgresConnection } from "../connection/session.ts";
+import type { PostgresConnection } from "../connection/connection.ts";
 import { readTree } from "./log-rows.ts";
 
 /** States that are known to be durable, one a log. About 200 bytes each. */

@@ -1,11 +1,11 @@
 /** What stands beside a log in the database, for who verifies it. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
-import type { IdempotencyRow } from "../../../ledger/record/kept-answer.ts";
+import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
 import { DamagedError } from "../../errors.ts";
-import type { Queries, Statement } from "../connection/session.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 import { servingIndex } from "../search/search.ts";
-import { toIdempotencyRow } from "./kept-answers.ts";
+import { toIdempotencyRow } from "./idempotency-records.ts";
 import { headOfTenant } from "./log-rows.ts";
 
 const termsOfBlock: Statement = {

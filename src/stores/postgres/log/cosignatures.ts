@@ -1,8 +1,8 @@
 /** Cosignatures of witnesses: for each log the newest of each. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { StoredCosignature } from "../../../ledger/ports/store.ts";
-import type { Queries, Statement } from "../connection/session.ts";
-import type { ConnectionPool } from "../connection/sessions.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
+import type { ConnectionPool } from "../connection/pool.ts";
 
 const columns = "tenant_id, witness, key_id, size, root, line";
 const all: Statement = {

@@ -7,7 +7,7 @@ import { encodeEntries, hashesOnLevel, type TileName, tileWidth } from "../../..
 import { type Hash, hashBytes } from "../../../ledger/tlog/tree.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord } from "../../stored-record.ts";
-import type { Queries, Statement } from "../connection/session.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 import { headByName, heads, readTiles, readTree } from "./log-rows.ts";
 import { visibleOpening } from "./log-statements.ts";
 

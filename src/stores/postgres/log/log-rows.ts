@@ -5,7 +5,7 @@ import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
-import type { Queries, Row, Statement } from "../connection/session.ts";
+import type { Queries, Row, Statement } from "../connection/connection.ts";
 
 /** A head with what only the writer needs. */
 export interface StoredHead extends LogState {

@@ -3,7 +3,7 @@ import type { TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import type { WrittenTile } from "../../../ledger/tlog/right-edge.ts";
-import type { Queries, Statement } from "../connection/session.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 import type { StoredHead } from "./log-rows.ts";
 
 const nameLog: Statement = {

@@ -3,7 +3,7 @@ import { Client } from "pg";
 import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { type ConnectionSettings, clientOptions, prepareConnection } from "../connection/client-options.ts";
-import { type Queries, queriesOf, type Statement } from "../connection/session.ts";
+import { type Queries, queriesOf, type Statement } from "../connection/connection.ts";
 import { distributeTables, isDistributed } from "./distribute.ts";
 import { type Migration, migrations } from "./schema.ts";
 

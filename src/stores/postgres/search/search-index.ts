@@ -2,7 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { blockOf, StoredTerms, termsOfEdition } from "../../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
-import type { Queries, Statement } from "../connection/session.ts";
+import type { Queries, Statement } from "../connection/connection.ts";
 
 /** One time that an index was, or is being, built. */
 export interface IndexGeneration {

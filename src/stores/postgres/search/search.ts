@@ -19,7 +19,7 @@ import {
 import { hasTerms } from "../../../ledger/search/search-terms.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
-import type { Queries, Row, Statement } from "../connection/session.ts";
+import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
 

@@ -9,7 +9,7 @@ import {
 import { inTransaction, type SqliteConnection } from "../connection.ts";
 import type { ErasureNote, SqliteAnchor } from "../log/anchor.ts";
 import { type ErasedBatch, type Eraser, RecordRemains } from "./eraser.ts";
-import { UndoneErasures } from "./returned-erasures.ts";
+import { UndoneErasures } from "./undone-erasures.ts";
 
 export interface ReapplyOptions {
   readonly connection: SqliteConnection;

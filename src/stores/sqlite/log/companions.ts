@@ -1,7 +1,7 @@
 /** What stands beside a log in the file, for who verifies it. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
-import type { IdempotencyRow } from "../../../ledger/record/kept-answer.ts";
+import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
 import { DamagedError } from "../../errors.ts";
 import type { SqliteConnection } from "../connection.ts";
 import { editionOf } from "../search/search-writer.ts";

@@ -2,7 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
 import { committedRecords } from "../../../ledger/append/committed-record.ts";
-import { EdgeCache, loadEdge } from "../../../ledger/append/edges.ts";
+import { EdgeCache, loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import {
@@ -18,7 +18,7 @@ import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
-import { IdempotencyRecords } from "./kept-answers.ts";
+import { IdempotencyRecords } from "./idempotency-records.ts";
 import { LogRows, type StoredHead, TileWriter } from "./log-rows.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */

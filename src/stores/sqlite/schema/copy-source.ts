@@ -1,13 +1,13 @@
 /** A store that is to be copied to another one: sealed, and read row by row as it is from then on. */
 import { existsSync } from "node:fs";
-import { describeUndone } from "../../../ledger/audit/returned.ts";
+import { describeUndone } from "../../../ledger/audit/undone-erasures.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import type { CopiedTable } from "../../copied-tables.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { SqliteArchive } from "../archive.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "../connection.ts";
 import { readNotedErasures } from "../erasure/noted-erasures.ts";
-import { UndoneErasures } from "../erasure/returned-erasures.ts";
+import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { anchorConnection } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
 import type { StorePaths } from "../paths.ts";

@@ -15,7 +15,7 @@ import { makeKeys, readKeyFile, type SigningKeys } from "../../key-file.ts";
 import { refuseFutureHeads } from "../../store-checks.ts";
 import { inTransaction, openConnection, readStoreId, type SqliteConnection } from "../connection.ts";
 import { noteErasures } from "../erasure/noted-erasures.ts";
-import { UndoneErasures } from "../erasure/returned-erasures.ts";
+import { UndoneErasures } from "../erasure/undone-erasures.ts";
 import { requireSafeBlocks } from "../files.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";

@@ -1,7 +1,7 @@
 /** Files that settings name and a running service follows. */
 import { readFile, stat } from "node:fs/promises";
 import type { Timers } from "../base/timers.ts";
-import { WatchedFile } from "../files/live-file.ts";
+import { WatchedFile } from "../files/watched-file.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
 /** Opens the file. Rejects, naming the setting, where it is not good; when it turns bad later, the log says so. */

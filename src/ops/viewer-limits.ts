@@ -2,7 +2,7 @@
 import type { FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
-import { createFairSemaphore, type FairLimits } from "../base/slots.ts";
+import { createFairSemaphore, type FairLimits } from "../base/semaphore.ts";
 
 /** Who asks: a tenant, or somebody who may see every log. */
 export interface Party {

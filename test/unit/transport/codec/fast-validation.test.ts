@@ -5,7 +5,7 @@ import { createValidator } from "@bufbuild/protovalidate";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FieldRulesSchema } from "../../../../gen/buf/validate/validate_pb.ts";
-import { fastValidator } from "../../../../src/transport/codec/good-as-is.ts";
+import { fastValidator } from "../../../../src/transport/codec/fast-validation.ts";
 import { normalize } from "../../../../src/transport/codec/normalize.ts";
 import { createRules } from "../../../../src/transport/codec/validate.ts";
 import { methodOn, requestFromRest, wireMethods } from "../../../harness/methods.ts";

@@ -9,9 +9,9 @@ import {
   idempotentResult,
   purgedPerInsert,
   sealIdempotencyRecord,
-} from "../../../ledger/record/kept-answer.ts";
+} from "../../../ledger/record/idempotency-record.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
-import type { Queries, Row, Statement } from "../connection/session.ts";
+import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { readTree } from "./log-rows.ts";
 
 const find: Statement = {

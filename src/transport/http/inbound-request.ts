@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { invalidRequest, type ServiceError } from "../../base/errors.ts";
 
 /** The part of a request that says who sent it and what it asks. */

@@ -8,7 +8,7 @@ import {
   WhoAmIResponseSchema,
 } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { UnarySpec } from "../../../src/transport/calls/context.ts";
-import { unaryInvoker } from "../../../src/transport/calls/seam.ts";
+import { unaryInvoker } from "../../../src/transport/calls/unary-invoker.ts";
 
 const key = createContextKey("none");
 const method = DiscoveryService.method.whoAmI;

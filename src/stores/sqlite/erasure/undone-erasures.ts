@@ -1,6 +1,6 @@
 /** Finds what came back of records that were erased. Looks at the store itself, whatever is hidden from readers. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import { refusalOfKind } from "../../../ledger/audit/returned.ts";
+import { refusalOfKind } from "../../../ledger/audit/undone-erasures.ts";
 import type { ReapplyRefusal, UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/operator-records.ts";
 import { DamagedError } from "../../errors.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { WatchedFile } from "../../../src/files/live-file.ts";
+import { WatchedFile } from "../../../src/files/watched-file.ts";
 import { manualTime } from "../auth/world.ts";
 
 const file = { text: "1", mtimeMs: 1, problem: undefined as string | undefined, reads: 0 };

@@ -7,7 +7,7 @@ import {
   idempotentResult,
   purgedPerInsert,
   sealIdempotencyRecord,
-} from "../../../ledger/record/kept-answer.ts";
+} from "../../../ledger/record/idempotency-record.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { LogRows } from "./log-rows.ts";
 

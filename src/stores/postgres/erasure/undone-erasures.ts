@@ -1,12 +1,12 @@
 /** Finds, and removes again, what came back of records that were erased. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import { refusalOfKind } from "../../../ledger/audit/returned.ts";
+import { refusalOfKind } from "../../../ledger/audit/undone-erasures.ts";
 import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";
 import { readErasure } from "../../../ledger/record/operator-records.ts";
 import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
-import type { Queries, Row, Statement } from "../connection/session.ts";
+import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { holdsCovering } from "./legal-holds.ts";
 
 const columns = "tenant_id, record_id, leaf_index, erasure_leaf_index";

@@ -1,9 +1,9 @@
 /** How every call begins, whichever way it came in, and how it is told of when it is over. */
-import type { InboundRequest } from "../../auth/edge.ts";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
-import { headerValues } from "../http/edge.ts";
+import { headerValues } from "../http/inbound-request.ts";
 import type { Call } from "./call.ts";
 import { callerGone } from "./deadline.ts";
 

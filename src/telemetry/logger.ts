@@ -1,9 +1,13 @@
 /** Structured logs: one JSON object a line. */
 import { type DestinationStream, pino } from "pino";
-import { systemClock } from "../base/clock.ts";
-import { isoTimeMember, type LogFields, writeMembersTogether } from "./line.ts";
 import { scrub } from "./scrub.ts";
 import { serializeError } from "./serialize-error.ts";
+
+/**
+ * Members of a line. `err` takes anything that was thrown. Nobody passes headers, tokens, secrets, labels or
+ * attributes.
+ */
+export type LogFields = Readonly<Record<string, unknown>>;
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "fatal";
 
@@ -40,8 +44,6 @@ export interface LoggerOptions {
 /** Bytes that wait for a slow reader of standard output; beyond, lines are dropped rather than memory filled. */
 const maxBufferedBytes = 16 * 1024 * 1024;
 
-const messageKey = "message";
-
 /** Makes the logger. Times are RFC 3339 in UTC, levels are words. */
 export function createLogger({ level, serviceName, destination }: LoggerOptions): RootLogger {
   const output = destination === undefined ? openStandardOutput() : { stream: destination, close: async () => {} };
@@ -49,15 +51,14 @@ export function createLogger({ level, serviceName, destination }: LoggerOptions)
     {
       level,
       base: { service: serviceName },
-      timestamp: isoTimeMember(systemClock),
-      messageKey,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      messageKey: "message",
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: serializeError },
       hooks: { streamWrite: scrub },
     },
     output.stream,
   );
-  writeMembersTogether(logger, messageKey);
   return Object.assign(logger, { close: output.close });
 }
 

@@ -1,7 +1,8 @@
 /**
  * What a JSON text holds, seen before it is parsed: how much of it there is, and the members that it gives more than
  * once (RFC 8259 §4), of which a parsed value shows the last only. The scan ends where no request goes on, so that what
- * a body costs is bounded by what a request may hold and not by what was sent.
+ * a body costs is bounded by what a request may hold and not by what was sent. Parsers for editors read every character
+ * of a text or number, and nest as deep as what was sent (`bench/parts.ts`).
  */
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
 import { maxViolations, type Violation } from "../../base/errors.ts";

@@ -98,7 +98,7 @@ export function breaches(root: string): readonly Breach[] {
   const source = join(root, "src");
   const files = readdirSync(source, { recursive: true, encoding: "utf8" })
     .map((file) => file.replaceAll("\\", "/"))
-    .filter((file) => /\.[cm]?[jt]s$/.test(file) && !file.includes("/assets/"))
+    .filter((file) => /\.[cm]?[jt]s$/.test(file) && !file.includes("portal/assets/"))
     .sort();
   const imports = files.flatMap((file) => importsOf(file, readFileSync(join(source, file), "utf8")));
   const homeless = files.filter((file) => roomOf(file) === undefined);

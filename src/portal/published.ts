@@ -1,8 +1,8 @@
 /** Every page of a deployment. */
 import comments from "../../gen/comments.json" with { type: "json" };
 import type { Page } from "../transport/http/page.ts";
-import { explorerPages } from "./explorer/pages.ts";
-import { landingPage } from "./landing/page.ts";
+import { explorerPages } from "./explorer.ts";
+import { landingPage } from "./landing.ts";
 import type { DocumentOptions } from "./openapi/document.ts";
 import { documentPages } from "./openapi/pages.ts";
 

@@ -3,8 +3,8 @@ import * as fileSystem from "node:fs/promises";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
 import { loadPolicyDirectory, loadPolicyTests } from "../../policy/load/directory.ts";
-import type { PolicyTest } from "../../policy/load/policy-test-file.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
+import type { PolicyTest } from "../../policy/tools/policy-test-file.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
 import type { Output } from "../output.ts";
 

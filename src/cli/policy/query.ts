@@ -4,7 +4,7 @@ import { type Command, Option } from "commander";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import { policyActions } from "../../policy/engine/schema.ts";
-import { parseQuery, parseQueryText } from "../../policy/load/query.ts";
+import { parseQuery, parseQueryText } from "../../policy/tools/query.ts";
 
 export interface QueryOptions {
   readonly request?: string;

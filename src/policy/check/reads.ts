@@ -5,7 +5,7 @@
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { allInputNames, attributePrefix, inputNamesAt } from "../engine/inputs.ts";
 
-/** Names of the facts (see `facts.ts`) that the policy reads, sorted. */
+/** Names of the facts (see `inputs.ts`) that the policy reads, sorted. */
 export function inputsRead({ principal, conditions }: Pick<PolicyJson, "principal" | "conditions">): readonly string[] {
   const names = new Set<string>();
   if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) readIdentity(names);

@@ -3,7 +3,7 @@
  * most of what an answer costs. `reads.ts` never names too few, so that no answer depends on what is left out.
  *
  * Cedar is told without a schema, which it would go through for every value of every question. What the schema does
- * for an answer is done here and in `fact-types.ts`:
+ * for an answer is done here and in `input-types.ts`:
  *
  * - values are of its types, or nothing is told;
  * - no text can pose as something else: every record is built member by member;
@@ -33,7 +33,7 @@ const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
 /**
  * Tells the named facts.
  *
- * @param names of facts, as in `facts.ts`
+ * @param names of facts, as in `inputs.ts`
  * @param actions ids of actions and groups that the policies name
  */
 export function cedarRequestBuilder(names: readonly string[], actions: readonly string[]): CedarRequestBuilder {

@@ -1,5 +1,5 @@
 /**
- * The one mapping from a question to Cedar's facts. `fact-teller.ts` puts them into Cedar's form.
+ * The one mapping from a question to Cedar's facts. `cedar-request.ts` puts them into Cedar's form.
  *
  * | fact in a policy                                | comes from                                   | name in `inputs`         |
  * |-------------------------------------------------|----------------------------------------------|--------------------------|

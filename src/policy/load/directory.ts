@@ -15,10 +15,10 @@ import { artifactProfiles } from "../../base/vocabulary.ts";
 import { checkBundle } from "../check/check.ts";
 import { engineVersion, publishedSchema } from "../engine/schema.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
+import { type PolicyTest, parsePolicyTests } from "../tools/policy-test-file.ts";
 import type { PolicyBundle } from "./bundle.ts";
 import { parseManifest } from "./manifest.ts";
 import { testsFolder } from "./manifest-reader.ts";
-import { type PolicyTest, parsePolicyTests } from "./policy-test-file.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
 
 /** What is needed of a file system; `node:fs/promises` is one. */

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { CompiledEngine, CompiledPolicy } from "../engine/bundle-engine.ts";
 import { type Layer, type PolicyDecision, reasonOf } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
-import type { PolicyTest } from "../load/policy-test-file.ts";
+import type { PolicyTest } from "./policy-test-file.ts";
 
 /** How one test went. */
 export interface PolicyTestResult {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { landingPage, prefersJson } from "../../../src/portal/landing/page.ts";
+import { landingPage, prefersJson } from "../../../src/portal/landing.ts";
 
 test.each([
   [undefined, false],

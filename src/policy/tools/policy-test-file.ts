@@ -14,12 +14,12 @@
  *         reasons: [platform/data-operations, tenant/ordinary]     # optional; all of them, in any order
  *         guidance: { artifact_profile: tdf }                      # optional; the members to look at
  *
- * Members of `guidance` are named in `guidance-text.ts`.
+ * Members of `guidance` are named in `guidance.ts`.
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import type { PolicyQuery } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
-import type { PolicyProblem } from "./problem.ts";
+import type { PolicyProblem } from "../load/problem.ts";
 import { members, optional, parseQuery, queryMembers, string, strings } from "./query.ts";
 
 /** One expected decision. */

@@ -2,8 +2,8 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { type Content, fixed, type Page } from "../../transport/http/page.ts";
-import { escapeHtml, icon } from "../html.ts";
+import { type Content, fixed, type Page } from "../transport/http/page.ts";
+import { escapeHtml, icon } from "./html.ts";
 
 /**
  * Scripts and styles from this origin only, none inline, no `eval`. Swagger UI draws its icons from `data:` URLs.

@@ -1,6 +1,7 @@
 /**
  * The rooms of `src`, what each may import, and whether the source keeps to it: `npm run lint` runs this. Every import is
- * seen, of types too, written as a statement, a call, a type or a worker's URL. No circle of imports is allowed.
+ * seen, of types too, written as a statement, a call, a type or a worker's URL. No circle of imports is allowed, and the
+ * rooms below the domain speak of no route.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -73,6 +74,10 @@ export const rooms: Readonly<Record<string, Room>> = {
 /** Of Node's own modules these are for the rooms that say so; the others are for everybody. */
 const guardedModules = ["node:http", "node:http2", "node:https", "node:module", "node:process", "node:sqlite"];
 
+/** Rooms that know no route, and how they would speak of one. */
+const withoutRoutes = ["ledger", "policy"];
+const route = /\/v1\/sdk|protection-plan|policy-resolve|key-access-plan|artifact-register/;
+
 /** What loads a module that its options name. */
 const loaders = ["stores/sqlite/worker.ts"];
 
@@ -100,7 +105,8 @@ export function breaches(root: string): readonly Breach[] {
     .map((file) => file.replaceAll("\\", "/"))
     .filter((file) => /\.[cm]?[jt]s$/.test(file) && !file.includes("portal/assets/"))
     .sort();
-  const imports = files.flatMap((file) => importsOf(file, readFileSync(join(source, file), "utf8")));
+  const contents = files.map((file) => contentOf(file, readFileSync(join(source, file), "utf8")));
+  const imports = contents.flatMap((content) => content.imports);
   const homeless = files.filter((file) => roomOf(file) === undefined);
   return [
     ...homeless.map((file) => ({ file, line: 1, problem: "belongs to no room" })),
@@ -108,6 +114,7 @@ export function breaches(root: string): readonly Breach[] {
       const problem = problemOf(file, specifier);
       return problem === undefined ? [] : [{ file, line, problem }];
     }),
+    ...contents.flatMap(({ routes }) => routes),
     ...circles(imports),
   ];
 }
@@ -118,14 +125,26 @@ export function roomOf(file: string): string | undefined {
   return names.sort((one, other) => other.length - one.length)[0];
 }
 
-function importsOf(file: string, text: string): readonly Import[] {
+interface Content {
+  readonly imports: readonly Import[];
+  /** Routes that are spoken of where none is known. */
+  readonly routes: readonly Breach[];
+}
+
+function contentOf(file: string, text: string): Content {
   const found: Import[] = [];
+  const routes: Breach[] = [];
   const { program, errors } = parseSync(file, text);
   if (errors.length > 0) throw new Error(`${file} does not parse: ${errors[0]?.message}`);
-  const note = ({ start }: { start: number }, source: unknown) => {
+  const lineOf = ({ start }: { start: number }) => text.slice(0, start).split("\n").length;
+  const isWithoutRoutes = withoutRoutes.some((room) => isWithin(file, room));
+  const look = (node: { start: number }, said: string) => {
+    if (isWithoutRoutes && route.test(said)) routes.push({ file, line: lineOf(node), problem: "speaks of a route" });
+  };
+  const note = (node: { start: number }, source: unknown) => {
     const isText = typeof source === "object" && source !== null && "value" in source;
     const specifier = isText && typeof source.value === "string" ? source.value : undefined;
-    found.push({ file, line: text.slice(0, start).split("\n").length, specifier });
+    found.push({ file, line: lineOf(node), specifier });
   };
   new Visitor({
     ImportDeclaration: (node) => note(node, node.source),
@@ -134,12 +153,14 @@ function importsOf(file: string, text: string): readonly Import[] {
     ImportExpression: (node) => note(node, node.source),
     TSImportType: (node) => note(node, node.source),
     TSExternalModuleReference: (node) => note(node, node.expression),
+    Literal: (node) => look(node, node.raw ?? ""),
+    TemplateElement: (node) => look(node, node.value.raw),
     NewExpression: (node) => {
       const [path, base] = node.arguments;
       if (base?.type === "MemberExpression" && base.object.type === "MetaProperty") note(node, path);
     },
   }).visit(program);
-  return found;
+  return { imports: found, routes };
 }
 
 function problemOf(file: string, specifier: string | undefined): string | undefined {

@@ -38,6 +38,23 @@ describe("paths", () => {
   });
 });
 
+test("every source file that a comment or a document names exists", () => {
+  const files = execFileSync("git", ["ls-files", "-co", "--exclude-standard"], { cwd: root, encoding: "utf8" })
+    .split("\n")
+    .filter((file) => existsSync(join(root, file)));
+  const readers = files.filter((file) => /^(src|test|dev|bench|scripts|docs)\/.*\.(ts|md)$|^README\.md$/.test(file));
+  const missing = readers
+    .filter((file) => !file.startsWith("test/fixtures/"))
+    .flatMap((file) => {
+      const text = readFileSync(join(root, file), "utf8");
+      const named = [...text.matchAll(/`((?:[\w-]+\/)*[\w-]+\.ts)`/gm)].map(([, name]) => name);
+      return named
+        .filter((name) => !files.some((known) => `/${known}`.endsWith(`/${name}`)))
+        .map((name) => `${file}: ${name}`);
+    });
+  expect(missing).toEqual([]);
+});
+
 test("every npm script that is named exists", () => {
   const named = [...readme.matchAll(/npm (?:run ([\w:]+)|(test|start))/g)].map(([, script, short]) => script ?? short);
   expect(named.length).toBeGreaterThan(8);

@@ -15,7 +15,7 @@ import { publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { ask, permitAll, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
 
-/** The whole question, value by value, as the table in `facts.ts` says. */
+/** The whole question, value by value, as the table in `inputs.ts` says. */
 function everything({ caller, action, claimed }: PolicyQuery) {
   const { workload, resource } = claimed;
   const { attributes, ...others } = claimed;

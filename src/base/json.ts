@@ -4,3 +4,8 @@ export type JsonValue = null | boolean | number | string | readonly JsonValue[] 
 export interface JsonObject {
   readonly [member: string]: JsonValue | undefined;
 }
+
+/** The name of a member as JSON writes it: `send_only` for `sendOnly`. */
+export type SnakeCase<Name> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${SnakeCase<Rest>}`
+  : Name;

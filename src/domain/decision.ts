@@ -1,8 +1,14 @@
 /** The one step that all three decision routes share: ask the policy, record the decision, and only then answer. */
 import { newRecordId, type RecordId } from "../base/ids.ts";
-import type { JsonObject } from "../base/json.ts";
+import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
-import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
+import type {
+  Guidance,
+  KeyTransportGuidance,
+  PolicyDecision,
+  PolicyEngine,
+  PolicyQuery,
+} from "../policy/engine/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
@@ -74,6 +80,9 @@ function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
   return { ...others, evidenceExpected: ["deny"] };
 }
 
+/** Each member under its name in records. */
+type Members<T> = Readonly<Record<SnakeCase<keyof T>, JsonValue | undefined>>;
+
 /**
  * The recorded outcome, its members in the order of canonical JSON. The caller's scopes are in it because policies read
  * them: without them the decision could not be evaluated again.
@@ -99,7 +108,7 @@ export function decisionOutcome(decision: PolicyDecision, callerScopes: readonly
       required_scopes: guidance.requiredScopes,
       send_only: guidance.sendOnly,
       warnings: guidance.warnings,
-    },
+    } satisfies Members<Guidance>,
     policy_revision: decision.policyRevision,
     reasons: decision.reasons,
   };
@@ -114,5 +123,5 @@ function keyTransportOf({ keyTransport }: Guidance): JsonObject | undefined {
     public_key_distribution: keyTransport.publicKeyDistribution,
     raw_key_delivery_forbidden: true,
     stable_key_reference_preferred: keyTransport.stableKeyReferencePreferred,
-  };
+  } satisfies Members<KeyTransportGuidance & { readonly rawKeyDeliveryForbidden: true }>;
 }

@@ -11,6 +11,7 @@ import type {
   KeyAccessOperation,
   ProtectionOperation,
 } from "../base/vocabulary.ts";
+import type { SendableMember } from "../policy/guidance/annotations.ts";
 
 /** What every request says of workload and resource (specification, section 2.1). All of it is a claim. */
 export type Described = {
@@ -71,6 +72,19 @@ export type EvidenceRequest = Described & {
   /** RFC 3339, as the caller wrote it. */
   readonly occurred_at?: string;
 };
+
+type MemberOf<Request> = Request extends unknown ? keyof Request : never;
+
+/** A member of any request on the JSON routes that is recorded. */
+export type RequestMember = MemberOf<
+  ProtectionPlanRequest | PolicyResolveRequest | KeyAccessRequest | RegistrationRequest | EvidenceRequest
+>;
+
+/** Compiles where both are the same. */
+type Same<A extends B, B extends C, C = A> = A;
+
+/** What a policy can tell the caller to send is every member of these requests, but for a wish that plans are made by. */
+export type Sendable = Same<SendableMember, Exclude<RequestMember, "preferred_artifact_profile">>;
 
 /** The part of `request_summary` that all routes share. Never a label or attribute. */
 export interface RequestSummary {

@@ -57,10 +57,12 @@ export interface AnnotationRules {
 
 /** Members of later calls that a caller can be told to send. There is no plaintext among them. */
 export const sendableMembers = [
-  ...["artifact_cid", "artifact_digest", "artifact_kind", "artifact_locator", "artifact_merkle_root_cid"],
-  ...["artifact_profile", "attributes", "content_digest", "content_size_bytes", "decision_id", "event_type"],
-  ...["key_reference", "labels", "occurred_at", "operation", "outcome", "purpose", "resource", "workload"],
-];
+  ...(["artifact_cid", "artifact_digest", "artifact_kind", "artifact_locator", "artifact_merkle_root_cid"] as const),
+  ...(["artifact_profile", "attributes", "content_digest", "content_size_bytes", "decision_id", "event_type"] as const),
+  ...(["key_reference", "labels", "occurred_at", "operation", "outcome", "purpose", "resource", "workload"] as const),
+] as const;
+export type SendableMember = (typeof sendableMembers)[number];
+
 /** What a caller can bind a decision to. */
 export const bindableIdentifiers = [
   ...["artifact_cid", "artifact_digest", "artifact_merkle_root_cid", "content_digest", "decision_id"],

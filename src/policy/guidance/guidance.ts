@@ -1,7 +1,8 @@
 /** From merged annotations, defaults and the key reference to the guidance of an answer. */
+import type { SnakeCase } from "../../base/json.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { Guidance, KeyTransportGuidance, PolicyQuery } from "../engine/decision.ts";
-import type { PolicyGuidance } from "./annotations.ts";
+import type { ListName, PolicyGuidance, ScalarName } from "./annotations.ts";
 import type { GuidanceDefaults } from "./guidance-defaults.ts";
 import type { KeyReferenceStatus } from "./key-references.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "./key-transport.ts";
@@ -87,8 +88,16 @@ function choiceOf(text: string): KeyTransportChoice {
   return parsed.choice;
 }
 
+type ReadMember = (guidance: Guidance) => string | readonly string[];
+
+/** What no policy says and no test asks for: whether the profile was replaced, and how policy is resolved. */
+type Untold = "artifact_profile_overridden" | "policy_resolution";
+
+/** Every annotation, and every member that follows from one. */
+type GuidanceName = Exclude<ScalarName | ListName, "warning"> | Exclude<SnakeCase<keyof Guidance>, Untold>;
+
 /** By name, the member as a word or a list of them. */
-export const guidanceMembers: Readonly<Record<string, (guidance: Guidance) => string | readonly string[]>> = {
+export const guidanceMembers: Readonly<Record<string, ReadMember>> = {
   handling_mode: (guidance) => guidance.handlingMode,
   enforcement_mode: (guidance) => guidance.enforcementMode,
   local_enforcement_library: (guidance) => guidance.localEnforcementLibrary,
@@ -102,7 +111,7 @@ export const guidanceMembers: Readonly<Record<string, (guidance: Guidance) => st
   evidence_expected: (guidance) => guidance.evidenceExpected,
   required_scopes: (guidance) => guidance.requiredScopes,
   warnings: (guidance) => guidance.warnings,
-};
+} satisfies Record<GuidanceName, ReadMember>;
 
 /** Every member by its name. */
 export function describeGuidance(guidance: Guidance): Readonly<Record<string, string | readonly string[]>> {

@@ -4,8 +4,47 @@
  * left out, lists and maps always there. The same object comes out whichever protocol carried the message, so the
  * canonical JSON of it does too. Members are in the order of canonical JSON, which is then written at little cost.
  */
+
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
-import type { JsonObject, JsonValue } from "../../base/json.ts";
+import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
+import type { JsonObject, JsonValue, SnakeCase } from "../../base/json.ts";
+
+type FieldName<M> = Exclude<keyof M, `$${string}`>;
+
+/** What a value becomes. Which words an enumeration has is compared when the program starts. */
+type NormalValue<Value> = [Value] extends [bigint]
+  ? number
+  : [Value] extends [number]
+    ? number extends Value
+      ? number
+      : string
+    : Value extends readonly (infer Item)[]
+      ? readonly Item[]
+      : Value;
+
+type Alike<Value, Normal> = [Value] extends [Message]
+  ? [Differences<Value, Normal>] extends [never]
+    ? true
+    : false
+  : [Normal] extends [NormalValue<Value>]
+    ? true
+    : false;
+
+/** Fields without a member of their name and type, and members without a field. */
+type Differences<M, Form> =
+  | {
+      [Name in FieldName<M>]: SnakeCase<Name> extends keyof Form
+        ? Alike<NonNullable<M[Name]>, NonNullable<Form[SnakeCase<Name>]>> extends true
+          ? never
+          : SnakeCase<Name>
+        : SnakeCase<Name>;
+    }[FieldName<M>]
+  | Exclude<keyof Form, SnakeCase<FieldName<M>>>;
+
+/** The form, where it is that of the message; else what differs, which nobody takes for the form. */
+type NormalForm<M, Form, Redacted> = [Exclude<Differences<M, Form>, Redacted>] extends [never]
+  ? Form
+  : { readonly differs: Exclude<Differences<M, Form>, Redacted> };
 
 type Values = Readonly<Record<string, unknown>>;
 type Convert = (value: never) => JsonValue;
@@ -25,8 +64,19 @@ const compiled = new WeakMap<DescMessage, readonly Member[]>();
  *
  * Relies on what the interceptors made sure of: enumerations hold declared values, 64-bit integers are at most
  * 2^53-1, optional members are not empty. Throws a TypeError for a field of a kind that no request has.
+ *
+ * @typeParam Form what the message becomes, which compiles only with a member for every field
+ * @typeParam Redacted fields that are marked `debug_redact`
  */
-export function toNormalForm(desc: DescMessage, message: Message): JsonObject {
+export function toNormalForm<M extends Message, Form, Redacted extends string = never>(
+  desc: GenMessage<M>,
+  message: M,
+): NormalForm<M, Form, Redacted> {
+  return convertMessage(desc, message) as NormalForm<M, Form, Redacted>;
+}
+
+/** `toNormalForm` of a type that is known when the program runs. */
+export function convertMessage(desc: DescMessage, message: Message): JsonObject {
   let members = compiled.get(desc);
   if (members === undefined) {
     members = desc.fields
@@ -51,7 +101,7 @@ function compile(field: DescField): Member {
 function converter(field: DescField): Convert {
   switch (field.fieldKind) {
     case "message":
-      return (value: Message) => toNormalForm(field.message, value);
+      return (value: Message) => convertMessage(field.message, value);
     case "enum": {
       const names = enumNames(field.enum);
       return (value: number) => wordOf(names, value);

@@ -24,7 +24,7 @@ async function recordEvidence(
   context: HandlerContext,
 ) {
   const identity = identityOf(context);
-  const request = toNormalForm(RecordEvidenceRequestSchema, message) as EvidenceRequest;
+  const request = toNormalForm<RecordEvidenceRequest, EvidenceRequest>(RecordEvidenceRequestSchema, message);
   const answer = forMessage(await evidence.record(identity, request));
   const { requestSummary: summary } = answer;
   return {

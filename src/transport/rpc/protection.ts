@@ -48,7 +48,7 @@ async function planProtection(
   context: HandlerContext,
 ): Promise<PlanProtectionResponse> {
   const identity = identityOf(context);
-  const request = toNormalForm(PlanProtectionRequestSchema, message) as ProtectionPlanRequest;
+  const request = toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(PlanProtectionRequestSchema, message);
   const answer = forMessage(await protection.plan(identity, request));
   const { requestSummary, decision, execution } = answer;
   return {
@@ -84,7 +84,7 @@ async function resolvePolicy(
   context: HandlerContext,
 ): Promise<ResolvePolicyResponse> {
   const identity = identityOf(context);
-  const request = toNormalForm(ResolvePolicyRequestSchema, message) as PolicyResolveRequest;
+  const request = toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(ResolvePolicyRequestSchema, message);
   const answer = forMessage(await protection.resolve(identity, request));
   const { requestSummary, decision } = answer;
   return {
@@ -114,7 +114,7 @@ async function planKeyAccess(
   context: HandlerContext,
 ): Promise<PlanKeyAccessResponse> {
   const identity = identityOf(context);
-  const request = toNormalForm(PlanKeyAccessRequestSchema, message) as KeyAccessRequest;
+  const request = toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(PlanKeyAccessRequestSchema, message);
   const answer = forMessage(await keyAccess.plan(identity, request));
   const { requestSummary, decision, execution } = answer;
   return {

@@ -27,7 +27,10 @@ async function registerArtifact(
   context: HandlerContext,
 ) {
   const identity = identityOf(context);
-  const request = toNormalForm(RegisterArtifactRequestSchema, message) as RegistrationRequest;
+  const request = toNormalForm<RegisterArtifactRequest, RegistrationRequest, "artifact_object_b64">(
+    RegisterArtifactRequestSchema,
+    message,
+  );
   const object = message.artifactObjectB64;
   const answer = forMessage(await registrations.register(identity, request, object, context.signal));
   const { requestSummary: summary } = answer;

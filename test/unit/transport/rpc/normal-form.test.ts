@@ -2,14 +2,18 @@ import { create, fromBinary, fromJson, type JsonValue, toBinary } from "@bufbuil
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { EvidenceEventType } from "../../../../gen/platform/sdk/v1/common_pb.ts";
-import { RecordEvidenceRequestSchema } from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
+import {
+  type RecordEvidenceRequest,
+  RecordEvidenceRequestSchema,
+} from "../../../../gen/platform/sdk/v1/evidence_pb.ts";
 import {
   PlanProtectionRequestSchema,
   PlanProtectionResponseSchema,
 } from "../../../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegisterArtifactRequestSchema } from "../../../../gen/platform/sdk/v1/registration_pb.ts";
 import { CreateSessionRequestSchema } from "../../../../gen/platform/sdk/v1/session_pb.ts";
-import { toNormalForm } from "../../../../src/transport/codec/normal-form.ts";
+import type { EvidenceRequest } from "../../../../src/domain/requests.ts";
+import { convertMessage, toNormalForm } from "../../../../src/transport/codec/normal-form.ts";
 
 const full = {
   operation: "PROTECTION_OPERATION_PROTECT",
@@ -32,7 +36,7 @@ const full = {
 test("every member under its proto name, words for enumerations, and never the object", () => {
   const message = fromJson(RegisterArtifactRequestSchema, full);
   const { artifact_object_b64: _, ...others } = full;
-  expect(toNormalForm(RegisterArtifactRequestSchema, message)).toEqual({
+  expect(convertMessage(RegisterArtifactRequestSchema, message)).toEqual({
     ...others,
     operation: "protect",
     artifact_kind: "tdf_manifest",
@@ -40,9 +44,25 @@ test("every member under its proto name, words for enumerations, and never the o
   });
 });
 
+test("a request of the domain has every field of its message, and no other: the compiler says so", () => {
+  const message = create(RecordEvidenceRequestSchema);
+  type Whole = EvidenceRequest;
+  const whole: Whole = toNormalForm<RecordEvidenceRequest, Whole>(RecordEvidenceRequestSchema, message);
+  type Forgetful = Omit<EvidenceRequest, "outcome">;
+  // @ts-expect-error outcome is forgotten
+  const forgetful: Forgetful = toNormalForm<RecordEvidenceRequest, Forgetful>(RecordEvidenceRequestSchema, message);
+  type Inventive = EvidenceRequest & { readonly reporter?: string };
+  // @ts-expect-error no field is called reporter
+  const inventive: Inventive = toNormalForm<RecordEvidenceRequest, Inventive>(RecordEvidenceRequestSchema, message);
+  type Other = Omit<EvidenceRequest, "outcome"> & { readonly outcome?: number };
+  // @ts-expect-error outcome is a text
+  const other: Other = toNormalForm<RecordEvidenceRequest, Other>(RecordEvidenceRequestSchema, message);
+  expect([forgetful, inventive, other]).toEqual([whole, whole, whole]);
+});
+
 test("secrets have no normal form", () => {
   const message = create(CreateSessionRequestSchema, { tenantId: "t", clientId: "c", clientSecret: "s" });
-  const form = toNormalForm(CreateSessionRequestSchema, message);
+  const form = convertMessage(CreateSessionRequestSchema, message);
   expect(form).toEqual({ tenant_id: "t", client_id: "c", requested_scopes: [] });
 });
 
@@ -53,7 +73,7 @@ test("absent members are absent; lists and maps are there", () => {
     resource: { kind: "k" },
     outcome: undefined,
   });
-  const form = toNormalForm(RecordEvidenceRequestSchema, message);
+  const form = convertMessage(RecordEvidenceRequestSchema, message);
   const expected = {
     event_type: "deny",
     workload: { application: "a" },
@@ -66,7 +86,7 @@ test("absent members are absent; lists and maps are there", () => {
 });
 
 test.each([0n, 42n, 2n ** 53n - 1n])("%s bytes are the number", (contentSizeBytes) => {
-  const form = toNormalForm(
+  const form = convertMessage(
     PlanProtectionRequestSchema,
     create(PlanProtectionRequestSchema, { contentSizeBytes, operation: 1 }),
   );
@@ -75,7 +95,7 @@ test.each([0n, 42n, 2n ** 53n - 1n])("%s bytes are the number", (contentSizeByte
 
 test("the result is a copy that shares nothing a handler could change", () => {
   const message = create(RecordEvidenceRequestSchema, { eventType: 1, labels: ["l"], attributes: { a: "1" } });
-  const form = toNormalForm(RecordEvidenceRequestSchema, message);
+  const form = convertMessage(RecordEvidenceRequestSchema, message);
   message.labels.push("x");
   message.attributes.b = "2";
   expect(form).toMatchObject({ labels: ["l"] });
@@ -85,15 +105,15 @@ test("the result is a copy that shares nothing a handler could change", () => {
 test("an attribute may have any name", () => {
   const message = create(RecordEvidenceRequestSchema, { eventType: 1 });
   Object.defineProperty(message.attributes, "__proto__", { value: "v", enumerable: true });
-  const { attributes } = toNormalForm(RecordEvidenceRequestSchema, message);
+  const { attributes } = convertMessage(RecordEvidenceRequestSchema, message);
   expect(Object.entries(attributes as object)).toEqual([["__proto__", "v"]]);
 });
 
 test("what no request has is refused, not guessed at", () => {
   const answer = create(PlanProtectionResponseSchema, {});
-  expect(() => toNormalForm(PlanProtectionResponseSchema, answer)).toThrow(TypeError);
+  expect(() => convertMessage(PlanProtectionResponseSchema, answer)).toThrow(TypeError);
   const message = create(RecordEvidenceRequestSchema, { eventType: 99 as EvidenceEventType });
-  expect(() => toNormalForm(RecordEvidenceRequestSchema, message)).toThrow(TypeError);
+  expect(() => convertMessage(RecordEvidenceRequestSchema, message)).toThrow(TypeError);
 });
 
 test("JSON and binary have one normal form", () => {
@@ -115,7 +135,7 @@ test("JSON and binary have one normal form", () => {
     fc.property(request, (json) => {
       const message = fromJson(schema, json as JsonValue);
       const again = fromBinary(schema, toBinary(schema, message));
-      expect(toNormalForm(schema, again)).toEqual(toNormalForm(schema, message));
+      expect(convertMessage(schema, again)).toEqual(convertMessage(schema, message));
     }),
   );
 });

@@ -77,9 +77,16 @@ export function withDecision(
   return [...leaves, decision].sort((one, other) => one - other);
 }
 
-/** Values that come again and again: those who call, and the decisions that are cited. About 300 bytes each. */
-const cachedFields: ReadonlySet<SearchField> = new Set(["subject", "principal", "decision_id"]);
-const maxCached = 4_096;
+/** Values that come again and again: who calls, what is cited, and what requests are about. About 300 bytes each. */
+const cachedFields: ReadonlySet<SearchField> = new Set([
+  "subject",
+  "principal",
+  "decision_id",
+  "resource_id",
+  "label",
+  "attribute",
+]);
+const maxCached = 8_192;
 
 /** A key as it is used: prepared for the HMAC, and as the beginning of names in the cache. */
 interface PreparedKey {

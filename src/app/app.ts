@@ -1,4 +1,4 @@
-/** Where everything meets: a configuration becomes a running service. Nothing else knows all the rooms. */
+/** The composition root: turns a configuration into a running service. */
 import { randomFillSync } from "node:crypto";
 import { performance } from "node:perf_hooks";
 import type { Authenticator } from "../auth/authenticator.ts";

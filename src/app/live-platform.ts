@@ -1,4 +1,4 @@
-/** The live facts of every answer, from what runs. They are made when they change and not for each answer. */
+/** The platform's current status, as every answer shows it. Recomputed when something changes, not for each answer. */
 import type { Authenticator } from "../auth/authenticator.ts";
 import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ObservedLedger } from "../ledger/append/observed.ts";

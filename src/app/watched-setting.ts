@@ -1,10 +1,10 @@
-/** Files that settings name and a running service follows. */
+/** Opens files named by settings that a running service watches for changes. */
 import { readFile, stat } from "node:fs/promises";
 import type { Timers } from "../base/timers.ts";
 import { WatchedFile } from "../files/watched-file.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
-/** Opens the file. Rejects, naming the setting, where it is not good; when it turns bad later, the log says so. */
+/** Opens the file. Rejects, naming the setting, where it is invalid; later invalid content is logged and ignored. */
 export function openWatchedSetting<Content>(
   setting: string,
   path: string,

@@ -1,4 +1,4 @@
-/** Says who is calling, by the one way or the two ways that the deployment has chosen. */
+/** Authenticates callers, by access token, by trusted headers, or by both, as the deployment is configured. */
 import type { Caller } from "../base/caller.ts";
 import type { InboundRequest } from "./inbound-request.ts";
 import {

@@ -1,4 +1,4 @@
-/** What a transport hands over about a call: enough to say who is calling, before a byte of the body is read. */
+/** The part of a request that authentication needs: known before a byte of the body is read. */
 export interface InboundRequest {
   /**
    * Every value of the header as it came, in order, never joined; empty where there is none. Taken from the raw

@@ -1,4 +1,4 @@
-/** Who the trusted ingress is: the one peer whose word about others counts. */
+/** Identifies the trusted ingress: the one peer whose identity headers are believed. */
 import { timingSafeEqual } from "node:crypto";
 import { addressGroup, isInNetworks, isLoopbackAddress, type Network } from "../base/network.ts";
 import { thumbprintOf } from "../base/text-forms.ts";

@@ -1,7 +1,7 @@
-/** A file that an operator may replace while the service runs: what it says is followed within seconds. */
+/** A file that is watched by polling: changes take effect within seconds. */
 import type { Timers } from "../base/timers.ts";
 
-/** What the file system says. Both reject with an error that has a `code`. */
+/** The part of `node:fs/promises` that is used. Both reject with an error that has a `code`. */
 export interface WatchedFileSystem {
   stat(path: string): Promise<{ readonly mtimeMs: number; readonly size: number; readonly ino: number }>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
@@ -9,19 +9,19 @@ export interface WatchedFileSystem {
 
 export interface WatchedFileOptions<Content> {
   readonly path: string;
-  /** Throws where the text is not what it should be; the message says why and repeats nothing secret. */
+  /** Throws where the text is invalid; the message says why and repeats nothing secret. */
   readonly parse: (text: string) => Content | Promise<Content>;
   readonly files: WatchedFileSystem;
   readonly timers: Timers;
-  /** Told once for each change that is not followed, why. Must not throw. */
+  /** Called once for each change that is not taken, with the reason. Must not throw. */
   readonly onProblem: (problem: string) => void;
 }
 
 const pollIntervalMs = 2_000;
 
 /**
- * Holds what the file said when it was last good: a file that went missing or bad changes nothing until it is good
- * again. Replace it in one step, by renaming another over it.
+ * Holds the last valid content: a file that goes missing or becomes invalid changes nothing until it is valid again.
+ * Replace it atomically, by renaming another over it.
  */
 export class WatchedFile<Content> {
   readonly #options: WatchedFileOptions<Content>;

@@ -1,10 +1,10 @@
-/** Who reads the logs takes turns: much that one viewer asks for keeps neither other viewers nor the service waiting. */
+/** Concurrency limits of those who read the logs: one viewer's load keeps neither others nor the service waiting. */
 import type { FastifyReply } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
 import { createFairSemaphore, type FairLimits } from "../base/semaphore.ts";
 
-/** Who asks: a tenant, or somebody who may see every log. */
+/** A viewer: a tenant, or somebody who may see every log. */
 export interface Party {
   readonly tenantId: TenantId | undefined;
 }

@@ -1,4 +1,4 @@
-/** Every kind of store there is. Each is loaded where it is used: a driver takes memory, and time to start. */
+/** All store backends. Each is loaded on first use: a driver takes memory, and time to start. */
 import type { StoreBackend, StoreSettings } from "./backend.ts";
 
 /** The store that settings name; nothing of it is looked at yet. */

@@ -1,4 +1,4 @@
-/** What a store has, table by table, as it is carried to another one. Both kinds have the same tables and columns. */
+/** The tables and columns that `store copy` carries over: the same on both kinds of store. */
 
 /** Type of a column in PostgreSQL. */
 export type ColumnType = "text" | "bytea" | "integer" | "bigint";

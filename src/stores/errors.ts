@@ -1,4 +1,4 @@
-/** What every store says when it cannot do its work. */
+/** Errors common to all stores. */
 import { ServiceError } from "../base/errors.ts";
 
 /** Stored bytes that do not verify. */
@@ -6,7 +6,7 @@ export class DamagedError extends Error {
   override readonly name = "DamagedError";
 }
 
-/** The store cannot be used by this program as it is; the message tells the operator why. */
+/** This program cannot use the store as it is; the message says why, for the operator. */
 export class IncompatibleStoreError extends Error {
   override readonly name = "IncompatibleStoreError";
 }

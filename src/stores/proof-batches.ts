@@ -1,4 +1,4 @@
-/** Uses of proofs on their way to the writer: those that come while it is busy go together, and share one commit. */
+/** Batches DPoP replay checks: those that arrive while the writer is busy share the next commit. */
 import type { ProofUse } from "../auth/proof/replay-store.ts";
 import { unavailable } from "./errors.ts";
 

@@ -1,4 +1,4 @@
-/** Answers those who wait for a batch, with signed receipts. */
+/** Resolves the pending appends of a batch, with signed receipts. */
 import { ServiceError } from "../../base/errors.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { Appended } from "../ports/ledger.ts";
@@ -50,7 +50,7 @@ function once(sign: (tree: StoredTree) => string): (tree: StoredTree) => string 
   };
 }
 
-/** The largest tree that a batch is answered with, and whether the batch made it. Undefined where nothing has a place. */
+/** The largest tree among a batch's results, and whether this batch made it. Undefined where nothing was appended. */
 export function newestTree({
   results,
 }: BatchResult): { readonly tree: StoredTree; readonly isFresh: boolean } | undefined {

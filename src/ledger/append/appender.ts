@@ -257,7 +257,7 @@ export class Appender {
     for (const { reject } of shares.flatMap(({ waiting }) => waiting)) reject(refusal);
   }
 
-  /** The store failed: everyone who waits is told now, rather than one failing write after the other. */
+  /** The store failed: rejects everything that is queued now, rather than after one failing write each. */
   #refuse(shares: readonly Share[], cause: unknown): void {
     const refusal = storeFailure(cause);
     // Those of the write that were answered already, before a half of it failed, do not notice.

@@ -1,4 +1,4 @@
-/** Sorts a batch into records to append and calls that were answered before. */
+/** Splits a batch into records to append and retries of calls that already have a result (idempotency). */
 import type { Idempotency } from "../ports/record.ts";
 import { type BatchResult, type CommittedRecord, type NotAppended, UnstorableError } from "../ports/store.ts";
 import type { EncodedRecord } from "../record/record.ts";
@@ -7,7 +7,7 @@ import { readRecordText } from "../record/record-text.ts";
 export interface BatchPlan {
   /** Records to append, in order. */
   readonly fresh: readonly EncodedRecord[];
-  /** The batch's results, given where the fresh records were placed. */
+  /** The batch's results, once the fresh records are committed. */
   results(committed: readonly CommittedRecord[]): BatchResult["results"];
 }
 

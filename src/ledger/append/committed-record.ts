@@ -15,7 +15,7 @@ export interface LoggedRecord {
   readonly record: Uint8Array;
 }
 
-/** What a receipt is made of: the record and its place in a tree whose size and root are `stored`. */
+/** The material of a receipt: the record, and its audit path in the tree whose size and root are `stored`. */
 export function committedRecord(logged: LoggedRecord, tree: Tree, stored: StoredTree): CommittedRecord {
   const path = formatPath(tree.inclusionProof(logged.leafIndex));
   return toCommitted(logged, logged.recordedAt, leafHash(logged.leaf), path, stored);

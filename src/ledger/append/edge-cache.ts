@@ -1,4 +1,4 @@
-/** Right edges of the logs that were written to last. Only a commit makes what is here true. */
+/** LRU cache of right edges. Put an edge only once its transaction has committed. */
 import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../base/ids.ts";
 import { type LogState, UnsoundLogError } from "../ports/store.ts";

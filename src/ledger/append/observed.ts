@@ -1,4 +1,4 @@
-/** A ledger that tells how its writes go, for discovery and metrics. */
+/** Decorates a ledger: reports the outcome of writes, for discovery and metrics. */
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Appended, Ledger } from "../ports/ledger.ts";

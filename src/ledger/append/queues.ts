@@ -1,4 +1,4 @@
-/** The waiting rooms of the appender: one bounded queue per tenant, served in turn. */
+/** The appender's queues: one per tenant, bounded, served round-robin. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Appended } from "../ports/ledger.ts";
 
@@ -39,7 +39,7 @@ interface TenantQueue {
 export class TenantQueues {
   readonly #limits: QueueLimits;
   readonly #queues = new Map<TenantId, TenantQueue>();
-  /** Tenants that may be served, in their turn. A set keeps the order of insertion. */
+  /** Tenants with records to write, in round-robin order: a `Set` keeps the order of insertion. */
   readonly #ready = new Set<TenantQueue>();
   readonly #busy = new Set<TenantId>();
   #queuedBytes = 0;

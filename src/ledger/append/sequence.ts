@@ -1,4 +1,4 @@
-/** Gives records their place in a log. Pure: the store calls it while it holds the lock of the log's head. */
+/** Assigns leaf indices and times, and seals records. Pure: the store calls it under the lock of the log's head. */
 import { v7 } from "uuid";
 import type { RecordId } from "../../base/ids.ts";
 import type { RecordKind } from "../ports/record.ts";

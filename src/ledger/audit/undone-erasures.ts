@@ -1,4 +1,4 @@
-/** Erasures that have to be carried out once more, in words. */
+/** Describes erasures that a restored backup has undone, for operators. */
 import type { RecordKind } from "../ports/record.ts";
 import type { ReapplyRefusal, UndoneErasure } from "../ports/records-administration.ts";
 import { unerasable } from "../record/operator-records.ts";

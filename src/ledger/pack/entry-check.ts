@@ -1,4 +1,4 @@
-/** Whether an entry's leaf, opening and record belong together. What it says is not looked at here. */
+/** Checks that an entry's leaf, opening and record belong together. Does not judge what the record says. */
 import { parseBase64 } from "../../base/text-forms.ts";
 import type { StoredRecord } from "../ports/record.ts";
 import type { Leaf } from "../record/leaf.ts";

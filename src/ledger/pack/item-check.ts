@@ -1,4 +1,4 @@
-/** Whether what a pack shows belongs to a selection by value. That nothing else does, no pack can show. */
+/** Checks that each entry of a pack matches its selection by value. Completeness cannot be shown by a pack. */
 import type { StoredRecord } from "../ports/record.ts";
 import { hasTerms, searchTermsOf } from "../search/search-terms.ts";
 import type { CheckedEntry } from "./entry-check.ts";

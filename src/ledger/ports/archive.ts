@@ -1,4 +1,4 @@
-/** A whole store as its operator sees it, beside a running service or without one: what commands read. */
+/** Read-only access to a store for operators' commands, whether or not a service is running on it. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { IdempotencyRow } from "../record/idempotency-record.ts";
 import type { TileName } from "../tlog/tiles.ts";

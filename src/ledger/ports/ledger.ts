@@ -1,4 +1,4 @@
-/** What the rest of the service asks of the ledger. The contract is in the comments. */
+/** The ledger as the rest of the service uses it. The comments are the contract. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { LogName } from "../tlog/log-name.ts";

@@ -13,7 +13,7 @@ export type RecordKind =
   | "anchor_adoption"
   | "hold_release";
 
-/** A record before the ledger gave it a place: what the caller of `append` knows. */
+/** A record before it is sequenced: what the caller of `append` supplies. */
 export interface NewRecord {
   readonly kind: "decision" | "registration" | "evidence";
   readonly recordId: RecordId;

@@ -1,4 +1,4 @@
-/** What an operator may do to records besides reading them: erase them, and forbid that. The contract is in the comments. */
+/** Administration of records: erasure and legal holds. The comments are the contract. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { ErasureStatement, RecordKind } from "./record.ts";
 

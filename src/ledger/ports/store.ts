@@ -19,7 +19,7 @@ export interface StoredTree {
   readonly root: Uint8Array;
 }
 
-/** Where a record stands, and what its receipt is made of. Bytes are base64: it is what they are needed as. */
+/** A committed record with the material of its receipt. Bytes are base64, as receipts carry them. */
 export interface CommittedRecord {
   readonly recordId: RecordId;
   readonly leafIndex: number;
@@ -37,20 +37,20 @@ export interface CommittedRecord {
   readonly earlierAnswer?: string;
 }
 
-/** Why a record with an idempotency scope was not appended: what the scope stands for has another payload, or is gone. */
+/** Why a record with an idempotency scope was not appended: the scope's record has another payload, or was erased. */
 export type NotAppended = "conflict" | "erased";
 
-/** What became of a batch: one result a record, in their order. */
+/** Results of a batch: one for each record, in the same order. */
 export interface BatchResult {
   readonly log: string;
   readonly results: readonly (CommittedRecord | NotAppended)[];
 }
 
-/** Why nothing is known to have become of a batch while others of its write may have been stored. */
+/** A batch without a result, in a write whose other batches may have been stored. */
 export interface BatchFailure {
   /** `UnstorableError` because of the data: nothing was stored. Anything else: it may still have become durable. */
   readonly error: unknown;
-  /** Whether it took all the time that it had: what waits behind it of the same tenant has waited as long. */
+  /** Whether it timed out: what is queued behind it for the same tenant has then waited as long. */
   readonly isLate?: boolean;
 }
 
@@ -77,10 +77,10 @@ export class UnsoundLogError extends UnstorableError {
 export interface BatchWriter {
   /**
    * Appends each batch to its tenant's log, all or nothing, and opens the logs that do not exist yet. Indices are
-   * gapless, whoever else writes to the same store. Resolves with what became of each batch, in the same order: with a
-   * place only when it is durable and the anchor has been advanced to it, so that its trees may be signed. Rejects where
-   * no batch has a place: with `UnstorableError` because of the data, with anything else because of the store; then all
-   * of it may still have become durable, or none. No tenant stands twice in one call, nor in two calls at a time.
+   * gapless, whoever else writes to the same store. Resolves with one element for each batch, in the same order: a
+   * `BatchResult` only once it is durable and the anchor has been advanced to it, so that its trees may be signed.
+   * Rejects where no batch has a result: with `UnstorableError` because of the data (nothing was stored), with anything
+   * else because of the store (all of it may have become durable, or none). A tenant is in one batch at a time only.
    */
   write(batches: readonly TenantBatch[]): Promise<readonly (BatchResult | BatchFailure)[]>;
 }

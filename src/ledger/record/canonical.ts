@@ -17,7 +17,7 @@ export function assertCanonical(value: unknown): void {
 
 /**
  * JSON text, members in the order in which they come, of a value that `assertCanonical` accepts; throws as that does.
- * Costs less than both by themselves: text that is not good can be told from what JSON makes of it.
+ * Costs less than both by themselves: ill-formed text shows in how JSON escapes it.
  */
 export function assertedJsonText(value: unknown): string {
   assertValue(value, 0, () => {});

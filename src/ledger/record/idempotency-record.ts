@@ -1,4 +1,4 @@
-/** What is kept of a call so that a retry gets the same answer: one text, sealed under the record's own opening. */
+/** Idempotency records: payload digest and answer of a call, sealed under the opening of the call's record. */
 import type { RecordId } from "../../base/ids.ts";
 import { committedRecord } from "../append/committed-record.ts";
 import type { Idempotency } from "../ports/record.ts";
@@ -7,15 +7,15 @@ import type { Tree } from "../tlog/tree.ts";
 import { parseLeaf } from "./leaf.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";
 
-/** For how long a retry is recognized, at least. */
+/** Minimum time for which a retry is recognized. */
 export const idempotencyTtlMs = 24 * 60 * 60 * 1_000;
-/** Old answers that go for each new one: more than one, so that they do not pile up; few, so that no write waits. */
+/** Expired rows deleted with each insert: more than one, so that they do not pile up; few, so that no write waits. */
 export const purgedPerInsert = 4;
 
-/** A kept answer as it is stored, with the record that it is about. */
+/** An idempotency record as it is stored, joined with its ledger record. */
 export interface IdempotencyRow {
   readonly leafIndex: number;
-  /** Size of the tree that the first answer spoke of. */
+  /** Size of the tree in the first answer's receipt. */
   readonly treeSize: number;
   /** Sealed; null where it was erased, like the opening. */
   readonly answer: Uint8Array | null;
@@ -26,13 +26,13 @@ export interface IdempotencyRow {
   readonly record: Uint8Array;
 }
 
-/** Seals what is kept of a call whose record has this opening. */
+/** Seals payload digest and answer under the opening of the call's record. */
 export function sealIdempotencyRecord({ payloadDigest, answer }: Idempotency, opening: Uint8Array): Uint8Array {
   return sealAnswer(Buffer.from(idempotencyText(payloadDigest, JSON.stringify(answer)), "utf8"), opening);
 }
 
 /**
- * The record that a scope stands for, as it was answered: its receipt is the one of then.
+ * The result that a retry gets: the first call's record, with its receipt in the tree of that time.
  *
  * @param treeAt the log as it was at a size that it has reached
  * @throws UnsoundLogError where what is stored does not verify
@@ -54,7 +54,7 @@ export function idempotentResult(
   }
 }
 
-/** What is wrong with a row that was kept beside a log of this size; undefined where nothing is. */
+/** What is wrong with a row, given the size of its log; undefined where nothing is. */
 export function idempotencyProblem(
   { leafIndex, treeSize, answer, opening, leaf, record }: IdempotencyRow,
   size: number,

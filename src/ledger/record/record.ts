@@ -7,7 +7,7 @@ import type { NewRecord, RecordCaller, RecordKind } from "../ports/record.ts";
 import type { SearchTerm } from "../ports/search.ts";
 import { canonicalText } from "./canonical.ts";
 
-/** What the ledger adds under the lock of the log's head. */
+/** What sequencing adds to a record, under the lock of the log's head. */
 export interface LogPosition {
   /** Origin of the log. */
   readonly log: string;
@@ -21,12 +21,12 @@ export type AppendableRecord = Omit<NewRecord, "kind" | "caller"> & {
   readonly caller: RecordCaller;
 };
 
-/** A record that is ready to be sequenced. */
+/** A record whose request and outcome are canonical JSON already: ready to be sequenced. */
 export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome"> {
   /** Canonical JSON, like the outcome. */
   readonly request: string;
   readonly outcome: string;
-  /** What the record is found by besides its caller; absent where there is nothing. */
+  /** Search terms besides the caller's; absent where there are none. */
   readonly terms?: readonly SearchTerm[];
 }
 

@@ -1,4 +1,4 @@
-/** Searches as they are asked for in text: on a command line, or in a URL. */
+/** Parses search criteria given as text: command-line options or URL parameters. */
 
 import { parseDecimal } from "../../base/text-forms.ts";
 import { parseTimestamp } from "../../base/timestamps.ts";

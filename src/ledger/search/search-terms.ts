@@ -1,4 +1,4 @@
-/** What of a record it can be found by. */
+/** The terms under which a record is indexed. */
 import type { RequestId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
 import type { RecordCaller, RecordKind, StoredRecord } from "../ports/record.ts";
@@ -8,7 +8,7 @@ import type { EncodedRecord } from "../record/record.ts";
 /** The part of a record that its terms come from. */
 export type TermSource = Pick<StoredRecord, "kind" | "record_id" | "request_id" | "caller" | "request" | "outcome">;
 
-/** What an index has of the record at a place in the log. */
+/** The index entries of the record at one leaf index. */
 export interface IndexedRecord {
   readonly leafIndex: number;
   readonly terms: readonly SearchTerm[];

@@ -1,4 +1,4 @@
-/** Brings cosignatures to the store, together and not at every commit: losing the newest costs one question later. */
+/** Saves cosignatures in batches, not at every commit: losing the newest costs one request to the witness. */
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { CosignatureStore } from "../ports/store.ts";

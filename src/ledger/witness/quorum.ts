@@ -1,4 +1,4 @@
-/** One log at all of its witnesses. */
+/** One log at all of its witnesses: whether a quorum has cosigned it, and which state. */
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { AnchoredLog } from "../ports/anchor.ts";
@@ -30,21 +30,21 @@ export class WitnessQuorum {
     return this.#state.origin;
   }
 
-  /** Why the log must not be continued. One witness that has seen another log than ours is enough. */
+  /** Why nothing may be appended: one witness that has seen another history is enough. */
   get problem(): string | undefined {
     if (this.#setBack !== undefined) return this.#setBack.message;
     const statuses = this.atWitnesses.map(({ status }) => status);
     return statuses.flatMap((status) => (status.kind === "unsound" ? [status.message] : []))[0];
   }
 
-  /** Witnesses of which nothing could be learned when they were asked last. */
+  /** Number of witnesses whose newest exchange failed. */
   get failing(): number {
     return this.atWitnesses.filter(({ status }) => status.kind === "failed").length;
   }
 
   /**
-   * Whether the witnesses were asked before anything is appended: all of them, with what result ever, or, where
-   * answers wait for them, so many with success.
+   * Whether appending may begin: every witness has been asked, whatever it answered; or, where answers wait for a
+   * quorum, a quorum has cosigned.
    */
   get isAdmitted(): boolean {
     const { awaited, quorum } = this.#context;
@@ -55,12 +55,12 @@ export class WitnessQuorum {
     return this.#admitted;
   }
 
-  /** The log is new, or was not known when this process started: its first state is what witnesses are asked about. */
+  /** Skips that check for a log that is new, or that this process did not know when it started. */
   admit(): void {
     this.#admitted = true;
   }
 
-  /** The newest state that enough witnesses have cosigned. */
+  /** The newest state that a quorum has cosigned. */
   get anchored(): AnchoredLog | undefined {
     const trees = this.atWitnesses.flatMap(({ newest }) => (newest === undefined ? [] : [newest]));
     const newest = trees.sort((a, b) => b.size - a.size)[this.#context.quorum - 1];

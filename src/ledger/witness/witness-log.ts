@@ -1,4 +1,4 @@
-/** What is known of one log at one witness, and how the witness is brought to the log's newest state. */
+/** One log at one witness: the newest cosigned tree, and submission of newer checkpoints. */
 import type { Clock } from "../../base/clock.ts";
 import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
@@ -35,7 +35,7 @@ export type WitnessStatus =
   | { readonly kind: "unsound"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 
-/** The size that it has seen, then one that another replica told it meanwhile, then a last. */
+/** One for the size that we believe it has, one after another replica was faster, and a last. */
 const maxExchanges = 3;
 
 export class WitnessLog {
@@ -49,7 +49,7 @@ export class WitnessLog {
   #target: LogState;
   #running: Promise<void> | undefined;
 
-  /** `kept` is what the witness cosigned before; `onEnded` is told after every run of exchanges. */
+  /** `stored` is what the witness cosigned before; `onEnded` is told after every run of exchanges. */
   constructor(
     witness: TrustedWitness,
     log: LogState,
@@ -104,7 +104,7 @@ export class WitnessLog {
 
   /**
    * Brings the newest state to the witness, or joins who does. One exchange is under way at a time; states that come
-   * meanwhile share the next. Resolves when it ended either way; `standing` tells how.
+   * meanwhile share the next. Resolves when it ended either way; `status` says how.
    */
   submit(): Promise<void> {
     this.#running ??= this.#run().finally(() => {

@@ -28,7 +28,7 @@ export interface WitnessesOptions extends WitnessRule {
   readonly logs: WitnessLogSource & CosignatureStore & { logs(): Promise<readonly LogState[]> };
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Told when what is known of a log at a witness changes. */
+  /** Called when the status of a log at a witness changes. */
   readonly onStatus?: (change: WitnessStatusChange) => void;
 }
 

@@ -17,13 +17,13 @@ export interface PolicyContent {
   readonly unconditional: boolean;
   readonly description?: string;
   readonly guidance: PolicyGuidance;
-  /** Names of the facts that it reads; see `reads.ts`. */
+  /** Names of the inputs that it reads; see `reads.ts`. */
   readonly reads: readonly string[];
   /** Actions and groups that it names; see `namedActions`. */
   readonly namedActions: readonly string[];
 }
 
-/** A policy that parsed, in its place. Its id is unique in the set. */
+/** A parsed policy with its location. Its id is unique in the set. */
 export interface CheckedPolicy extends PolicyContent {
   /** File and line where it starts. */
   readonly file: string;
@@ -35,7 +35,7 @@ export interface CheckedPolicy extends PolicyContent {
 export type PolicyReading =
   /** It does not parse as one policy. */
   | { readonly errors: readonly DetailedError[] }
-  /** Problems are without a place. A policy with problems may be missing. */
+  /** Problems have no location yet. A policy with problems may be missing. */
   | {
       readonly errors?: never;
       readonly policy?: PolicyContent;

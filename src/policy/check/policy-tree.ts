@@ -1,4 +1,4 @@
-/** Questions about a policy's syntax tree other than the facts it reads (`reads.ts`). */
+/** Questions about a policy's syntax tree other than the inputs it reads (`reads.ts`). */
 import type { EntityUidJson, PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parseTenantId } from "../../base/ids.ts";
 import type { PolicyAction } from "../engine/decision.ts";

@@ -1,11 +1,11 @@
 /**
- * Which facts a policy reads, from its syntax tree. Never too few: whatever this file does not recognise counts as
- * reading everything, because the decision cache is exact only when no fact that decides is left out.
+ * Which inputs a policy reads, from its syntax tree. Never too few: whatever this file does not recognise counts as
+ * reading everything, because the decision cache is exact only if no input that decides is left out.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { allInputNames, attributePrefix, inputNamesAt } from "../engine/inputs.ts";
 
-/** Names of the facts (see `inputs.ts`) that the policy reads, sorted. */
+/** Names of the inputs (see `inputs.ts`) that the policy reads, sorted. */
 export function inputsRead({ principal, conditions }: Pick<PolicyJson, "principal" | "conditions">): readonly string[] {
   const names = new Set<string>();
   if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) readIdentity(names);

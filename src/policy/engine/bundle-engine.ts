@@ -1,4 +1,4 @@
-/** A compiled bundle at work: from a question to the answer of both layers, and what is looked at after them. */
+/** Decides queries with a compiled bundle: both layers, then key references and required scopes. */
 import type { TenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
@@ -29,7 +29,7 @@ export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text"
 export interface CompiledEngine extends PolicyEngine {
   /** What is kept so that this very engine can be made again: see `parseBundleContent`. Its hash is the revision. */
   readonly content: string;
-  /** All policies, by set and place. */
+  /** All policies, by set and in the order of the files. */
   readonly policies: readonly CompiledPolicy[];
   /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;

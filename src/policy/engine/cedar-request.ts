@@ -1,13 +1,13 @@
 /**
- * Tells Cedar the facts of a question, and no others than those that the asked policies read: what Cedar is told is
- * most of what an answer costs. `reads.ts` never names too few, so that no answer depends on what is left out.
+ * Builds Cedar's authorization request, with the inputs that the policies read and no others: the size of the request
+ * is most of what a decision costs. `reads.ts` never names too few inputs, so no decision depends on one left out.
  *
- * Cedar is told without a schema, which it would go through for every value of every question. What the schema does
- * for an answer is done here and in `input-types.ts`:
+ * The request goes to Cedar without the schema, which Cedar would check every value against each time. What the schema
+ * would ensure is ensured here and in `input-types.ts`:
  *
- * - values are of its types, or nothing is told;
- * - no text can pose as something else: every record is built member by member;
- * - groups that actions are in are told where a policy names one.
+ * - values have the schema's types, or no request is built;
+ * - no text can pose as an entity or an extension value: every record is built member by member;
+ * - action groups are included where a policy names one.
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
@@ -15,7 +15,7 @@ import { hasSchemaTypes } from "./input-types.ts";
 import { allInputNames, attributePrefix, type InputValue, inputTable } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
 
-/** A question in Cedar's terms. */
+/** Arguments of Cedar's `isAuthorized`. */
 export interface CedarRequest {
   readonly principal: TypeAndId;
   readonly action: TypeAndId;
@@ -24,16 +24,16 @@ export interface CedarRequest {
   readonly entities: Entities;
 }
 
-/** Puts a question into Cedar's terms; undefined where a value is of no type that its fact can have. Does not throw. */
+/** Builds the request of a query; undefined where a value does not have its input's type. Does not throw. */
 export type CedarRequestBuilder = (query: PolicyQuery) => CedarRequest | undefined;
 
 const resource: TypeAndId = { type: "Resource", id: "claimed" };
 const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
 
 /**
- * Tells the named facts.
+ * Compiles a builder for the named inputs.
  *
- * @param names of facts, as in `inputs.ts`
+ * @param names of inputs, as in `inputs.ts`
  * @param actions ids of actions and groups that the policies name
  */
 export function cedarRequestBuilder(names: readonly string[], actions: readonly string[]): CedarRequestBuilder {
@@ -64,7 +64,7 @@ export function cedarRequestBuilder(names: readonly string[], actions: readonly 
   };
 }
 
-/** Tells all facts, for whichever policies. */
+/** Includes all inputs, for any policies. */
 export const buildFullRequest: CedarRequestBuilder = cedarRequestBuilder(allInputNames, [
   ...policyActions,
   ...Object.keys(actionGroups),
@@ -90,7 +90,7 @@ function recordOf(members: readonly Member[], query: PolicyQuery): Record<string
   return record;
 }
 
-/** Attributes that are read; undefined where none is, so that there need be no entity that has them. */
+/** Reads the named attributes as tags; undefined where no policy reads one, so that their entity can be left out. */
 function tagReader(names: readonly string[]): ((query: PolicyQuery) => Record<string, string>) | undefined {
   if (names.includes("attributes")) return ({ claimed }) => claimed.attributes;
   const keys = names

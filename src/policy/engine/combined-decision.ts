@@ -1,11 +1,11 @@
-/** What the two layers say together, before key references and scopes are looked at. */
+/** Combines the results of both layers. Key references and scopes are checked afterwards. */
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import { evaluationError, guidanceConflict, type Layer, reasonOf } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
 
-/** A set in its place as a layer. */
+/** A policy set in the role of a layer. */
 export interface LayerSet {
   readonly layer: Layer;
   /** Folder of the set. */
@@ -13,20 +13,20 @@ export interface LayerSet {
   readonly policies: ReadonlyMap<string, CheckedPolicy>;
 }
 
-/** The layers' common answer. */
+/** The combined decision of both layers. */
 export interface CombinedDecision {
   readonly allow: boolean;
   /** Sorted. */
   readonly reasons: readonly string[];
   /** Merged guidance of the deciding policies. */
   readonly guidance: PolicyGuidance;
-  /** Whether something could not be evaluated: a denial that is not kept. */
+  /** Whether something could not be evaluated: a denial that is not cached. */
   readonly failed: boolean;
 }
 
 /**
- * Both layers are evaluated, each by itself and each denying where nothing permits. An error in either denies. On a
- * denial only the policies of layers that did not allow have decided.
+ * Allows where both layers allow; an error in either denies. Each layer denies by default. The reasons of a denial are
+ * those of the layers that did not allow.
  *
  * @param evaluations of the layers, in their order
  */

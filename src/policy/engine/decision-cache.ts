@@ -1,15 +1,15 @@
 /**
- * A memory of rulings. A ruling is a pure function of the facts that the sets read, so a key made of exactly those is
- * exact: two questions with one key have one ruling. An engine has its own memory, so the revision is in no key.
+ * A cache of combined decisions. They are a pure function of the inputs that the sets read, so a key of exactly those
+ * inputs is exact. Each engine has a cache of its own, so the revision is not part of the key.
  */
 import { LRUCache } from "lru-cache";
 import type { PolicyQuery } from "./decision.ts";
 import { inputReader } from "./inputs.ts";
 
-/** Makes the key of a question: its scope, then the value of every named fact. Equal keys mean equal facts. */
+/** Compiles the cache key of a query: scope, then the value of every named input. Equal keys mean equal inputs. */
 export function keyMaker(scope: string, inputNames: readonly string[]): (query: PolicyQuery) => string {
   const readers = inputNames.map(inputReader);
-  // JSON writes an absent fact as null, which no fact can be.
+  // JSON writes an absent input as null, which no input can be.
   return (query) => JSON.stringify([scope, ...readers.map((read) => read(query))]);
 }
 

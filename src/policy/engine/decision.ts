@@ -1,4 +1,4 @@
-/** What is asked of a policy set, and what it answers. Pure data; the engine is in `engine.ts`. */
+/** Policy queries and decisions. Pure data; the engine is in `engine.ts`. */
 import type { Caller } from "../../base/caller.ts";
 import type { ArtifactProfile, KeyTransportMode } from "../../base/vocabulary.ts";
 

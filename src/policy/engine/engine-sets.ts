@@ -1,9 +1,9 @@
 /**
- * The Cedar sets of one engine, given back together.
+ * The Cedar sets of one engine, released together.
  *
- * Layers are evaluated each by itself in meaning, but where that tells the same in one call to Cedar: most of a call's
- * cost is that Cedar is told the facts. A policy's place in the joint set says which layer it is of, and what Cedar names
- * is enough to tell the layers' outcomes apart:
+ * Both layers are evaluated in one call to Cedar where possible, since the request is most of a call's cost. The
+ * outcome is that of separate calls. The position of a policy in the joint set gives its layer, and the policies that
+ * Cedar names are enough to split the outcome by layer:
  *
  * - where any policy fails, all that failed are named, so each layer knows its own errors;
  * - where Cedar allows, every permit that holds is named and no forbid holds, so a layer allows if it is named at all;
@@ -15,14 +15,14 @@ import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 import { PreparedSet, type SetResult } from "./prepared-set.ts";
 
-/** What one layer says. `error` where anything at all could not be evaluated. */
+/** Result of one layer. `error` where any policy could not be evaluated. */
 export interface Evaluation {
   readonly outcome: SetResult["outcome"];
   /** Ids of the policies that decided, or that failed; in no particular order. */
   readonly policyIds: readonly string[];
 }
 
-/** Evaluates layers. One evaluation each, in their order; errors where there are no facts. Does not throw. */
+/** Evaluates layers: one evaluation each, in their order; errors where there is no request. Does not throw. */
 export type EvaluateLayers = (request: CedarRequest | undefined) => readonly Evaluation[];
 
 export class EngineSets {
@@ -92,7 +92,7 @@ function splitByLayer(
     const { layer, id } = owners[position] as Owner;
     (ids[layer] as string[]).push(id);
   }
-  // An error without a policy is one of the facts: no layer could be asked.
+  // An error without a policy is one of the request: no layer could be evaluated.
   const isOfRequest = outcome === "error" && policies.length === 0;
   return ids.map((own) => ({ outcome: own.length > 0 || isOfRequest ? outcome : "deny", policyIds: own }));
 }

@@ -1,4 +1,4 @@
-/** Why a question is answered as it is: layer by layer, which policies were asked and which decided. */
+/** Explains a decision: layer by layer, which policies applied and which decided. */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance } from "../guidance/annotations.ts";
@@ -20,7 +20,7 @@ export interface ExplainedPolicy {
   readonly decided: boolean;
   /** Annotations that guide what is answered. */
   readonly guidance: PolicyGuidance;
-  /** Facts that it reads, by name, with the values of the question; undefined where the question has none. */
+  /** Inputs that it reads, by name, with the query's values; undefined where the query has none. */
   readonly inputs: Readonly<Record<string, InputValue>>;
 }
 
@@ -41,7 +41,7 @@ export interface Explanation {
 }
 
 /**
- * Evaluates the question once more, without any memory and each layer by itself, and tells what each said.
+ * Evaluates the query again, uncached and each layer separately, and explains each layer's result.
  *
  * @param evaluate evaluates a set by itself
  */

@@ -1,11 +1,11 @@
-/** The engine in force, which may be replaced while it is asked. */
+/** The engine in force, replaceable at run time. */
 
 import type { CompiledEngine } from "./bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 
 /**
- * Hands each question to the engine in force. A decision is synchronous and made by one engine from its first fact to
- * its last, so none is a mixture of two policy sets, and an engine that was replaced has nothing left to answer.
+ * Delegates to the engine in force. Decisions are synchronous, so none mixes two policy sets, and an engine that was
+ * replaced has no decision pending.
  */
 export class PolicyHolder implements PolicyEngine {
   #engine: CompiledEngine;

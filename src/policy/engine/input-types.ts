@@ -1,10 +1,10 @@
 /**
- * Whether a question's values are of the types that the schema gives the facts. Cedar could be asked this with every
- * question, and that would be a third of what an answer costs; a test compares this file with Cedar's own verdict.
+ * Checks a query's values against the types of the schema. Cedar could do so with every request, for a third of what a
+ * decision costs; a test compares this file with Cedar's own validation.
  */
 import type { PolicyQuery } from "./decision.ts";
 
-/** Every fact is looked at, also one that no policy reads. Members that are no facts are not looked at. */
+/** Checks every input, also those that no policy reads. Ignores members that are no inputs. */
 export function hasSchemaTypes({ caller, claimed }: PolicyQuery): boolean {
   const { workload, resource } = claimed;
   return (
@@ -29,7 +29,7 @@ export function hasSchemaTypes({ caller, claimed }: PolicyQuery): boolean {
   );
 }
 
-/** Text that is not well-formed has no form in JSON's UTF-8. */
+/** A lone surrogate cannot be written as UTF-8. */
 function isText(value: unknown): boolean {
   return typeof value === "string" && value.isWellFormed();
 }
@@ -50,7 +50,7 @@ function areTags(tags: Readonly<Record<string, unknown>>): boolean {
   return true;
 }
 
-/** A signed integer of 64 bits as JSON writes it: the least one is rounded to one that is none. */
+/** A 64-bit signed integer that survives JSON. Not -2^63: `JSON.stringify` writes it as ...776000, out of range. */
 function isLong(value: unknown): boolean {
   return Number.isInteger(value) && (value as number) > -(2 ** 63) && (value as number) < 2 ** 63;
 }

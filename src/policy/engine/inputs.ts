@@ -1,7 +1,7 @@
 /**
- * The one mapping from a question to Cedar's facts. `cedar-request.ts` puts them into Cedar's form.
+ * The one mapping from a query to policy inputs. `cedar-request.ts` puts them into Cedar's form.
  *
- * | fact in a policy                                | comes from                                   | name in `inputs`         |
+ * | as policies read it                             | comes from                                   | name in `inputs`         |
  * |-------------------------------------------------|----------------------------------------------|--------------------------|
  * | `principal.tenant`                              | credentials                                  | `caller.tenant_id`       |
  * | `principal.principal_id`                        | credentials                                  | `caller.principal_id`    |
@@ -26,12 +26,12 @@
  * | `context.claimed.key_reference` ?               | body                                         | `key_reference`          |
  *
  * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes are tags of an
- * entity of their own, because a Cedar record has fixed members; so no attribute can pose as another fact, and
+ * entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input, and
  * labels, being a set of their own, can pose as none.
  */
 import type { PolicyQuery } from "./decision.ts";
 
-/** Value of a fact: what decides, and nothing else. Sets come sorted and without duplicates. */
+/** Value of an input, normalized: sets are sorted and without duplicates. */
 export type InputValue =
   | string
   | number
@@ -40,7 +40,7 @@ export type InputValue =
   | readonly string[]
   | readonly (readonly [string, string])[];
 
-/** Facts that have a fixed name, by the path that a policy reads them with. `attributes` stands for all of them. */
+/** Inputs with a fixed name, by the path that policies read them with. `attributes` is all attributes. */
 export const inputTable: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => InputValue])[] =
   [
     ["principal.tenant", "caller.tenant_id", ({ caller }) => caller.tenantId],
@@ -67,18 +67,18 @@ export const inputTable: readonly (readonly [path: string, name: string, value: 
     ["context.claimed.key_reference", "key_reference", ({ claimed }) => claimed.key_reference],
   ];
 
-/** Names of all facts, `attributes` for every attribute. */
+/** Names of all inputs, with `attributes` for all attributes. */
 export const allInputNames: readonly string[] = inputTable.map(([, name]) => name);
 
-/** Prefix of the name of a single attribute's fact. */
+/** Prefix of the name of a single attribute. */
 export const attributePrefix = "attributes.";
 
-/** Names of the facts at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
+/** Names of the inputs at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
 export function inputNamesAt(path: string): readonly string[] {
   return inputTable.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
 }
 
-/** The function that reads the named fact from a question. Throws a TypeError for an unknown name. */
+/** Reads the named input from a query. Throws a TypeError for an unknown name. */
 export function inputReader(name: string): (query: PolicyQuery) => InputValue {
   const entry = inputTable.find(([, candidate]) => candidate === name);
   if (entry !== undefined) return entry[2];

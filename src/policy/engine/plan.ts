@@ -1,4 +1,4 @@
-/** What is known of an action before any question about it. */
+/** What is compiled for an action ahead of any query. */
 
 import { joinInputs } from "../check/reads.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
@@ -12,13 +12,13 @@ import { policyActions } from "./schema.ts";
 /** One action under one pair of sets. */
 export interface Plan {
   readonly layers: readonly LayerSet[];
-  /** Tells Cedar what the layers read. */
+  /** Builds the request with the inputs that the layers read. */
   readonly buildRequest: CedarRequestBuilder;
-  /** What the layers say. */
+  /** Evaluates the layers. */
   readonly evaluate: EvaluateLayers;
-  /** Facts that decide, by name, sorted. */
+  /** Names of the inputs that can change the decision, sorted. */
   readonly inputs: readonly string[];
-  /** Equal for questions that have one ruling. */
+  /** Cache key: equal only for queries with the same combined decision. */
   readonly key: (query: PolicyQuery) => string;
 }
 
@@ -32,7 +32,7 @@ export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, b
       .flatMap((layer) => [...layer.policies.values()])
       .filter((policy) => policy.actions.has(action));
     const read = joinInputs(policies.map(({ reads }) => reads));
-    // What decides after the policies: it is looked at anew for every question, and is no part of the key.
+    // Checked after the policies for every query, so not part of the key.
     const afterwards = [
       ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
       ...(bundle.keyReferences.some(({ tenants }) => tenants !== undefined) ? ["key_reference"] : []),

@@ -9,7 +9,7 @@ import { hash } from "node:crypto";
 import { preparsePolicySet, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CedarRequest } from "./cedar-request.ts";
 
-/** What a set says. `error` where anything at all could not be evaluated, whatever Cedar decided besides. */
+/** Result of a set. `error` where any policy could not be evaluated, whatever Cedar decided besides. */
 export interface SetResult {
   readonly outcome: "allow" | "deny" | "error";
   /** Positions in the set, from 0, of the policies that decided, or that failed; in no particular order. */
@@ -40,7 +40,7 @@ export class PreparedSet {
 
   /**
    * Evaluates the set. Cedar skips a policy that fails, a forbid too, and says so beside an answer that may be allow:
-   * here that is an error, and so are facts that cannot be told. Does not throw.
+   * here that is an error, and so is a missing request. Does not throw.
    */
   evaluate(request: CedarRequest | undefined): SetResult {
     if (this.#released || request === undefined) return failed;
@@ -53,7 +53,7 @@ export class PreparedSet {
       }
       return { outcome: decision === "allow" ? "allow" : "deny", policies: diagnostics.reason.map(positionOf) };
     } catch {
-      return failed; // facts that have no form in Cedar
+      return failed; // values that Cedar cannot represent
     }
   }
 

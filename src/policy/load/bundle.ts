@@ -43,7 +43,7 @@ export function parseBundleContent(content: string, revision: string): PolicyBun
   return revisionOf(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
 }
 
-/** Whether the bundle tells of other tenants too: sets of their own, or key references that are theirs alone. */
+/** Whether the bundle names other tenants: by sets of their own, or key references that are theirs alone. */
 export function namesOtherTenants(bundle: Pick<PolicyBundle, "manifest" | "keyReferences">, tenantId: string): boolean {
   const named = [
     ...Object.keys(bundle.manifest.tenants),

@@ -1,4 +1,4 @@
-/** Where policies stand in a file: Cedar's own splitting keeps no places, and its offsets count UTF-8 bytes. */
+/** Locations of policies in a file: Cedar's own splitter keeps none, and its offsets count UTF-8 bytes. */
 
 /** One policy of a file. */
 export interface PolicyStatement {
@@ -39,7 +39,7 @@ export function lineAt(source: string, index: number): number {
   return source.slice(0, index).split(/\r\n|\r|\n/).length;
 }
 
-/** UTF-16 index of a UTF-8 byte offset, which is how Cedar reports places. */
+/** UTF-16 index of a UTF-8 byte offset, which is how Cedar reports locations. */
 export function indexOfByte(text: string, byteOffset: number): number {
   return Buffer.from(text, "utf8").subarray(0, byteOffset).toString("utf8").length;
 }

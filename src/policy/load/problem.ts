@@ -15,7 +15,7 @@ export function describeProblem({ file, line, message, hint }: PolicyProblem): s
   return hint === undefined ? `${location}: ${message}` : `${location}: ${message} (${hint})`;
 }
 
-/** Sorted by place, each said once. */
+/** Sorted by location, without duplicates. */
 export function sortProblems(problems: readonly PolicyProblem[]): readonly PolicyProblem[] {
   const byText = new Map(problems.map((problem) => [describeProblem(problem), problem]));
   return [...byText.values()].sort(

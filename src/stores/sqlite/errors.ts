@@ -1,4 +1,4 @@
-/** What an SQLite error means for who waits. */
+/** Classifies errors of SQLite for callers. */
 import { ServiceError } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/ports/store.ts";
 import { DamagedError, damaged, unavailable } from "../errors.ts";

@@ -1,4 +1,4 @@
-/** Where the parts of a store are. */
+/** Paths of the files that make up a store. */
 export interface StorePaths {
   /** Path of the database file. */
   readonly path: string;

@@ -1,4 +1,4 @@
-/** A thread of the store, kept alive: calls go to it, and when it dies another takes its place. */
+/** A supervised worker thread of the store: calls go to it, and it is replaced when it dies. */
 
 import { Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";

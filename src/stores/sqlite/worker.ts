@@ -18,7 +18,7 @@ const { openConnection } = (await import(connectionModule)) as {
   openConnection(options: Parameters<typeof OpenConnection>[0], data: unknown): SqliteConnection;
 };
 
-/** What must be in its place after every call, or nothing that the call has done counts. */
+/** Files that must still be the opened ones after every call, or the call fails. */
 let files: readonly OpenedFile[] = [];
 /** What is looked at with every probe besides: without these a commit is found as well. */
 let otherFiles: readonly OpenedFile[] = [];

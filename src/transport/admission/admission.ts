@@ -47,9 +47,9 @@ const sharedPart = 0.25;
 /** How long it is remembered that others have work, in milliseconds. */
 const sharedForMs = 1_000;
 
-/** One call's place, from its headers to its end. */
+/** One call's ticket, from its headers to its end. */
 export interface AdmissionTicket {
-  /** Comes in: `start` or `refuse` is called, once, now or later; neither where the call leaves before. */
+  /** Enters: calls `start` or `refuse`, once, now or later; neither where the call leaves first. */
   enter(): void;
   /** How long it waited before it was started, in milliseconds. */
   readonly waitedMs: number;
@@ -92,7 +92,7 @@ export class Admission {
     return this.#queue.size;
   }
 
-  /** A place for one call, which is not in it yet. */
+  /** Makes the ticket of one call, which has yet to enter. */
   ticket(account: Account, start: () => void, refuse: () => void): AdmissionTicket {
     const entry = new Entry(account, start, refuse);
     return {

@@ -1,4 +1,4 @@
-/** Where requests and streams enter: each takes its place in the admission before anything else is done for it. */
+/** Admits requests and streams: each gets an admission ticket before anything else is done for it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
@@ -44,7 +44,7 @@ export interface AdmitOptions extends CallLifecycle {
 
 const tickets = new WeakMap<object, AdmissionTicket>();
 
-/** The place of the call that came as this request, or on this stream of HTTP/2. */
+/** The ticket of the call that came as this request, or on this HTTP/2 stream. */
 export function ticketOf(source: IncomingMessage | ServerHttp2Stream): AdmissionTicket | undefined {
   return tickets.get("stream" in source ? (source.stream as object) : source);
 }

@@ -19,7 +19,7 @@ declare module "fastify" {
   }
 }
 
-/** How wrapped handlers of the stock plugin find the fastify request behind a call. */
+/** How wrapped handlers of the Connect plugin find the fastify request behind a call. */
 export const kRequest = createContextKey<FastifyRequest | undefined>(undefined, { description: "request" });
 
 /** Limits of the transport. */

@@ -1,4 +1,4 @@
-/** How every call begins, whichever way it came in, and how it is told of when it is over. */
+/** The lifecycle of a call, on every protocol: its id and start time, and the report at its end. */
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
@@ -20,11 +20,11 @@ export interface Answered {
   readonly remoteAddress: string;
 }
 
-/** What calls begin with. */
+/** What a call's lifecycle needs. */
 export interface CallLifecycle {
   readonly clock: Clock;
   readonly random: RandomFill;
-  /** Told of every request once its answer is out, or its caller gone. */
+  /** Called for every request once its answer is out, or its caller gone. */
   readonly onAnswered: (exchange: Answered) => void;
 }
 

@@ -1,4 +1,4 @@
-/** The one place where a unary call is made, whichever of our adapters carried it. */
+/** Invokes unary methods through the interceptors, for all of our adapters. */
 import { create, type Message } from "@bufbuild/protobuf";
 import type { HandlerContext, Interceptor, UnaryRequest, UnaryResponse } from "@connectrpc/connect";
 import type { UnarySpec } from "./context.ts";

@@ -14,7 +14,7 @@ export type Rules = (desc: DescMessage, message: Message) => readonly Violation[
 
 const noViolations: readonly Violation[] = [];
 
-/** Innermost interceptor: holds the request to the rules. Handlers see good messages only. */
+/** Innermost interceptor: holds the request to the rules. Handlers see valid messages only. */
 export function validate(rules: Rules): Interceptor {
   return (next) => (request) => {
     if (!request.stream) {

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a message, of JSON or in base64, that the stock plugin could not read. The plugin says so in words that may quote
+ * What is wrong with a message, of JSON or in base64, that the Connect plugin could not read. The plugin says so in words that may quote
  * the message; callers are told the members. Nothing here is done for a message that can be read.
  */
 import type { DescMessage } from "@bufbuild/protobuf";

@@ -1,4 +1,4 @@
-/** Refusals on the stock plugin's protocols, written anew from the `ServiceError` behind them. */
+/** Refusals on the Connect plugin's protocols, written anew from the `ServiceError` behind them. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import {
   createAsyncIterable,

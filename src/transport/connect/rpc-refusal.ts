@@ -1,5 +1,5 @@
 /**
- * Refusals on RPC paths that come before a handler of the stock plugin, or instead of its answer, in the terms of the
+ * Refusals on RPC paths that come before a handler of the Connect plugin, or instead of its answer, in the terms of the
  * caller's protocol: a Connect error, or a status in trailers.
  */
 import type { ConnectError } from "@connectrpc/connect";
@@ -52,7 +52,7 @@ export interface RefusedWith {
   readonly status?: number;
 }
 
-/** A refusal as the stock plugin carries it, noted on the call. */
+/** A refusal as the Connect plugin carries it, noted on the call. */
 export function rpcRefusal(
   service: string,
   call: Call,

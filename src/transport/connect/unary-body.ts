@@ -1,5 +1,5 @@
 /**
- * Request bodies on their way to the stock plugin: read by us, whole and in time, without their compression, and with
+ * Request bodies on their way to the Connect plugin: read by us, whole and in time, without their compression, and with
  * no more in them than a request may hold. The plugin reads and parses what it is given whatever that costs.
  */
 import type { Duplex } from "node:stream";

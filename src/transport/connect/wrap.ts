@@ -15,7 +15,7 @@ import { takeForm, unaryBody } from "./unary-body.ts";
 
 const acceptEncodingHeaders = ["accept-encoding", "connect-accept-encoding", "grpc-accept-encoding"];
 
-/** Wraps a handler of the stock plugin: time limits, no compressed answers, and one shape for every refusal. */
+/** Wraps a handler of the Connect plugin: time limits, no compressed answers, and one shape for every refusal. */
 export function wrap(handler: UniversalHandler, options: AdapterOptions): UniversalHandler {
   const { service, limits } = options;
   const rpc = `${handler.service.name}/${handler.method.name}`;

@@ -1,6 +1,6 @@
 /**
- * Plain unary gRPC: HTTP/2, protobuf, no compression, one message. It goes straight to the unary seam and answers as
- * the stock plugin does, several times faster; everything else is the stock plugin's. A differential test compares
+ * Plain unary gRPC: HTTP/2, protobuf, no compression, one message. It goes straight to the unary invoker and answers as
+ * the Connect plugin does, several times faster; everything else is the plugin's. A differential test compares
  * the two.
  */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
@@ -37,7 +37,7 @@ export type GrpcOptions = AdapterOptions & CallLifecycle;
 
 /**
  * Makes what takes the streams of the methods: those that are plain unary gRPC, from their headers alone. All others
- * become requests, which the router hands to the stock plugin, or refuses.
+ * become requests, which the router hands to the Connect plugin, or refuses.
  */
 export function serveGrpc(methods: readonly ServedMethod[], options: GrpcOptions): StreamHandler {
   const served = new Map<unknown, Served>(

@@ -13,7 +13,7 @@ const compressedFlag = 1;
 
 /**
  * The one message in a body, parsed. Throws where there is none, more than one, a compressed one or an incomplete
- * one; what follows the message is looked at only once that is parsed, as the stock plugin does.
+ * one; what follows the message is looked at only once that is parsed, as Connect's own implementation does.
  */
 export function decodeOnly<T>(body: Buffer, maxBytes: number, parse: (message: Uint8Array) => T): T {
   if (body.length === 0) throw wrongMessageCount();

@@ -15,7 +15,7 @@ import { publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { ask, permitAll, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
 
-/** The whole question, value by value, as the table in `inputs.ts` says. */
+/** The whole query, value by value, as the table in `inputs.ts` says. */
 function everything({ caller, action, claimed }: PolicyQuery) {
   const { workload, resource } = claimed;
   const { attributes, ...others } = claimed;
@@ -72,7 +72,7 @@ function sorted({ outcome, policies }: SetResult): SetResult {
   return { outcome, policies: [...policies].sort((a, b) => a - b) };
 }
 
-/** The service's answer: a set prepared once, and the facts that the policies for the action read. */
+/** The service's answer: a set prepared once, and the inputs that the policies for the action read. */
 function toldAnswer(policies: readonly string[], query: PolicyQuery): SetResult {
   const trees = policies.map((text) => {
     const parsed = policyToJson(text);

@@ -1,20 +1,20 @@
 /**
- * Who may hold connections for long. Work of one tenant that does not get on, because its head is locked or its node
- * does not answer, may hold some of them, never all: what is over that gives its connection back and waits its turn.
+ * A bulkhead between slow work and the connection pool. Work of a tenant whose head is locked, or whose node does not
+ * answer, may hold some of the connections, never all: beyond that it gives its connection back and queues.
  */
 import type { Timers } from "../../../base/timers.ts";
 import { TimeLimitError } from "./errors.ts";
 
-/** From then on work counts as slow. Milliseconds; many times what a transaction takes. */
+/** Work counts as slow from then on, in milliseconds: many times what a transaction takes. */
 export const slowAfterMs = 250;
-/** Slow keys that are remembered; beyond that the oldest is forgotten, and found slow again. */
+/** Slow keys that are remembered; beyond that the oldest is forgotten. */
 const maxSlowKeys = 4_096;
 
 export interface BulkheadOptions {
   readonly timers: Timers;
   /** Connections that slow work may hold at a time. */
   readonly maxSlow: number;
-  /** Told once when somebody's work was called off or ran out of time, until it gets on again. */
+  /** Called once for a key whose work was cancelled or timed out, until work of that key succeeds again. */
   readonly onStuck: (key: string) => void;
 }
 
@@ -24,7 +24,7 @@ interface Waiting {
 
 export class Bulkhead {
   readonly #options: BulkheadOptions;
-  /** Whose work was slow last time, in the order in which that was seen. */
+  /** Keys whose last work was slow, oldest first. */
   readonly #slow = new Set<string>();
   readonly #stuck = new Set<string>();
   readonly #waiting: Waiting[] = [];
@@ -34,15 +34,15 @@ export class Bulkhead {
     this.#options = options;
   }
 
-  /** Whose work does not get on, the longest first. */
+  /** Keys whose work is stuck, the longest first. */
   get stuck(): readonly string[] {
     return [...this.#stuck];
   }
 
   /**
-   * Runs work with a connection, for which slow work waits longer. `onOver` is called, at most once, when the work has
-   * been slow and no place is left for slow work: then it should end. Rejects with `TimeLimitError` where its turn does
-   * not come in time, and as `connect` and the work do.
+   * Runs work with a connection; keys that were slow before wait for a slot first. `onOver` is called, at most once,
+   * when the work has become slow and no slot is left: then it should end. Rejects with `TimeLimitError` where no slot
+   * comes free in time, and as `connect` and the work do.
    */
   async run<Connection, Result>(
     key: string,
@@ -111,7 +111,7 @@ export class Bulkhead {
     await promise.finally(cancel);
   }
 
-  /** A place goes to who waits the longest. */
+  /** The slot goes to whoever has waited longest. */
   #freeSlot(): void {
     const next = this.#waiting.shift();
     if (next === undefined) this.#slotsTaken -= 1;

@@ -1,4 +1,4 @@
-/** One connection, lent for one piece of work. Statements are sent at once and answered in order. */
+/** A pooled connection, lent for one unit of work. Statements are pipelined. */
 import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../../base/timers.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
@@ -25,10 +25,10 @@ export interface SessionLimit {
   callOff(processId: number): Promise<void>;
 }
 
-/** Of the time that is left, for a commit. */
+/** Share of the remaining time that a commit may take. */
 const commitShare = 0.9;
 
-/** What can be asked. */
+/** Anything that runs queries. */
 export interface Queries {
   /** Rejects with an error of the driver. */
   query(statement: Statement, values: readonly unknown[]): Promise<Answer>;
@@ -47,7 +47,7 @@ export class PostgresConnection implements Queries {
   readonly #onNotice = () => {
     this.#notices += 1;
   };
-  /** The statements that wait are told; without a listener the process would end. */
+  /** Pending statements reject by themselves; without a listener the process would exit. */
   readonly #onError = () => {
     this.#isBroken = true;
   };
@@ -60,7 +60,7 @@ export class PostgresConnection implements Queries {
     client.on("error", this.#onError);
   }
 
-  /** Whether something was sent of which only the answer tells whether it is durable. */
+  /** Whether a commit was sent: only its answer shows whether it is durable. */
   get isCommitting(): boolean {
     return this.#isCommitting;
   }

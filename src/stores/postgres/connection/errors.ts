@@ -1,4 +1,4 @@
-/** What a PostgreSQL error means for who waits. */
+/** Classifies errors of PostgreSQL for callers: retryable, unknown outcome, timed out, unavailable. */
 import { DatabaseError } from "pg";
 import { ServiceError } from "../../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../../ledger/ports/store.ts";
@@ -9,7 +9,7 @@ export class TransactionError extends Error {
   override readonly name: string = "TransactionError";
 }
 
-/** A transaction may have become durable, or not: its caller is told nothing good, and it is not tried again. */
+/** The outcome of a commit is unknown: it is reported as a failure and not retried. */
 export class UnknownOutcomeError extends TransactionError {
   override readonly name = "UnknownOutcomeError";
 }

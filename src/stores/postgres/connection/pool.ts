@@ -1,4 +1,4 @@
-/** The connections of a process: lent, watched, and replaced when they fail. */
+/** The connection pool of a process: deadlines, cancellation, retries, and replacement of failed connections. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Client, Pool, type PoolClient } from "pg";

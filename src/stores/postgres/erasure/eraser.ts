@@ -23,7 +23,7 @@ const deleteOpenings: Statement = {
   name: "delete_openings",
   text: "DELETE FROM openings WHERE tenant_id = $1 AND record_id = ANY ($2::text[])",
 };
-/** The scope stays for as long as answers are kept, so that a retry is told, rather than recorded a second time. */
+/** The idempotency scope outlives the record, so that a retry is refused rather than recorded again. */
 const eraseAnswers: Statement = {
   name: "erase_answers",
   text: `UPDATE kept_answers SET sealed = NULL

@@ -1,4 +1,4 @@
-/** Finds, and removes again, what came back of records that were erased. */
+/** Finds erasures that a restored backup has undone, and removes the data again. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/undone-erasures.ts";
 import type { UndoneErasure } from "../../../ledger/ports/records-administration.ts";

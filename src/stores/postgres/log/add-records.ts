@@ -1,4 +1,4 @@
-/** What a batch adds to a log: to its right edge at once, and to the tables when it is asked for. */
+/** Adds a batch to a log's right edge, and prepares the statements that store it. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { BatchPlan } from "../../../ledger/append/batch-plan.ts";
 import { committedRecords } from "../../../ledger/append/committed-record.ts";

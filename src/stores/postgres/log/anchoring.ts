@@ -1,4 +1,4 @@
-/** Logs beside their anchor: what is durable is brought to it, and nothing goes on that it contradicts. */
+/** Checks logs against their anchor before an append, and advances the anchor after a commit. */
 import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
 import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";

@@ -1,4 +1,4 @@
-/** What stands beside a log in the database, for who verifies it. */
+/** Rows beside a log's entries (idempotency records, search index), for the audit. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
 import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";

@@ -1,4 +1,4 @@
-/** Answers that are kept so that a call may come again. */
+/** Idempotency records in PostgreSQL (table `kept_answers`). */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";

@@ -34,16 +34,16 @@ export interface LogWriterOptions {
   readonly keys?: SigningKeysOfStore | undefined;
 }
 
-/** What an append did, true once it is committed. */
+/** Outcome of an append; valid only once its transaction has committed. */
 interface Appended {
   readonly result: BatchResult;
-  /** The log's newest state, which the place's trees are of or older than. */
+  /** The log's newest state: the result's trees are of this size or smaller. */
   readonly log: LogState;
   /** Undefined where nothing was appended. */
   readonly edge: RightEdge | undefined;
 }
 
-/** Work on a tenant's rows that nobody else writes to meanwhile. */
+/** Work in a transaction that holds the lock of a tenant's log head. */
 export type WithHeadLock<Result> = (
   connection: PostgresConnection,
   append: (records: readonly AppendableRecord[]) => Promise<BatchResult>,
@@ -58,7 +58,7 @@ export class LogWriter {
   readonly #keys: SigningKeysOfStore | undefined;
   readonly #edges = new EdgeCache();
   readonly #search = new SearchWriter();
-  /** Tenants whose newest append may have been committed or not. */
+  /** Tenants whose newest append has an unknown outcome. */
   readonly #doubted = new Set<TenantId>();
 
   constructor({ pool, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {

@@ -1,4 +1,4 @@
-/** Records that are to be erased, or were, as the log and the holds have them. */
+/** Looks up records for erasure: kind, holds, and whether they are erased already. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { RecordKind } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord, ErasurePreview, ErasureRefusal } from "../../../ledger/ports/records-administration.ts";

@@ -81,7 +81,7 @@ export class RecordRemains {
   constructor(connection: SqliteConnection) {
     this.#search = new SearchWriter(connection);
     this.#opening = connection.prepare("DELETE FROM openings WHERE tenant_id = ? AND record_id = ?");
-    // The scope stays for as long as answers are kept, so that a retry is told, rather than recorded a second time.
+    // The idempotency scope outlives the record, so that a retry is refused rather than recorded again.
     this.#answers = connection.prepare(
       "UPDATE kept_answers SET sealed = NULL WHERE tenant_id = ? AND leaf_index = ? AND sealed IS NOT NULL",
     );

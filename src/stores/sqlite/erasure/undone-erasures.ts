@@ -1,4 +1,4 @@
-/** Finds what came back of records that were erased. Looks at the store itself, whatever is hidden from readers. */
+/** Finds erasures that a restored backup has undone. Reads the store itself, including rows hidden from readers. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import { refusalOfKind } from "../../../ledger/audit/undone-erasures.ts";
 import type { ReapplyRefusal, UndoneErasure } from "../../../ledger/ports/records-administration.ts";

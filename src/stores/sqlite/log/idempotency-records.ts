@@ -1,4 +1,4 @@
-/** Answers that are kept so that a call may come again. */
+/** Idempotency records in SQLite (table `kept_answers`). */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
@@ -11,7 +11,7 @@ import {
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { LogRows } from "./log-rows.ts";
 
-/** Where a new answer's record stands. */
+/** Position and opening of the record that an idempotency record belongs to. */
 export interface RecordPosition {
   readonly leafIndex: number;
   readonly treeSize: number;
@@ -52,7 +52,7 @@ export class IdempotencyRecords {
     );
   }
 
-  /** The record that the scope stands for, as it was answered; undefined where the scope is free. */
+  /** The result of the first call with this scope; undefined where there was none. */
   find(tenantId: TenantId, idempotency: Idempotency): CommittedRecord | NotAppended | undefined {
     const row = this.#find.get(tenantId, Buffer.from(idempotency.scope, "hex"));
     if (row === undefined) return undefined;
@@ -71,7 +71,7 @@ export class IdempotencyRecords {
     return idempotentResult(stored, idempotency, (size) => this.#rows.tree(tenantId, size));
   }
 
-  /** Keeps the answer to a call whose record stands at this place, and lets some go that are old enough. */
+  /** Stores the answer to a call, and deletes some expired rows. */
   keep(tenantId: TenantId, idempotency: Idempotency, position: RecordPosition, nowMs: number): void {
     this.#purge.run(tenantId, nowMs - idempotencyTtlMs);
     const sealed = sealIdempotencyRecord(idempotency, position.opening);

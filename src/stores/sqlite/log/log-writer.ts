@@ -30,7 +30,7 @@ export interface SeededBatch extends TenantBatch {
 /** What an append did, true once it is committed. */
 export interface AppendedBatch {
   readonly result: BatchResult;
-  /** The log's newest state, which the place's trees are of or older than. */
+  /** The log's newest state: the result's trees are of this size or smaller. */
   readonly log: LogState;
   /** To be called after the commit. */
   settle(): void;

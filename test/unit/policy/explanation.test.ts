@@ -38,7 +38,7 @@ test("each layer shows what decided, where it stands, what it says and what it r
     effect: "permit",
     description: "Labelled data",
     guidance: { scalars: { handling_mode: "careful" }, lists: {} },
-    facts: { labels: ["a", "b"], purpose: undefined },
+    inputs: { labels: ["a", "b"], purpose: undefined },
   });
 });
 

@@ -25,8 +25,9 @@ export default defineConfig({
   test: {
     include: ["test/{unit,contract,wire}/**/*.test.ts"],
     env: temporaryFolder(),
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    // Against hanging alone: a machine that is busy with something else is several times slower.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     // Processes of their own: native modules, worker threads and signals do not meet each other's.
     pool: "forks",
     maxWorkers: 2,

@@ -103,7 +103,8 @@ test("nothing that callers send is in the log, whatever becomes of the call", as
   // The run was not for nothing: calls of every kind were logged, at the most talkative level.
   expect([...statuses].sort()).toEqual([200, 400, 401]);
   const log = gateway.logged.join("");
-  expect(gateway.logged.length).toBeGreaterThan(80);
+  // Of refusals for one reason 20 a second have a line.
+  expect(gateway.logged.length).toBeGreaterThan(40);
   for (const text of ['"code":"ok"', '"reason":"invalid_request"', '"reason":"invalid_token"', '"protocol":"grpc"'])
     expect(log).toContain(text);
 

@@ -21,6 +21,11 @@ export interface PostgresTarget {
   readonly tls: PostgresTls | undefined;
 }
 
+/** Where records are kept, as settings say it. */
+export type StoreLocation =
+  | { readonly kind: "sqlite"; readonly path: string }
+  | { readonly kind: "postgres"; readonly target: PostgresTarget };
+
 /** Why the text names no database. Repeats nothing of it: a URL may carry a password. */
 export interface PostgresUrlProblem {
   readonly problem: string;

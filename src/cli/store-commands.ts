@@ -1,8 +1,9 @@
 import { randomFillSync } from "node:crypto";
 import type { Command } from "commander";
 import { systemClock } from "../base/clock.ts";
+import type { StoreLocation } from "../base/postgres-url.ts";
 import { formatBase64 } from "../base/text-forms.ts";
-import { type StoreLocation, storeLocation } from "../config/parsers.ts";
+import { storeLocation } from "../config/parsers.ts";
 import { ValueProblem } from "../config/raw.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";

@@ -1,6 +1,6 @@
 /** Parsers of single values. Each throws `ValueProblem` and never repeats the value: it may hold a secret. */
 import { isLoopbackHost, type Network, parseNetwork } from "../base/network.ts";
-import { type PostgresTarget, parsePostgresUrl } from "../base/postgres-url.ts";
+import { type PostgresTarget, parsePostgresUrl, type StoreLocation } from "../base/postgres-url.ts";
 import { parseThumbprint } from "../base/text-forms.ts";
 import { type Parser, text, ValueProblem } from "./raw.ts";
 
@@ -115,11 +115,6 @@ export function thumbprint(value: string): Uint8Array {
   if (bytes === undefined) throw new ValueProblem("must be SHA-256 thumbprints in base64url, 43 characters each");
   return bytes;
 }
-
-/** Where records are kept. */
-export type StoreLocation =
-  | { readonly kind: "sqlite"; readonly path: string }
-  | { readonly kind: "postgres"; readonly target: PostgresTarget };
 
 /** `sqlite:<path>` or a PostgreSQL URL. */
 export const storeLocation = text((value): StoreLocation => {

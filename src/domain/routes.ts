@@ -2,7 +2,7 @@
  * The eight public routes, as one table. The scope gate enforces by it and `capabilities` prints it, so that a
  * deployment cannot say what it does not enforce.
  */
-import type { SdkRoute } from "../base/vocabulary.ts";
+import { type SdkRoute, sdkRoutes } from "../base/vocabulary.ts";
 import type { PlatformDomainName } from "./platform-domains.ts";
 
 /** One row of the table. */
@@ -15,20 +15,22 @@ export interface Route {
   readonly domain: PlatformDomainName;
 }
 
-export const routes: readonly Route[] = [
-  row("capabilities", "DiscoveryService/GetCapabilities", "discovery"),
-  row("whoami", "DiscoveryService/WhoAmI", "identity"),
-  row("bootstrap", "DiscoveryService/GetBootstrap", "discovery"),
-  row("protection-plan", "ProtectionService/PlanProtection", "protection"),
-  row("policy-resolve", "ProtectionService/ResolvePolicy", "policy"),
-  row("key-access-plan", "ProtectionService/PlanKeyAccess", "key_access"),
-  row("artifact-register", "RegistrationService/RegisterArtifact", "artifact_registry"),
-  row("evidence", "EvidenceService/RecordEvidence", "evidence_ledger"),
-];
+/** Method and domain of each route. */
+const table: Readonly<Record<SdkRoute, readonly [rpc: string, domain: PlatformDomainName]>> = {
+  capabilities: ["DiscoveryService/GetCapabilities", "discovery"],
+  whoami: ["DiscoveryService/WhoAmI", "identity"],
+  bootstrap: ["DiscoveryService/GetBootstrap", "discovery"],
+  "protection-plan": ["ProtectionService/PlanProtection", "protection"],
+  "policy-resolve": ["ProtectionService/ResolvePolicy", "policy"],
+  "key-access-plan": ["ProtectionService/PlanKeyAccess", "key_access"],
+  "artifact-register": ["RegistrationService/RegisterArtifact", "artifact_registry"],
+  evidence: ["EvidenceService/RecordEvidence", "evidence_ledger"],
+};
 
-function row(route: SdkRoute, rpc: string, domain: PlatformDomainName): Route {
-  return { route, path: `/v1/sdk/${route}`, rpc, domain };
-}
+export const routes: readonly Route[] = sdkRoutes.map((route) => {
+  const [rpc, domain] = table[route];
+  return { route, path: routePath(route), rpc, domain };
+});
 
 /** Path of a route. */
 export function routePath(route: SdkRoute): Route["path"] {

@@ -5,7 +5,7 @@
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import type { PostgresTarget } from "../base/postgres-url.ts";
+import type { StoreLocation } from "../base/postgres-url.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import type { CommitObserver } from "../ledger/append/observed.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
@@ -13,11 +13,6 @@ import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
 import type { SearchIndexer } from "../ledger/ports/search.ts";
-
-/** Where records are kept, as settings say it. */
-export type StoreLocation =
-  | { readonly kind: "sqlite"; readonly path: string }
-  | { readonly kind: "postgres"; readonly target: PostgresTarget };
 
 /** What names a store. */
 export interface StoreSettings {

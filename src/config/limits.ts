@@ -31,7 +31,7 @@ export const limits = {
     "SVC_ANSWER_TIMEOUT_MS",
     "30000",
     integer(100, 600_000),
-    "Time for a caller to take an answer, 100 to 600000 ms",
+    "Time for a caller to take an answer, and for a silent peer with a stream open to answer a PING, 100 to 600000 ms",
   ),
   maxConnections: given(
     "SVC_MAX_CONNECTIONS",

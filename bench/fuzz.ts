@@ -46,7 +46,11 @@ const probeEveryMs = 100;
 const hangMs = 15_000;
 /** Growth between the middle and the end of a run that is no noise: of the heap's own making is a few dozen. */
 const maxGrowthMiB = 96;
-const maxResidentMiB = 600;
+/**
+ * A stranger's garbage lies about until the engine collects it, which on a machine with much memory it does late: of 530
+ * MiB a forced collection left 330. What is kept shows in the growth of the least.
+ */
+const maxResidentMiB = 800;
 const certificates = join(import.meta.dirname, "../test/unit/config/fixtures");
 
 /** Runs it. What the gateways wrote stays in the folder that a problem names. */

@@ -42,7 +42,7 @@ async function measureLedger(callers: number, tenants: number): Promise<Omit<Row
   delay.disable();
   await ledger.close();
   latenciesMs.sort((a, b) => a - b);
-  const at = (share: number) => latenciesMs[Math.floor(latenciesMs.length * share)] ?? Number.NaN;
+  const at = (share: number) => latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN;
   return {
     callers,
     tenants,

@@ -87,7 +87,7 @@ export async function measureCallers(seconds: number): Promise<void> {
       await eventLoopP99Ms(opsUrl);
       const latenciesMs = await offered(load.url, headers, half, seconds);
       const loopP99Ms = await eventLoopP99Ms(opsUrl);
-      const at = (share: number) => (latenciesMs[Math.floor(latenciesMs.length * share)] ?? Number.NaN).toFixed(1);
+      const at = (share: number) => (latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN).toFixed(1);
       const table = rows.map(({ callers, perSecond, p50Ms, p99Ms, raw }) => ({
         callers,
         "records/s": Math.round(perSecond),

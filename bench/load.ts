@@ -157,7 +157,7 @@ export async function loadHttp2({
     .split("\n")
     .map((line) => Number(line.split("\t")[2]) / 1000)
     .sort((a, b) => a - b);
-  const at = (share: number) => latenciesMs[Math.floor(latenciesMs.length * share)] ?? Number.NaN;
+  const at = (share: number) => latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN;
   return { perSecond: Number(succeeded) / seconds, p50Ms: at(0.5), p99Ms: at(0.99) };
 }
 

@@ -1,3 +1,4 @@
+import type { AttributeValues } from "./caller-attributes.ts";
 import type { PrincipalId, TenantId } from "./ids.ts";
 
 export const authSources = ["bearer_token", "trusted_headers", "session_token"] as const;
@@ -13,4 +14,6 @@ export interface Caller {
   readonly authSource: AuthSource;
   /** Scopes carried by the credentials, in their order, without duplicates. */
   readonly scopes: readonly string[];
+  /** Attributes that the operator declares; absent where none are declared. */
+  readonly attributes?: AttributeValues;
 }

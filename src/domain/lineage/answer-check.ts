@@ -23,8 +23,11 @@ type Unrecorded =
   | "decision.policy_inputs"
   | "ingestion.send_only";
 
+/** What an answer says of its caller: no attributes. */
+type AnsweredCaller = `caller.${SnakeCase<keyof Omit<Caller, "attributes">>}`;
+
 /** Every member of an answer is compared, or listed as unrecorded. */
-type Compared = Exclude<PathOf<PartName>, Unrecorded> | `caller.${SnakeCase<keyof Caller>}` | "status";
+type Compared = Exclude<PathOf<PartName>, Unrecorded> | AnsweredCaller | "status";
 
 type SummaryOf<Holder> = Holder extends { readonly requestSummary: infer Summary } ? SnakeCase<keyof Summary> : never;
 type SummaryMember = Exclude<SummaryOf<Answer>, "artifact_locator_present">;

@@ -1,6 +1,7 @@
 /** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
 import { type DetailedError, type Effect, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
+import type { InputCatalogue } from "../engine/inputs.ts";
 import { type AnnotationRules, type PolicyGuidance, parseGuidance } from "../guidance/annotations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
@@ -45,7 +46,7 @@ export type PolicyReading =
 const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 
 /** Reads the text of one policy. */
-export function readPolicy(text: string, rules: AnnotationRules): PolicyReading {
+export function readPolicy(text: string, rules: AnnotationRules, catalogue: InputCatalogue): PolicyReading {
   const parsed = policyToJson(text);
   if (parsed.type === "failure") return { errors: parsed.errors };
   const tree = parsed.json;
@@ -62,7 +63,7 @@ export function readPolicy(text: string, rules: AnnotationRules): PolicyReading 
     const hint = `lowercase letters, digits, and . _ -; not ${reservedIds.join(", ")}`;
     return { problems: [...problems, { message, hint }] };
   }
-  return { policy: contentOf(id, tree, annotations.description, guidance), problems };
+  return { policy: contentOf(id, tree, annotations.description, guidance, catalogue), problems };
 }
 
 function contentOf(
@@ -70,6 +71,7 @@ function contentOf(
   tree: PolicyJson,
   description: string | null | undefined,
   guidance: PolicyGuidance,
+  catalogue: InputCatalogue,
 ): PolicyContent {
   return {
     id,
@@ -78,7 +80,7 @@ function contentOf(
     unconditional: isUnconditional(tree),
     ...(typeof description === "string" && { description }),
     guidance,
-    reads: inputsRead(tree),
+    reads: inputsRead(tree, catalogue),
     namedActions: namedActions(tree),
   };
 }

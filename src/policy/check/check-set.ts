@@ -1,5 +1,6 @@
 /** Judges the policies of one set: each by itself, their ids, their types. */
 import { type DetailedError, policySetTextToParts } from "@cedar-policy/cedar-wasm/nodejs";
+import { inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { tooDeepAt } from "../load/nesting.ts";
 import { indexOfByte, lineAt, type PolicyStatement, splitPolicies } from "../load/policy-text.ts";
@@ -20,7 +21,8 @@ export class SetChecker {
   readonly #typeProblems: TypeChecker;
 
   constructor(bundle: PolicyBundle) {
-    this.#read = remembering((text) => readPolicy(text, bundle));
+    const catalogue = inputCatalogue(bundle);
+    this.#read = remembering((text) => readPolicy(text, bundle, catalogue));
     this.#count = remembering(countPolicies);
     this.#typeProblems = typeChecker(bundle.schema);
   }

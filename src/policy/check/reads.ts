@@ -3,35 +3,84 @@
  * reading everything, because the decision cache is exact only if no input that decides is left out.
  */
 import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
-import { allInputNames, attributePrefix, inputNamesAt } from "../engine/inputs.ts";
+import type { InputCatalogue } from "../engine/inputs.ts";
 
 /** Names of the inputs (see `inputs.ts`) that the policy reads, sorted. */
-export function inputsRead({ principal, conditions }: Pick<PolicyJson, "principal" | "conditions">): readonly string[] {
-  const names = new Set<string>();
-  if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) readIdentity(names);
-  for (const { body } of conditions) readExpression(body, names);
-  return joinInputs([[...names]]);
+export function inputsRead(
+  { principal, conditions }: Pick<PolicyJson, "principal" | "conditions">,
+  catalogue: InputCatalogue,
+): readonly string[] {
+  const reads = new Reads(catalogue);
+  if (principal.op !== "All" && !(principal.op === "is" && principal.in === undefined)) reads.identity();
+  for (const { body } of conditions) reads.expression(body);
+  return joinInputs([[...reads.names]], catalogue);
 }
 
-/** Names that are in any of the lists, sorted. Single attributes go where all are named. */
-export function joinInputs(lists: readonly (readonly string[])[]): readonly string[] {
+/** Names that are in any of the lists, sorted. Single tags go where all are named. */
+export function joinInputs(lists: readonly (readonly string[])[], catalogue: InputCatalogue): readonly string[] {
   const names = new Set(lists.flat());
-  const allAttributes = names.has("attributes");
-  return [...names].filter((name) => !(allAttributes && name.startsWith(attributePrefix))).sort();
+  const isNamedAlready = (name: string): boolean => names.has(catalogue.tagOf(name)?.of.name ?? "");
+  return [...names].filter((name) => !isNamedAlready(name)).sort();
 }
 
 type Node = Readonly<Record<string, unknown>>;
 
-function readExpression(expression: unknown, names: Set<string>): void {
-  const path = pathOf(expression);
-  const [operator = "", operand] = Object.entries(expression as Node)[0] ?? [];
-  if (path !== undefined) readPath(path, names);
-  else if (operator === "has") readPresence(operand as Node, names);
-  else if (operator === "hasTag" || operator === "getTag") readTag(operand as Node, names);
-  else {
-    const operands = operandsOf(operator, operand);
-    if (operands === undefined) readEverything(names);
-    else for (const child of operands) readExpression(child, names);
+/** Names that are read, collected on a walk of the syntax tree. */
+class Reads {
+  readonly names = new Set<string>();
+  readonly #catalogue: InputCatalogue;
+
+  constructor(catalogue: InputCatalogue) {
+    this.#catalogue = catalogue;
+  }
+
+  expression(expression: unknown): void {
+    const path = pathOf(expression);
+    const [operator = "", operand] = Object.entries(expression as Node)[0] ?? [];
+    if (path !== undefined) this.#path(path);
+    else if (operator === "has") this.#presence(operand as Node);
+    else if (operator === "hasTag" || operator === "getTag") this.#tag(operand as Node);
+    else {
+      const operands = operandsOf(operator, operand);
+      if (operands === undefined) this.#everything();
+      else for (const child of operands) this.expression(child);
+    }
+  }
+
+  /** Principals are compared by id alone. */
+  identity(): void {
+    this.names.add("caller.tenant_id").add("caller.principal_id");
+  }
+
+  #path(path: readonly string[]): void {
+    const joined = path.join(".");
+    if (joined === "resource" || joined === "action") return; // the one is constant, the other is part of the key
+    const found = this.#catalogue.namesAt(joined);
+    if (joined === "principal") this.identity();
+    else if (found.length === 0) this.#everything();
+    else for (const name of found) this.names.add(name);
+  }
+
+  #presence(node: Node): void {
+    const path = pathOf(node.left);
+    if (path === undefined) this.#everything();
+    else this.#path([...path, ...[node.attr as string | readonly string[]].flat()]);
+  }
+
+  #tag(node: Node): void {
+    const key = (node.right as { readonly Value?: unknown }).Value;
+    const path = pathOf(node.left)?.join(".");
+    const tags = this.#catalogue.tags.find((input) => input.path === path);
+    if (tags === undefined) this.#everything();
+    else if (typeof key === "string") this.names.add(`${tags.name}.${key}`);
+    else {
+      this.names.add(tags.name);
+      this.expression(node.right);
+    }
+  }
+
+  #everything(): void {
+    for (const name of this.#catalogue.names) this.names.add(name);
   }
 }
 
@@ -70,39 +119,4 @@ function pathOf(expression: unknown): readonly string[] | undefined {
   if (node["."] === undefined) return undefined;
   const left = pathOf(node["."].left);
   return left === undefined ? undefined : [...left, node["."].attr];
-}
-
-function readPath(path: readonly string[], names: Set<string>): void {
-  const joined = path.join(".");
-  if (joined === "resource" || joined === "action") return; // the one is constant, the other is part of the key
-  const found = inputNamesAt(joined);
-  if (joined === "principal")
-    readIdentity(names); // entities are compared by id alone
-  else if (found.length === 0) readEverything(names);
-  else for (const name of found) names.add(name);
-}
-
-function readPresence(node: Node, names: Set<string>): void {
-  const path = pathOf(node.left);
-  if (path === undefined) readEverything(names);
-  else readPath([...path, ...[node.attr as string | readonly string[]].flat()], names);
-}
-
-function readTag(node: Node, names: Set<string>): void {
-  const key = (node.right as { readonly Value?: unknown }).Value;
-  if (pathOf(node.left)?.join(".") !== "context.claimed.attributes") readEverything(names);
-  else if (typeof key === "string") names.add(`${attributePrefix}${key}`);
-  else {
-    names.add("attributes");
-    readExpression(node.right, names);
-  }
-}
-
-function readIdentity(names: Set<string>): void {
-  names.add("caller.tenant_id");
-  names.add("caller.principal_id");
-}
-
-function readEverything(names: Set<string>): void {
-  for (const name of allInputNames) names.add(name);
 }

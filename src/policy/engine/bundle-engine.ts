@@ -5,6 +5,7 @@ import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
 import { type PolicyBundle, revisionOf } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
+import type { CedarRequest } from "./cedar-request.ts";
 import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
 import {
   keyReferenceOfAnotherTenant,
@@ -18,6 +19,7 @@ import {
 import { DecisionCache } from "./decision-cache.ts";
 import type { EngineSets } from "./engine-sets.ts";
 import { type Explanation, explain } from "./explanation.ts";
+import type { InputCatalogue } from "./inputs.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
 
 /** A policy of a compiled bundle, for tests and explanations. */
@@ -48,6 +50,8 @@ export interface EngineParts {
   readonly sets: EngineSets;
   /** By name of the tenant's set. */
   readonly plans: ReadonlyMap<string, PlansByAction>;
+  /** Inputs that the bundle's policies can read. */
+  readonly catalogue: InputCatalogue;
   /** 0 for none. */
   readonly cachedDecisions: number;
 }
@@ -59,16 +63,18 @@ export class BundleEngine implements CompiledEngine {
   readonly #policies: EngineParts["policies"];
   readonly #sets: EngineSets;
   readonly #plans: EngineParts["plans"];
+  readonly #catalogue: InputCatalogue;
   readonly #cache: DecisionCache<CombinedDecision> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
-  constructor({ bundle, content, policies, sets, plans, cachedDecisions }: EngineParts) {
+  constructor({ bundle, content, policies, sets, plans, catalogue, cachedDecisions }: EngineParts) {
     this.#bundle = bundle;
     this.content = content;
     this.revision = revisionOf(content);
     this.#policies = policies;
     this.#sets = sets;
     this.#plans = plans;
+    this.#catalogue = catalogue;
     this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
   }
@@ -85,7 +91,8 @@ export class BundleEngine implements CompiledEngine {
 
   explain(query: PolicyQuery): Explanation {
     const { layers = [] } = this.#planOf(query) ?? {};
-    return explain(layers, (set, request) => this.#sets.evaluate(set, request), query, this.decide(query));
+    const evaluate = (set: string, request: CedarRequest | undefined) => this.#sets.evaluate(set, request);
+    return explain(layers, evaluate, query, this.decide(query), this.#catalogue);
   }
 
   decide(query: PolicyQuery): PolicyDecision {

@@ -12,7 +12,7 @@
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { hasSchemaTypes } from "./input-types.ts";
-import { allInputNames, attributePrefix, type InputValue, inputTable } from "./inputs.ts";
+import type { Input, InputCatalogue } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
 
 /** Arguments of Cedar's `isAuthorized`. */
@@ -28,81 +28,98 @@ export interface CedarRequest {
 export type CedarRequestBuilder = (query: PolicyQuery) => CedarRequest | undefined;
 
 const resource: TypeAndId = { type: "Resource", id: "claimed" };
-const attributes: TypeAndId = { type: "Attributes", id: "claimed" };
 
 /**
  * Compiles a builder for the named inputs.
  *
- * @param names of inputs, as in `inputs.ts`
+ * @param names of inputs, as in the catalogue
  * @param actions ids of actions and groups that the policies name
  */
-export function cedarRequestBuilder(names: readonly string[], actions: readonly string[]): CedarRequestBuilder {
-  const read = new Set(names);
-  const principalMembers = membersAt("principal", read);
-  const claimedMembers = membersAt("context.claimed", read);
-  const nested = (["workload", "resource"] as const)
-    .map((name) => [name, membersAt(`context.claimed.${name}`, read)] as const)
-    .filter(([, members]) => members.length > 0);
-  const tags = tagReader(names);
+export function cedarRequestBuilder(
+  names: readonly string[],
+  actions: readonly string[],
+  catalogue: InputCatalogue,
+): CedarRequestBuilder {
+  const plain = catalogue.inputs.filter(({ name, kind }) => kind !== "tags" && names.includes(name));
+  const tags = catalogue.tags.flatMap((input) => tagEntity(input, names, catalogue) ?? []);
+  const members = [...plain.map(({ path, name }): Member => ({ path, value: catalogue.reader(name) })), ...tags];
+  const attributesOf = members.some(isMemberOf("principal")) ? recordBuilder(members, "principal") : undefined;
+  const claimedOf = recordBuilder(members, "context.claimed");
   const actionEntities = actionEntityBuilder(actions);
   return (query) => {
-    if (!hasSchemaTypes(query)) return undefined;
+    if (!hasSchemaTypes(query, catalogue)) return undefined;
     const { caller, action } = query;
     // A tenant id has no slash, so two principals never share an id.
     const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
-    const claimed = recordOf(claimedMembers, query);
-    for (const [name, members] of nested) claimed[name] = recordOf(members, query);
     const entities: Entities = actionEntities(action);
-    if (principalMembers.length > 0) {
-      entities.push({ uid: principal, attrs: recordOf(principalMembers, query), parents: [] });
-    }
-    if (tags !== undefined) {
-      claimed.attributes = { __entity: attributes };
-      entities.push({ uid: attributes, attrs: {}, parents: [], tags: tags(query) });
-    }
-    return { principal, action: { type: "Action", id: action }, resource, context: { claimed }, entities };
+    if (attributesOf !== undefined) entities.push({ uid: principal, attrs: attributesOf(query), parents: [] });
+    for (const { entity } of tags) entities.push(entity(query));
+    const context = { claimed: claimedOf(query) };
+    return { principal, action: { type: "Action", id: action }, resource, context, entities };
   };
 }
 
 /** Includes all inputs, for any policies. */
-export const buildFullRequest: CedarRequestBuilder = cedarRequestBuilder(allInputNames, [
-  ...policyActions,
-  ...Object.keys(actionGroups),
-]);
+export function fullRequestBuilder(catalogue: InputCatalogue): CedarRequestBuilder {
+  return cedarRequestBuilder(catalogue.names, [...policyActions, ...Object.keys(actionGroups)], catalogue);
+}
 
-type Member = readonly [name: string, value: (query: PolicyQuery) => InputValue];
+interface Member {
+  /** Path that policies read it with. */
+  readonly path: string;
+  readonly value: (query: PolicyQuery) => unknown;
+}
 
-/** Members of the record or entity at the path that are read. Tags are none. */
-function membersAt(path: string, read: ReadonlySet<string>): readonly Member[] {
-  return inputTable.flatMap(([at, name, value]): readonly Member[] => {
-    const end = at.lastIndexOf(".");
-    return at.slice(0, end) === path && name !== "attributes" && read.has(name) ? [[at.slice(end + 1), value]] : [];
+function isMemberOf(record: string): (member: Member) => boolean {
+  return ({ path }) => path.startsWith(`${record}.`);
+}
+
+/** Builds the record or entity at the path, with records within it. Absent members stay absent: Cedar has no null. */
+function recordBuilder(
+  members: readonly Member[],
+  path: string,
+): (query: PolicyQuery) => Record<string, CedarValueJson> {
+  const within = members.filter(isMemberOf(path));
+  const names = new Set(within.map((member) => member.path.slice(path.length + 1).split(".")[0] as string));
+  const readers = [...names].map((name) => {
+    const at = `${path}.${name}`;
+    return [name, within.find((member) => member.path === at)?.value ?? recordBuilder(within, at)] as const;
   });
+  return (query) => {
+    const record: Record<string, CedarValueJson> = {};
+    for (const [name, read] of readers) {
+      const found = read(query);
+      if (found !== undefined) record[name] = found as CedarValueJson;
+    }
+    return record;
+  };
 }
 
-/** Absent members stay absent: Cedar has no null. */
-function recordOf(members: readonly Member[], query: PolicyQuery): Record<string, CedarValueJson> {
-  const record: Record<string, CedarValueJson> = {};
-  for (const [name, value] of members) {
-    const found = value(query);
-    if (found !== undefined) record[name] = found as CedarValueJson;
-  }
-  return record;
-}
-
-/** Reads the named attributes as tags; undefined where no policy reads one, so that their entity can be left out. */
-function tagReader(names: readonly string[]): ((query: PolicyQuery) => Record<string, string>) | undefined {
-  if (names.includes("attributes")) return ({ claimed }) => claimed.attributes;
-  const keys = names
-    .filter((name) => name.startsWith(attributePrefix))
-    .map((name) => name.slice(attributePrefix.length));
-  if (keys.length === 0) return undefined;
-  return ({ claimed }) =>
+/**
+ * The entity that has the tags: `Attributes::"claimed"` for those at `context.claimed.attributes`. Undefined where no
+ * policy reads one, so that it can be left out.
+ */
+function tagEntity(
+  { path, name, value }: Input,
+  names: readonly string[],
+  catalogue: InputCatalogue,
+): (Member & { readonly entity: (query: PolicyQuery) => Entities[number] }) | undefined {
+  const single = names.flatMap((read) => catalogue.tagOf(read) ?? []).filter(({ of }) => of.name === name);
+  const isWhole = names.includes(name);
+  if (!isWhole && single.length === 0) return undefined;
+  const uid: TypeAndId = { type: "Attributes", id: path.split(".").at(-2) as string };
+  const some = (tags: Readonly<Record<string, string>>): Record<string, string> =>
     Object.fromEntries(
-      keys
-        .filter((key) => Object.hasOwn(claimed.attributes, key))
-        .map((key) => [key, claimed.attributes[key] as string]),
+      single.filter(({ key }) => Object.hasOwn(tags, key)).map(({ key }) => [key, tags[key] as string]),
     );
+  return {
+    path,
+    value: () => ({ __entity: uid }),
+    entity: (query) => {
+      const tags = value(query) as Record<string, string>;
+      return { uid, attrs: {}, parents: [], tags: isWhole ? tags : some(tags) };
+    },
+  };
 }
 
 /**

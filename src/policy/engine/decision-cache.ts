@@ -4,11 +4,15 @@
  */
 import { LRUCache } from "lru-cache";
 import type { PolicyQuery } from "./decision.ts";
-import { inputReader } from "./inputs.ts";
+import type { InputCatalogue } from "./inputs.ts";
 
 /** Compiles the cache key of a query: scope, then the value of every named input. Equal keys mean equal inputs. */
-export function keyMaker(scope: string, inputNames: readonly string[]): (query: PolicyQuery) => string {
-  const readers = inputNames.map(inputReader);
+export function keyMaker(
+  scope: string,
+  inputNames: readonly string[],
+  catalogue: InputCatalogue,
+): (query: PolicyQuery) => string {
+  const readers = inputNames.map((name) => catalogue.reader(name));
   // JSON writes an absent input as null, which no input can be.
   return (query) => JSON.stringify([scope, ...readers.map((read) => read(query))]);
 }

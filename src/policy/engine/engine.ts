@@ -6,6 +6,7 @@ import type { PolicyProblem } from "../load/problem.ts";
 import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
 import type { LayerSet } from "./combined-decision.ts";
 import { EngineSets } from "./engine-sets.ts";
+import { inputCatalogue } from "./inputs.ts";
 import { type PlansByAction, plansOf } from "./plan.ts";
 
 export interface EngineOptions {
@@ -57,6 +58,7 @@ function* compile(
   const content = bundleContent(bundle);
   yield;
   const engineSets = new EngineSets(sets);
+  const catalogue = inputCatalogue(bundle);
   const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
     layer: name,
     set,
@@ -68,8 +70,9 @@ function* compile(
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
     const names = [platform.set, set];
     const evaluate = isShared ? engineSets.together(names) : engineSets.apart(names);
-    plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle));
+    plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue));
     yield;
   }
-  return { engine: new BundleEngine({ bundle, content, policies: sets, sets: engineSets, plans, cachedDecisions }) };
+  const parts = { bundle, content, policies: sets, sets: engineSets, plans, catalogue, cachedDecisions };
+  return { engine: new BundleEngine(parts) };
 }

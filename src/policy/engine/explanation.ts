@@ -2,11 +2,11 @@
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyGuidance } from "../guidance/annotations.ts";
-import { buildFullRequest, type CedarRequest } from "./cedar-request.ts";
+import { type CedarRequest, fullRequestBuilder } from "./cedar-request.ts";
 import type { LayerSet } from "./combined-decision.ts";
-import type { Layer, PolicyDecision, PolicyQuery } from "./decision.ts";
+import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
-import { type InputValue, inputReader } from "./inputs.ts";
+import type { InputCatalogue, InputValue } from "./inputs.ts";
 
 /** One policy that applies to the action. */
 export interface ExplainedPolicy {
@@ -50,18 +50,26 @@ export function explain(
   evaluate: (set: string, request: CedarRequest | undefined) => Evaluation,
   query: PolicyQuery,
   decision: PolicyDecision,
+  catalogue: InputCatalogue,
 ): Explanation {
-  const request = buildFullRequest(query);
-  return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), query)) };
+  const request = fullRequestBuilder(catalogue)(query);
+  const inputOf = (name: string) => catalogue.reader(name)(query);
+  return {
+    decision,
+    layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), query.action, inputOf)),
+  };
 }
+
+type InputOf = (inputName: string) => InputValue;
 
 function explainLayer(
   { layer, set, policies }: LayerSet,
   { outcome, policyIds }: Evaluation,
-  query: PolicyQuery,
+  action: PolicyAction,
+  inputOf: InputOf,
 ): ExplainedLayer {
-  const asked = [...policies.values()].filter(({ actions }) => actions.has(query.action));
-  const explained = asked.map((policy) => explainPolicy(policy, policyIds.includes(policy.id), query));
+  const asked = [...policies.values()].filter(({ actions }) => actions.has(action));
+  const explained = asked.map((policy) => explainPolicy(policy, policyIds.includes(policy.id), inputOf));
   return {
     layer,
     set,
@@ -70,8 +78,8 @@ function explainLayer(
   };
 }
 
-function explainPolicy(policy: CheckedPolicy, decided: boolean, query: PolicyQuery): ExplainedPolicy {
+function explainPolicy(policy: CheckedPolicy, decided: boolean, inputOf: InputOf): ExplainedPolicy {
   const { id, file, line, effect, description, guidance, reads } = policy;
-  const inputs = Object.fromEntries(reads.map((name) => [name, inputReader(name)(query)]));
+  const inputs = Object.fromEntries(reads.map((name) => [name, inputOf(name)]));
   return { id, file, line, effect, ...(description !== undefined && { description }), decided, guidance, inputs };
 }

@@ -3,39 +3,28 @@
  * decision costs; a test compares this file with Cedar's own validation.
  */
 import type { PolicyQuery } from "./decision.ts";
+import type { InputCatalogue, InputKind } from "./inputs.ts";
 
 /** Checks every input, also those that no policy reads. Ignores members that are no inputs. */
-export function hasSchemaTypes({ caller, claimed }: PolicyQuery): boolean {
-  const { workload, resource } = claimed;
-  return (
-    isText(caller.tenantId) &&
-    isText(caller.principalId) &&
-    isText(caller.subject) &&
-    isText(caller.authSource) &&
-    areTexts(caller.scopes) &&
-    isText(workload.application) &&
-    isTextOrAbsent(workload.environment) &&
-    isTextOrAbsent(workload.component) &&
-    isText(resource.kind) &&
-    isTextOrAbsent(resource.id) &&
-    isTextOrAbsent(resource.mime_type) &&
-    isTextOrAbsent(claimed.purpose) &&
-    areTexts(claimed.labels) &&
-    areTags(claimed.attributes) &&
-    isTextOrAbsent(claimed.artifact_profile) &&
-    typeof claimed.content_digest_present === "boolean" &&
-    (claimed.content_size_bytes === undefined || isLong(claimed.content_size_bytes)) &&
-    isTextOrAbsent(claimed.key_reference)
-  );
+export function hasSchemaTypes(query: PolicyQuery, { inputs }: InputCatalogue): boolean {
+  for (const { kind, optional, value } of inputs) {
+    const found = value(query);
+    if (found === undefined ? !optional : !checks[kind](found)) return false;
+  }
+  return true;
 }
+
+const checks: Readonly<Record<InputKind, (value: unknown) => boolean>> = {
+  text: isText,
+  set_of_text: areTexts,
+  whole_number: isLong,
+  yes_no: (value) => typeof value === "boolean",
+  tags: areTags,
+};
 
 /** A lone surrogate cannot be written as UTF-8. */
 function isText(value: unknown): boolean {
   return typeof value === "string" && value.isWellFormed();
-}
-
-function isTextOrAbsent(value: unknown): boolean {
-  return value === undefined || isText(value);
 }
 
 function areTexts(values: unknown): boolean {
@@ -44,9 +33,9 @@ function areTexts(values: unknown): boolean {
   return true;
 }
 
-function areTags(tags: Readonly<Record<string, unknown>>): boolean {
+function areTags(tags: unknown): boolean {
   if (typeof tags !== "object" || tags === null || Array.isArray(tags)) return false;
-  for (const key of Object.keys(tags)) if (!isText(key) || !isText(tags[key])) return false;
+  for (const [key, value] of Object.entries(tags)) if (!isText(key) || !isText(value)) return false;
   return true;
 }
 

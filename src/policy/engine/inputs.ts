@@ -9,6 +9,7 @@
  * | `principal.scopes`                              | credentials                                  | `caller.scopes`          |
  * | `principal.auth_source`                         | credentials                                  | `caller.auth_source`     |
  * | `principal` itself: `Principal::"tenant/id"`    | credentials                                  | the first two            |
+ * | `principal.<name>` of a declared attribute      | credentials; ? where it is not required      | `caller.attributes.<name>` |
  * | `action`                                        | the operation and the route                  | (always)                 |
  * | `resource`: always `Resource::"claimed"`        | nothing                                      | (none)                   |
  * | `context.claimed.workload.application`          | body                                         | `workload.application`   |
@@ -25,13 +26,23 @@
  * | `context.claimed.content_size_bytes` ?          | body                                         | `content_size_bytes`     |
  * | `context.claimed.key_reference` ?               | body                                         | `key_reference`          |
  *
- * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes are tags of an
- * entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input, and
- * labels, being a set of their own, can pose as none.
+ * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes of a request are
+ * tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input,
+ * and labels, being a set of their own, can pose as none.
  */
+import type { AttributeDeclarations, AttributeType } from "../../base/caller-attributes.ts";
 import type { PolicyQuery } from "./decision.ts";
 
-/** Value of an input, normalized: sets are sorted and without duplicates. */
+/** What a bundle declares of the inputs that its policies read. Absent where it declares nothing. */
+export interface DeclaredInputs {
+  /** Attributes of the caller, by name. */
+  readonly callerAttributes?: AttributeDeclarations;
+}
+
+/** Type of an input. Tags are text by names that are not known ahead. */
+export type InputKind = AttributeType | "tags";
+
+/** Value of an input, normalized: sets and tags are sorted and without duplicates. */
 export type InputValue =
   | string
   | number
@@ -40,57 +51,138 @@ export type InputValue =
   | readonly string[]
   | readonly (readonly [string, string])[];
 
-/** Inputs with a fixed name, by the path that policies read them with. `attributes` is all attributes. */
-export const inputTable: readonly (readonly [path: string, name: string, value: (query: PolicyQuery) => InputValue])[] =
-  [
-    ["principal.tenant", "caller.tenant_id", ({ caller }) => caller.tenantId],
-    ["principal.principal_id", "caller.principal_id", ({ caller }) => caller.principalId],
-    ["principal.subject", "caller.subject", ({ caller }) => caller.subject],
-    ["principal.scopes", "caller.scopes", ({ caller }) => asSet(caller.scopes)],
-    ["principal.auth_source", "caller.auth_source", ({ caller }) => caller.authSource],
-    ["context.claimed.workload.application", "workload.application", ({ claimed }) => claimed.workload.application],
-    ["context.claimed.workload.environment", "workload.environment", ({ claimed }) => claimed.workload.environment],
-    ["context.claimed.workload.component", "workload.component", ({ claimed }) => claimed.workload.component],
-    ["context.claimed.resource.kind", "resource.kind", ({ claimed }) => claimed.resource.kind],
-    ["context.claimed.resource.id", "resource.id", ({ claimed }) => claimed.resource.id],
-    ["context.claimed.resource.mime_type", "resource.mime_type", ({ claimed }) => claimed.resource.mime_type],
-    ["context.claimed.purpose", "purpose", ({ claimed }) => claimed.purpose],
-    ["context.claimed.labels", "labels", ({ claimed }) => asSet(claimed.labels)],
-    ["context.claimed.attributes", "attributes", ({ claimed }) => asEntries(claimed.attributes)],
-    ["context.claimed.artifact_profile", "artifact_profile", ({ claimed }) => claimed.artifact_profile],
-    [
-      "context.claimed.content_digest_present",
-      "content_digest_present",
-      ({ claimed }) => claimed.content_digest_present,
-    ],
-    ["context.claimed.content_size_bytes", "content_size_bytes", ({ claimed }) => claimed.content_size_bytes],
-    ["context.claimed.key_reference", "key_reference", ({ claimed }) => claimed.key_reference],
+/** An input with a fixed name. */
+export interface Input {
+  /** Path that policies read it with. */
+  readonly path: string;
+  readonly name: string;
+  readonly kind: InputKind;
+  /** Whether it may be absent. */
+  readonly optional: boolean;
+  /** Its value as the query has it. Of the input's kind only where the query was made for it: see `input-types.ts`. */
+  readonly value: (query: PolicyQuery) => unknown;
+}
+
+/** The inputs that policies of a bundle can read. */
+export class InputCatalogue {
+  readonly inputs: readonly Input[];
+  /** Names of all inputs. That of tags stands for all of them. */
+  readonly names: readonly string[];
+  /** Inputs that are tags. A single one has the name of the input, a dot, and its own. */
+  readonly tags: readonly Input[];
+  readonly #byName: ReadonlyMap<string, Input>;
+
+  constructor(inputs: readonly Input[]) {
+    this.inputs = inputs;
+    this.names = inputs.map(({ name }) => name);
+    this.tags = inputs.filter(({ kind }) => kind === "tags");
+    this.#byName = new Map(inputs.map((input) => [input.name, input]));
+  }
+
+  /** Names of the inputs at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
+  namesAt(path: string): readonly string[] {
+    return this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`)).map(nameOf);
+  }
+
+  /** Reads the named input from a query. Throws a TypeError for an unknown name. */
+  reader(name: string): (query: PolicyQuery) => InputValue {
+    const input = this.#byName.get(name);
+    if (input !== undefined) return readerOf(input);
+    const tag = this.tagOf(name);
+    if (tag === undefined) throw new TypeError(`no input has the name ${name}`);
+    const { key, of } = tag;
+    return (query) => {
+      const tags = of.value(query) as Readonly<Record<string, string>> | undefined;
+      return tags !== undefined && Object.hasOwn(tags, key) ? tags[key] : undefined;
+    };
+  }
+
+  /** The tag that has the name; undefined where the name is of no single tag. */
+  tagOf(name: string): { readonly of: Input; readonly key: string } | undefined {
+    const of = this.#byName.has(name) ? undefined : this.tags.find((tags) => name.startsWith(`${tags.name}.`));
+    return of && { of, key: name.slice(of.name.length + 1) };
+  }
+}
+
+/** The inputs that are built in, and those that are declared. */
+export function inputCatalogue({ callerAttributes = {} }: DeclaredInputs): InputCatalogue {
+  const declared = Object.entries(callerAttributes).map(
+    ([name, { type, required }]): Input => ({
+      path: `principal.${name}`,
+      name: `caller.attributes.${name}`,
+      kind: type,
+      optional: !required,
+      value: ({ caller: { attributes } }) =>
+        attributes !== undefined && Object.hasOwn(attributes, name) ? attributes[name] : undefined,
+    }),
+  );
+  return new InputCatalogue([...builtIn, ...declared]);
+}
+
+type Row = readonly [path: string, name: string, kind: InputKind, value: Input["value"]];
+
+function inputOf([path, name, kind, value]: Row): Input {
+  const isOptional = path.endsWith("?");
+  return { path: isOptional ? path.slice(0, -1) : path, name, kind, optional: isOptional, value };
+}
+
+/** As in the table above; `?` at the end of a path marks what may be absent. */
+const rows: readonly Row[] = [
+  ["principal.tenant", "caller.tenant_id", "text", ({ caller }) => caller.tenantId],
+  ["principal.principal_id", "caller.principal_id", "text", ({ caller }) => caller.principalId],
+  ["principal.subject", "caller.subject", "text", ({ caller }) => caller.subject],
+  ["principal.scopes", "caller.scopes", "set_of_text", ({ caller }) => caller.scopes],
+  ["principal.auth_source", "caller.auth_source", "text", ({ caller }) => caller.authSource],
+  ...claimedRows(),
+];
+
+function claimedRows(): readonly Row[] {
+  const claimed = (path: string, kind: InputKind, read: (claimed: PolicyQuery["claimed"]) => unknown): Row => [
+    `context.claimed.${path}`,
+    path.replace("?", ""),
+    kind,
+    (query) => read(query.claimed),
   ];
-
-/** Names of all inputs, with `attributes` for all attributes. */
-export const allInputNames: readonly string[] = inputTable.map(([, name]) => name);
-
-/** Prefix of the name of a single attribute. */
-export const attributePrefix = "attributes.";
-
-/** Names of the inputs at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
-export function inputNamesAt(path: string): readonly string[] {
-  return inputTable.filter(([at]) => at === path || at.startsWith(`${path}.`)).map(([, name]) => name);
+  return [
+    claimed("workload.application", "text", ({ workload }) => workload.application),
+    claimed("workload.environment?", "text", ({ workload }) => workload.environment),
+    claimed("workload.component?", "text", ({ workload }) => workload.component),
+    claimed("resource.kind", "text", ({ resource }) => resource.kind),
+    claimed("resource.id?", "text", ({ resource }) => resource.id),
+    claimed("resource.mime_type?", "text", ({ resource }) => resource.mime_type),
+    claimed("purpose?", "text", ({ purpose }) => purpose),
+    claimed("labels", "set_of_text", ({ labels }) => labels),
+    claimed("attributes", "tags", ({ attributes }) => attributes),
+    claimed("artifact_profile?", "text", ({ artifact_profile }) => artifact_profile),
+    claimed("content_digest_present", "yes_no", ({ content_digest_present }) => content_digest_present),
+    claimed("content_size_bytes?", "whole_number", ({ content_size_bytes }) => content_size_bytes),
+    claimed("key_reference?", "text", ({ key_reference }) => key_reference),
+  ];
 }
 
-/** Reads the named input from a query. Throws a TypeError for an unknown name. */
-export function inputReader(name: string): (query: PolicyQuery) => InputValue {
-  const entry = inputTable.find(([, candidate]) => candidate === name);
-  if (entry !== undefined) return entry[2];
-  if (!name.startsWith(attributePrefix)) throw new TypeError(`no fact has the name ${name}`);
-  const key = name.slice(attributePrefix.length);
-  return ({ claimed }) => (Object.hasOwn(claimed.attributes, key) ? claimed.attributes[key] : undefined);
+const builtIn: readonly Input[] = rows.map(inputOf);
+
+/** Members of the principal that are built in: no declared attribute takes their names. */
+export const principalMembers: readonly string[] = builtIn
+  .filter(({ path }) => path.startsWith("principal."))
+  .map(({ path }) => path.slice("principal.".length));
+
+function nameOf({ name }: Input): string {
+  return name;
 }
 
-function asSet(values: readonly string[]): readonly string[] {
-  return values.length < 2 ? values : [...new Set(values)].sort();
+function readerOf({ kind, value }: Input): (query: PolicyQuery) => InputValue {
+  if (kind === "set_of_text") return (query) => asSet(value(query) as readonly string[] | undefined);
+  if (kind === "tags") return (query) => asEntries(value(query) as Readonly<Record<string, string>> | undefined);
+  return (query) => value(query) as InputValue;
 }
 
-function asEntries(record: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
-  return Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
+function asSet(values: readonly string[] | undefined): readonly string[] | undefined {
+  return values === undefined || values.length < 2 ? values : [...new Set(values)].sort();
+}
+
+function asEntries(
+  record: Readonly<Record<string, string>> | undefined,
+): readonly (readonly [string, string])[] | undefined {
+  return record && Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
 }

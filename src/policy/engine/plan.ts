@@ -7,6 +7,7 @@ import type { LayerSet } from "./combined-decision.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
+import type { InputCatalogue } from "./inputs.ts";
 import { policyActions } from "./schema.ts";
 
 /** One action under one pair of sets. */
@@ -25,13 +26,21 @@ export interface Plan {
 export type PlansByAction = Readonly<Record<PolicyAction, Plan>>;
 
 /** Plans every action under the layers of the bundle. */
-export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, bundle: PolicyBundle): PlansByAction {
+export function plansOf(
+  layers: readonly LayerSet[],
+  evaluate: EvaluateLayers,
+  bundle: PolicyBundle,
+  catalogue: InputCatalogue,
+): PlansByAction {
   const sets = layers.map(({ set }) => set);
   const plan = (action: PolicyAction): Plan => {
     const policies = layers
       .flatMap((layer) => [...layer.policies.values()])
       .filter((policy) => policy.actions.has(action));
-    const read = joinInputs(policies.map(({ reads }) => reads));
+    const read = joinInputs(
+      policies.map(({ reads }) => reads),
+      catalogue,
+    );
     // Checked after the policies for every query, so not part of the key.
     const afterwards = [
       ...(policies.some(({ guidance }) => guidance.lists.required_scopes !== undefined) ? ["caller.scopes"] : []),
@@ -39,10 +48,14 @@ export function plansOf(layers: readonly LayerSet[], evaluate: EvaluateLayers, b
     ];
     return {
       layers,
-      buildRequest: cedarRequestBuilder(read, [...new Set(policies.flatMap(({ namedActions }) => namedActions))]),
+      buildRequest: cedarRequestBuilder(
+        read,
+        [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
+        catalogue,
+      ),
       evaluate,
       inputs: [...new Set([...read, ...afterwards])].sort(),
-      key: keyMaker([action, ...sets].join(" "), read),
+      key: keyMaker([action, ...sets].join(" "), read, catalogue),
     };
   };
   return Object.fromEntries(policyActions.map((action) => [action, plan(action)])) as Record<PolicyAction, Plan>;

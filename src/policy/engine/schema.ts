@@ -1,13 +1,16 @@
 /**
- * The Cedar schema: the facts that policies may read, with their types. The service publishes it, because it is the
- * service that makes the facts; operators do not extend it. A policy that named a fact of the operator's own would
- * type-check and then never see a value.
+ * The Cedar schema: the inputs that policies may read, with their types. The service makes it, because it is the
+ * service that makes the inputs: what the manifest declares is added here, and nowhere else. A policy that named an
+ * input that nothing makes would type-check and then never see a value.
  *
  * `Resource` has one id, so that `resource == Resource::"my-document"` is refused instead of never matching: what
  * the caller says of the resource is under `context.claimed.resource`.
  */
+import { createHash } from "node:crypto";
 import { getCedarVersion } from "@cedar-policy/cedar-wasm/nodejs";
+import type { AttributeType } from "../../base/caller-attributes.ts";
 import type { PolicyAction } from "./decision.ts";
+import type { DeclaredInputs } from "./inputs.ts";
 
 /** Action groups of the schema, for `action in Action::"dataOperation"`. */
 export const actionGroups: Readonly<Record<string, readonly PolicyAction[]>> = {
@@ -19,15 +22,45 @@ export const actionGroups: Readonly<Record<string, readonly PolicyAction[]>> = {
 export const policyActions: readonly PolicyAction[] = Object.values(actionGroups).flat();
 
 /**
- * What evaluates policies: the Cedar version, and the version of everything of ours that turns facts into an answer
- * (facts, layers, merge). Raise the second when the same bundle could answer the same question differently.
+ * What evaluates policies: the Cedar version, and the version of everything of ours that turns inputs into an answer
+ * (inputs, layers, merge). Raise the second when the same bundle could answer the same question differently.
  */
-export const engineVersion = `cedar ${getCedarVersion()}, rules 1`;
+export const engineVersion = `cedar ${getCedarVersion()}, rules 2`;
 
-/** Text of `schema.cedarschema`. */
-export const publishedSchema = `// The facts that policies may read. Published by the service and the same in every deployment: a policy directory
-// may hold a copy, for editors, and the copy must be unchanged. Operators do not extend it: facts of their own
-// come as labels and attributes.
+const cedarTypes: Readonly<Record<AttributeType, string>> = {
+  text: "String",
+  set_of_text: "Set<String>",
+  whole_number: "Long",
+  yes_no: "Bool",
+};
+
+/** Text of the schema for policies of a directory that declares this. */
+export function schemaFor({ callerAttributes = {} }: DeclaredInputs): string {
+  const members = Object.entries(callerAttributes)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, { type, required }]) => `  "${name}"${required ? "" : "?"}: ${cedarTypes[type]},\n`);
+  const declared = members.length === 0 ? "" : `  // Attributes that the manifest declares.\n${members.join("")}`;
+  return schemaText(declared);
+}
+
+/** The schema for a directory that declares nothing: text of `schema.cedarschema`. */
+export const publishedSchema = schemaText("");
+
+/** SHA-256 of each schema that an earlier version published; policies of their time have a copy beside them. */
+const earlierSchemas: readonly string[] = ["8177b659c5a13d859ff45c286fc7e6dc18f9f7fedccebc3ad5974d05ff628acb"];
+
+/** Whether the text is a schema that was published, now or before, or the one for what is declared. */
+export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
+  return (
+    text === publishedSchema ||
+    text === schemaFor(declared) ||
+    earlierSchemas.includes(createHash("sha256").update(text, "utf8").digest("hex"))
+  );
+}
+
+function schemaText(attributes: string): string {
+  return `// The inputs that policies may read. Made by the service: a policy directory may hold a copy, for editors, and the
+// copy must be unchanged. What the manifest declares is part of the schema that its policies are checked against.
 
 // The authenticated caller, from its credentials. Its id is "<tenant>/<principal>".
 entity Principal = {
@@ -38,12 +71,12 @@ entity Principal = {
   "scopes": Set<String>,
   // "bearer_token", "trusted_headers" or "session_token".
   "auth_source": String,
-};
+${attributes}};
 
 // What is asked about. It has one id and no attributes: all that is known of the resource is claimed.
 entity Resource enum ["claimed"];
 
-// Attributes that the caller declared: hasTag("region"), getTag("region").
+// Attributes that the request claims: hasTag("region"), getTag("region").
 entity Attributes tags String;
 
 // What the request says of itself. None of it is authenticated.
@@ -76,3 +109,4 @@ action wrap, unwrap, rewrapKey in [keyOperation] appliesTo {
   context: { "claimed": Claimed },
 };
 `;
+}

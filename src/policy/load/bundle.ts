@@ -5,15 +5,17 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
+import type { DeclaredInputs } from "../engine/inputs.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
 import type { GuidanceDefaults } from "../guidance/guidance-defaults.ts";
 import type { KeyReferenceRule } from "../guidance/key-references.ts";
 import { otherTenants } from "./manifest.ts";
 
-export interface PolicyBundle {
+/** Optional members are absent where they say nothing, so that what does not use them has the same content without. */
+export interface PolicyBundle extends DeclaredInputs {
   /** `engineVersion` of the engine that the bundle was loaded for. */
   readonly engine: string;
-  /** Text of the Cedar schema. */
+  /** Text of the Cedar schema that the policies are checked against: `schemaFor` what the bundle declares. */
   readonly schema: string;
   /** Names of sets: the platform's, and each tenant's by tenant id, `*` for those not named. */
   readonly manifest: { readonly platform: string; readonly tenants: Readonly<Record<string, string>> };

@@ -2,7 +2,7 @@
  * Reads a policy directory:
  *
  *     manifest.yaml           see manifest.ts
- *     schema.cedarschema      optional copy of the published schema, for editors; must be unchanged
+ *     schema.cedarschema      optional copy of the schema, for editors; must be unchanged
  *     <set>/*.cedar           one folder per set that the manifest names
  *     tests/*.yaml            expected decisions, see policy-tests.ts
  *
@@ -13,7 +13,8 @@ import { join, sep } from "node:path";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import { checkBundle } from "../check/check.ts";
-import { engineVersion, publishedSchema } from "../engine/schema.ts";
+import type { DeclaredInputs } from "../engine/inputs.ts";
+import { engineVersion, isSchemaCopy, schemaFor } from "../engine/schema.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
 import { type PolicyTest, parsePolicyTests } from "../tools/policy-test-file.ts";
 import type { PolicyBundle } from "./bundle.ts";
@@ -75,14 +76,16 @@ export async function readPolicyDirectory(
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
   const manifestFile = directory.manifestFile();
   const manifestText = manifestFile === undefined ? undefined : await directory.read(manifestFile);
-  await checkSchemaCopy(directory);
   if (manifestFile === undefined || manifestText === undefined) return { problems: sortProblems(directory.problems) };
 
   const { manifest, problems } = parseManifest(manifestFile, manifestText, supportedProfiles);
   directory.problems.push(...problems);
+  const { declared } = manifest;
+  await checkSchemaCopy(directory, declared);
   const bundle: PolicyBundle = {
+    ...declared,
     engine: engineVersion,
-    schema: publishedSchema,
+    schema: schemaFor(declared),
     manifest: { platform: manifest.platform, tenants: manifest.tenants },
     guidance: manifest.guidance,
     strictness: manifest.strictness,
@@ -138,13 +141,13 @@ async function readSets(
   return sets;
 }
 
-async function checkSchemaCopy(directory: Directory): Promise<void> {
+async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): Promise<void> {
   const file = "schema.cedarschema";
   if (!directory.names.includes(file)) return;
   const text = await directory.read(file);
-  if (text === undefined || text.replaceAll("\r\n", "\n") === publishedSchema) return;
-  const hint = "remove it, or replace it with the published one; facts of your own come as labels and attributes";
-  directory.problems.push({ file, message: "differs from the schema that this version publishes", hint });
+  if (text === undefined || isSchemaCopy(text.replaceAll("\r\n", "\n"), declared)) return;
+  const hint = "remove it, or replace it with the published one; inputs of your own are declared in the manifest";
+  directory.problems.push({ file, message: "differs from every schema that was published", hint });
 }
 
 /** A policy directory, opened: reads by name, never outside, and collects what goes wrong. */

@@ -18,6 +18,7 @@
 import { isScalar, isSeq, type Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import type { DeclaredInputs } from "../engine/inputs.ts";
 import {
   type AnnotationRules,
   parseList,
@@ -39,6 +40,7 @@ export interface Manifest {
   readonly tenants: Readonly<Record<string, string>>;
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
+  readonly declared: DeclaredInputs;
 }
 
 /** Key of the tenants' map for tenants that are not named. No tenant id contains it. */
@@ -67,6 +69,7 @@ export function parseManifest(
     tenants: readTenants(reader, top.get("tenants")),
     guidance: readGuidance(reader, top.get("guidance"), rules),
     strictness,
+    declared: {},
   };
   return { manifest, problems: reader.problems };
 }

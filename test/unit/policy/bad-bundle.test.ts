@@ -264,7 +264,7 @@ const table: readonly (readonly [
   [
     "changed schema",
     { "schema.cedarschema": "entity Principal;" },
-    /^schema\.cedarschema: differs from the schema that this version publishes/,
+    /^schema\.cedarschema: differs from every schema that was published/,
   ],
 ];
 

@@ -1,12 +1,17 @@
 import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { checkBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
-import { engineVersion } from "../../../src/policy/engine/schema.ts";
+import { engineVersion, publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+
+/** A revision as the version before "rules 2" kept it. */
+const earlierContent = readFileSync(join(import.meta.dirname, "../../fixtures/policy/bundle-rules-1.txt"), "utf8");
 
 async function revisionOf(files: Files, settings = {}): Promise<string> {
   return (await engineOf(files, settings)).revision;
@@ -61,6 +66,45 @@ test("the engine made from kept content decides alike; other content is refused"
     }),
   );
   expect(parseBundleContent(`${engine.content} `, engine.revision)).toBeUndefined();
+});
+
+test("a revision that an earlier version kept still decides as it did", () => {
+  const revision = "sha256:49f1d179e6a02196be4c48b8ee28843506c498fb8565b39146f0f3c652d4bce3";
+  const bundle = parseBundleContent(earlierContent, revision) as PolicyBundle;
+  const { engine } = compilePolicyBundle(bundle);
+  if (engine === undefined) throw new Error("does not compile");
+  expect(engine.revision).toBe(revision);
+  expect(bundle.engine).not.toBe(engineVersion);
+  const europe = { attributes: { region: "eu" } };
+  const reader = { tenantId: "tenant-b" as TenantId, scopes: ["read"] };
+  const decisions = [
+    engine.decide(ask("protect", europe)),
+    engine.decide(ask("protect", { ...europe, workload: { application: "a", environment: "eu" } })),
+    engine.decide(ask("access", {}, { subject: "contractor-7" })),
+    engine.decide(ask("access", { labels: ["open"] }, reader)),
+    engine.decide(ask("access", { labels: ["open"] }, { ...reader, scopes: [] })),
+    engine.decide(ask("access", {}, reader)),
+  ];
+  expect(decisions.map(({ reasons }) => reasons)).toEqual([
+    ["tenant/eu"],
+    ["platform/all", "tenant/all"],
+    ["platform/no-contractors"],
+    ["platform/all", "tenant/readers"],
+    ["platform/required-scope-missing"],
+    [],
+  ]);
+  expect(decisions.map(({ allow }) => allow)).toEqual([false, true, false, true, false, false]);
+  expect(decisions[0]?.guidance.requiredActions).toEqual(["stay-in-eu"]);
+});
+
+test("a copy of a schema that an earlier version published is accepted", async () => {
+  const { schema } = JSON.parse(earlierContent) as PolicyBundle;
+  expect(schema).not.toBe(publishedSchema);
+  const copies = [schema, publishedSchema, schema.replaceAll("\n", "\r\n")];
+  for (const copy of copies) {
+    const files = { ...openFiles, "schema.cedarschema": copy };
+    expect(await revisionOf(files)).toBe(await revisionOf(openFiles));
+  }
 });
 
 test("a bundle compiled in turns decides alike, and leaves the event loop a turn after every set", async () => {

@@ -7,13 +7,16 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { namedActions, scopeActions } from "../../../src/policy/check/policy-tree.ts";
 import { inputsRead, joinInputs } from "../../../src/policy/check/reads.ts";
-import { buildFullRequest, cedarRequestBuilder } from "../../../src/policy/engine/cedar-request.ts";
+import { cedarRequestBuilder, fullRequestBuilder } from "../../../src/policy/engine/cedar-request.ts";
 import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { hasSchemaTypes } from "../../../src/policy/engine/input-types.ts";
+import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { PreparedSet, type SetResult } from "../../../src/policy/engine/prepared-set.ts";
 import { publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { ask, permitAll, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
+
+const catalogue = inputCatalogue({});
 
 /** The whole query, value by value, as the table in `inputs.ts` says. */
 function everything({ caller, action, claimed }: PolicyQuery) {
@@ -80,10 +83,14 @@ function toldAnswer(policies: readonly string[], query: PolicyQuery): SetResult 
     return parsed.json;
   });
   const asked = trees.filter((tree) => scopeActions(tree).has(query.action));
-  const tell = cedarRequestBuilder(joinInputs(asked.map(inputsRead)), asked.flatMap(namedActions));
+  const read = joinInputs(
+    asked.map((tree) => inputsRead(tree, catalogue)),
+    catalogue,
+  );
+  const tell = cedarRequestBuilder(read, asked.flatMap(namedActions), catalogue);
   const set = new PreparedSet(policies);
   const verdict = set.evaluate(tell(query));
-  expect(sorted(set.evaluate(buildFullRequest(query)))).toEqual(sorted(verdict));
+  expect(sorted(set.evaluate(fullRequestBuilder(catalogue)(query)))).toEqual(sorted(verdict));
   set.release();
   return sorted(verdict);
 }
@@ -202,7 +209,7 @@ test.each(paths.map((path) => [path]))("what the schema refuses at %j is not tol
   const verdicts = strange.map((value) => {
     const query = withMember(path, value, full) as PolicyQuery;
     const accepted = validatedAnswer([permitAll], query) !== undefined;
-    expect(hasSchemaTypes(query), `${String(value)} ${JSON.stringify(value)}`).toBe(accepted);
+    expect(hasSchemaTypes(query, catalogue), `${String(value)} ${JSON.stringify(value)}`).toBe(accepted);
     return accepted;
   });
   expect(new Set(verdicts).size, "both happen").toBe(2);
@@ -210,6 +217,7 @@ test.each(paths.map((path) => [path]))("what the schema refuses at %j is not tol
 
 test("attributes that are no map are not told", () => {
   for (const attributes of [null, [], ["a"], "a", 1]) {
-    expect(hasSchemaTypes(withMember(["claimed", "attributes"], attributes, full) as PolicyQuery)).toBe(false);
+    const query = withMember(["claimed", "attributes"], attributes, full) as PolicyQuery;
+    expect(hasSchemaTypes(query, catalogue)).toBe(false);
   }
 });

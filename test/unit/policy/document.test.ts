@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
-import { allInputNames, inputNamesAt } from "../../../src/policy/engine/inputs.ts";
+import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { listNames, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { loadPolicyTests } from "../../../src/policy/load/directory.ts";
 import { runPolicyTests } from "../../../src/policy/tools/policy-tests.ts";
@@ -93,8 +93,9 @@ test("the table of facts has every fact, and none that there is not", () => {
   const named = [...markdown.matchAll(/`((?:principal|context\.claimed)\.[a-z_.]+)`/g)].map(
     ({ 1: path }) => path ?? "",
   );
-  for (const path of named) expect(inputNamesAt(path), path).not.toEqual([]);
-  expect(new Set(named.flatMap(inputNamesAt))).toEqual(new Set(allInputNames));
+  const catalogue = inputCatalogue({});
+  for (const path of named) expect(catalogue.namesAt(path), path).not.toEqual([]);
+  expect(new Set(named.flatMap((path) => catalogue.namesAt(path)))).toEqual(new Set(catalogue.names));
 });
 
 test("the table of annotations has every annotation", () => {

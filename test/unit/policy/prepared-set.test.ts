@@ -1,13 +1,14 @@
 import * as cedar from "@cedar-policy/cedar-wasm/nodejs";
 import { beforeEach, expect, test, vi } from "vitest";
-import { buildFullRequest } from "../../../src/policy/engine/cedar-request.ts";
+import { fullRequestBuilder } from "../../../src/policy/engine/cedar-request.ts";
+import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { PreparedSet } from "../../../src/policy/engine/prepared-set.ts";
 import { ask, permitAll } from "./harness.ts";
 
 vi.mock("@cedar-policy/cedar-wasm/nodejs", { spy: true });
 beforeEach(() => vi.clearAllMocks());
 
-const request = buildFullRequest(ask("protect", { purpose: "audit" }));
+const request = fullRequestBuilder(inputCatalogue({}))(ask("protect", { purpose: "audit" }));
 const reading = (purpose: string) =>
   `@id("reads") permit (principal, action, resource) when { context.claimed has purpose && context.claimed.purpose == "${purpose}" };`;
 const prepared = () => vi.mocked(cedar.preparsePolicySet).mock.calls;

@@ -1,9 +1,11 @@
 import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { expect, test } from "vitest";
 import { inputsRead } from "../../../src/policy/check/reads.ts";
-import { allInputNames } from "../../../src/policy/engine/inputs.ts";
+import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { ask, engineOf, openFiles } from "./harness.ts";
 
+const catalogue = inputCatalogue({});
+const { names: allInputNames } = catalogue;
 const identity = ["caller.principal_id", "caller.tenant_id"];
 const workload = ["workload.application", "workload.component", "workload.environment"];
 
@@ -35,7 +37,7 @@ const table: readonly (readonly [condition: string, names: readonly string[]])[]
 test.each(table)("%s", (condition, names) => {
   const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
   if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
-  expect(inputsRead(parsed.json)).toEqual([...names].sort());
+  expect(inputsRead(parsed.json, catalogue)).toEqual([...names].sort());
 });
 
 test("an operator that is not known counts as reading everything", () => {
@@ -48,12 +50,12 @@ test("an operator that is not known counts as reading everything", () => {
     resource: all,
     conditions: [{ kind: "when", body }],
   } as const;
-  expect(inputsRead({ ...tree, conditions: [...tree.conditions] })).toEqual([...allInputNames].sort());
+  expect(inputsRead({ ...tree, conditions: [...tree.conditions] }, catalogue)).toEqual([...allInputNames].sort());
 });
 
 test("a principal in the scope is read", () => {
   const parsed = policyToJson('permit (principal == Principal::"t/a", action, resource);');
-  expect(parsed.type === "success" && inputsRead(parsed.json)).toEqual(identity);
+  expect(parsed.type === "success" && inputsRead(parsed.json, catalogue)).toEqual(identity);
 });
 
 test("inputs are those of both layers' policies for the action, and what decides after them", async () => {

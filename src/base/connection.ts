@@ -20,7 +20,7 @@ export const outsideConnections = AsyncLocalStorage.snapshot();
 
 /** An accepted connection. */
 export class Connection {
-  readonly #socket: Socket;
+  #socket: Socket | undefined;
   readonly #remoteAddress: string;
   readonly #onDefect: OnDefect;
   #exchanges = 0;
@@ -31,6 +31,11 @@ export class Connection {
     this.#onDefect = onDefect;
     // First to last: Node's own listeners come and go with the protocol.
     socket.on("error", () => socket.destroy());
+    // What Node never ends, such as SETTINGS that a peer has not acknowledged, keeps its context: the connection with it,
+    // but not the socket, which leads to the session and so to those very SETTINGS.
+    socket.once("close", () => {
+      this.#socket = undefined;
+    });
     // The handle is older than the context, so that its events begin outside.
     const emit = socket.emit.bind(socket) as (...event: unknown[]) => boolean;
     socket.emit = (...event: unknown[]) => this.run(() => emit(...event)) ?? false;
@@ -71,7 +76,7 @@ export class Connection {
   }
 
   end(): void {
-    this.#socket.destroy();
+    this.#socket?.destroy();
   }
 }
 

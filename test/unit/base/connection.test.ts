@@ -1,5 +1,7 @@
+import { AsyncResource } from "node:async_hooks";
 import { once } from "node:events";
 import net, { type AddressInfo } from "node:net";
+import { queryObjects } from "node:v8";
 import { afterEach, expect, test } from "vitest";
 import { confineConnections } from "../../../src/base/connection.ts";
 
@@ -52,4 +54,20 @@ test("an address that is shared may have all, and the longest idle makes room", 
   await expect.poll(() => sockets.filter(({ destroyed }) => destroyed).length).toBe(4);
   expect(sockets.slice(0, 4).every(({ destroyed }) => destroyed)).toBe(true);
   expect(refused).toEqual([]);
+});
+
+test("what outlives a connection does not keep its socket", async () => {
+  class HeldSocket extends net.Socket {}
+  // As Node keeps SETTINGS that a peer has not acknowledged.
+  const kept: AsyncResource[] = [];
+  server = net.createServer(() => kept.push(new AsyncResource("KEPT")));
+  confineConnections(server, { maxConnections: 8, onDefect: () => {} });
+  for (let i = 0; i < 3; i++) {
+    const socket = new HeldSocket();
+    server.emit("connection", socket);
+    await once(socket.destroy(), "close");
+  }
+  expect(kept).toHaveLength(3);
+  // The newest may still be in a register or on the stack.
+  expect(queryObjects(HeldSocket)).toBeLessThan(3);
 });

@@ -27,10 +27,13 @@ export function addPolicyCheckCommand(policy: Command, terminal: Terminal): void
       const output = createOutput(options.json === true, terminal);
       const compiled = await compileOrReport(argument, options, output);
       if (compiled === undefined) return;
-      const { directory, engine } = compiled;
+      const { directory, engine, ignored } = compiled;
       output.succeed(
-        { directory, policy_revision: engine.revision, policies: engine.policies.length },
-        `${directory}: ${engine.policies.length} policies, revision ${engine.revision}`,
+        { directory, policy_revision: engine.revision, policies: engine.policies.length, ignored },
+        [
+          `${directory}: ${engine.policies.length} policies, revision ${engine.revision}`,
+          ...(ignored.length === 0 ? [] : [`not read: ${ignored.join(", ")}`]),
+        ].join("\n"),
       );
       engine.release();
     });

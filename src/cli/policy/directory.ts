@@ -8,12 +8,19 @@ import type { PolicyTest } from "../../policy/tools/policy-test-file.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
 import type { Output } from "../output.ts";
 
+export interface CompiledDirectory {
+  readonly directory: string;
+  readonly engine: CompiledEngine;
+  /** Paths of what the directory holds besides policies, and is harmless. */
+  readonly ignored: readonly string[];
+}
+
 /** Loads and compiles the directory; where it is not good, reports why and returns undefined. */
 export async function compileOrReport(
   argument: string | undefined,
   options: CommonOptions,
   output: Output,
-): Promise<{ readonly directory: string; readonly engine: CompiledEngine } | undefined> {
+): Promise<CompiledDirectory | undefined> {
   const settings = loadOrReport("policy", options, output);
   if (settings === undefined) return undefined;
   const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
@@ -22,7 +29,7 @@ export async function compileOrReport(
   if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
   const compiled = compilePolicyBundle(loaded.bundle);
   return compiled.problems === undefined
-    ? { directory, engine: compiled.engine }
+    ? { directory, engine: compiled.engine, ignored: loaded.ignored }
     : reportProblems(compiled.problems, output);
 }
 

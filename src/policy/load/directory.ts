@@ -6,7 +6,7 @@
  *     <set>/*.cedar           one folder per set that the manifest names
  *     tests/*.yaml            expected decisions, see policy-tests.ts
  *
- * Only names that the directory lists are opened, a tenant id is never one of them, and a link that leads out of the
+ * Every entry is read, or judged as in unread.ts. Only names that the directory lists are opened, a tenant id is never one of them, and a link that leads out of the
  * directory is refused (links within it are how orchestrators mount files).
  */
 import { join, sep } from "node:path";
@@ -21,6 +21,7 @@ import type { PolicyBundle } from "./bundle.ts";
 import { parseManifest } from "./manifest.ts";
 import { testsFolder } from "./manifest-reader.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
+import { judgeUnread, testFile, type UnreadEntry } from "./unread.ts";
 
 /** What is needed of a file system; `node:fs/promises` is one. */
 export interface PolicyFileSystem {
@@ -43,8 +44,13 @@ export interface PolicySettings {
 
 /** A good bundle, or all that is wrong with the directory. */
 export type LoadedPolicy =
-  | { readonly bundle: PolicyBundle; readonly problems?: never }
-  | { readonly bundle?: never; readonly problems: readonly PolicyProblem[] };
+  | {
+      readonly bundle: PolicyBundle;
+      /** Paths of what the directory holds besides, and is harmless. Sorted. */
+      readonly ignored: readonly string[];
+      readonly problems?: never;
+    }
+  | { readonly bundle?: never; readonly ignored?: never; readonly problems: readonly PolicyProblem[] };
 
 /** What a directory held when it was read: policies are not judged yet. */
 export interface PolicyReading {
@@ -60,10 +66,11 @@ export async function loadPolicyDirectory(
   fileSystem: PolicyFileSystem,
   settings: PolicySettings = {},
 ): Promise<LoadedPolicy> {
-  const { bundle, problems } = await readPolicyDirectory(path, fileSystem, settings);
+  const { reading, ignored } = await read(path, fileSystem, settings);
+  const { bundle, problems } = reading;
   if (bundle === undefined) return { problems };
   const all = sortProblems([...problems, ...checkBundle(bundle).problems]);
-  return all.length > 0 ? { problems: all } : { bundle };
+  return all.length > 0 ? { problems: all } : { bundle, ignored };
 }
 
 /** Reads the directory, as far as what it holds can decide. Does not reject. */
@@ -72,11 +79,22 @@ export async function readPolicyDirectory(
   fileSystem: PolicyFileSystem,
   settings: PolicySettings = {},
 ): Promise<PolicyReading> {
+  // Without what is harmless: an editor's file that comes and goes is no change of the policy.
+  return (await read(path, fileSystem, settings)).reading;
+}
+
+async function read(
+  path: string,
+  fileSystem: PolicyFileSystem,
+  settings: PolicySettings,
+): Promise<{ readonly reading: PolicyReading; readonly ignored: readonly string[] }> {
   const directory = await Directory.open(path, fileSystem);
   const supportedProfiles = settings.supportedProfiles ?? artifactProfiles;
   const manifestFile = directory.manifestFile();
   const manifestText = manifestFile === undefined ? undefined : await directory.read(manifestFile);
-  if (manifestFile === undefined || manifestText === undefined) return { problems: sortProblems(directory.problems) };
+  if (manifestFile === undefined || manifestText === undefined) {
+    return { reading: { problems: sortProblems(directory.problems) }, ignored: [] };
+  }
 
   const { manifest, problems } = parseManifest(manifestFile, manifestText, supportedProfiles);
   directory.problems.push(...problems);
@@ -93,7 +111,11 @@ export async function readPolicyDirectory(
     supportedProfiles,
     sets: await readSets(directory, manifestFile, [manifest.platform, ...Object.values(manifest.tenants)]),
   };
-  return { bundle, problems: sortProblems(directory.problems) };
+  if (directory.names.includes(testsFolder)) await directory.list(testsFolder, testFile);
+  // What a manifest with problems does not name, it may have meant to.
+  const unread = problems.length > 0 ? undefined : judgeUnread(await directory.unread());
+  directory.problems.push(...(unread?.problems ?? []));
+  return { reading: { bundle, problems: sortProblems(directory.problems) }, ignored: unread?.ignored ?? [] };
 }
 
 /** Reads the expected decisions of the directory; none is no problem. */
@@ -103,7 +125,7 @@ export async function loadPolicyTests(
 ): Promise<{ readonly tests: readonly PolicyTest[]; readonly problems: readonly PolicyProblem[] }> {
   const directory = await Directory.open(path, fileSystem);
   const tests: PolicyTest[] = [];
-  const names = directory.names.includes(testsFolder) ? await directory.list(testsFolder, /\.ya?ml$/) : [];
+  const names = directory.names.includes(testsFolder) ? await directory.list(testsFolder, testFile) : [];
   for (const file of names) {
     const text = await directory.read(`${testsFolder}/${file}`);
     if (text === undefined) continue;
@@ -155,6 +177,9 @@ class Directory {
   readonly problems: PolicyProblem[] = [];
   /** Names in the directory itself. */
   readonly names: readonly string[];
+  /** Files and folders that were asked for, and what folders were found to hold. */
+  readonly #asked = new Set<string>();
+  readonly #listed = new Map<string, readonly string[]>();
   readonly #root: string;
   readonly #fileSystem: PolicyFileSystem;
 
@@ -187,12 +212,34 @@ class Directory {
 
   /** Sorted names of the folder that match and are not hidden. */
   async list(folder: string, pattern: RegExp): Promise<readonly string[]> {
-    const names = await this.#attempt(folder, async (path) => await this.#fileSystem.readdir(path));
-    return (names ?? []).filter((name) => pattern.test(name) && !name.startsWith(".")).sort();
+    this.#asked.add(folder);
+    const names = (await this.#attempt(folder, async (path) => await this.#fileSystem.readdir(path))) ?? [];
+    this.#listed.set(folder, names);
+    return names.filter((name) => pattern.test(name) && !name.startsWith(".")).sort();
+  }
+
+  /** What was not read, in the directory and in the folders of it that were listed. */
+  async unread(): Promise<readonly UnreadEntry[]> {
+    const unread: UnreadEntry[] = [];
+    const folders: readonly (readonly [string | undefined, readonly string[]])[] = [
+      [undefined, this.names],
+      ...this.#listed,
+    ];
+    for (const [folder, names] of folders) {
+      for (const name of names) {
+        const path = join(folder ?? "", name);
+        if (this.#asked.has(path)) continue;
+        // What is not there any more, or leads nowhere, is no folder.
+        const found = await this.#fileSystem.stat(join(this.#root, path)).catch(() => undefined);
+        unread.push({ ...(folder !== undefined && { folder }), name, isFolder: found?.isDirectory() === true });
+      }
+    }
+    return unread;
   }
 
   /** Text of the file; undefined, and a problem, where it cannot be read or is not UTF-8. */
   async read(file: string): Promise<string | undefined> {
+    this.#asked.add(join(file));
     return await this.#attempt(file, async (path) => {
       // A pipe or a device might keep the reader for ever, and with it everybody who waits for the directory.
       const found = await this.#fileSystem.stat(path);

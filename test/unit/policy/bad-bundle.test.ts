@@ -66,6 +66,19 @@ const table: readonly (readonly [
     /^default\/all\.cedar:1: a: policy is impossible/,
   ],
   [
+    "a policy that asks for an action that its scope does not have",
+    {
+      "default/all.cedar":
+        '@id("a") forbid (principal, action == Action::"protect", resource) when { action == Action::"wrap" };',
+    },
+    /^default\/all\.cedar:1: a: policy is impossible/,
+  ],
+  [
+    "a policy for a principal of another type",
+    { "default/all.cedar": '@id("a") forbid (principal, action, resource) when { principal is Resource };' },
+    /^default\/all\.cedar:1: a: policy is impossible/,
+  ],
+  [
     "text that looks like other text",
     {
       "default/all.cedar":
@@ -283,6 +296,12 @@ test.each(table)("%s is refused", async (_name, change, problem) => {
     problems.filter((text) => problem.test(text)),
     problems.join("\n"),
   ).toHaveLength(1);
+});
+
+test("values that contradict each other are taken: types alone are looked at", async () => {
+  const condition = 'context.claimed.resource.kind == "a" && context.claimed.resource.kind == "b"';
+  const forbid = `@id("a") forbid (principal, action, resource) when { ${condition} };`;
+  expect(await problemsOf({ ...openFiles, "default/b.cedar": forbid })).toEqual([]);
 });
 
 test("all problems are listed at once, by place", async () => {

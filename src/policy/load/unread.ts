@@ -1,0 +1,58 @@
+/**
+ * What a policy directory holds besides what is read. A policy that is left out unseen is one that everybody believes in
+ * and nobody obeys: so whatever might be one is refused, and the rest is listed.
+ */
+import { testsFolder } from "./manifest-reader.ts";
+import type { PolicyProblem } from "./problem.ts";
+
+/** An entry of the directory, or of a folder that is read, that is not read itself. */
+export interface UnreadEntry {
+  /** `default`, a folder that is read; undefined for the directory itself. */
+  readonly folder?: string;
+  readonly name: string;
+  readonly isFolder: boolean;
+}
+
+/** What version control, editors, file systems and orchestrators (`..data`, `..2026_01_31_…`) leave behind. */
+const leftBehind = /^\.|^lost\+found$/;
+const document =
+  /^(?:readme|licen[cs]e|notice|changelog|codeowners)(?:[-_]\w+)*(?:\.[a-z]{2}(?:-[a-z]{2})?)?(?:\.(?:md|txt|rst|adoc|html))?$/i;
+
+/** Names of files of expected decisions. They decide nothing, so that they are read only where they are run. */
+export const testFile = /^[^.].*\.ya?ml$/;
+
+/** Paths of what is harmless, and a problem for everything else. */
+export function judgeUnread(found: readonly UnreadEntry[]): {
+  readonly ignored: readonly string[];
+  readonly problems: readonly PolicyProblem[];
+} {
+  const isTest = ({ folder, name, isFolder }: UnreadEntry) =>
+    folder === testsFolder && !isFolder && testFile.test(name);
+  const entries = found.filter((entry) => !isTest(entry));
+  const isHarmless = ({ name, isFolder }: UnreadEntry) => leftBehind.test(name) || (!isFolder && document.test(name));
+  return {
+    ignored: entries.filter(isHarmless).map(pathOf).sort(),
+    problems: entries
+      .filter((entry) => !isHarmless(entry))
+      .map((entry) => ({ file: pathOf(entry), ...complaintOf(entry) })),
+  };
+}
+
+function pathOf({ folder, name }: UnreadEntry): string {
+  return folder === undefined ? name : `${folder}/${name}`;
+}
+
+function complaintOf({ folder, name, isFolder }: UnreadEntry): Pick<PolicyProblem, "message" | "hint"> {
+  if (folder === testsFolder) return { message: "is not read", hint: "expected decisions are *.yaml files in tests" };
+  if (folder !== undefined && isFolder) {
+    return { message: "is not read: it is a folder within a set", hint: `move what it holds into ${folder}` };
+  }
+  if (folder !== undefined) return { message: "is not read", hint: "a set holds *.cedar files, in lowercase" };
+  if (isFolder)
+    return { message: "is not read: no tenant has this set", hint: "name it in the manifest, or remove it" };
+  if (/\.cedar$/i.test(name)) return { message: "is not read", hint: "move it into the folder of a set" };
+  return {
+    message: "is not read",
+    hint: "keep here what the policies need; documents are README, LICENSE and the like",
+  };
+}

@@ -1,0 +1,141 @@
+/** Nothing in a policy directory is silently left out: every entry is read, listed, or refused. */
+import * as fileSystem from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import fc from "fast-check";
+import { afterEach, expect, test } from "vitest";
+import { loadPolicyDirectory, readPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { type Files, memoryFileSystem, openFiles, permitAll, problemsOf } from "./harness.ts";
+
+const made: string[] = [];
+
+afterEach(async () => {
+  for (const path of made.splice(0)) await fileSystem.rm(path, { recursive: true });
+});
+
+const forbidAll = permitAll.replace("permit", "forbid");
+const asSets = "a set holds *.cedar files, in lowercase";
+const asDocuments = "keep here what the policies need; documents are README, LICENSE and the like";
+
+test.each([
+  ["default/deny.ceder", `is not read (${asSets})`],
+  ["default/DENY.CEDAR", `is not read (${asSets})`],
+  ["default/deny.cedar.txt", `is not read (${asSets})`],
+  ["default/deny.cedar~", `is not read (${asSets})`],
+  ["default/deny", `is not read (${asSets})`],
+  ["default/notes.md", `is not read (${asSets})`],
+  ["tests/deny.cedar", "is not read (expected decisions are *.yaml files in tests)"],
+  ["tests/a.YAML", "is not read (expected decisions are *.yaml files in tests)"],
+  ["deny.cedar", "is not read (move it into the folder of a set)"],
+  ["schema.cedarschema.json", `is not read (${asDocuments})`],
+  ["Manifest.yaml", `is not read (${asDocuments})`],
+  ["Makefile", `is not read (${asDocuments})`],
+])("%s is refused", async (file, complaint) => {
+  expect(await problemsOf({ ...openFiles, [file]: forbidAll })).toEqual([`${file}: ${complaint}`]);
+});
+
+test.each([
+  ["default/eu/deny.cedar", "default/eu: is not read: it is a folder within a set (move what it holds into default)"],
+  ["tests/a.yaml/deny.cedar", "tests/a.yaml: is not read (expected decisions are *.yaml files in tests)"],
+  ["tests/more/a.yaml", "tests/more: is not read (expected decisions are *.yaml files in tests)"],
+  ["eu/deny.cedar", "eu: is not read: no tenant has this set (name it in the manifest, or remove it)"],
+  ["README/deny.cedar", "README: is not read: no tenant has this set (name it in the manifest, or remove it)"],
+])("the folder of %s is refused", async (file, problem) => {
+  expect(await problemsOf({ ...openFiles, [file]: forbidAll })).toEqual([problem]);
+});
+
+test("a set that is misnamed is told from both sides", async () => {
+  const files = { ...openFiles, "manifest.yaml": 'platform: platform\ntenants: { "*": defualt }' };
+  expect(await problemsOf(files)).toEqual([
+    "default: is not read: no tenant has this set (name it in the manifest, or remove it)",
+    "manifest.yaml: the set defualt is missing (make the folder defualt with *.cedar files, or name another)",
+  ]);
+});
+
+const harmless: Files = {
+  "README.md": "",
+  "LICENSE-APACHE.txt": "",
+  "default/readme.de.md": "",
+  "tests/CODEOWNERS": "",
+  ".gitignore": "",
+  ".git/config": "",
+  "default/.deny.cedar.swp": "",
+  "lost+found/x": "",
+};
+
+test("what is harmless is listed, and no reading changes by it", async () => {
+  const files = memoryFileSystem({ ...openFiles, ...harmless });
+  expect((await loadPolicyDirectory("/policies", files)).ignored).toEqual([
+    ...[".git", ".gitignore", "LICENSE-APACHE.txt", "README.md", "default/.deny.cedar.swp", "default/readme.de.md"],
+    ...["lost+found", "tests/CODEOWNERS"],
+  ]);
+  expect(await readPolicyDirectory("/policies", files)).toEqual(
+    await readPolicyDirectory("/policies", memoryFileSystem(openFiles)),
+  );
+});
+
+test("what orchestrators mount is read through its links, and their own folders are listed", async () => {
+  const root = await fileSystem.mkdtemp(join(tmpdir(), "mounted-"));
+  made.push(root);
+  const version = "..2026_01_31_12_00_00.123456789";
+  for (const [file, content] of Object.entries(openFiles)) {
+    await fileSystem.mkdir(dirname(join(root, version, file)), { recursive: true });
+    await fileSystem.writeFile(join(root, version, file), content);
+  }
+  await fileSystem.symlink(version, join(root, "..data"));
+  for (const name of ["manifest.yaml", "platform", "default"]) {
+    await fileSystem.symlink(join("..data", name), join(root, name));
+  }
+  await fileSystem.symlink("gone", join(root, ".#lock"));
+  const loaded = await loadPolicyDirectory(root, fileSystem);
+  expect(loaded.problems).toBeUndefined();
+  expect(loaded.ignored).toEqual([".#lock", version, "..data"].sort());
+});
+
+test("a link that leads nowhere is refused like a file", async () => {
+  const root = await fileSystem.mkdtemp(join(tmpdir(), "dangling-"));
+  made.push(root);
+  for (const [file, content] of Object.entries(openFiles)) {
+    await fileSystem.mkdir(dirname(join(root, file)), { recursive: true });
+    await fileSystem.writeFile(join(root, file), content);
+  }
+  await fileSystem.symlink("gone", join(root, "default", "more"));
+  expect((await loadPolicyDirectory(root, fileSystem)).problems).toMatchObject([{ file: "default/more" }]);
+});
+
+const name = fc.oneof(
+  fc
+    .tuple(
+      fc.constantFrom("deny", "Deny", "README", "tests", "manifest", "schema", ".hidden", "..data", "b"),
+      fc.constantFrom("", ".cedar", ".CEDAR", ".ceder", ".md", ".yaml", ".yml", ".cedarschema", "~", ".txt"),
+    )
+    .map((parts) => parts.join("")),
+  fc.stringMatching(/^[A-Za-z._+ -]{1,12}$/).filter((text) => !/^\.{1,2}$/.test(text)),
+);
+
+test("every entry is read, listed or refused", async () => {
+  const path = fc.oneof(
+    name,
+    fc.tuple(fc.constantFrom("default", "tests", "platform", "other"), name).map((parts) => parts.join("/")),
+    fc.tuple(fc.constantFrom("default", "tests"), name, name).map((parts) => parts.join("/")),
+  );
+  await fc.assert(
+    fc.asyncProperty(path, async (added) => {
+      const files = { ...openFiles, [added]: forbidAll };
+      // A file cannot be where a folder is.
+      fc.pre(!Object.keys(openFiles).some((file) => file === added || file.startsWith(`${added}/`)));
+      const memory = memoryFileSystem(files);
+      const read = new Set<string>();
+      const { problems = [], ignored = [] } = await loadPolicyDirectory("/policies", {
+        ...memory,
+        readFile: async (file) => {
+          read.add(file.replace("/policies/", ""));
+          return await memory.readFile(file);
+        },
+      });
+      const isTest = /^tests\/[^./][^/]*\.ya?ml$/.test(added);
+      const told = [...read, ...ignored, ...problems.map(({ file }) => file)];
+      expect(isTest || told.some((place) => added === place || added.startsWith(`${place}/`))).toBe(true);
+    }),
+  );
+});

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { compileOrReport } from "./directory.ts";
+import { compileOrReport, readSchemaOrReport } from "./directory.ts";
 import { addPolicyExplainCommand } from "./explain-command.ts";
 import { addPolicyReplayCommand } from "./replay-command.ts";
 import { addPolicyTestCommand } from "./test-command.ts";
@@ -13,6 +13,7 @@ export function addPolicyCommands(program: Command, terminal: Terminal): void {
     .command("policy")
     .description("check, test and explain policy directories, and replay decisions");
   addPolicyCheckCommand(policy, terminal);
+  addPolicySchemaCommand(policy, terminal);
   addPolicyTestCommand(policy, terminal);
   addPolicyExplainCommand(policy, terminal);
   addPolicyReplayCommand(policy, terminal);
@@ -36,5 +37,17 @@ export function addPolicyCheckCommand(policy: Command, terminal: Terminal): void
         ].join("\n"),
       );
       engine.release();
+    });
+}
+
+/** `policy schema`: what the policies of a directory may read, for an editor's copy beside them. */
+function addPolicySchemaCommand(policy: Command, terminal: Terminal): void {
+  withCommonOptions(policy.command("schema"))
+    .argument("[directory]", "policy directory (default: SVC_POLICY_DIR)")
+    .description("write the Cedar schema of a policy directory, with what its manifest declares")
+    .action(async (argument: string | undefined, options: CommonOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      const schema = await readSchemaOrReport(argument, options, output);
+      if (schema !== undefined) output.succeed({ schema }, schema.trimEnd());
     });
 }

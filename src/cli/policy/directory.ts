@@ -2,7 +2,7 @@
 import * as fileSystem from "node:fs/promises";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
-import { loadPolicyDirectory, loadPolicyTests } from "../../policy/load/directory.ts";
+import { loadPolicyDirectory, loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
 import type { PolicyTest } from "../../policy/tools/policy-test-file.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
@@ -31,6 +31,21 @@ export async function compileOrReport(
   return compiled.problems === undefined
     ? { directory, engine: compiled.engine, ignored: loaded.ignored }
     : reportProblems(compiled.problems, output);
+}
+
+/** The schema for policies of the directory, whatever else is wrong with it than its manifest. */
+export async function readSchemaOrReport(
+  argument: string | undefined,
+  options: CommonOptions,
+  output: Output,
+): Promise<string | undefined> {
+  const settings = loadOrReport("policy", options, output);
+  if (settings === undefined) return undefined;
+  const directory = argument ?? loadOrReport("policy_directory", options, output)?.policyDir;
+  if (directory === undefined) return undefined;
+  const { bundle, problems } = await readPolicyDirectory(directory, fileSystem, settings);
+  const ofManifest = problems.filter(({ file }) => bundle === undefined || file.startsWith("manifest."));
+  return ofManifest.length > 0 ? reportProblems(ofManifest, output) : bundle?.schema;
 }
 
 /** Reads the directory's expected decisions; where they are not good, reports why and returns undefined. */

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import type { ExplainedLayer, ExplainedPolicy, Explanation } from "../../policy/engine/explanation.ts";
 import { describeGuidance } from "../../policy/guidance/guidance.ts";
@@ -12,14 +13,14 @@ import { type QueryOptions, readQuery, withQueryOptions } from "./query.ts";
 export function addPolicyExplainCommand(policy: Command, terminal: Terminal): void {
   withQueryOptions(withCommonOptions(policy.command("explain")))
     .argument("[directory]", "policy directory (default: SVC_POLICY_DIR)")
-    .description("show which policies decide a question, what they say, and the facts they read")
+    .description("show which policies decide a question, what they say, and the inputs they read")
     .action(async (argument: string | undefined, options: CommonOptions & QueryOptions) => {
       const output = createOutput(options.json === true, terminal);
-      const query = await queryOrReport(options, output);
-      if (query === undefined) return;
       const compiled = await compileOrReport(argument, options, output);
       if (compiled === undefined) return;
       try {
+        const query = await queryOrReport(options, compiled.engine.callerAttributes, output);
+        if (query === undefined) return;
         const explanation = compiled.engine.explain(query);
         output.succeed(explanationMembers(explanation), explanationText(explanation));
       } finally {
@@ -28,9 +29,13 @@ export function addPolicyExplainCommand(policy: Command, terminal: Terminal): vo
     });
 }
 
-async function queryOrReport(options: QueryOptions, output: Output): Promise<PolicyQuery | undefined> {
+async function queryOrReport(
+  options: QueryOptions,
+  declared: AttributeDeclarations,
+  output: Output,
+): Promise<PolicyQuery | undefined> {
   try {
-    return await readQuery(options);
+    return await readQuery(options, declared);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     return void output.fail([error.message]);

@@ -1,6 +1,7 @@
 /** The question that `policy explain` is asked: a file, or options. */
 import { readFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
+import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import { policyActions } from "../../policy/engine/schema.ts";
@@ -12,6 +13,7 @@ export interface QueryOptions {
   readonly principal?: string;
   readonly subject?: string;
   readonly scope?: readonly string[];
+  readonly principalAttribute?: readonly string[];
   readonly action?: string;
   readonly application?: string;
   readonly environment?: string;
@@ -39,6 +41,7 @@ export function withQueryOptions(command: Command): Command {
     .option("--kind <kind>", "kind of the resource")
     .addOption(new Option("--profile <profile>", "artifact profile that is asked for").choices(artifactProfiles))
     .option("--scope <scope...>", "scopes of the caller")
+    .option("--principal-attribute <name=value...>", "declared attributes of the caller; members of a set with commas")
     .option("--label <label...>", "labels")
     .option("--attribute <key=value...>", "attributes")
     .option("--digest-present", "the request has a content digest")
@@ -47,10 +50,21 @@ export function withQueryOptions(command: Command): Command {
   return command;
 }
 
-/** The question. Rejects with a RangeError that says what is wrong with it. */
-export async function readQuery(options: QueryOptions): Promise<PolicyQuery> {
+/**
+ * The question. Rejects with a RangeError that says what is wrong with it.
+ *
+ * @param declared attributes that the caller can have
+ */
+export async function readQuery(options: QueryOptions, declared: AttributeDeclarations): Promise<PolicyQuery> {
+  const query = await readAnyQuery(options, declared);
+  const [problem] = attributeProblems(declared, query.caller.attributes);
+  if (problem !== undefined) throw new RangeError(problem);
+  return query;
+}
+
+async function readAnyQuery(options: QueryOptions, declared: AttributeDeclarations): Promise<PolicyQuery> {
   const { request } = options;
-  if (request === undefined) return parseQuery(fromOptions(options));
+  if (request === undefined) return parseQuery(fromOptions(options, declared));
   if (options.tenant !== undefined || options.action !== undefined) {
     throw new RangeError("--request takes the place of --tenant, --action and what describes the request");
   }
@@ -60,19 +74,25 @@ export async function readQuery(options: QueryOptions): Promise<PolicyQuery> {
   return parseQueryText(text);
 }
 
-function fromOptions(options: QueryOptions) {
+function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
   const { tenant, action, principal, subject, scope, size } = options;
+  const attributes = options.principalAttribute?.map((text) => attributeOf(text, declared));
   const { application, environment, component, kind, id, mimeType, purpose, label, attribute } = options;
   return {
     tenant,
     action,
-    principal: present({ principal_id: principal, subject, scopes: scope }),
+    principal: present({
+      principal_id: principal,
+      subject,
+      scopes: scope,
+      attributes: attributes && Object.fromEntries(attributes),
+    }),
     claimed: present({
       workload: present({ application, environment, component }),
       resource: present({ kind, id, mime_type: mimeType }),
       purpose,
       labels: label,
-      attributes: attribute && Object.fromEntries(attribute.map(splitAttribute)),
+      attributes: attribute && Object.fromEntries(attribute.map((text) => splitAt("--attribute", text))),
       artifact_profile: options.profile,
       content_digest_present: options.digestPresent,
       content_size_bytes: size === undefined ? undefined : /^\d+$/.test(size) ? Number(size) : size,
@@ -81,9 +101,18 @@ function fromOptions(options: QueryOptions) {
   };
 }
 
-function splitAttribute(text: string): readonly [string, string] {
+/** The value in the type that is declared; as text where none is. */
+function attributeOf(given: string, declared: AttributeDeclarations): readonly [string, unknown] {
+  const [name, text] = splitAt("--principal-attribute", given);
+  const type = Object.hasOwn(declared, name) ? declared[name]?.type : undefined;
+  if (type === "set_of_text") return [name, text === "" ? [] : text.split(",")];
+  if (type === "yes_no") return [name, ({ true: true, false: false } as Record<string, unknown>)[text] ?? text];
+  return [name, type === "whole_number" && /^-?\d+$/.test(text) ? Number(text) : text];
+}
+
+function splitAt(option: string, text: string): readonly [string, string] {
   const at = text.indexOf("=");
-  if (at < 1) throw new RangeError("--attribute must be key=value");
+  if (at < 1) throw new RangeError(`${option} must be key=value`);
   return [text.slice(0, at), text.slice(at + 1)];
 }
 

@@ -1,4 +1,5 @@
 /** Decides queries with a compiled bundle: both layers, then key references and required scopes. */
+import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
@@ -33,6 +34,8 @@ export interface CompiledEngine extends PolicyEngine {
   readonly content: string;
   /** All policies, by set and in the order of the files. */
   readonly policies: readonly CompiledPolicy[];
+  /** Attributes of the caller that the bundle declares, by name. */
+  readonly callerAttributes: AttributeDeclarations;
   /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
   /** Why the question is answered as it is. Slower than an answer. */
@@ -81,6 +84,10 @@ export class BundleEngine implements CompiledEngine {
 
   get policies(): readonly CompiledPolicy[] {
     return [...this.#policies].flatMap(([set, policies]) => policies.map((policy) => ({ ...policy, set })));
+  }
+
+  get callerAttributes(): AttributeDeclarations {
+    return this.#bundle.callerAttributes ?? {};
   }
 
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined {

@@ -1,5 +1,6 @@
 /** The engine in force, replaceable at run time. */
-
+import { isDeepStrictEqual } from "node:util";
+import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { CompiledEngine } from "./bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 
@@ -8,11 +9,16 @@ import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
  * replaced has no decision pending.
  */
 export class PolicyHolder implements PolicyEngine {
+  /** Attributes of the caller that the engine in force declares. Their revision is the same while they are. */
+  readonly callerAttributes: DeclaredAttributes;
+  readonly #declared: { current: AttributeDeclarations; revision: number };
   #engine: CompiledEngine;
 
   /** The engine becomes the holder's: it is released when it is replaced. */
   constructor(engine: CompiledEngine) {
     this.#engine = engine;
+    this.#declared = { current: engine.callerAttributes, revision: 0 };
+    this.callerAttributes = this.#declared;
   }
 
   get revision(): string {
@@ -27,6 +33,10 @@ export class PolicyHolder implements PolicyEngine {
   replace(engine: CompiledEngine): void {
     const replaced = this.#engine;
     this.#engine = engine;
+    if (!isDeepStrictEqual(engine.callerAttributes, this.#declared.current)) {
+      this.#declared.current = engine.callerAttributes;
+      this.#declared.revision++;
+    }
     replaced.release();
   }
 

@@ -168,7 +168,8 @@ async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): 
   if (!directory.names.includes(file)) return;
   const text = await directory.read(file);
   if (text === undefined || isSchemaCopy(text.replaceAll("\r\n", "\n"), declared)) return;
-  const hint = "remove it, or replace it with the published one; inputs of your own are declared in the manifest";
+  const hint =
+    "remove it, or replace it with what `policy schema` writes; inputs of your own are declared in the manifest";
   directory.problems.push({ file, message: "differs from every schema that was published", hint });
 }
 

@@ -12,6 +12,8 @@
  *         tdf: mode=authorized_key_release, origin=kms
  *     strictness:                   # optional: from weakest to strictest, so that differing values can be merged
  *       handling_mode: [local_embedded_enforcement, local_hardware_enforcement]
+ *     caller_attributes:            # optional: what is read of the caller besides, see declared-attributes.ts
+ *       roles: { type: set_of_text, claim: realm_access.roles }
  *
  * A tenant that is not named and no `*` means that every question of that tenant is denied.
  */
@@ -29,6 +31,7 @@ import {
 } from "../guidance/annotations.ts";
 import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance-defaults.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-transport.ts";
+import { readCallerAttributes } from "./declared-attributes.ts";
 import { ManifestReader } from "./manifest-reader.ts";
 import type { PolicyProblem } from "./problem.ts";
 
@@ -60,16 +63,17 @@ export function parseManifest(
 ): { readonly manifest: Manifest; readonly problems: readonly PolicyProblem[] } {
   const reader = new ManifestReader(file, text);
   const top = reader.members(reader.document.contents, "the manifest");
-  const known = ["platform", "tenants", "guidance", "strictness"];
+  const known = ["platform", "tenants", "guidance", "strictness", "caller_attributes"];
   reader.refuseUnknown(top, known, "the manifest");
   const strictness = { ...readStrictness(reader, top.get("strictness")), artifact_profile: profileStrictness };
   const rules: AnnotationRules = { supportedProfiles, strictness };
+  const callerAttributes = readCallerAttributes(reader, top.get("caller_attributes"));
   const manifest: Manifest = {
     platform: reader.setName(top.get("platform"), "platform") ?? "",
     tenants: readTenants(reader, top.get("tenants")),
     guidance: readGuidance(reader, top.get("guidance"), rules),
     strictness,
-    declared: {},
+    declared: { ...(callerAttributes !== undefined && { callerAttributes }) },
   };
   return { manifest, problems: reader.problems };
 }

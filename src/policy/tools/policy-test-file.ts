@@ -3,7 +3,10 @@
  *
  *     - name: a confidential record may be protected
  *       tenant: tenant-a
- *       principal: { principal_id: writer, subject: writer, scopes: [keys.use] }   # optional, and so each member
+ *       principal:                            # optional, and so each member
+ *         principal_id: writer
+ *         scopes: [keys.use]
+ *         attributes: { clearance: 3 }        # those that the manifest declares, the required ones always
  *       action: protect                       # protect, access, rewrap, wrap, unwrap, rewrapKey
  *       claimed:                              # workload.application and resource.kind are needed
  *         workload: { application: payroll }

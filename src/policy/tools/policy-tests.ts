@@ -1,5 +1,6 @@
 /** Runs expected decisions against an engine. Pure: reads no file, keeps nothing. */
 import { isDeepStrictEqual } from "node:util";
+import { attributeProblems } from "../../base/caller-attributes.ts";
 import type { CompiledEngine, CompiledPolicy } from "../engine/bundle-engine.ts";
 import { type Layer, type PolicyDecision, reasonOf } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
@@ -20,7 +21,7 @@ export interface PolicyTestReport {
   readonly unexercised: readonly CompiledPolicy[];
 }
 
-/** Asks the engine every test's question. A policy is exercised where it is a reason of some test's decision. */
+/** Asks the engine every test's question, of a caller that there can be. A policy is exercised where it is a reason of some test's decision. */
 export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTest[]): PolicyTestReport {
   const exercised = new Set<string>();
   const results = tests.map((test): PolicyTestResult => {
@@ -31,7 +32,8 @@ export function runPolicyTests(engine: CompiledEngine, tests: readonly PolicyTes
         if (name === set && decision.reasons.includes(reasonOf(layer, id))) exercised.add(`${set}/${id}`);
       }
     }
-    return { test, decision, differences: differencesOf(test, decision) };
+    const problems = attributeProblems(engine.callerAttributes, test.query.caller.attributes);
+    return { test, decision, differences: [...problems, ...differencesOf(test, decision)] };
   });
   return {
     results,

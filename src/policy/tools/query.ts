@@ -4,6 +4,7 @@
  */
 import { parseDocument } from "yaml";
 import { authSources, type Caller } from "../../base/caller.ts";
+import { type AttributeValues, anyAttributeValue } from "../../base/caller-attributes.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import type { Claimed, PolicyQuery } from "../engine/decision.ts";
@@ -30,17 +31,35 @@ export function parseQueryText(text: string): PolicyQuery {
 }
 
 function parseCaller(tenant: unknown, value: unknown): Caller {
-  const principal = members(value ?? {}, "principal", ["principal_id", "subject", "scopes", "auth_source"]);
+  const principal = members(value ?? {}, "principal", [
+    "principal_id",
+    "subject",
+    "scopes",
+    "auth_source",
+    "attributes",
+  ]);
   const tenantId = parseTenantId(string(tenant, "tenant"));
   const principalId = parsePrincipalId(string(principal.principal_id ?? "test-principal", "principal.principal_id"));
   if (tenantId === undefined || principalId === undefined) throw new RangeError("tenant or principal_id is no id");
+  const attributes = optional(principal.attributes, parseAttributes);
   return {
     tenantId,
     principalId,
     subject: string(principal.subject ?? "test-subject", "principal.subject"),
     scopes: strings(principal.scopes ?? [], "principal.scopes"),
     authSource: oneOf(authSources, principal.auth_source ?? "bearer_token", "principal.auth_source"),
+    ...(attributes !== undefined && { attributes }),
   };
+}
+
+function parseAttributes(value: unknown): AttributeValues {
+  const values = Object.entries(members(value, "principal.attributes")).map(([name, given]) => {
+    const found = anyAttributeValue(given);
+    if (found === undefined)
+      throw new RangeError(`principal.attributes.${name} must be text, a list of texts, a whole number, true or false`);
+    return [name, found] as const;
+  });
+  return Object.fromEntries(values);
 }
 
 function parseClaimed(value: unknown): Claimed {

@@ -12,11 +12,13 @@ import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { hasSchemaTypes } from "../../../src/policy/engine/input-types.ts";
 import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { PreparedSet, type SetResult } from "../../../src/policy/engine/prepared-set.ts";
-import { publishedSchema } from "../../../src/policy/engine/schema.ts";
-import { ask, permitAll, queries } from "./harness.ts";
-import { conditions, overflowing } from "./pool.ts";
+import { schemaFor } from "../../../src/policy/engine/schema.ts";
+import { ask, declaredAttributes, permitAll, queries } from "./harness.ts";
+import { attributeConditions, conditions, overflowing } from "./pool.ts";
 
-const catalogue = inputCatalogue({});
+const declared = { callerAttributes: declaredAttributes };
+const catalogue = inputCatalogue(declared);
+const schema = schemaFor(declared);
 
 /** The whole query, value by value, as the table in `inputs.ts` says. */
 function everything({ caller, action, claimed }: PolicyQuery) {
@@ -39,6 +41,7 @@ function everything({ caller, action, claimed }: PolicyQuery) {
           subject: caller.subject,
           scopes: caller.scopes,
           auth_source: caller.authSource,
+          ...caller.attributes,
         },
         parents: [],
       },
@@ -52,7 +55,7 @@ function validatedAnswer(policies: readonly string[], query: PolicyQuery): SetRe
   const answer = answerOf({
     ...(everything(query) as unknown as Omit<Parameters<typeof isAuthorized>[0], "policies">),
     policies: { staticPolicies: Object.fromEntries(policies.map((text, position) => [String(position), text])) },
-    schema: publishedSchema,
+    schema,
     validateRequest: true,
   });
   if (answer === undefined || answer.type === "failure") return undefined;
@@ -105,7 +108,7 @@ const groups = [
   'context.claimed.attributes.hasTag("__proto__")',
   "context.claimed has workload && context has claimed",
 ];
-const all = [...conditions, ...groups, overflowing];
+const all = [...conditions, ...attributeConditions, ...groups, overflowing];
 const policy = fc.record({
   effect: fc.constantFrom("permit", "forbid"),
   scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
@@ -178,16 +181,20 @@ const strange: readonly unknown[] = [
   ],
   ...[{ __entity: { type: "Principal", id: "a" } }, { __extn: { fn: "decimal", arg: "1.0" } }, new Array(1)],
 ];
-const full = ask("protect", {
-  workload: { application: "a", environment: "b", component: "c" },
-  resource: { kind: "a", id: "b", mime_type: "c" },
-  purpose: "a",
-  labels: ["a"],
-  attributes: { a: "b" },
-  artifact_profile: "tdf",
-  content_size_bytes: 1,
-  key_reference: "a",
-});
+const full = ask(
+  "protect",
+  {
+    workload: { application: "a", environment: "b", component: "c" },
+    resource: { kind: "a", id: "b", mime_type: "c" },
+    purpose: "a",
+    labels: ["a"],
+    attributes: { a: "b" },
+    artifact_profile: "tdf",
+    content_size_bytes: 1,
+    key_reference: "a",
+  },
+  { attributes: { clearance: 1, constructor: "a", on_call: true, roles: ["a"] } },
+);
 
 /** The question with the member at the path set to the value, or left out. */
 function withMember([name, ...rest]: readonly string[], value: unknown, within: object): object {
@@ -198,6 +205,7 @@ function withMember([name, ...rest]: readonly string[], value: unknown, within: 
 
 const paths = [
   ...["tenantId", "principalId", "subject", "scopes", "authSource"].map((name) => ["caller", name]),
+  ...Object.keys(declaredAttributes).map((name) => ["caller", "attributes", name]),
   ...["application", "environment", "component"].map((name) => ["claimed", "workload", name]),
   ...["kind", "id", "mime_type"].map((name) => ["claimed", "resource", name]),
   ...["purpose", "labels", "artifact_profile", "content_digest_present"].map((name) => ["claimed", name]),

@@ -2,6 +2,7 @@
 import { posix } from "node:path";
 import fc from "fast-check";
 import { authSources, type Caller } from "../../../src/base/caller.ts";
+import type { AttributeDeclarations } from "../../../src/base/caller-attributes.ts";
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
@@ -42,6 +43,22 @@ export const openFiles: Files = {
   "platform/all.cedar": permitAll,
   "default/all.cedar": permitAll,
 };
+
+/** Attributes of the caller of every type, and the manifest's member that declares them. */
+export const declaredAttributes: AttributeDeclarations = {
+  clearance: { type: "whole_number", claim: ["clearance"], required: true },
+  constructor: { type: "text" as const, claim: ["constructor"], required: false },
+  on_call: { type: "yes_no", claim: ["on_call"], required: false },
+  roles: { type: "set_of_text", claim: ["realm_access", "roles"], required: false },
+};
+export const declaration = `caller_attributes:
+  clearance: { type: whole_number, required: true }
+  constructor: { type: text }
+  on_call: { type: yes_no, claim: on_call }
+  roles: { type: set_of_text, claim: realm_access.roles, required: false }
+`;
+/** Allows everything to every caller that has what is required, and declares them. */
+export const declaringFiles: Files = { ...openFiles, "manifest.yaml": `${openFiles["manifest.yaml"]}${declaration}` };
 
 /** Every problem of the directory, one line each. */
 export async function problemsOf(files: Files, settings: PolicySettings = {}): Promise<readonly string[]> {
@@ -98,8 +115,17 @@ const key = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: "grapheme", minLength: 1, maxLength: 8 }) },
 );
 const optional = { requiredKeys: [] as never[] };
+const attributes = fc.record(
+  {
+    clearance: fc.constantFrom(-1, 0, 1, 2 ** 53 - 1),
+    constructor: word,
+    on_call: fc.boolean(),
+    roles: fc.array(word, { maxLength: 3 }),
+  },
+  { requiredKeys: ["clearance"], noNullPrototype: true },
+);
 
-/** Arbitrary questions over few words. */
+/** Arbitrary questions over few words, of callers with the declared attributes. */
 export const queries: fc.Arbitrary<PolicyQuery> = fc.record({
   action: fc.constantFrom(...policyActions),
   caller: fc.record({
@@ -108,6 +134,7 @@ export const queries: fc.Arbitrary<PolicyQuery> = fc.record({
     subject: word,
     scopes: fc.array(word, { maxLength: 3 }),
     authSource: fc.constantFrom(...authSources),
+    attributes,
   }),
   claimed: fc
     .tuple(

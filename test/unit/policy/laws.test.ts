@@ -2,8 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { mergeGuidance } from "../../../src/policy/guidance/guidance-merge.ts";
-import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
-import { conditions, overflowing } from "./pool.ts";
+import { ask, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+import { attributeConditions, overflowing, conditions as plainConditions } from "./pool.ts";
+
+const conditions = [...plainConditions, ...attributeConditions];
 
 interface Chosen {
   readonly effect: "permit" | "forbid";
@@ -29,7 +31,7 @@ function text(chosen: readonly Chosen[]): string {
 }
 
 function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): Files {
-  return { ...openFiles, "platform/some.cedar": text(platform), "default/some.cedar": text(tenant) };
+  return { ...declaringFiles, "platform/some.cedar": text(platform), "default/some.cedar": text(tenant) };
 }
 
 const layer = fc.array(policies, { minLength: 1, maxLength: 4 });
@@ -116,11 +118,22 @@ test("a cached answer equals the uncached one for every single condition, whatev
       await engineOf(directory(chosen, chosen), {}, uncached),
     ];
     const mixed = fc.tuple(queries, queries, fc.nat()).map(([a, b, pick]) => {
-      // The second question differs from the first in one member of the caller or of what is claimed.
-      const names = [...Object.keys(b.caller), ...Object.keys(b.claimed)];
+      // The second question differs from the first in one member of the caller, its attributes, or what is claimed.
+      const names = [a, b].flatMap(({ caller, claimed }) => [
+        ...Object.keys(caller),
+        ...Object.keys(claimed),
+        ...Object.keys(caller.attributes ?? {}),
+      ]);
       const name = names[pick % names.length] as string;
-      const part = (value: object): object => (name in value ? { [name]: value[name as never] } : {});
-      return [a, { ...a, caller: { ...a.caller, ...part(b.caller) }, claimed: { ...a.claimed, ...part(b.claimed) } }];
+      const mixed = <T extends object>(first: T, second: T): T => {
+        const { [name as keyof T]: _, ...others } = first;
+        return { ...others, ...(Object.hasOwn(second, name) && { [name]: second[name as keyof T] }) } as T;
+      };
+      const caller = { ...mixed(a.caller, b.caller) };
+      if (name !== "attributes") {
+        Object.assign(caller, { attributes: mixed(a.caller.attributes ?? {}, b.caller.attributes ?? {}) });
+      }
+      return [a, { ...a, caller, claimed: mixed(a.claimed, b.claimed) }];
     });
     fc.assert(
       fc.property(mixed, (pair) => {

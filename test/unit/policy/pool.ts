@@ -26,6 +26,18 @@ export const conditions: readonly string[] = [
   'action == Action::"protect" || resource == Resource::"claimed"',
 ];
 
+/** The same of the attributes that `declaringFiles` declares. */
+export const attributeConditions: readonly string[] = [
+  "principal.clearance >= 1",
+  "principal.clearance + 0 == 0 || principal has on_call",
+  "principal has on_call && principal.on_call",
+  'principal has roles && principal.roles.contains("eu")',
+  'principal has roles && principal["roles"].containsAny(context.claimed.labels)',
+  'principal has constructor && principal.constructor like "a*"',
+  "principal has constructor && { it: principal.constructor }.it == principal.subject",
+  'Principal::"tenant-a/a" has roles && Principal::"tenant-a/a".roles.isEmpty()',
+];
+
 /** Fails for every question that names a size of at least one byte: the sum is beyond what a Long holds. */
 export const overflowing =
   "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 == 0";

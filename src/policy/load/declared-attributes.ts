@@ -1,0 +1,87 @@
+/**
+ * What a manifest declares of callers' attributes:
+ *
+ *     caller_attributes:
+ *       clearance: { type: whole_number, claim: clearance, required: true }
+ *       roles: { type: set_of_text, claim: realm_access.roles }       # members within each other, joined by dots
+ *       ward: { type: text, claim: ["https://hospital.example/ward"] } # a name that has dots of its own
+ *
+ * Without `claim` it is the attribute's own name; without `required` it is false.
+ */
+import { isScalar, isSeq, type Node } from "yaml";
+import {
+  type AttributeDeclaration,
+  type AttributeDeclarations,
+  type AttributeType,
+  attributeTypes,
+} from "../../base/caller-attributes.ts";
+import { principalMembers } from "../engine/inputs.ts";
+import type { ManifestReader } from "./manifest-reader.ts";
+
+const maximumAttributes = 32;
+const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
+/** Members of the path to a claim, and characters of each. */
+const maximumDepth = 8;
+const maximumClaimName = 256;
+/** Words of Cedar's own, which no policy can read a member by after a dot. */
+const reservedWords: readonly string[] = ["true", "false", "if", "then", "else", "in", "is", "like", "has"];
+
+/** Undefined where nothing is declared, and where what is declared is not good: then there is a problem. */
+export function readCallerAttributes(
+  reader: ManifestReader,
+  node: Node | null | undefined,
+): AttributeDeclarations | undefined {
+  if (node === undefined) return undefined;
+  const what = "caller_attributes";
+  const members = [...reader.members(node, what)];
+  if (members.length > maximumAttributes) reader.problem(node, `${what} has more than ${maximumAttributes} attributes`);
+  const declared = members.flatMap(([name, value]): readonly (readonly [string, AttributeDeclaration])[] => {
+    if (!namePattern.test(name) || reservedWords.includes(name) || principalMembers.includes(name)) {
+      const hint = `lowercase letters, digits and underscores; no word of Cedar's, and not ${principalMembers.join(", ")}`;
+      reader.problem(value ?? node, `${what} cannot have the name ${JSON.stringify(name)}`, hint);
+      return [];
+    }
+    const declaration = readDeclaration(reader, value, name, `${what}.${name}`);
+    return declaration === undefined ? [] : [[name, declaration]];
+  });
+  return declared.length === 0 ? undefined : Object.fromEntries(declared);
+}
+
+function readDeclaration(
+  reader: ManifestReader,
+  node: Node | null,
+  name: string,
+  what: string,
+): AttributeDeclaration | undefined {
+  const members = reader.members(node, what);
+  reader.refuseUnknown(members, ["type", "claim", "required"], what);
+  const type = wordOf(attributeTypes, members.get("type")) as AttributeType | undefined;
+  if (type === undefined) {
+    reader.problem(members.get("type") ?? node, `${what}.type must be one of ${attributeTypes.join(", ")}`);
+  }
+  const isRequired = members.has("required") ? wordOf(booleans, members.get("required")) : "false";
+  if (isRequired === undefined) reader.problem(members.get("required"), `${what}.required must be true or false`);
+  const claim = members.has("claim") ? claimPath(members.get("claim")) : [name];
+  if (claim === undefined) {
+    const hint = `at most ${maximumDepth} names, joined by dots or as a list; each of 1 to ${maximumClaimName} characters`;
+    reader.problem(members.get("claim"), `${what}.claim must name a claim`, hint);
+  }
+  if (type === undefined || isRequired === undefined || claim === undefined) return undefined;
+  return { type, claim, required: isRequired === "true" };
+}
+
+const booleans = ["true", "false"] as const;
+
+function wordOf<T extends string>(words: readonly T[], node: Node | null | undefined): T | undefined {
+  return words.find((word) => isScalar(node) && node.value === word);
+}
+
+function claimPath(node: Node | null | undefined): readonly string[] | undefined {
+  const names = isSeq(node)
+    ? node.items.map((item) => (isScalar(item) ? String(item.value) : ""))
+    : isScalar(node)
+      ? String(node.value).split(".")
+      : [];
+  const isPath = names.length > 0 && names.length <= maximumDepth;
+  return isPath && names.every((name) => name.length > 0 && name.length <= maximumClaimName) ? names : undefined;
+}

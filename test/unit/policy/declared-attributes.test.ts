@@ -1,0 +1,128 @@
+import { describe, expect, test } from "vitest";
+import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
+import { publishedSchema, schemaFor } from "../../../src/policy/engine/schema.ts";
+import { ask, declaredAttributes, declaringFiles, engineOf, type Files, openFiles, problemsOf } from "./harness.ts";
+
+const declaring = (text: string): Files => ({
+  ...openFiles,
+  "manifest.yaml": `${openFiles["manifest.yaml"]}caller_attributes:\n${text}\n`,
+});
+const withPolicy = (condition: string): Files => ({
+  ...declaringFiles,
+  "default/rule.cedar": `@id("rule") forbid (principal, action, resource) when { ${condition} };`,
+});
+const manyAttributes = Array.from({ length: 33 }, (_, index) => `  a${index}: { type: text }`).join("\n");
+
+describe("a declaration is refused", () => {
+  test.each([
+    ["that is no map", "  [clearance]", /caller_attributes must be a map/],
+    ["of an unknown type", "  clearance: { type: number }", /clearance\.type must be one of text, set_of_text/],
+    ["without a type", "  clearance: {}", /clearance\.type must be one of/],
+    ["with a member that is not known", "  clearance: { type: text, default: a }", /unknown member default/],
+    ["that is perhaps required", "  a: { type: text, required: maybe }", /a\.required must be true or false/],
+    ["without a place", '  a: { type: text, claim: "" }', /a\.claim must name a claim/],
+    ["with a gap in its place", "  a: { type: text, claim: a..b }", /a\.claim must name a claim/],
+    ["with a map as its place", "  a: { type: text, claim: { b: c } }", /a\.claim must name a claim/],
+    ["with a list within a list", "  a: { type: text, claim: [[b]] }", /a\.claim must name a claim/],
+    ["too deep", "  a: { type: text, claim: a.b.c.d.e.f.g.h.i }", /a\.claim must name a claim/],
+    ["whose name is taken", "  scopes: { type: text }", /cannot have the name "scopes"/],
+    ["whose name is no name", "  Clearance: { type: text }", /cannot have the name "Clearance"/],
+    ["called __proto__", "  __proto__: { type: text }", /cannot have the name "__proto__"/],
+    ["called as Cedar's own word", "  in: { type: text }", /cannot have the name "in"/],
+    ["that comes twice", "  a: { type: text }\n  a: { type: yes_no }", /Map keys must be unique/],
+    ["as the thirty-third", manyAttributes, /has more than 32 attributes/],
+  ])("%s", async (_name, text, expected) => {
+    expect(await problemsOf(declaring(text))).toEqual([expect.stringMatching(expected)]);
+  });
+});
+
+test("what is declared is part of the bundle, and nothing of it is where nothing is", async () => {
+  const { content, callerAttributes } = await engineOf(declaringFiles);
+  expect(JSON.parse(content).callerAttributes).toEqual(declaredAttributes);
+  expect(callerAttributes).toEqual(declaredAttributes);
+  const plain = await engineOf(openFiles);
+  expect(JSON.parse(plain.content)).not.toHaveProperty("callerAttributes");
+  expect(JSON.parse(plain.content).schema).toBe(publishedSchema);
+});
+
+test("a claim may be a name with dots of its own", async () => {
+  const { callerAttributes } = await engineOf(
+    declaring('  ward: { type: text, claim: ["https://hospital.example/ward", name] }'),
+  );
+  expect(callerAttributes.ward?.claim).toEqual(["https://hospital.example/ward", "name"]);
+});
+
+describe("policies are checked against what is declared:", () => {
+  test.each([
+    ["an optional one without has", 'principal.roles.contains("a")', /optional attribute `roles`/],
+    ["one that nobody declared", "principal.clearence > 1", /clearence/],
+    ["the same, tested with has", "principal has clearence && principal.clearence > 1", /is impossible/],
+    ["another type", 'principal.clearance == "high"', /incompatible|type/],
+  ])("%s is refused", async (_name, condition, expected) => {
+    const problems = await problemsOf(withPolicy(condition));
+    expect(problems.length).toBeGreaterThan(0);
+    expect(problems.join("\n")).toMatch(expected);
+  });
+
+  test("a required one needs no has", async () => {
+    expect(await problemsOf(withPolicy("principal.clearance > 1"))).toEqual([]);
+  });
+
+  test("the same policy is refused where it is not declared", async () => {
+    const files = { ...withPolicy("principal.clearance > 1"), "manifest.yaml": openFiles["manifest.yaml"] as string };
+    expect((await problemsOf(files)).join("\n")).toMatch(/clearance/);
+  });
+});
+
+test("a copy of the schema may have what this directory declares, and nothing that it does not", async () => {
+  const schema = schemaFor({ callerAttributes: declaredAttributes });
+  for (const copy of [schema, publishedSchema]) {
+    expect(await problemsOf({ ...declaringFiles, "schema.cedarschema": copy })).toEqual([]);
+  }
+  expect(await problemsOf({ ...openFiles, "schema.cedarschema": schema })).toEqual([
+    expect.stringMatching(/^schema\.cedarschema: differs from every schema that was published/),
+  ]);
+});
+
+const bounded = withPolicy('principal.clearance < 2 || principal has roles && principal.roles.contains("x")');
+
+test("decisions depend on them, name them as inputs and are told apart by the cache", async () => {
+  const engine = await engineOf(bounded);
+  const decide = (attributes: object) => engine.decide(ask("protect", {}, { attributes: attributes as never }));
+  expect(decide({ clearance: 2 })).toMatchObject({
+    allow: true,
+    inputs: ["caller.attributes.clearance", "caller.attributes.roles"],
+  });
+  expect(decide({ clearance: 1 }).reasons).toEqual(["tenant/rule"]);
+  expect(decide({ clearance: 2, roles: ["x", "y"] }).allow).toBe(false);
+  expect(decide({ clearance: 2, roles: ["y"] }).allow).toBe(true);
+});
+
+test("attributes that do not fit what is declared deny; those that nobody declared are not looked at", async () => {
+  const engine = await engineOf(bounded);
+  const failed = ["platform/evaluation-error", "tenant/evaluation-error"];
+  const inherited = Object.create({ clearance: 2 }) as object;
+  const wrong = [undefined, {}, inherited, { clearance: "2" }, { clearance: 2, roles: "x" }, { clearance: [2] }];
+  for (const attributes of wrong) {
+    const { allow, reasons } = engine.decide(ask("protect", {}, { attributes: attributes as never }));
+    expect([allow, reasons], JSON.stringify(attributes)).toEqual([false, failed]);
+  }
+  const more = { clearance: 2, shoe_size: 44, __proto__: { roles: ["x"] } };
+  expect(engine.decide(ask("protect", {}, { attributes: more as never })).allow).toBe(true);
+});
+
+test("an explanation shows the values", async () => {
+  const engine = await engineOf(bounded);
+  const { layers } = engine.explain(ask("protect", {}, { attributes: { clearance: 1, roles: ["b", "a"] } }));
+  expect(layers[1]?.policies[0]?.inputs).toEqual({
+    "caller.attributes.clearance": 1,
+    "caller.attributes.roles": ["a", "b"],
+  });
+});
+
+test("tags with dots in their names stay apart from each other", () => {
+  const catalogue = inputCatalogue({});
+  expect(catalogue.tagOf("attributes.a.b")).toMatchObject({ key: "a.b" });
+  expect(catalogue.tagOf("attributes")).toBeUndefined();
+  expect(() => catalogue.reader("caller.attributes.clearance")).toThrow(TypeError);
+});

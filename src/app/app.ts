@@ -77,12 +77,14 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const machine = { clock, random, logger, metrics };
   const { ledger, logs, shared, stuck } = await openStores(config, machine, witnessing?.open);
   await policy.keepIn(ledger);
-  const callers = await openCallers(config, shared, { clock, timers, random, fetch, logger, metrics }).catch(
-    async (error: unknown) => {
-      await ledger.close();
-      throw error;
-    },
-  );
+  const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
+    ...machine,
+    timers,
+    fetch,
+  }).catch(async (error: unknown) => {
+    await ledger.close();
+    throw error;
+  });
   const { authenticator, session } = callers;
   const viewers = await openOpsViewers(config, authenticator, { timers, logger }).catch(async (error: unknown) => {
     callers.close();

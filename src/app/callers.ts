@@ -14,6 +14,7 @@ import { sessionPeer } from "../auth/session-peer.ts";
 import type { SessionTokenRule, TokenOptions } from "../auth/tokens/access-tokens.ts";
 import { identityHeaderNames } from "../auth/trusted-headers.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
+import type { DeclaredAttributes } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
@@ -43,16 +44,21 @@ export interface Callers {
   close(): void;
 }
 
-/** Rejects, naming the setting, where a file cannot be read or is not what it should be. */
+/**
+ * Rejects, naming the setting, where a file cannot be read or is not what it should be.
+ *
+ * @param attributes what is read of callers besides
+ */
 export async function openCallers(
   config: Config,
   shared: ReplayStore & AttemptCounters,
+  attributes: DeclaredAttributes,
   machine: CallersMachine,
 ): Promise<Callers> {
   const onEvent = (event: AuthenticatorEvent) => reportAuthentication(event, machine);
-  const files = await openSessionFiles(config, machine);
+  const files = await openSessionFiles(config, attributes, machine);
   const token = files && { issuer: sessionIssuer(config), keys: files.keys };
-  const options = authenticatorOptions(config, token, shared, machine.clock);
+  const options = authenticatorOptions(config, token, attributes, shared, machine.clock);
   const authenticator = createAuthenticator(options, { ...machine, random: Math.random, onEvent });
   return {
     authenticator,
@@ -96,23 +102,29 @@ export function authConfiguration(config: Config, oidcIssuerReady: boolean): Aut
 function authenticatorOptions(
   config: Config,
   session: SessionTokenRule | undefined,
+  attributes: DeclaredAttributes,
   replayStore: ReplayStore,
   clock: Clock,
 ): AuthenticatorOptions {
-  const { authMode, headerPrefix } = config;
+  const { authMode, headerPrefix, attributeHeaders } = config;
   const proofOfPossession = proofOfPossessionRule(config, replayStore, clock);
   return {
-    tokens: authMode === "trusted_headers" ? undefined : tokenOptions(config, session, proofOfPossession),
+    tokens: authMode === "trusted_headers" ? undefined : tokenOptions(config, session, attributes, proofOfPossession),
     identityHeaders:
       authMode === "bearer_token"
         ? undefined
-        : { names: identityHeaderNames(headerPrefix), ingress: ingressOf(config) },
+        : {
+            names: identityHeaderNames(headerPrefix),
+            attributes: { declared: attributes, names: attributeHeaders },
+            ingress: ingressOf(config),
+          },
   };
 }
 
 function tokenOptions(
   config: Config,
   session: SessionTokenRule | undefined,
+  attributes: DeclaredAttributes,
   proofOfPossession: ProofOfPossessionRule,
 ): TokenOptions {
   return {
@@ -126,6 +138,7 @@ function tokenOptions(
       subject: config.subjectClaim,
       scope: config.scopeClaim,
     },
+    attributes,
     proofOfPossession,
   };
 }

@@ -4,6 +4,7 @@ import type { InboundRequest } from "../auth/inbound-request.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
 import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
 import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
+import type { DeclaredAttributes } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { createFairSemaphore } from "../base/semaphore.ts";
@@ -44,10 +45,12 @@ export interface SessionFiles {
 /** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
 export async function openSessionFiles(
   { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
+  declared: DeclaredAttributes,
   machine: { readonly timers: Timers; readonly logger: RootLogger },
 ): Promise<SessionFiles | undefined> {
   if (sessionClients === undefined || sessionKey === undefined) return undefined;
-  const clients = await openWatchedSetting("SVC_SESSION_CLIENTS", sessionClients, parseClientFile, machine);
+  const parse = (text: string) => parseClientFile(text, declared.current);
+  const clients = await openWatchedSetting("SVC_SESSION_CLIENTS", sessionClients, parse, machine);
   try {
     return { clients, keys: await openWatchedSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };
   } catch (error) {

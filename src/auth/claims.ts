@@ -2,6 +2,7 @@
 import type { JWTPayload } from "jose";
 import type { AuthSource, Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import type { ReadAttributes } from "./attributes.ts";
 import { refusedToken } from "./challenge.ts";
 
 /** Names of the claims that carry the caller's identity: one each, no fallbacks. Top-level members of the token. */
@@ -19,7 +20,12 @@ const scopeToken = /^[\x21\x23-\x5B\x5D-\x7E]+$/;
  * Derives the caller. Everything must be there and well formed: a token that says half of who is calling says nothing.
  * @throws ServiceError `invalid_token`
  */
-export function callerFromClaims(payload: JWTPayload, names: ClaimNames, authSource: AuthSource): Caller {
+export function callerFromClaims(
+  payload: JWTPayload,
+  names: ClaimNames,
+  authSource: AuthSource,
+  readAttributes: ReadAttributes,
+): Caller {
   const tenantId = parseTenantId(textClaim(payload, names.tenant) ?? "");
   if (tenantId === undefined) throw refusedToken("invalid_token", "the access token carries no valid tenant claim");
   const principalId = parsePrincipalId(textClaim(payload, names.principal) ?? "");
@@ -31,7 +37,8 @@ export function callerFromClaims(payload: JWTPayload, names: ClaimNames, authSou
   if (subject === undefined) throw refusedToken("invalid_token", "the access token carries no valid subject claim");
   const scopes = parseScopes(ownClaim(payload, names.scope));
   if (scopes === undefined) throw refusedToken("invalid_token", "the access token carries no valid scope claim");
-  return { tenantId, principalId, subject, authSource, scopes };
+  const attributes = readAttributes(payload);
+  return { tenantId, principalId, subject, authSource, scopes, ...(attributes !== undefined && { attributes }) };
 }
 
 /** Scopes from a space-separated string or an array of strings. Undefined where the value is neither. */

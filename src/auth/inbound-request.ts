@@ -15,3 +15,14 @@ export interface InboundRequest {
   /** Path and query as they were sent. */
   readonly url: string;
 }
+
+/**
+ * Visible ASCII with single spaces in between. No comma: it is how a proxy joins two headers of one name
+ * (RFC 9110 §5.3), and then one of them came from somebody else.
+ */
+const canonical = /^[\x21-\x2b\x2d-\x7e]+(?: [\x21-\x2b\x2d-\x7e]+)*$/;
+
+/** The value of an identity header, where it is canonical. */
+export function canonicalText(value: string): string | undefined {
+  return canonical.test(value) ? value : undefined;
+}

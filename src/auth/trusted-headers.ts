@@ -1,9 +1,10 @@
 /** The caller as a trusted ingress names it, in headers, once it has authenticated the caller in a way of its own. */
 import type { Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import { type AttributeHeaders, headerAttributes } from "./attributes.ts";
 import { missingIdentity, refusedToken } from "./challenge.ts";
 import { scopesFromText } from "./claims.ts";
-import type { InboundRequest } from "./inbound-request.ts";
+import { canonicalText, type InboundRequest } from "./inbound-request.ts";
 import { isAuthenticatedIngress, type TrustedIngress } from "./trusted-ingress.ts";
 
 /** Names of the headers, lowercase. */
@@ -17,6 +18,8 @@ export interface IdentityHeaderNames {
 
 export interface IdentityHeaderRule {
   readonly names: IdentityHeaderNames;
+  /** Absent: no attributes are read. */
+  readonly attributes?: AttributeHeaders;
   /** Whose headers count, over an authenticated hop; nobody else's do. */
   readonly ingress: TrustedIngress;
 }
@@ -35,12 +38,6 @@ export function identityHeaderNames(prefix: string): IdentityHeaderNames {
 const maximumScopesLength = 4096;
 
 /**
- * Visible ASCII with single spaces in between. No comma: it is how a proxy joins two headers of one name
- * (RFC 9110 §5.3), and then one of them came from somebody else.
- */
-const canonical = /^[\x21-\x2b\x2d-\x7e]+(?: [\x21-\x2b\x2d-\x7e]+)*$/;
-
-/**
  * Derives the caller of this one call; nothing is remembered of the connection's earlier ones. All four headers must
  * be there exactly once, and well formed; scopes alone may be empty. What a trailer says is never read: it comes after
  * the decision.
@@ -54,7 +51,7 @@ export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderR
     onIgnored();
     throw missingIdentity();
   }
-  refuseTrailers(inbound, names);
+  refuseTrailers(inbound, [...Object.values(names), ...Object.values(rule.attributes?.names ?? {})]);
   const tenantId = parseTenantId(onlyValue(inbound, names.tenant));
   if (tenantId === undefined)
     throw refusedToken("invalid_token", "the tenant header is missing, repeated or malformed");
@@ -65,13 +62,16 @@ export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderR
   const subject = parsePrincipalId(canonicalValue(inbound, names.subject));
   if (subject === undefined)
     throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
-  return { tenantId, principalId, subject, authSource: "trusted_headers", scopes: readScopes(inbound, names.scopes) };
+  const scopes = readScopes(inbound, names.scopes);
+  const attributes = rule.attributes && headerAttributes(inbound, rule.attributes);
+  const authSource = "trusted_headers";
+  return { tenantId, principalId, subject, authSource, scopes, ...(attributes !== undefined && { attributes }) };
 }
 
 /** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) lets through what it should have set. */
-function refuseTrailers(inbound: InboundRequest, names: IdentityHeaderNames): void {
+function refuseTrailers(inbound: InboundRequest, names: readonly string[]): void {
   const announced = inbound.headerValues("trailer").flatMap((value) => value.toLowerCase().split(","));
-  const forbidden = new Set(Object.values(names));
+  const forbidden = new Set(names);
   if (announced.some((name) => forbidden.has(name.trim()))) {
     throw refusedToken("invalid_token", "an identity header is announced as a trailer");
   }
@@ -81,15 +81,14 @@ function readScopes(inbound: InboundRequest, name: string): readonly string[] {
   const values = inbound.headerValues(name);
   const [value] = values;
   const fits = value !== undefined && values.length === 1 && value.length <= maximumScopesLength;
-  const scopes = fits && (value === "" || canonical.test(value)) ? scopesFromText(value) : undefined;
+  const scopes = fits && (value === "" || canonicalText(value) !== undefined) ? scopesFromText(value) : undefined;
   if (scopes === undefined) throw refusedToken("invalid_token", "the scopes header is missing, repeated or malformed");
   return scopes;
 }
 
 /** The value, where it is canonical; else the empty text, which no id is. */
 function canonicalValue(inbound: InboundRequest, name: string): string {
-  const value = onlyValue(inbound, name);
-  return canonical.test(value) ? value : "";
+  return canonicalText(onlyValue(inbound, name)) ?? "";
 }
 
 /** The value of a header that is there once; else the empty text. */

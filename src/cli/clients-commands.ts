@@ -27,7 +27,12 @@ function addListCommand(clients: Command, terminal: Terminal): void {
       const rows = known.filter(({ tenantId }) => options.tenant === undefined || tenantId === options.tenant);
       output.succeed(
         {
-          clients: rows.map(({ tenantId, clientId, scopes }) => ({ tenant_id: tenantId, client_id: clientId, scopes })),
+          clients: rows.map(({ tenantId, clientId, scopes, attributes }) => ({
+            tenant_id: tenantId,
+            client_id: clientId,
+            scopes,
+            attributes,
+          })),
         },
         rows.length === 0
           ? "no clients"

@@ -1,7 +1,8 @@
 /** The commands that make a secret. It is shown once, as the last line, and nobody can show it again. */
 import type { Command } from "commander";
+import type { AttributeValues } from "../base/caller-attributes.ts";
 import { parseTenantId } from "../base/ids.ts";
-import { isClient } from "../credentials/client-file.ts";
+import { isClient, parseClientAttributes } from "../credentials/client-file.ts";
 import { hashSecret, newSecret } from "../credentials/client-secret.ts";
 import {
   type ClientOptions,
@@ -24,21 +25,37 @@ export function addClientsAddCommand(clients: Command, terminal: Terminal): void
     .requiredOption("--tenant <id>", "tenant of the client")
     .requiredOption("--client <id>", "identifier of the client; its principal and subject too")
     .requiredOption("--scopes <list>", "scopes that it may have, separated by spaces")
-    .action(async (options: ClientOptions & { readonly scopes: string }) => {
+    .option("--attributes <json>", "attributes of the caller, as a JSON object, for policies that declare them")
+    .action(async (options: ClientOptions & { readonly scopes: string; readonly attributes?: string }) => {
       const output = createOutput(options.json === true, terminal);
       const scopes = [...new Set(options.scopes.split(" ").filter((scope) => scope !== ""))];
-      const problems = newClientProblems(options, scopes);
+      const attributes = attributesOf(options.attributes);
+      const problems = [
+        ...newClientProblems(options, scopes),
+        ...(typeof attributes === "string" ? [`--attributes: ${attributes}`] : []),
+      ];
       const tenantId = parseTenantId(options.tenant);
-      if (problems.length > 0 || tenantId === undefined) return output.fail(problems);
+      if (problems.length > 0 || tenantId === undefined || typeof attributes === "string") return output.fail(problems);
       const secret = newSecret(random);
-      const client = { tenantId, clientId: options.client, scopes, secret: await hashSecret(secret, random) };
+      const hash = await hashSecret(secret, random);
+      const client = { tenantId, clientId: options.client, scopes, ...attributes, secret: hash };
       const done = changeClients(options, output, (known) => {
         if (known.some((other) => isClient(other, tenantId, client.clientId)))
           throw new ClientProblem(`--client: tenant ${tenantId} has it already; rotate makes it another secret`);
         return [...known, client];
       });
-      if (done) printSecret(options, { scopes }, "added", secret, output);
+      if (done) printSecret(options, { scopes, ...attributes }, "added", secret, output);
     });
+}
+
+/** The member `attributes` of a client; empty where the option is absent, a text where it is not good. */
+function attributesOf(text: string | undefined): { readonly attributes?: AttributeValues } | string {
+  if (text === undefined) return {};
+  try {
+    return { attributes: parseClientAttributes(JSON.parse(text), "the object") };
+  } catch (error) {
+    return error instanceof SyntaxError ? "must be a JSON object" : (error as Error).message;
+  }
 }
 
 /** `clients rotate`: gives a client another secret; the one before is worth nothing from then on. */

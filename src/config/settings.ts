@@ -3,6 +3,7 @@
  * this table. A default is the text that an operator would write.
  */
 import { artifactProfiles, authModes, proofsOfPossession, protectionOperations } from "../base/vocabulary.ts";
+import { attributeHeaders } from "./attribute-headers.ts";
 import { keyReferences } from "./key-references.ts";
 import { limits } from "./limits.ts";
 import {
@@ -106,6 +107,12 @@ export const settings = {
   principalClaim: given("SVC_PRINCIPAL_CLAIM", "principal_id", claimName, "Claim with the principal id"),
   subjectClaim: given("SVC_SUBJECT_CLAIM", "sub", claimName, "Claim with the subject"),
   scopeClaim: given("SVC_SCOPE_CLAIM", "scope", claimName, "Claim with the scopes"),
+  attributeHeaders: given(
+    "SVC_ATTRIBUTE_HEADERS",
+    "{}",
+    attributeHeaders,
+    "Headers in which the ingress names attributes that the policy manifest declares: a map from attribute to header",
+  ),
   defaultRequiredScopes: given(
     "SVC_DEFAULT_REQUIRED_SCOPES",
     "platform-api.access",

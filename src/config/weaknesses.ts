@@ -1,5 +1,6 @@
 /** Combinations of settings that would start a service that is open, or that cannot work. Each refuses to start. */
 import { isLoopbackHost, isLoopbackNetwork } from "../base/network.ts";
+import { isOwnHeader } from "./attribute-headers.ts";
 import type { Config, Key } from "./settings.ts";
 
 interface Weakness {
@@ -82,6 +83,20 @@ export const weaknesses: readonly Weakness[] = [
       trustedProxyCertificates.length === 0 &&
       !trustedProxies.every(isLoopbackNetwork)
         ? "would believe identity headers over an unauthenticated hop: pin the ingress in SVC_TRUSTED_PROXY_CERTIFICATES"
+        : undefined,
+  },
+  {
+    keys: ["attributeHeaders", "authMode"],
+    problem: ({ attributeHeaders, authMode }) =>
+      Object.keys(attributeHeaders).length > 0 && authMode === "bearer_token"
+        ? "is for identity headers, which SVC_AUTH_MODE=bearer_token does not take"
+        : undefined,
+  },
+  {
+    keys: ["attributeHeaders", "headerPrefix"],
+    problem: ({ attributeHeaders, headerPrefix }) =>
+      Object.values(attributeHeaders).some((header) => isOwnHeader(header, headerPrefix))
+        ? "names a header that says something else"
         : undefined,
   },
   {

@@ -1,4 +1,11 @@
 /** The file of the session route's clients: JSON, one object with a list `clients`. */
+import {
+  type AttributeDeclarations,
+  type AttributeValues,
+  anyAttributeValue,
+  attributeValue,
+  typeNames,
+} from "../base/caller-attributes.ts";
 import { parseTenantId, type TenantId } from "../base/ids.ts";
 import { formatSecretHash, parseSecretHash, type SecretHash } from "./client-secret.ts";
 
@@ -8,8 +15,13 @@ export interface RegisteredClient {
   readonly clientId: string;
   /** In their order, without duplicates. */
   readonly scopes: readonly string[];
+  /** Attributes of the caller, by name; absent for none. */
+  readonly attributes?: AttributeValues;
   readonly secret: SecretHash;
 }
+
+/** Longest attributes as JSON: a session token has them, and room for 8 KiB in all. */
+const maximumAttributesBytes = 4096;
 
 /** 1 to 256 visible ASCII characters. */
 const clientIdPattern = /^[\x21-\x7e]{1,256}$/;
@@ -30,12 +42,16 @@ export function isClient(client: RegisteredClient, tenantId: string, clientId: s
   return client.tenantId === tenantId && client.clientId === clientId;
 }
 
-/** Reads the file's text. Throws an Error that names the client and what is wrong, and repeats no secret. */
-export function parseClientFile(text: string): readonly RegisteredClient[] {
+/**
+ * Reads the file's text. Throws an Error that names the client and what is wrong, and repeats no secret.
+ *
+ * @param declared what is read of callers: values that are of another type are refused, and others are kept and not read
+ */
+export function parseClientFile(text: string, declared: AttributeDeclarations = {}): readonly RegisteredClient[] {
   const { clients, ...others } = parseObject(text);
   if (!Array.isArray(clients) || Object.keys(others).length > 0)
     throw new Error('must be an object with "clients", a list, and nothing else');
-  const parsed = (clients as unknown[]).map((client, i) => parseClient(client, `clients[${i}]`));
+  const parsed = (clients as unknown[]).map((client, i) => parseClient(client, `clients[${i}]`, declared));
   const known = new Set<string>();
   for (const [i, { tenantId, clientId }] of parsed.entries()) {
     const key = JSON.stringify([tenantId, clientId]);
@@ -47,10 +63,11 @@ export function parseClientFile(text: string): readonly RegisteredClient[] {
 
 /** The text of the file, in the order of the clients. */
 export function formatClientFile(clients: readonly RegisteredClient[]): string {
-  const rows = clients.map(({ tenantId, clientId, scopes, secret }) => ({
+  const rows = clients.map(({ tenantId, clientId, scopes, attributes, secret }) => ({
     tenant_id: tenantId,
     client_id: clientId,
     scopes,
+    attributes,
     secret: formatSecretHash(secret),
   }));
   return `${JSON.stringify({ clients: rows }, undefined, 2)}\n`;
@@ -68,10 +85,11 @@ function parseObject(text: string): Record<string, unknown> {
   return value;
 }
 
-function parseClient(value: unknown, path: string): RegisteredClient {
-  if (!isObject(value) || Object.keys(value).sort().join() !== memberNames.join())
-    throw new Error(`${path} must have tenant_id, client_id, scopes and secret, and nothing else`);
-  const { tenant_id, client_id, scopes, secret } = value;
+function parseClient(value: unknown, path: string, declared: AttributeDeclarations): RegisteredClient {
+  const { attributes, ...others } = isObject(value) ? value : {};
+  if (Object.keys(others).sort().join() !== memberNames.join())
+    throw new Error(`${path} must have tenant_id, client_id, scopes and secret, perhaps attributes, and nothing else`);
+  const { tenant_id, client_id, scopes, secret } = others;
   const tenantId = typeof tenant_id === "string" ? parseTenantId(tenant_id) : undefined;
   if (tenantId === undefined) throw new Error(`${path}.tenant_id is no tenant id`);
   if (typeof client_id !== "string" || !isClientId(client_id))
@@ -80,7 +98,31 @@ function parseClient(value: unknown, path: string): RegisteredClient {
     throw new Error(`${path}.scopes is no list of scopes`);
   const hash = typeof secret === "string" ? parseSecretHash(secret) : undefined;
   if (hash === undefined) throw new Error(`${path}.secret is no Argon2id hash within the bounds`);
-  return { tenantId, clientId: client_id, scopes: [...new Set(scopes as string[])], secret: hash };
+  return {
+    tenantId,
+    clientId: client_id,
+    scopes: [...new Set(scopes as string[])],
+    ...(attributes !== undefined && { attributes: parseClientAttributes(attributes, `${path}.attributes`, declared) }),
+    secret: hash,
+  };
+}
+
+/** Values by the name of their attribute. Throws an Error that names the one that is wrong. */
+export function parseClientAttributes(
+  value: unknown,
+  path: string,
+  declared: AttributeDeclarations = {},
+): AttributeValues {
+  if (!isObject(value)) throw new Error(`${path} is no object`);
+  if (Buffer.byteLength(JSON.stringify(value), "utf8") > maximumAttributesBytes)
+    throw new Error(`${path} is longer than ${maximumAttributesBytes} bytes`);
+  const values = Object.entries(value).map(([name, given]) => {
+    const type = Object.hasOwn(declared, name) ? declared[name]?.type : undefined;
+    const fitting = type === undefined ? anyAttributeValue(given) : attributeValue(type, given);
+    if (fitting === undefined) throw new Error(`${path}.${name} must be ${typeNames[type ?? "text"]}`);
+    return [name, fitting] as const;
+  });
+  return Object.fromEntries(values);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,5 @@
 /** The one step that all three decision routes share: ask the policy, record the decision, and only then answer. */
+import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
@@ -53,7 +54,7 @@ export async function decide(
   const decision = engine.decide(query);
   const guidance = guidanceGiven(decision);
   const decisionId = newRecordId(clock, random);
-  const outcome = decisionOutcome(decision, call.caller.scopes);
+  const outcome = decisionOutcome(decision, call.caller);
   const record = newRecord("decision", decisionId, call, route, request, outcome);
   const { receipt } = await ledger.append({ ...record, policyRevision: decision.policyRevision });
   observe?.(query, decision, decisionId);
@@ -84,14 +85,15 @@ function guidanceGiven({ allow, guidance }: PolicyDecision): Guidance {
 type Members<T> = Readonly<Record<SnakeCase<keyof T>, JsonValue | undefined>>;
 
 /**
- * The recorded outcome, its members in the order of canonical JSON. The caller's scopes are in it because policies read
- * them: without them the decision could not be evaluated again.
+ * The recorded outcome, its members in the order of canonical JSON. The caller's attributes and scopes are in it because
+ * policies read them: without them the decision could not be evaluated again.
  */
-export function decisionOutcome(decision: PolicyDecision, callerScopes: readonly string[]): JsonObject {
+export function decisionOutcome(decision: PolicyDecision, { attributes, scopes }: Caller): JsonObject {
   const guidance = guidanceGiven(decision);
   return {
     allow: decision.allow,
-    caller_scopes: callerScopes,
+    caller_attributes: attributes,
+    caller_scopes: scopes,
     guidance: {
       artifact_profile: guidance.artifactProfile,
       artifact_profile_overridden: guidance.artifactProfileOverridden,

@@ -1,5 +1,6 @@
 /** Evaluates a recorded decision again: under the revision that made it, and under another. */
 import { isDeepStrictEqual } from "node:util";
+import type { AttributeValues } from "../base/caller-attributes.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
@@ -89,6 +90,7 @@ export function recordedQuery({
 }: StoredRecord): PolicyQuery | undefined {
   const found = routes.find(({ path }) => path === route)?.route;
   if (kind !== "decision" || !isDecisionRoute(found) || caller.auth_source === "operator") return undefined;
+  const attributes = outcome.caller_attributes as AttributeValues | undefined;
   return {
     caller: {
       tenantId: tenant_id,
@@ -96,6 +98,7 @@ export function recordedQuery({
       subject: caller.subject,
       authSource: caller.auth_source,
       scopes: outcome.caller_scopes as readonly string[],
+      ...(attributes !== undefined && { attributes }),
     },
     // Recorded as it was evaluated, after it was found to be good.
     ...queryOf({ route: found, request } as unknown as DecisionRequest),
@@ -108,7 +111,7 @@ function isDecisionRoute(route: string | undefined): route is DecisionRequest["r
 
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {
   // As it would have been recorded: absent members are left out there.
-  const outcome = JSON.parse(JSON.stringify(decisionOutcome(decision, caller.scopes))) as JsonObject;
+  const outcome = JSON.parse(JSON.stringify(decisionOutcome(decision, caller))) as JsonObject;
   const [before, after] = [flatten(record.outcome), flatten(outcome)];
   const members = [...new Set([...before.keys(), ...after.keys()])].filter((member) => member !== "policy_revision");
   const differences = members

@@ -1,6 +1,7 @@
 /** Exchanging a client's credentials for a short-lived access token (specification, section 4.5). */
 import { createHash } from "node:crypto";
 import { LRUCache } from "lru-cache";
+import type { AttributeValues } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
@@ -14,6 +15,8 @@ export interface SessionClient {
   readonly clientId: string;
   /** In their order, without duplicates. */
   readonly scopes: readonly string[];
+  /** Attributes of the caller, by name; absent for none. */
+  readonly attributes?: AttributeValues;
 }
 
 /** The registered clients and their secrets. */
@@ -143,7 +146,9 @@ export function createSessions({ clients, counters, signer, slots, clock }: Sess
       if (client === undefined) throw invalidClient();
       await counters.giveBackAttempt(ofBlocks);
       const scopes = narrow(client, request.requestedScopes);
-      const token = await signer.sign({ tenantId, clientId, scopes, certificateThumbprint });
+      const { attributes } = client;
+      const grant = { tenantId, clientId, scopes, certificateThumbprint };
+      const token = await signer.sign({ ...grant, ...(attributes !== undefined && { attributes }) });
       return { ...token, scopes, tenantId, clientId };
     },
   };

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { CreateSessionRequestSchema, CreateSessionResponseSchema } from "../../gen/platform/sdk/v1/session_pb.ts";
+import type { AttributeValues } from "../../src/base/caller-attributes.ts";
 import type { TenantId } from "../../src/base/ids.ts";
 import { formatClientFile } from "../../src/credentials/client-file.ts";
 import { hashSecret } from "../../src/credentials/client-secret.ts";
@@ -21,6 +22,7 @@ export interface TestClient {
   readonly clientId: string;
   readonly secret: string;
   readonly scopes: readonly string[];
+  readonly attributes?: AttributeValues;
 }
 
 /** What came of asking for a session. */
@@ -124,10 +126,11 @@ export function newSessionKey(type: "ed25519" | "ec" = "ed25519"): { readonly ow
 }
 
 export async function writeClients(path: string, clients: readonly TestClient[]): Promise<void> {
-  const registered = clients.map(async ({ tenantId, clientId, scopes, secret }) => ({
+  const registered = clients.map(async ({ tenantId, clientId, scopes, attributes, secret }) => ({
     tenantId: tenantId as TenantId,
     clientId,
     scopes,
+    ...(attributes !== undefined && { attributes }),
     secret: await hashSecret(secret, (bytes) => randomFillSync(bytes)),
   }));
   await writeFile(path, formatClientFile(await Promise.all(registered)), { mode: 0o600 });

@@ -1,7 +1,9 @@
 /** Callers that present an access token: found in the header, verified or remembered, and bound to the call. */
 import type { Caller } from "../../base/caller.ts";
+import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Timers } from "../../base/timers.ts";
+import { attributesWithin, claimedAttributes } from "../attributes.ts";
 import { readAccessToken } from "../authorization-header.ts";
 import type { ClaimNames } from "../claims.ts";
 import type { InboundRequest } from "../inbound-request.ts";
@@ -9,7 +11,12 @@ import type { OnCertificateIgnored } from "../proof/confirmation.ts";
 import type { TokenBinding } from "../proof/confirmation-method.ts";
 import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
-import { type SessionKeySource, sessionClaimNames, sessionKeyFinder } from "./session-tokens.ts";
+import {
+  type SessionKeySource,
+  sessionAttributesClaim,
+  sessionClaimNames,
+  sessionKeyFinder,
+} from "./session-tokens.ts";
 import { cacheVerifications } from "./token-cache.ts";
 import { revisionOf, type TokenSource, verifyBySource } from "./token-sources.ts";
 import { verifyToken } from "./token-verifier.ts";
@@ -35,6 +42,8 @@ export interface TokenOptions {
   /** Whether the issuer's tokens must be of the type `at+jwt`. Default false. */
   readonly requireAtJwt?: boolean;
   readonly claims: ClaimNames;
+  /** What is read of callers besides; absent: nothing. */
+  readonly attributes?: DeclaredAttributes;
   readonly proofOfPossession: ProofOfPossessionRule;
   /** Longest access token in bytes. Default 8192: what common HTTP servers take as one header line. */
   readonly maximumTokenBytes?: number;
@@ -78,6 +87,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   const verify = cacheVerifications(verifyBySource(sources), {
     clock,
     keyRevision: () => revisionOf(sources),
+    attributeRevision: () => (options.attributes ?? noDeclaredAttributes).revision,
     clockToleranceSeconds,
   });
 
@@ -111,7 +121,7 @@ function openIssuerKeys(issuer: string, options: TokenOptions, dependencies: Tok
 
 /** Each with keys and claims of its own: nothing of one can pass for the other's. */
 function sourcesOf(
-  { issuer, session, audience, claims, requireAtJwt = false }: TokenOptions,
+  { issuer, session, audience, claims, attributes = noDeclaredAttributes, requireAtJwt = false }: TokenOptions,
   clockToleranceSeconds: number,
   keys: IssuerKeys | undefined,
   clock: Clock,
@@ -119,7 +129,8 @@ function sourcesOf(
   const sources: TokenSource[] = [];
   if (issuer !== undefined && keys !== undefined) {
     const common = { issuer, audience, claims, clockToleranceSeconds, requireAtJwt };
-    const rules = { ...common, authSource: "bearer_token" } as const;
+    const readAttributes = claimedAttributes(attributes);
+    const rules = { ...common, readAttributes, authSource: "bearer_token" } as const;
     sources.push({
       issuer,
       verify: (token, context) => verifyToken(token, rules, keys.find, clock, context),
@@ -129,7 +140,8 @@ function sourcesOf(
   if (session !== undefined) {
     if (session.issuer === issuer) throw new Error("session tokens have the name of the token issuer");
     const common = { issuer: session.issuer, audience, clockToleranceSeconds, requireAtJwt: true };
-    const rules = { ...common, claims: sessionClaimNames, authSource: "session_token" } as const;
+    const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
+    const rules = { ...common, claims: sessionClaimNames, readAttributes, authSource: "session_token" } as const;
     const findKeys = sessionKeyFinder(session.keys);
     sources.push({
       issuer: session.issuer,

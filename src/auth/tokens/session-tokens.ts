@@ -1,5 +1,6 @@
 /** Access tokens of the service's own: made for clients of the session route, and taken beside the issuer's. */
 import { createLocalJWKSet, SignJWT } from "jose";
+import type { AttributeValues } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRecordId, type RandomFill, type TenantId } from "../../base/ids.ts";
 import { refusedToken } from "../challenge.ts";
@@ -11,6 +12,9 @@ const lifetimeSeconds = 300;
 
 /** Claims of these tokens, whatever those of the issuer are called. */
 export const sessionClaimNames = { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" };
+
+/** The claim within which they have the caller's attributes. */
+export const sessionAttributesClaim = "attributes";
 
 /** Where the keys come from; they may change at any time. */
 export interface SessionKeySource {
@@ -33,6 +37,8 @@ export interface SessionTokenGrant {
   readonly tenantId: TenantId;
   readonly clientId: string;
   readonly scopes: readonly string[];
+  /** As the client was registered; absent for none. */
+  readonly attributes?: AttributeValues;
   /** Base64url SHA-256 of the client certificate that the token is bound to (RFC 8705 §3.1); undefined for none. */
   readonly certificateThumbprint: string | undefined;
 }
@@ -43,7 +49,7 @@ export interface SessionTokenGrant {
  */
 export function createSessionTokens({ issuer, audience, keys, clock, random }: SessionTokenOptions) {
   return {
-    async sign({ tenantId, clientId, scopes, certificateThumbprint }: SessionTokenGrant) {
+    async sign({ tenantId, clientId, scopes, attributes, certificateThumbprint }: SessionTokenGrant) {
       const { kid, alg, privateKey } = keys.current.signing;
       const issuedAtSeconds = Math.floor(clock.now() / 1000);
       const accessToken = await new SignJWT({
@@ -57,6 +63,7 @@ export function createSessionTokens({ issuer, audience, keys, clock, random }: S
         iat: issuedAtSeconds,
         exp: issuedAtSeconds + lifetimeSeconds,
         jti: newRecordId(clock, random),
+        ...(attributes !== undefined && { [sessionAttributesClaim]: attributes }),
         ...(certificateThumbprint !== undefined && { cnf: { "x5t#S256": certificateThumbprint } }),
       })
         .setProtectedHeader({ alg, kid, typ: "at+jwt" })

@@ -45,6 +45,8 @@ export interface TokenCacheOptions {
   readonly clock: Clock;
   /** As of the keys of all issuers: another value empties the cache, undefined keeps it empty. */
   readonly keyRevision: () => number | string | undefined;
+  /** As of what is read of callers: another value empties the cache. */
+  readonly attributeRevision: () => number;
   /** Seconds that a token lives beyond its `exp`; the verifier's own. */
   readonly clockToleranceSeconds: number;
 }
@@ -56,12 +58,15 @@ interface Entry<T> {
 
 /**
  * Puts a cache in front of the verifier. It answers as the verifier would: `exp` is looked at on every hit, a change
- * of the key set empties it, and what the verifier throws is never kept. Tokens are found by their SHA-256, so that
+ * of the key set, or of what is read of callers, empties it, and what the verifier throws is never kept. Tokens are found by their SHA-256, so that
  * memory holds none. Tokens refused for what they say have a room of their own, so that none of those, which cost
  * their sender nothing, drive out one whose signature would have to be checked again. Does NOT check possession of a
  * bound key, which belongs to the call and not to the token.
  */
-export function cacheVerifications(verify: Verify, { clock, keyRevision, clockToleranceSeconds }: TokenCacheOptions) {
+export function cacheVerifications(
+  verify: Verify,
+  { clock, keyRevision, attributeRevision, clockToleranceSeconds }: TokenCacheOptions,
+) {
   const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: maximumTokens });
   const refused = {
     claims: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
@@ -69,15 +74,20 @@ export function cacheVerifications(verify: Verify, { clock, keyRevision, clockTo
   };
   const rooms = [verified, refused.claims, refused.signature];
   const share = sharedRefusals();
-  let revisionOfTokens: number | string | undefined;
+  let keysOfTokens: number | string | undefined;
+  let attributesOfTokens = attributeRevision();
+  let revision = 0;
 
-  function currentRevision(): number | string | undefined {
-    const revision = keyRevision();
-    if (revision !== revisionOfTokens) {
+  function currentRevision(): number | undefined {
+    const keys = keyRevision();
+    const attributes = attributeRevision();
+    if (keys !== keysOfTokens || attributes !== attributesOfTokens) {
       for (const room of rooms) room.clear();
-      revisionOfTokens = revision;
+      keysOfTokens = keys;
+      attributesOfTokens = attributes;
+      revision++;
     }
-    return revision;
+    return keys === undefined ? undefined : revision;
   }
 
   /** A clock that went back may be before a token's `nbf`, or before the `exp` that it was refused for. */
@@ -100,14 +110,14 @@ export function cacheVerifications(verify: Verify, { clock, keyRevision, clockTo
   }
 
   return async (token: string, context: CallContext): Promise<VerifiedToken> => {
-    const revision = currentRevision();
+    const before = currentRevision();
     const key = hash("sha256", token, "base64");
     const known = remembered(key);
     if (known !== undefined) return known;
     const atMs = clock.now();
     const verification = await verify(token, context);
-    // Keys that changed in the meantime may not be those that it was judged by.
-    const keep = revision !== undefined && currentRevision() === revision;
+    // What changed in the meantime may not be what it was judged by.
+    const keep = before !== undefined && currentRevision() === before;
     if ("refusal" in verification) {
       const refusal = share(verification.refusal);
       if (keep) refused[verification.by].set(key, { value: refusal, atMs });

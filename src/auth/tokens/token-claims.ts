@@ -1,6 +1,7 @@
 /** What a token says of itself, judged with no key: it can only refuse, and costs far less than a signature. */
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import type { AuthSource } from "../../base/caller.ts";
+import type { ReadAttributes } from "../attributes.ts";
 import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import { type ClaimNames, callerFromClaims } from "../claims.ts";
 import { bindingOf } from "../proof/confirmation-method.ts";
@@ -15,6 +16,7 @@ export interface TokenRules {
   /** Whether the header's `typ` must be `at+jwt` (RFC 9068 §4); else `JWT` and none will do. */
   readonly requireAtJwt: boolean;
   readonly claims: ClaimNames;
+  readonly readAttributes: ReadAttributes;
   /** What a caller with such a token comes from. */
   readonly authSource: AuthSource;
   /** Seconds by which the issuer's clock may differ from ours, for `exp`, `nbf` and `iat`. */
@@ -72,7 +74,7 @@ export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: 
     throw refusedToken("expired_token", "the access token expired", "token exp");
   }
   return {
-    caller: callerFromClaims(payload, rules.claims, rules.authSource),
+    caller: callerFromClaims(payload, rules.claims, rules.authSource, rules.readAttributes),
     binding: bindingOf(Object.hasOwn(payload, "cnf") ? payload.cnf : undefined),
     expiresAtMs: expiresAtSeconds * 1000,
   };

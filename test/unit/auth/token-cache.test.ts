@@ -17,6 +17,7 @@ function cached(livesMs: number) {
   const world = {
     ...{ time, revision: 1 as number | undefined, verified: [] as string[], during: () => {}, fails: false },
     refusedBy: undefined as RefusedToken["by"] | undefined,
+    attributeRevision: 0,
   };
   const verify = cacheVerifications(
     async (token): Promise<Verification> => {
@@ -28,7 +29,12 @@ function cached(livesMs: number) {
       }
       return { caller: { subject: token } as Caller, binding: "unbound", expiresAtMs };
     },
-    { clock: time, keyRevision: () => world.revision, clockToleranceSeconds: 30 },
+    {
+      clock: time,
+      keyRevision: () => world.revision,
+      attributeRevision: () => world.attributeRevision,
+      clockToleranceSeconds: 30,
+    },
   );
   return { world, verify: (token: string) => verify(token, { signal: patient, mayFetch() {} }) };
 }
@@ -65,6 +71,20 @@ describe("a token is verified again", () => {
     expect(world.verified).toHaveLength(5);
     await verify("a");
     expect(world.verified).toHaveLength(5);
+  });
+
+  test("once other attributes are read of callers, also where that changed while it was verified", async () => {
+    const { world, verify } = cached(60 * minute);
+    await verify("a");
+    world.attributeRevision = 1;
+    world.during = () => {
+      world.attributeRevision = 2;
+    };
+    await verify("a");
+    world.during = () => {};
+    await verify("a");
+    await verify("a");
+    expect(world.verified).toEqual(["a", "a", "a"]);
   });
 
   test("where the keys changed while it was verified, and another token came in between", async () => {

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { AttributeType } from "../../../src/base/caller-attributes.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { parseClientFile } from "../../../src/credentials/client-file.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
@@ -56,6 +57,43 @@ test("add prints the secret once, as its last line, and keeps a hash of it in a 
   const listed = await run("list");
   expect(listed.out).toBe("tenant-a\tpayroll\ta b\n");
   expect((await run("list", "--json")).out).not.toContain("argon2");
+});
+
+test("attributes are kept, through a new secret too, and shown", async () => {
+  const attributes = { clearance: 3, on_call: true, roles: ["doctor", "nurse"], ward: "7" };
+  const given = JSON.stringify({ ...attributes, roles: ["nurse", "doctor"] });
+  const { err, code } = await run("add", ...who("payroll"), "--scopes", "a", "--attributes", given);
+  expect({ err, code }).toEqual({ err: "", code: 0 });
+  await run("rotate", ...who("payroll"), "--yes");
+  const [client] = JSON.parse((await run("list", "--json")).out).clients;
+  expect(client.attributes).toEqual(attributes);
+  expect(parseClientFile(readFileSync(path, "utf8"))[0]?.attributes).toEqual(attributes);
+});
+
+test.each([
+  ["no JSON", "{", "must be a JSON object"],
+  ["no object", "[1]", "is no object"],
+  ["a value of no type", '{"a":1.5}', "a must be"],
+  [
+    "too long",
+    JSON.stringify({ a: "x".repeat(1_000), b: Array(9).fill("y".repeat(400)) }),
+    "is longer than 4096 bytes",
+  ],
+])("attributes that are %s are refused", async (_name, given, problem) => {
+  const { err, code } = await run("add", ...who("payroll"), "--scopes", "a", "--attributes", given);
+  expect(code).toBe(1);
+  expect(err).toContain("--attributes: ");
+  expect(err).toContain(problem);
+});
+
+test("a file whose attributes are of another type than is declared is refused; of undeclared ones it may have any", async () => {
+  await run("add", ...who("payroll"), "--scopes", "a", "--attributes", '{"clearance":"3","constructor":"x"}');
+  const text = readFileSync(path, "utf8");
+  const declared = (type: AttributeType) => ({ clearance: { type, claim: ["clearance"], required: false } });
+  expect(() => parseClientFile(text, declared("whole_number"))).toThrow(
+    "clients[0].attributes.clearance must be a whole number",
+  );
+  expect(parseClientFile(text, declared("text"))[0]?.attributes).toMatchObject({ clearance: "3", constructor: "x" });
 });
 
 test("two tenants may use one name, one tenant may not use it twice", async () => {

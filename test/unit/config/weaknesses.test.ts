@@ -30,6 +30,34 @@ describe("a weak or impossible configuration refuses to start", () => {
       { SVC_TRUSTED_PROXIES: undefined },
       "SVC_PROOF_OF_POSSESSION: is mtls, but no client certificate can be seen",
     ],
+    [
+      "headers of attributes, where no header is believed",
+      { SVC_ATTRIBUTE_HEADERS: '{"clearance":"x-clearance"}' },
+      "SVC_ATTRIBUTE_HEADERS: is for identity headers",
+    ],
+    [
+      "the tenant's header as an attribute",
+      {
+        SVC_ATTRIBUTE_HEADERS: '{"clearance":"x-acme-tenant-id"}',
+        SVC_HEADER_PREFIX: "x-acme-",
+        SVC_AUTH_MODE: "trusted_headers",
+        SVC_OIDC_ISSUER: undefined,
+      },
+      "SVC_ATTRIBUTE_HEADERS: names a header that says something else",
+    ],
+    ...['["x-a"]', '{"Clearance":"x-a"}', '{"__proto__":"x-a"}', '{"a":"X-A"}', '{"a":"authorization"}', '{"a":1}'].map(
+      (value) =>
+        [
+          `headers of attributes as ${value}`,
+          { SVC_ATTRIBUTE_HEADERS: value, SVC_AUTH_MODE: "bearer_token_or_trusted_headers" },
+          "SVC_ATTRIBUTE_HEADERS:",
+        ] as [string, Record<string, string>, string],
+    ),
+    [
+      "one header for two attributes",
+      { SVC_ATTRIBUTE_HEADERS: '{"a":"x-a","b":"x-a"}', SVC_AUTH_MODE: "bearer_token_or_trusted_headers" },
+      "SVC_ATTRIBUTE_HEADERS: names a header twice",
+    ],
     ["both listeners on one address", { SVC_OPS_LISTEN: "127.0.0.1:8080" }, "SVC_LISTEN: is the same address"],
     ["a quorum without witnesses", { SVC_WITNESS_QUORUM: "1" }, "SVC_WITNESS_QUORUM: needs SVC_WITNESSES"],
     [

@@ -1,0 +1,37 @@
+/** `SVC_ATTRIBUTE_HEADERS`: in which headers a trusted ingress names attributes of the caller. */
+import { map, ValueProblem } from "./raw.ts";
+
+/** Lowercase name of the header, by attribute. */
+export type AttributeHeaders = Readonly<Record<string, string>>;
+
+/** Headers of HTTP's own, and those by which callers and proxies say something else. */
+const takenHeaders: readonly string[] = [
+  ...["authorization", "proxy-authorization", "dpop", "host", "connection", "trailer", "te", "upgrade", "expect"],
+  ...["content-type", "content-length", "content-encoding", "transfer-encoding", "accept", "accept-encoding", "cookie"],
+  ...["x-forwarded-for", "x-request-id", "idempotency-key", "traceparent", "tracestate", "forwarded"],
+];
+/** Headers under the service's own prefix. */
+const ownHeaders: readonly string[] = [
+  ...["tenant-id", "user-id", "subject", "scopes", "mtls-client-certificate", "receipt"],
+];
+
+/** Whether the header is one of those under the prefix. */
+export function isOwnHeader(header: string, headerPrefix: string): boolean {
+  return ownHeaders.some((name) => header === `${headerPrefix}${name}`);
+}
+
+/** A map from attribute to header: each header has one meaning. */
+export const attributeHeaders = map((entries): AttributeHeaders => {
+  const seen = new Set<string>();
+  for (const [attribute, header] of Object.entries(entries)) {
+    if (!/^[a-z][a-z0-9_]{0,63}$/.test(attribute)) {
+      throw new ValueProblem("has an attribute that none is called: lowercase letters, digits and underscores");
+    }
+    if (typeof header !== "string" || !/^[a-z0-9][a-z0-9-]{0,126}$/.test(header) || takenHeaders.includes(header)) {
+      throw new ValueProblem(`needs the lowercase name of a header of its own for ${attribute}`);
+    }
+    if (seen.has(header)) throw new ValueProblem("names a header twice");
+    seen.add(header);
+  }
+  return entries as AttributeHeaders;
+});

@@ -1,0 +1,209 @@
+/** Attributes of callers that the policy manifest declares: from credentials to decision, record and replay. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
+
+const key = newTestKey("ES256", "key");
+const plan = { operation: "access", workload: { application: "wards" }, resource: { kind: "patient" } };
+const manifest = 'platform: platform\ntenants: { "*": default }\n';
+const declaring = `${manifest}caller_attributes:
+  clearance: { type: whole_number, claim: clearance, required: true }
+  roles: { type: set_of_text, claim: realm_access.roles }
+`;
+const files = {
+  "manifest.yaml": declaring,
+  "platform/all.cedar": '@id("all") permit (principal, action, resource);\n',
+  "default/doctors.cedar": `@id("doctors") permit (principal, action, resource)
+when { principal.clearance >= 2 && principal has roles && principal.roles.contains("doctor") };\n`,
+};
+
+let issuer: StaticIssuer;
+let policies: string;
+let gateway: Gateway;
+let stop: () => Promise<void>;
+
+beforeAll(async () => {
+  issuer = await startStaticIssuer([key.publicJwk]);
+});
+afterAll(() => issuer.stop());
+beforeEach(async () => {
+  policies = await mkdtemp(join(tmpdir(), "caller-attributes-"));
+  for (const [file, text] of Object.entries(files)) await write(file, text);
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await stop();
+  await rm(policies, { recursive: true });
+});
+
+async function write(file: string, text: string): Promise<void> {
+  await mkdir(dirname(join(policies, file)), { recursive: true });
+  await writeFile(join(policies, file), text);
+}
+
+/** Settings under which the directory is looked at when a test says so. */
+const settings = () => ({ SVC_POLICY_DIR: policies, SVC_POLICY_POLL_MS: "3600000", SVC_OIDC_ISSUER: issuer.url });
+
+async function start(env: Record<string, string> = {}): Promise<void> {
+  gateway = await startGateway({ env: { ...settings(), ...env } });
+  stop = gateway.stop;
+}
+
+function tokenWith(claims: object): string {
+  return mintToken(key, claimsOf(issuer.url, Date.now(), { ...claims }));
+}
+
+const doctor = { clearance: 2, realm_access: { roles: ["nurse", "doctor", "nurse"] } };
+const ask = async (token: string, headers = {}) =>
+  await rest(`${gateway.url}/v1/sdk/protection-plan`, { token, body: plan, headers });
+const recordOf = ({ decision }: { decision: { receipt: { record: string } } }) =>
+  JSON.parse(Buffer.from(decision.receipt.record, "base64").toString());
+
+async function replay(decisionId: string) {
+  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
+  vi.stubEnv("SVC_POLICY_DIR", policies);
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["policy", "replay", "--decision", decisionId, "--tenant", "tenant-a", "--json"], terminal);
+  return JSON.parse(written.out);
+}
+
+test("decide, are recorded, and nobody hears of them but the caller", async () => {
+  await start();
+  const { body } = await ask(tokenWith(doctor));
+  expect(body.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/doctors"] });
+  expect(recordOf(body).outcome.caller_attributes).toEqual({ clearance: 2, roles: ["doctor", "nurse"] });
+  expect(recordOf(body).caller).toEqual({
+    ...{ principal_id: "payroll-service", subject: "client-1", auth_source: "bearer_token" },
+  });
+  const { record: _, ...receipt } = body.decision.receipt;
+  const others = { ...body, decision: { ...body.decision, receipt } };
+  expect(JSON.stringify(others)).not.toMatch(/doctor"|nurse/);
+
+  const resolved = await rest(`${gateway.url}/v1/sdk/policy-resolve`, { token: tokenWith(doctor), body: plan });
+  expect(resolved.body.decision.policy_inputs).toEqual(["caller.attributes.clearance", "caller.attributes.roles"]);
+  const denied = await ask(tokenWith({ clearance: 1, realm_access: { roles: ["doctor"] } }));
+  expect(denied.body.decision).toMatchObject({ allow: false, reasons: [] });
+  const plain = await ask(tokenWith({ clearance: 9 }));
+  expect(plain.body.decision.allow).toBe(false);
+  expect(recordOf(plain.body).outcome.caller_attributes).toEqual({ clearance: 9 });
+
+  const told = gateway.logged.join("\n") + (await (await fetch(`${gateway.opsUrl}/metrics`)).text());
+  expect(told).not.toMatch(/nurse|clearance/);
+});
+
+test("that are required and missing, or of another type, refuse every call and say which", async () => {
+  await start();
+  const session = await h2Connect(gateway.url);
+  for (const claims of [
+    {},
+    { clearance: "secret-value" },
+    { clearance: null },
+    { clearance: [2] },
+    { clearance: 2.5 },
+  ]) {
+    const token = tokenWith(claims);
+    const { status, body, headers } = await rest(`${gateway.url}/v1/sdk/whoami`, { token });
+    expect([status, body.error.reason]).toEqual([401, "invalid_token"]);
+    expect(body.error.message).toBe("the access token carries no valid attribute clearance");
+    expect(headers.get("www-authenticate")).toContain('error="invalid_token"');
+    const { trailers } = await h2Call(session, {
+      path: "/platform.sdk.v1.DiscoveryService/WhoAmI",
+      headers: { "content-type": "application/grpc", authorization: `Bearer ${token}` },
+      body: frame(Buffer.alloc(0)),
+    });
+    expect(refusalInTrailers(trailers)).toMatchObject({ code: "unauthenticated", reason: "invalid_token" });
+  }
+  await h2Close(session);
+  expect(gateway.logged.join("\n")).not.toContain("secret-value");
+  const groups = Array.from({ length: 10_000 }, (_, index) => `group-${index}`);
+  const huge = await ask(tokenWith({ ...doctor, realm_access: { roles: groups } })).catch(() => undefined);
+  expect(huge?.status ?? 431).toBeGreaterThanOrEqual(400);
+  expect((await ask(tokenWith({ ...doctor, realm_access: { roles: "doctor" } }))).body.decision.allow).toBe(false);
+});
+
+test("a decision comes out again years later, whatever is declared then", async () => {
+  await start();
+  const token = tokenWith(doctor);
+  const { decision } = (await ask(token)).body;
+  await write("manifest.yaml", `${manifest}caller_attributes:\n  grade: { type: text, claim: grade }\n`);
+  await write(
+    "default/doctors.cedar",
+    '@id("grades") permit (principal, action, resource) when { principal has grade };\n',
+  );
+  await gateway.app.reloadPolicy();
+  const other = (await ask(tokenWith({ grade: "a" }))).body;
+  expect(other.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/grades"] });
+  expect(recordOf(other).outcome.caller_attributes).toEqual({ grade: "a" });
+  // The token that was remembered is read again.
+  expect(recordOf((await ask(token)).body).outcome.caller_attributes).toEqual({});
+
+  const replayed = await replay(decision.decision_id);
+  expect(replayed).toMatchObject({ ok: true, status: "reproduced", own: { differences: [] } });
+  expect(replayed.recorded.caller_attributes).toEqual({ clearance: 2, roles: ["doctor", "nurse"] });
+  expect(replayed.current.outcome).toMatchObject({ allow: false });
+
+  await write("manifest.yaml", manifest);
+  await write("default/doctors.cedar", '@id("everybody") permit (principal, action, resource);\n');
+  await gateway.app.reloadPolicy();
+  expect(recordOf((await ask(token)).body).outcome).not.toHaveProperty("caller_attributes");
+  expect(await replay(other.decision.decision_id)).toMatchObject({ status: "reproduced" });
+});
+
+test("come from the headers of a trusted ingress, one for each", async () => {
+  const headers = '{"clearance":"remote-clearance","roles":"remote-groups"}';
+  const modes = { SVC_AUTH_MODE: "bearer_token_or_trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.1" };
+  await start({ ...modes, SVC_ATTRIBUTE_HEADERS: headers });
+  const identity = {
+    ...{ "x-svc-tenant-id": "tenant-a", "x-svc-user-id": "u", "x-svc-subject": "s" },
+    ...{ "x-svc-scopes": "platform-api.access policy.read" },
+  };
+  const through = (more: Record<string, string>) =>
+    rest(`${gateway.url}/v1/sdk/protection-plan`, { body: plan, headers: { ...identity, ...more } });
+  const allowed = await through({ "remote-clearance": "3", "remote-groups": "doctor ward%207" });
+  expect(allowed.body.decision.allow).toBe(true);
+  expect(recordOf(allowed.body).outcome.caller_attributes).toEqual({ clearance: 3, roles: ["doctor", "ward 7"] });
+  expect((await through({ "remote-clearance": "3" })).body.decision.allow).toBe(false);
+  const refused = await through({ "remote-clearance": "3, 4" });
+  expect([refused.status, refused.body.error.reason]).toEqual([401, "invalid_token"]);
+  // Beside a token the headers are nobody's.
+  const withToken = await ask(tokenWith({ clearance: 0 }), { ...identity, "remote-clearance": "3" });
+  expect(recordOf(withToken.body).outcome.caller_attributes).toEqual({ clearance: 0 });
+});
+
+test("of a session client are those of the clients file", async () => {
+  const client = {
+    ...{ tenantId: "tenant-a", clientId: "rounds", secret: "s".repeat(43) },
+    scopes: ["platform-api.access", "policy.read"],
+    attributes: { clearance: 2, roles: ["doctor"], shoe_size: 44 },
+  };
+  const weak = { ...client, clientId: "cleaner", attributes: { roles: ["doctor"] } };
+  const { SVC_OIDC_ISSUER: _, ...env } = settings();
+  const deployment = await startSessionDeployment([client, weak], env);
+  ({ gateway, stop } = deployment);
+  const tokenOf = async ({ tenantId, clientId, secret: clientSecret }: typeof client) => {
+    const outcome = await sessionByRest(gateway.url, { tenantId, clientId, clientSecret });
+    return "token" in outcome ? outcome.token : "";
+  };
+  const { body } = await ask(await tokenOf(client));
+  expect(body.decision.allow).toBe(true);
+  expect(recordOf(body).outcome.caller_attributes).toEqual({ clearance: 2, roles: ["doctor"] });
+  const refused = await ask(await tokenOf(weak as typeof client));
+  expect([refused.status, refused.body.error.message]).toEqual([
+    401,
+    "the access token carries no valid attribute clearance",
+  ]);
+  const wrong = { ...client, attributes: { clearance: "2" } };
+  await expect(startSessionDeployment([wrong], env)).rejects.toThrow(
+    "SVC_SESSION_CLIENTS: clients[0].attributes.clearance must be a whole number",
+  );
+});

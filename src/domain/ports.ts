@@ -1,23 +1,6 @@
 /** What the domain asks of the machine, besides the ledger. */
 import type { TenantId } from "../base/ids.ts";
-
-/** Hash functions that can be computed here, by the names that Node's `crypto` gives them. */
-export const hashNames = [
-  "md5",
-  "sha1",
-  "sha224",
-  "sha256",
-  "sha384",
-  "sha512",
-  "sha512-256",
-  "sha3-224",
-  "sha3-256",
-  "sha3-384",
-  "sha3-512",
-  "blake2b512",
-  "blake2s256",
-] as const;
-export type HashName = (typeof hashNames)[number];
+import type { HashName } from "../ledger/artifacts/digest.ts";
 
 /** What was learned from an artifact's bytes, before they were dropped. */
 export interface ArtifactDigests {

@@ -2,8 +2,8 @@
  * Texts of all warnings. They name members of the request and never repeat a value: labels, attributes, references,
  * locators and identifiers may be confidential.
  */
-import { parseCid } from "./artifacts/cid.ts";
-import { digestOddities } from "./artifacts/digest.ts";
+import { parseCid } from "../ledger/artifacts/cid.ts";
+import { digestOddities } from "../ledger/artifacts/digest.ts";
 import type { CitationResult } from "./citation.ts";
 
 export const warnings = {

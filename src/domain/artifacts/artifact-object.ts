@@ -1,11 +1,11 @@
 /** The bytes of an artifact against what the caller says of them. */
 import { invalidRequest } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
-import type { ArtifactHasher, HashName } from "../ports.ts";
+import { parseCid, rawCid } from "../../ledger/artifacts/cid.ts";
+import { type HashName, hashOfDigest, isDigestOf } from "../../ledger/artifacts/digest.ts";
+import type { ArtifactHasher } from "../ports.ts";
 import type { RegistrationRequest } from "../requests.ts";
 import { warnings } from "../warnings.ts";
-import { parseCid, rawCid } from "./cid.ts";
-import { hashOfDigest, isDigestOf } from "./digest.ts";
 
 /** What the service found out by itself. */
 export interface DerivedArtifact {

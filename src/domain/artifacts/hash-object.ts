@@ -1,6 +1,6 @@
 /** The work of the hashing thread. */
 import { createHash } from "node:crypto";
-import type { HashName } from "../ports.ts";
+import type { HashName } from "../../ledger/artifacts/digest.ts";
 
 /** Characters that are decoded at once: four of them carry three bytes, and an object is never in memory as a whole. */
 const pieceChars = 256 * 1024;

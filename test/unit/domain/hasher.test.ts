@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterEach, expect, test } from "vitest";
 import { parseTenantId } from "../../../src/base/ids.ts";
 import { createArtifactHasher, maxObjectBytes, type ThreadedHasher } from "../../../src/domain/artifacts/hasher.ts";
-import { hashNames } from "../../../src/domain/ports.ts";
+import { hashNames } from "../../../src/ledger/artifacts/digest.ts";
 import { must } from "./world.ts";
 
 const tenant = must(parseTenantId("tenant-a"));

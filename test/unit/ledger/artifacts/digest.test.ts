@@ -1,9 +1,14 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { digestOddities, hashOfDigest, isDigestOf, parseDigest } from "../../../src/domain/artifacts/digest.ts";
-import { hashNames } from "../../../src/domain/ports.ts";
-import { digestWarnings } from "../../../src/domain/warnings.ts";
+import { digestWarnings } from "../../../../src/domain/warnings.ts";
+import {
+  digestOddities,
+  hashNames,
+  hashOfDigest,
+  isDigestOf,
+  parseDigest,
+} from "../../../../src/ledger/artifacts/digest.ts";
 
 test.each([
   [`sha256:${"a".repeat(64)}`, []],

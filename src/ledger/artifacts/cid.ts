@@ -7,7 +7,7 @@ import { base64url } from "multiformats/bases/base64";
 import { CID } from "multiformats/cid";
 import * as raw from "multiformats/codecs/raw";
 import { create as createMultihash } from "multiformats/hashes/digest";
-import type { HashName } from "../ports.ts";
+import type { HashName } from "./digest.ts";
 
 const decoder = base32.decoder
   .or(base32upper.decoder)

@@ -2,8 +2,8 @@ import { base32upper } from "multiformats/bases/base32";
 import { base58btc } from "multiformats/bases/base58";
 import { CID } from "multiformats/cid";
 import { expect, test } from "vitest";
-import { parseCid, rawCid } from "../../../src/domain/artifacts/cid.ts";
-import { sha256 } from "./world.ts";
+import { parseCid, rawCid } from "../../../../src/ledger/artifacts/cid.ts";
+import { sha256 } from "../../domain/world.ts";
 
 // The well-known CID of no bytes at all.
 const emptyCid = "bafkreihdwdcefgh4dqkjv67uzcmw7ojee6xedzdetojuzjevtenxquvyku";

@@ -1,5 +1,22 @@
 /** Digests of the form `algorithm:value`. The value is opaque: what is odd about it is worth a warning, not a refusal. */
-import type { HashName } from "../ports.ts";
+
+/** Hash functions that can be computed here, by the names that Node's `crypto` gives them. */
+export const hashNames = [
+  "md5",
+  "sha1",
+  "sha224",
+  "sha256",
+  "sha384",
+  "sha512",
+  "sha512-256",
+  "sha3-224",
+  "sha3-256",
+  "sha3-384",
+  "sha3-512",
+  "blake2b512",
+  "blake2s256",
+] as const;
+export type HashName = (typeof hashNames)[number];
 
 export interface Digest {
   /** `[a-z0-9][a-z0-9+._-]*` */

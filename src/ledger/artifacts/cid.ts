@@ -61,6 +61,15 @@ export function parseCid(text: string): CidHash | undefined {
   }
 }
 
+/** The same CID as version 1 in base32, whichever way it is spelled. Returns undefined where the text is none. */
+export function canonicalCid(text: string): string | undefined {
+  try {
+    return CID.parse(text, decoder).toV1().toString();
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The CIDv1 (codec raw, sha2-256, base32) of bytes.
  *

@@ -25,6 +25,8 @@ export interface Digest {
 }
 
 interface Algorithm {
+  /** The first of the names under which it is written. */
+  readonly name: string;
   /** Length of the value in hexadecimal digits. */
   readonly hexLength: number;
   /** Absent where it cannot be computed here. */
@@ -52,8 +54,8 @@ const algorithms: ReadonlyMap<string, Algorithm> = new Map([
   ...names({ hexLength: 64 }, "blake3"),
 ]);
 
-function names(algorithm: Algorithm, ...aliases: string[]): [string, Algorithm][] {
-  return aliases.map((alias) => [alias, algorithm]);
+function names(algorithm: Omit<Algorithm, "name">, name: string, ...aliases: string[]): [string, Algorithm][] {
+  return [name, ...aliases].map((alias) => [alias, { ...algorithm, name }]);
 }
 
 /** Splits a digest at its first colon. Returns undefined where the text is none. */
@@ -98,4 +100,25 @@ export function isDigestOf(text: string, hex: string): boolean {
   const bytes = Buffer.from(hex, "hex");
   const spelled = value.replace(/=+$/, "");
   return spelled === bytes.toString("base64url") || spelled === bytes.toString("base64").replace(/=+$/, "");
+}
+
+/**
+ * The one spelling that a digest has among those that `isDigestOf` takes for the same: the first name of its algorithm,
+ * and its bytes in lowercase hexadecimal. Where the value is not that of a known algorithm it stays as it is.
+ */
+export function canonicalDigest(text: string): string {
+  const digest = parseDigest(text);
+  const algorithm = algorithms.get(digest?.algorithm ?? "");
+  if (digest === undefined || algorithm === undefined) return text;
+  const hex = hexOf(digest.value, algorithm.hexLength);
+  return `${algorithm.name}:${hex ?? digest.value}`;
+}
+
+/** Lowercase hexadecimal of bytes that are spelled in hexadecimal, base64 or base64url; undefined for anything else. */
+function hexOf(value: string, hexLength: number): string | undefined {
+  if (isHex(value, hexLength)) return value.toLowerCase();
+  // Node takes both alphabets; what it leaves out, or does not write like this, is no base64 of these bytes.
+  const bytes = Buffer.from(value, "base64");
+  const hex = bytes.toString("hex");
+  return hex.length === hexLength && isDigestOf(`x:${value}`, hex) ? hex : undefined;
 }

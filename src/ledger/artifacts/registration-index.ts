@@ -1,0 +1,54 @@
+/**
+ * The index of registrations at rest: by artifact, the leaves of those that count. Like the search index it has no value
+ * in the clear, and its key is kept, and backed up, where openings are.
+ */
+import { createHmac } from "node:crypto";
+import { countingRegistrations, maxReliedOn, type Registration, reliedOn } from "./registrations.ts";
+
+/** Size of the key of a tenant's index. */
+export const artifactKeyBytes = 32;
+
+/** HMAC-SHA-256 under the tenant's key, over the name of the artifact in UTF-8: what stands for it. 32 bytes. */
+export function storedArtifact(key: Uint8Array, name: string): Uint8Array {
+  return createHmac("sha256", key).update(name, "utf8").digest();
+}
+
+/** Leaves that one append makes up for at least, where an older program left its registrations out. */
+export const leavesPerCatchUp = 1_024;
+
+/** Bytes that every leaf of a registration has, so that others need not be read. */
+export const registrationMark: Uint8Array = Buffer.from('"kind":"registration"');
+
+/** A leaf that is relied on, as it was read; `unreadable` where it was erased, or does not open. */
+export type KnownRegistration = Registration | "unreadable";
+
+/** What to write of one artifact. */
+export interface IndexChange {
+  /** Those that count, and whether they are relied on. */
+  readonly added: readonly { readonly leafIndex: number; readonly isReliedOn: boolean }[];
+  /** Leaves that nothing relies on any more. */
+  readonly superseded: readonly number[];
+}
+
+const unchanged: IndexChange = { added: [], superseded: [] };
+
+/**
+ * What further registrations of an artifact change. Of one of which something was erased, or that has more than
+ * `maxReliedOn`, nothing can be known any more: it stays as it is, however many come.
+ *
+ * @param known those that are relied on, in the order of the log; no more than `maxReliedOn` and one are needed
+ * @param fresh those that follow, in the order of the log
+ */
+export function indexChange(known: readonly KnownRegistration[], fresh: readonly Registration[]): IndexChange {
+  const readable = known.filter((one) => one !== "unreadable");
+  if (readable.length < known.length || known.length > maxReliedOn) return unchanged;
+  const last = readable.at(-1)?.leafIndex ?? -1;
+  const counting = countingRegistrations([...readable, ...fresh]);
+  const relied = new Set(reliedOn(counting).map(({ leafIndex }) => leafIndex));
+  return {
+    added: counting.flatMap(({ leafIndex }) =>
+      leafIndex > last ? [{ leafIndex, isReliedOn: relied.has(leafIndex) }] : [],
+    ),
+    superseded: readable.flatMap(({ leafIndex }) => (relied.has(leafIndex) ? [] : [leafIndex])),
+  };
+}

@@ -72,6 +72,16 @@ export const tenantTables: readonly CopiedTable[] = [
     key: ["tenant_id", "block", "generation", "term", "leaf_index"],
   },
   {
+    name: "artifact_keys",
+    columns: { ...tenant, key: "bytea" },
+    key: ["tenant_id"],
+  },
+  {
+    name: "registered_artifacts",
+    columns: { ...tenant, artifact: "bytea", relied_on: "integer", leaf_index: "bigint" },
+    key: ["tenant_id", "artifact", "relied_on", "leaf_index"],
+  },
+  {
     name: "cosignatures",
     columns: { ...tenant, witness: "text", key_id: "text", size: "bigint", root: "bytea", line: "text" },
     key: ["tenant_id", "witness", "key_id"],
@@ -90,7 +100,14 @@ export const tenantTables: readonly CopiedTable[] = [
   },
   {
     name: "log_heads",
-    columns: { ...tenant, origin: "text", size: "bigint", root: "bytea", last_recorded_at_ms: "bigint" },
+    columns: {
+      ...tenant,
+      origin: "text",
+      size: "bigint",
+      root: "bytea",
+      last_recorded_at_ms: "bigint",
+      registered_to: "bigint",
+    },
     key: ["tenant_id"],
   },
 ];

@@ -24,6 +24,7 @@ export function orphanRowQueries(prefix: string): readonly (readonly [table: str
     legal_holds: `SELECT ${recordName} FROM legal_holds ${withoutEntry} AND own.record_id <> ''`,
     kept_answers: `SELECT ${leafName} FROM kept_answers ${behindHead}`,
     search_terms: `SELECT DISTINCT ${leafName} FROM search_terms ${behindHead}`,
+    registered_artifacts: `SELECT DISTINCT ${leafName} FROM registered_artifacts ${behindHead}`,
     // A tile is there from its first whole hash on, which is of 256^level leaves. No log has leaves for level 7.
     tiles: `SELECT tenant_id, 'tile ' || tile_index || ' of level ' || level AS name
               FROM tiles LEFT JOIN log_heads USING (tenant_id)

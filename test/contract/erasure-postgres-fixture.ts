@@ -6,8 +6,13 @@ import { PostgresSearchIndexer } from "../../src/stores/postgres/search/search-i
 import type { ErasureFixture } from "./erasure-suite.ts";
 import type { PostgresFixture } from "./ledger-postgres-fixture.ts";
 import { manualClock } from "./ledger-records.ts";
+import type { RegistrationFixture } from "./registration-suite.ts";
 
 const backedUp = ["openings", "kept_answers", "search_terms"];
+
+export function registrationFixture(fixture: PostgresFixture): RegistrationFixture {
+  return { ...erasureFixture(fixture), query: fixture.query };
+}
 
 export function erasureFixture(fixture: PostgresFixture): ErasureFixture {
   const { target, query } = fixture;

@@ -73,6 +73,7 @@ const strays: readonly (readonly [table: string, name: string, sql: string])[] =
     `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
      SELECT tenant_id, 2, generation, term, 2049 FROM search_terms LIMIT 1`,
   ],
+  ["registered_artifacts", "leaf 9", "INSERT INTO registered_artifacts SELECT tenant_id, root, 1, 9 FROM log_heads"],
   ...[
     [0, 1],
     [1, 0],

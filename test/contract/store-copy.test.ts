@@ -118,6 +118,8 @@ const tables = [
   "legal_holds",
   "search_keys",
   "search_terms",
+  "artifact_keys",
+  "registered_artifacts",
   "cosignatures",
   "policy_revisions",
   "signing_keys",

@@ -4,6 +4,7 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Appended, Ledger, PublishedLog, PublishedLogs } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
+import type { ArtifactRegistrations } from "../ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../ports/search.ts";
 import { type LedgerStore, UnsoundLogError } from "../ports/store.ts";
 import { logNameOf, parseLogName } from "../tlog/log-name.ts";
@@ -41,6 +42,10 @@ export class StoredLedger implements Ledger, PublishedLogs {
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
     return this.#store.find(tenantId, recordId);
+  }
+
+  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+    return this.#store.registrations(tenantId, names);
   }
 
   async published(): Promise<readonly PublishedLog[]> {

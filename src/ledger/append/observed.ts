@@ -3,6 +3,7 @@ import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Appended, Ledger } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
+import type { ArtifactRegistrations } from "../ports/registrations.ts";
 import type { BatchFailure, BatchResult, BatchWriter } from "../ports/store.ts";
 
 export class ObservedLedger implements Ledger {
@@ -31,6 +32,10 @@ export class ObservedLedger implements Ledger {
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
     return this.#ledger.find(tenantId, recordId);
+  }
+
+  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+    return this.#ledger.registrations(tenantId, names);
   }
 
   keepPolicyRevision(revision: string, content: string): Promise<void> {

@@ -1,6 +1,7 @@
 /** Assigns leaf indices and times, and seals records. Pure: the store calls it under the lock of the log's head. */
 import { v7 } from "uuid";
 import type { RecordId } from "../../base/ids.ts";
+import { artifactKeyBytes } from "../artifacts/registration-index.ts";
 import type { RecordKind } from "../ports/record.ts";
 import { leafBytes } from "../record/leaf.ts";
 import { type EncodedRecord, genesisRecordBytes, type LogPosition, recordBytes } from "../record/record.ts";
@@ -38,16 +39,19 @@ export interface Sequenced {
   readonly entries: readonly SealedEntry[];
   /** Key of the log's search index, where the log begins with this batch. */
   readonly searchKey: Uint8Array | undefined;
+  /** A fresh key for the index of registrations, for a log that has none yet. */
+  readonly artifactKey: Uint8Array;
 }
 
 const originRandomBytes = 16;
 const recordIdRandomBytes = 16;
 const searchKeyOffset = openingBytes + originRandomBytes + recordIdRandomBytes;
-const genesisBytes = searchKeyOffset + searchKeyBytes;
+const artifactKeyOffset = searchKeyOffset + searchKeyBytes;
+const beginningBytes = artifactKeyOffset + artifactKeyBytes;
 
-/** Random bytes that a batch needs: an opening per record, and what a genesis needs should the log not exist yet. */
+/** Random bytes that a batch needs: an opening per record, and what a log needs that begins, or has no such key yet. */
 export function seedBytes(recordCount: number): number {
-  return recordCount * openingBytes + genesisBytes;
+  return recordCount * openingBytes + beginningBytes;
 }
 
 /**
@@ -91,7 +95,8 @@ export function sequence(
     firstLeafIndex,
     recordedAt,
     entries,
-    searchKey: head === undefined ? genesisSeed.subarray(searchKeyOffset, genesisBytes) : undefined,
+    searchKey: head === undefined ? genesisSeed.subarray(searchKeyOffset, artifactKeyOffset) : undefined,
+    artifactKey: genesisSeed.subarray(artifactKeyOffset, beginningBytes),
   };
 }
 

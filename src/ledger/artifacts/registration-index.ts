@@ -3,7 +3,16 @@
  * in the clear, and its key is kept, and backed up, where openings are.
  */
 import { createHmac } from "node:crypto";
-import { countingRegistrations, maxReliedOn, type Registration, reliedOn } from "./registrations.ts";
+import type { JsonObject } from "../../base/json.ts";
+import type { EncodedRecord } from "../record/record.ts";
+import {
+  countingRegistrations,
+  maxReliedOn,
+  type Registration,
+  type RegistrationSource,
+  registrationsOf,
+  reliedOn,
+} from "./registrations.ts";
 
 /** Size of the key of a tenant's index. */
 export const artifactKeyBytes = 32;
@@ -51,4 +60,36 @@ export function indexChange(known: readonly KnownRegistration[], fresh: readonly
     ),
     superseded: readable.flatMap(({ leafIndex }) => (relied.has(leafIndex) ? [] : [leafIndex])),
   };
+}
+
+/** What records of a batch register, before they are stored; those that register nothing are left out. */
+export function encodedRegistrations(
+  records: readonly EncodedRecord[],
+  firstLeafIndex: number,
+): readonly ReadonlyMap<string, Registration>[] {
+  return records.flatMap(({ kind, caller, ...record }, position) => {
+    if (kind !== "registration") return [];
+    const [request, outcome] = [record.request, record.outcome].map((text) => JSON.parse(text) as JsonObject);
+    return [registrationsOf(firstLeafIndex + position, { kind, caller, request, outcome } as RegistrationSource)];
+  });
+}
+
+/** Registrations of one artifact that follow one another. */
+export interface FreshRegistrations {
+  readonly artifact: Uint8Array;
+  readonly fresh: Registration[];
+}
+
+/** Registrations by their artifacts, as these are stored under the key. */
+export function byArtifact(
+  key: Uint8Array,
+  registrations: readonly ReadonlyMap<string, Registration>[],
+): readonly FreshRegistrations[] {
+  const byName = new Map<string, FreshRegistrations>();
+  for (const [name, registration] of registrations.flatMap((named) => [...named])) {
+    const own = byName.get(name) ?? { artifact: storedArtifact(key, name), fresh: [] };
+    own.fresh.push(registration);
+    byName.set(name, own);
+  }
+  return [...byName.values()];
 }

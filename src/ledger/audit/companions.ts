@@ -11,8 +11,8 @@ import { idempotencyProblem } from "../record/idempotency-record.ts";
 import type { Leaf } from "../record/leaf.ts";
 import { blockOf, StoredTerms, termsOfEdition } from "../search/search-index.ts";
 import { indexedTermsOf } from "../search/search-terms.ts";
-import type { RecordCheck } from "./audit.ts";
-import type { AuditProblem } from "./finding.ts";
+import { Check, type CompanionCheck } from "./check.ts";
+import { RegistrationCheck } from "./registration-check.ts";
 
 /** Rows that no log has, in words. */
 export function describeOrphans(rows: readonly OrphanRow[]): readonly string[] {
@@ -23,34 +23,13 @@ export function describeOrphans(rows: readonly OrphanRow[]): readonly string[] {
 
 /** Checks of all that stands beside a log; policy texts belong to the whole store. */
 export function companionChecks(companions: Companions, head: LogState, nowMs: number): readonly CompanionCheck[] {
-  const { searchIndex, lastRecordedAtMs } = companions;
+  const { searchIndex, registrations, lastRecordedAtMs } = companions;
   return [
     new TimeCheck(lastRecordedAtMs, nowMs),
     new IdempotencyCheck(companions, head),
     ...(searchIndex === undefined ? [] : [new SearchCheck(searchIndex)]),
+    ...(registrations === undefined ? [] : [new RegistrationCheck(registrations)]),
   ];
-}
-
-/** A check that collects what it finds. */
-export interface CompanionCheck extends RecordCheck {
-  readonly problems: readonly AuditProblem[];
-}
-
-/** More problems of one kind are not named. */
-const maxProblems = 16;
-/** Of a clock that goes fast, as the start of the service bears it. */
-const maxClockSkewMs = 5 * 60_000;
-
-abstract class Check implements CompanionCheck {
-  readonly problems: AuditProblem[] = [];
-
-  protected report(message: string, leafIndex?: number): void {
-    if (this.problems.length < maxProblems)
-      this.problems.push({ message, ...(leafIndex !== undefined && { leafIndex }) });
-  }
-
-  abstract next(entry: StoredEntry, leaf: Leaf, record: StoredRecord | undefined): Promise<void>;
-  abstract end(): Promise<void>;
 }
 
 /** The index has the terms of every record that was not erased, and no others. */
@@ -94,6 +73,9 @@ class SearchCheck extends Check {
 function rowOf(leafIndex: number, term: Uint8Array): string {
   return `${leafIndex} ${Buffer.from(term).toString("hex")}`;
 }
+
+/** Of a clock that goes fast, as the start of the service bears it. */
+const maxClockSkewMs = 5 * 60_000;
 
 /** The time of the head is that of the last leaf, and has come. */
 class TimeCheck extends Check {

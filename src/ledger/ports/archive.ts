@@ -33,6 +33,8 @@ export interface Companions {
   readonly lastRecordedAtMs: number;
   /** The search index that serves; undefined where none is whole. */
   readonly searchIndex: SearchRows | undefined;
+  /** The index of registrations; undefined where the schema has none yet. */
+  readonly registrations: RegistrationRows | undefined;
   idempotencyRows(): AsyncIterable<IdempotencyRow>;
 }
 
@@ -42,6 +44,26 @@ export interface SearchRows {
   readonly edition: number;
   /** Terms of the leaves of a block. */
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
+}
+
+/** The index of registrations, as it is stored. */
+export interface RegistrationRows {
+  /** Undefined where nothing was ever registered. */
+  readonly key: Uint8Array | undefined;
+  /** It has the leaves before this one. */
+  readonly indexedTo: number;
+  /** Rows of leaves from `first` up to and without `end`. */
+  within(first: number, end: number): Promise<readonly RegistrationRowOfLeaf[]>;
+  /** The last leaf of an artifact's rows; undefined where there are none. */
+  lastOf(artifact: Uint8Array): Promise<number | undefined>;
+  /** Rows of an artifact with their leaves, in the order of the log. */
+  of(artifact: Uint8Array): Promise<readonly (StoredEntry & Pick<RegistrationRowOfLeaf, "isReliedOn">)[]>;
+}
+
+export interface RegistrationRowOfLeaf {
+  readonly leafIndex: number;
+  readonly artifact: Uint8Array;
+  readonly isReliedOn: boolean;
 }
 
 /** One thing that does not hold; of one tenant's log, or of all where the tenant is undefined. */

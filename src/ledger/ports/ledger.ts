@@ -3,6 +3,7 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { NewRecord, StoredRecord } from "./record.ts";
+import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 
 /** Where a record ended up. */
@@ -32,7 +33,7 @@ export interface Receipt {
   readonly record: string;
 }
 
-export interface Ledger {
+export interface Ledger extends RegistrationReader {
   /**
    * Appends one record to its tenant's log. Resolves only when the record is durable: after a crash of process or
    * machine at any later moment it is there. Records of one tenant are ordered; those of several are not. Rejects

@@ -4,6 +4,7 @@ import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
 import type { StoredRecord } from "./record.ts";
+import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
 
 /** Records of one tenant, in order. Each is as `recordText` writes it: text crosses threads and waits cheaply. */
@@ -104,7 +105,7 @@ export interface CosignatureStore {
 }
 
 /** A store of logs. Every rejection that is not said otherwise is a `ServiceError` `store_unavailable`. */
-export interface LedgerStore extends BatchWriter, CosignatureStore {
+export interface LedgerStore extends BatchWriter, CosignatureStore, RegistrationReader {
   /** Sees everything whose `write` resolved before the call. Rejects with `internal` when what it finds is damaged. */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
   /**

@@ -18,6 +18,7 @@ import { findUndone } from "./erasure/undone-erasures.ts";
 import { openFileAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
+import { RegistrationIndex } from "./registrations/registration-index.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
 
@@ -71,10 +72,11 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     const signer = new KeyRing(await prepareStore({ pool, anchor, keyPath, clock, random }), { keyPath, logger });
     const keys = new SigningKeysOfStore(signer);
     await keys.follow(pool);
-    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys });
+    const registrations = new RegistrationIndex();
+    const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys, registrations });
     await handOverLogs(pool, writer, keys.position);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
-    const store = new PostgresStore({ pool, writer, anchor, clock, keys });
+    const store = new PostgresStore({ pool, writer, anchor, clock, keys, registrations, random });
     // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
     const maxWritesInFlight = Math.max(1, poolSize - 2);
     const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight, slowWriteMs: slowAfterMs };

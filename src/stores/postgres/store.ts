@@ -1,10 +1,12 @@
 /** The store of many replicas: PostgreSQL, over a few connections. */
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type {
   BatchFailure,
@@ -17,6 +19,7 @@ import type {
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
+import { upToDate } from "../found-registrations.ts";
 import { slowAfterMs } from "./connection/bulkhead.ts";
 import type { Statement } from "./connection/connection.ts";
 import { isConnectionLost, toError } from "./connection/errors.ts";
@@ -25,6 +28,7 @@ import { readCosignatures, storeCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
 import type { LogWriter } from "./log/log-writer.ts";
 import type { SigningKeysOfStore } from "./log/signing-keys.ts";
+import type { RegistrationIndex } from "./registrations/registration-index.ts";
 import { searchRecords } from "./search/search.ts";
 import { Attempts, DpopReplays } from "./shared.ts";
 
@@ -41,6 +45,8 @@ export interface PostgresStoreOptions {
   readonly clock: Clock;
   /** The keys that will sign what the store gives. */
   readonly keys: SigningKeysOfStore;
+  readonly registrations: RegistrationIndex;
+  readonly random: RandomFill;
 }
 
 export class PostgresStore implements LedgerStore {
@@ -52,8 +58,12 @@ export class PostgresStore implements LedgerStore {
   readonly #proofs: DpopReplays;
   readonly #attempts: Attempts;
   readonly #keys: SigningKeysOfStore;
+  readonly #registrations: RegistrationIndex;
+  readonly #random: RandomFill;
 
-  constructor({ pool, writer, anchor, clock, keys }: PostgresStoreOptions) {
+  constructor({ pool, writer, anchor, clock, keys, registrations, random }: PostgresStoreOptions) {
+    this.#random = random;
+    this.#registrations = registrations;
     this.#pool = pool;
     this.#keys = keys;
     this.#writer = writer;
@@ -78,6 +88,18 @@ export class PostgresStore implements LedgerStore {
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
     return translated(() => this.#reader.find(tenantId, recordId));
+  }
+
+  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+    return translated(() =>
+      upToDate(
+        () => this.#registrations.look(this.#pool, tenantId, names),
+        async () => {
+          const freshKey = this.#random(new Uint8Array(artifactKeyBytes));
+          await this.#registrations.catchUpSome(this.#pool, tenantId, freshKey);
+        },
+      ),
+    );
   }
 
   search(query: SearchQuery): Promise<SearchPage> {

@@ -50,6 +50,9 @@ export type WorkerRequest =
   | { readonly call: "tile"; readonly name: LogName; readonly tile: TileName }
   | { readonly call: "consistencyProof"; readonly name: LogName; readonly first: number; readonly second: number }
   | { readonly call: "find"; readonly tenantId: TenantId; readonly recordId: RecordId }
+  | { readonly call: "registrations"; readonly tenantId: TenantId; readonly names: readonly string[] }
+  /** Looks at some of the leaves that the index of registrations has not got yet. The key is a fresh one, 32 bytes. */
+  | { readonly call: "indexRegistrations"; readonly tenantId: TenantId; readonly key: Uint8Array }
   | { readonly call: "noteProofs"; readonly rows: readonly ProofRow[]; readonly nowMs: number }
   | {
       readonly call: "takeAttempt" | "giveBackAttempt";

@@ -6,6 +6,7 @@ import { openStoredRecord } from "../stored-record.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
 import { LogReader } from "./log/log-reader.ts";
+import { RegistrationReader } from "./registrations/registration-reader.ts";
 import { SearchReader } from "./search/search-reader.ts";
 
 export class SqliteReader {
@@ -15,6 +16,7 @@ export class SqliteReader {
   readonly #probe: SqliteStatement;
   readonly logs: LogReader;
   readonly records: SearchReader;
+  #registrations: RegistrationReader | undefined;
 
   /** The connection becomes the reader's: it is closed with it. */
   constructor(connection: SqliteConnection) {
@@ -38,6 +40,12 @@ export class SqliteReader {
     if (row.opening === null) return "erased";
     const [leaf, sealed, opening] = [row.leaf, row.sealed, row.opening] as [Uint8Array, Uint8Array, Uint8Array];
     return openStoredRecord(`record ${recordId}`, leaf, sealed, opening);
+  }
+
+  /** Made when it is asked for: an older schema, which has no such index, is read too. */
+  get registrations(): RegistrationReader {
+    this.#registrations ??= new RegistrationReader(this.#connection);
+    return this.#registrations;
   }
 
   /** Text that was kept of a policy revision. */

@@ -8,13 +8,16 @@ import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
+import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
+import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { BatchResult, LedgerStore, LogState, StoredCosignature, TenantBatch } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
 import type { StoreLogger } from "../backend.ts";
+import { type RegistrationsLook, upToDate } from "../found-registrations.ts";
 import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches } from "../proof-batches.ts";
 import type { WorkerData } from "./protocol.ts";
@@ -82,6 +85,16 @@ export class SqliteStore implements LedgerStore {
 
   async find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
     return (await this.#reader.call({ call: "find", tenantId, recordId })) as StoredRecord | "unknown" | "erased";
+  }
+
+  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+    return upToDate(
+      async () => (await this.#reader.call({ call: "registrations", tenantId, names })) as RegistrationsLook,
+      async () => {
+        const key = this.#random(new Uint8Array(artifactKeyBytes));
+        await this.#writer.call({ call: "indexRegistrations", tenantId, key });
+      },
+    );
   }
 
   async search(query: SearchQuery): Promise<SearchPage> {

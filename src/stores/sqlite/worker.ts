@@ -80,6 +80,7 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
   if (store instanceof SqliteReader) {
     if (request.call === "find") return store.find(request.tenantId, request.recordId);
     if (request.call === "search") return store.records.search(request.query);
+    if (request.call === "registrations") return store.registrations.look(request.tenantId, request.names);
     if (request.call === "cosignatures") return store.cosignatures();
     if (request.call === "logs") return store.logs.logs();
     if (request.call === "log") return store.logs.log(request.name);
@@ -92,6 +93,7 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
     if (request.call === "head") return store.head(request.name, request.signingKey);
     if (request.call === "storeCosignatures") return store.storeCosignatures(request.cosignatures);
     if (request.call === "keepPolicyRevision") return store.keepPolicyRevision(request.revision, request.content);
+    if (request.call === "indexRegistrations") return store.indexRegistrations(request.tenantId, request.key);
     if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
     if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);
     if (request.call === "giveBackAttempt") return store.giveBackAttempt(request.limits, request.nowMs);

@@ -1,4 +1,5 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
+import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
 import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
@@ -74,6 +75,11 @@ export class SqliteWriter {
 
   keepPolicyRevision(revision: string, content: string): void {
     inTransaction(this.#connection, () => this.#policyRevision.run(revision, content));
+  }
+
+  /** Looks at some of the leaves that the index of registrations has not got yet. */
+  indexRegistrations(tenantId: TenantId, key: Uint8Array): void {
+    inTransaction(this.#connection, () => this.#logs.registrations.catchUp(tenantId, key));
   }
 
   /** For each proof, in order, whether this is its first use. */

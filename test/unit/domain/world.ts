@@ -16,6 +16,7 @@ import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
 import type { Ledger, Receipt } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../../../src/ledger/ports/record.ts";
+import type { ArtifactRegistrations } from "../../../src/ledger/ports/registrations.ts";
 import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/guidance/key-references.ts";
 
@@ -82,6 +83,13 @@ export class FakeLedger implements Ledger {
   async find(tenantId: TenantId, recordId: RecordId) {
     this.finds++;
     return this.stored.get(`${tenantId} ${recordId}`) ?? "unknown";
+  }
+
+  /** By the names of artifacts. */
+  readonly registered = new Map<string, ArtifactRegistrations>();
+
+  async registrations(_tenantId: TenantId, names: readonly string[]) {
+    return names.map((name) => this.registered.get(name) ?? []);
   }
 
   async keepPolicyRevision() {}

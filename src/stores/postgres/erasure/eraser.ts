@@ -33,6 +33,11 @@ const deleteTerms: Statement = {
   name: "delete_terms",
   text: "DELETE FROM search_terms WHERE tenant_id = $1 AND block = ANY ($2::bigint[]) AND leaf_index = ANY ($3::bigint[])",
 };
+/** Relied on before or not: that something is gone is what its artifact is known for from now on. */
+export const keepRegistrations: Statement = {
+  name: "keep_registrations",
+  text: "UPDATE registered_artifacts SET relied_on = 1 WHERE tenant_id = $1 AND leaf_index = ANY ($2::bigint[])",
+};
 const noteErasures: Statement = {
   name: "note_erasures",
   text: `INSERT INTO erasures (tenant_id, record_id, leaf_index, erasure_leaf_index)
@@ -125,6 +130,7 @@ export async function eraseRecords(
     queries.query(eraseAnswers, [tenantId, leaves]),
     queries.query(deleteOpenings, [tenantId, recordIds]),
     queries.query(deleteTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
+    queries.query(keepRegistrations, [tenantId, leaves]),
   ]);
   const erasures = records.map(({ recordId, leafIndex, kind }) => {
     const idempotencyRecords = answers.rows.filter((row) => row.leaf_index === leafIndex).length;

@@ -20,6 +20,7 @@ import { ConnectionPool } from "../connection/pool.ts";
 import { findAnchorProblems, openFileAnchor } from "../log/anchor.ts";
 import { headOfTenant } from "../log/log-rows.ts";
 import { LogWriter } from "../log/log-writer.ts";
+import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { eraseRecords, findErasable, refusalsOf } from "./eraser.ts";
 import { allHolds, findHold, insertHold, releaseHold } from "./legal-holds.ts";
@@ -48,7 +49,15 @@ export class PostgresRecordsAdministration implements RecordsAdministration {
     this.#pool = new ConnectionPool({ ...options, poolSize: 2, timeoutMs, timers: systemTimers });
     this.#anchor = anchorPath === undefined ? undefined : openFileAnchor(resolve(anchorPath));
     // Every log that something is erased from exists, so no origin is made here.
-    this.#logs = new LogWriter({ pool: this.#pool, anchor: this.#anchor, originPrefix: "", clock, random });
+    const registrations = new RegistrationIndex();
+    this.#logs = new LogWriter({
+      pool: this.#pool,
+      anchor: this.#anchor,
+      originPrefix: "",
+      clock,
+      random,
+      registrations,
+    });
   }
 
   /**

@@ -7,6 +7,7 @@ import { blockOf } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
+import { keepRegistrations } from "./eraser.ts";
 import { holdsCovering } from "./legal-holds.ts";
 
 const columns = "tenant_id, record_id, leaf_index, erasure_leaf_index";
@@ -68,6 +69,7 @@ export async function removeUndone(queries: Queries, tenantId: TenantId): Promis
     queries.query(removeOpenings, [tenantId, recordIds]),
     queries.query(removeAnswers, [tenantId, leaves]),
     queries.query(removeTerms, [tenantId, [...new Set(leaves.map(blockOf))], leaves]),
+    queries.query(keepRegistrations, [tenantId, leaves]),
   ]);
   return allowed;
 }

@@ -1,12 +1,14 @@
 /** Rows beside a log's entries (idempotency records, search index), for the audit. */
 import type { TenantId } from "../../../base/ids.ts";
-import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
+import type { Companions, RegistrationRows, SearchRows } from "../../../ledger/ports/archive.ts";
 import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
 import { DamagedError } from "../../errors.ts";
+import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import { servingIndex } from "../search/search.ts";
 import { toIdempotencyRow } from "./idempotency-records.ts";
-import { headOfTenant } from "./log-rows.ts";
+import { headOfTenant, type StoredHead } from "./log-rows.ts";
+import { visibleOpening } from "./log-statements.ts";
 
 const termsOfBlock: Statement = {
   name: "terms_of_block",
@@ -21,6 +23,24 @@ const rowsAfter: Statement = {
            LEFT JOIN openings USING (tenant_id, record_id)
           WHERE tenant_id = $1 AND kept_answers.scope > $2 ORDER BY kept_answers.scope LIMIT $3`,
 };
+const artifactKey: Statement = {
+  name: "artifact_key_of_log",
+  text: "SELECT key FROM artifact_keys WHERE tenant_id = $1",
+};
+const registrationsWithin: Statement = {
+  name: "registrations_within",
+  text: `SELECT leaf_index, artifact, relied_on FROM registered_artifacts
+          WHERE tenant_id = $1 AND leaf_index >= $2 AND leaf_index < $3`,
+};
+const lastRegistration: Statement = { name: "last_registration", text: lastLeafSql("$1", "$2") };
+const registrationsOf: Statement = {
+  name: "registrations_of",
+  text: `SELECT registered.artifact, registered.relied_on, entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
+           JOIN registered_artifacts registered
+             ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
+          WHERE entries.tenant_id = $1 AND registered.tenant_id = $1 AND registered.artifact = $2
+          ORDER BY registered.leaf_index`,
+};
 /** Rows that are in memory at a time. */
 const rowsEach = 256;
 
@@ -31,6 +51,7 @@ export async function companionsOf(queries: Queries, tenantId: TenantId): Promis
   return {
     lastRecordedAtMs: head.lastRecordedAtMs,
     searchIndex: await searchRows(queries, tenantId),
+    registrations: await registrationRows(queries, head),
     idempotencyRows: () => idempotencyRows(queries, tenantId),
   };
 }
@@ -46,6 +67,21 @@ async function searchRows(queries: Queries, tenantId: TenantId): Promise<SearchR
         leafIndex: row.leaf_index as number,
         term: row.term as Uint8Array,
       })),
+  };
+}
+
+async function registrationRows(queries: Queries, { tenantId, registeredTo }: StoredHead): Promise<RegistrationRows> {
+  const [row] = (await queries.query(artifactKey, [tenantId])).rows;
+  return {
+    key: row?.key as Uint8Array | undefined,
+    indexedTo: registeredTo,
+    within: async (first, end) =>
+      (await queries.query(registrationsWithin, [tenantId, first, end])).rows.map(toRegistrationRowOfLeaf),
+    lastOf: async (artifact) => {
+      const [row] = (await queries.query(lastRegistration, [tenantId, artifact])).rows;
+      return (row?.leaf_index as number | null | undefined) ?? undefined;
+    },
+    of: async (artifact) => (await queries.query(registrationsOf, [tenantId, artifact])).rows.map(toAuditedRow),
   };
 }
 

@@ -12,9 +12,11 @@ export interface StoredHead extends LogState {
   readonly lastRecordedAtMs: number;
   /** Of the key that signs the log, in the order of the store's keys. */
   readonly keyPosition: number;
+  /** The index of registrations has the leaves before this one. */
+  readonly registeredTo: number;
 }
 
-const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position";
+const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to";
 const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
 const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
 const allHeads: Statement = { name: "heads", text: `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id` };
@@ -78,5 +80,6 @@ function toHead(row: Row): StoredHead {
     root: row.root as Uint8Array,
     lastRecordedAtMs: row.last_recorded_at_ms as number,
     keyPosition: row.key_position as number,
+    registeredTo: row.registered_to as number,
   };
 }

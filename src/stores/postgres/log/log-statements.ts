@@ -12,14 +12,14 @@ const nameLog: Statement = {
 };
 const openLog: Statement = {
   name: "open_log",
-  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
+  text: `INSERT INTO log_heads (tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to)
+         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`,
 };
 const passOn: Statement = { name: "pass_on_log", text: "UPDATE log_heads SET key_position = $2 WHERE tenant_id = $1" };
 const moveHead: Statement = {
   name: "move_head",
-  text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4
-          WHERE tenant_id = $1 AND size = $5 AND root = $6`,
+  text: `UPDATE log_heads SET size = $2, root = $3, last_recorded_at_ms = $4, registered_to = $5
+          WHERE tenant_id = $1 AND size = $6 AND root = $7`,
 };
 /**
  * The end of a list of columns, and the tables of entries behind it: an opening that a backup brought back, of a record
@@ -67,9 +67,9 @@ export function namingLog(name: string, tenantId: TenantId): [Statement, readonl
 /** Opens a log. Resolves with false where the tenant has one already. */
 export async function insertHead(
   queries: Queries,
-  { tenantId, origin, size, root, lastRecordedAtMs, keyPosition }: StoredHead,
+  { tenantId, origin, size, root, lastRecordedAtMs, keyPosition, registeredTo }: StoredHead,
 ): Promise<boolean> {
-  const values = [tenantId, origin, size, root, lastRecordedAtMs, keyPosition];
+  const values = [tenantId, origin, size, root, lastRecordedAtMs, keyPosition, registeredTo];
   return (await queries.query(openLog, values)).count === 1;
 }
 
@@ -83,9 +83,9 @@ export async function advanceHead(
   queries: Queries,
   head: StoredHead,
   log: LogState,
-  lastRecordedAtMs: number,
+  { lastRecordedAtMs, registeredTo }: Pick<StoredHead, "lastRecordedAtMs" | "registeredTo">,
 ): Promise<boolean> {
-  const values = [log.tenantId, log.size, log.root, lastRecordedAtMs, head.size, head.root];
+  const values = [log.tenantId, log.size, log.root, lastRecordedAtMs, registeredTo, head.size, head.root];
   return (await queries.query(moveHead, values)).count === 1;
 }
 

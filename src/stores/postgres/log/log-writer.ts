@@ -4,6 +4,7 @@ import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
 import { EdgeCache, loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
+import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { type BatchResult, type LogState, type TenantBatch, UnstorableError } from "../../../ledger/ports/store.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
@@ -16,6 +17,7 @@ import { partialTiles } from "../../../ledger/tlog/tiles.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import { ConflictError, UnknownOutcomeError } from "../connection/errors.ts";
 import type { ConnectionPool } from "../connection/pool.ts";
+import type { RegistrationIndex } from "../registrations/registration-index.ts";
 import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "../search/search-index.ts";
 import { addRecords } from "./add-records.ts";
 import { LogAnchoring } from "./anchoring.ts";
@@ -32,6 +34,7 @@ export interface LogWriterOptions {
   readonly random: RandomFill;
   /** The keys that will sign what is written; undefined where nothing will be signed. */
   readonly keys?: SigningKeysOfStore | undefined;
+  readonly registrations: RegistrationIndex;
 }
 
 /** Outcome of an append; valid only once its transaction has committed. */
@@ -58,10 +61,12 @@ export class LogWriter {
   readonly #keys: SigningKeysOfStore | undefined;
   readonly #edges = new EdgeCache();
   readonly #search = new SearchWriter();
+  readonly #registrations: RegistrationIndex;
   /** Tenants whose newest append has an unknown outcome. */
   readonly #doubted = new Set<TenantId>();
 
-  constructor({ pool, anchor, originPrefix, clock, random, keys }: LogWriterOptions) {
+  constructor({ pool, anchor, originPrefix, clock, random, keys, registrations }: LogWriterOptions) {
+    this.#registrations = registrations;
     this.#keys = keys;
     this.#pool = pool;
     this.#anchoring = new LogAnchoring(anchor);
@@ -101,13 +106,17 @@ export class LogWriter {
 
   /**
    * Runs work in one transaction under the lock of a tenant's head, and appends the records that it gives, at most once.
+   * The index of registrations has all leaves before it begins: of what is erased it could not be told any more.
    * Durable and anchored when it resolves. Rejects like `append`, and as the work does.
    */
   async withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
+    const fresh = () => this.#random(new Uint8Array(artifactKeyBytes));
+    while (!(await this.#registrations.catchUpSome(this.#pool, tenantId, fresh())));
     const { result, appended } = await this.#doubting(tenantId, () =>
       this.#pool.retrying(() =>
         this.#pool.transaction(async (connection) => {
-          const head = await this.#soundHead(connection, tenantId);
+          const found = await this.#soundHead(connection, tenantId);
+          const head = found && (await this.#registrations.catchUpAll(connection, found, fresh()));
           let appended: Appended | undefined;
           const result = await work(connection, async (records) => {
             if (head === undefined) throw new UnstorableError("The tenant has no log.");
@@ -191,8 +200,11 @@ export class LogWriter {
       writes,
       result: place,
     } = addRecords(plan, sequenced, edge, { ...this.#adding(connection, tenantId), indexes });
+    const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
+    const { registeredTo } = registering;
     const [moved] = await Promise.all([
-      advanceHead(connection, head, log, sequenced.head.lastRecordedAtMs),
+      advanceHead(connection, head, log, { ...sequenced.head, registeredTo }),
+      registering.write(),
       ...writes.map((write) => write()),
     ]);
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
@@ -214,9 +226,13 @@ export class LogWriter {
       });
       const { lastRecordedAtMs } = sequenced.head;
       const keyPosition = this.#keys?.position ?? 0;
-      const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition });
+      const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition, registeredTo: log.size });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
-      await Promise.all([beginIndex(connection, tenantId, index), ...writes.map((write) => write())]);
+      await Promise.all([
+        this.#registrations.add(connection, tenantId, plan.fresh, sequenced),
+        beginIndex(connection, tenantId, index),
+        ...writes.map((write) => write()),
+      ]);
       return { result, log, edge };
     });
     // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.

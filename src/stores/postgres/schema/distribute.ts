@@ -28,6 +28,8 @@ export const placement: Placement = {
     "legal_holds",
     "search_keys",
     "search_terms",
+    "artifact_keys",
+    "registered_artifacts",
     "cosignatures",
     "proof_uses",
     "attempts",

@@ -185,4 +185,29 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE search_keys ADD COLUMN fields integer NOT NULL DEFAULT 1;
     `,
   },
+  {
+    name: "registered_artifacts",
+    sql: `
+      -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.
+      CREATE TABLE artifact_keys (
+        tenant_id text COLLATE "C" NOT NULL PRIMARY KEY,
+        key bytea NOT NULL CHECK (length(key) = 32)
+      );
+
+      -- Registrations that count, by artifact, whose name is stored as what it is under the key. One that is erased keeps
+      -- its row, which then says that something is not known any more. Few are relied on, however many there are.
+      CREATE TABLE registered_artifacts (
+        tenant_id text COLLATE "C" NOT NULL,
+        artifact bytea NOT NULL CHECK (length(artifact) = 32),
+        relied_on integer NOT NULL CHECK (relied_on IN (0, 1)),
+        leaf_index bigint NOT NULL,
+        PRIMARY KEY (tenant_id, artifact, relied_on, leaf_index)
+      );
+      CREATE INDEX registered_artifacts_by_leaf ON registered_artifacts (tenant_id, leaf_index);
+
+      -- Leaves from here on are not looked at for registrations yet: those of logs from before, and what a program appends
+      -- that knows nothing of this.
+      ALTER TABLE log_heads ADD COLUMN registered_to bigint NOT NULL DEFAULT 0;
+    `,
+  },
 ];

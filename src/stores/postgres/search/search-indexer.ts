@@ -2,6 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
 import { systemTimers } from "../../../base/timers.ts";
+import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { StoredRecord } from "../../../ledger/ports/record.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
 import { blockOf, newestEdition, searchKeyBytes } from "../../../ledger/search/search-index.ts";
@@ -14,6 +15,7 @@ import { TransactionError, toError } from "../connection/errors.ts";
 import { ConnectionPool } from "../connection/pool.ts";
 import { lockHead } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
+import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
 import { type IndexGeneration, SearchWriter } from "./search-index.ts";
 
@@ -113,6 +115,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
       await this.#options.pause();
       await this.#write(tenantId, (queries) => queries.query(sweep, [tenantId, block, rebuild.generation]));
     }
+    await this.#rebuildRegistrations(tenantId);
     return {
       leaves: rebuild.end,
       erased: parts.reduce((sum, { erased }) => sum + erased, 0),
@@ -122,6 +125,17 @@ export class PostgresSearchIndexer implements SearchIndexer {
 
   close(): Promise<void> {
     return this.#pool.close();
+  }
+
+  async #rebuildRegistrations(tenantId: TenantId): Promise<void> {
+    const index = new RegistrationIndex();
+    const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
+    try {
+      await index.clear(this.#pool, tenantId);
+      while (!(await index.catchUpSome(this.#pool, tenantId, freshKey))) await this.#options.pause();
+    } catch (error) {
+      throw toError(error);
+    }
   }
 
   async #begin(queries: Queries, tenantId: TenantId, size: number): Promise<Rebuild> {

@@ -2,6 +2,7 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
+import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import type { ErasedRecord } from "../../../ledger/ports/records-administration.ts";
 import { type ErasureTarget, erasureRecord } from "../../../ledger/record/operator-records.ts";
@@ -45,6 +46,8 @@ export class Eraser {
 
   /** Erases those that were not. All of them must be the tenant's; holds and kinds are the caller's to ask for. */
   erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): ErasedBatch {
+    // A registration that the index has not got yet could not be told of any more.
+    this.#makeWhole(tenantId);
     const found = recordIds.map((recordId) => this.#records.find(tenantId, recordId));
     const targets = found.flatMap((one) => (one === undefined || one.earlier !== undefined ? [] : [one]));
     const appended = targets.length === 0 ? undefined : this.#append(tenantId, targets, statement);
@@ -59,6 +62,12 @@ export class Eraser {
       return earlier === undefined ? [] : [{ ...earlier, wasErased: !fresh.has(recordId) }];
     });
     return { erased, appended };
+  }
+
+  #makeWhole(tenantId: TenantId): void {
+    const { logs, random } = this.#options;
+    while (!logs.registrations.isWhole(tenantId))
+      logs.registrations.catchUp(tenantId, random(new Uint8Array(artifactKeyBytes)));
   }
 
   #append(tenantId: TenantId, targets: readonly FoundRecord[], statement: ErasureStatement): AppendedBatch {
@@ -77,6 +86,7 @@ export class RecordRemains {
   readonly #search: SearchWriter;
   readonly #opening: SqliteStatement;
   readonly #answers: SqliteStatement;
+  readonly #registrations: SqliteStatement;
 
   constructor(connection: SqliteConnection) {
     this.#search = new SearchWriter(connection);
@@ -85,12 +95,17 @@ export class RecordRemains {
     this.#answers = connection.prepare(
       "UPDATE kept_answers SET sealed = NULL WHERE tenant_id = ? AND leaf_index = ? AND sealed IS NOT NULL",
     );
+    // Whether it was relied on or not: that something is gone is what its artifact is known for from now on.
+    this.#registrations = connection.prepare(
+      "UPDATE registered_artifacts SET relied_on = 1 WHERE tenant_id = ? AND leaf_index = ?",
+    );
   }
 
   /** Removes all of it, inside a transaction that the caller holds. Returns how many kept answers there were. */
   remove(tenantId: TenantId, recordId: RecordId, leafIndex: number): number {
     this.#opening.run(tenantId, recordId);
     this.#search.remove(tenantId, leafIndex);
+    this.#registrations.run(tenantId, leafIndex);
     return Number(this.#answers.run(tenantId, leafIndex).changes);
   }
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import type { Clock } from "../../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../../base/ids.ts";
 import { seedBytes } from "../../../ledger/append/sequence.ts";
+import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { ErasureStatement } from "../../../ledger/ports/record.ts";
 import {
   type ErasureResult,
@@ -97,6 +98,7 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
   async erase(tenantId: TenantId, recordIds: readonly RecordId[], statement: ErasureStatement): Promise<ErasureResult> {
     if (recordIds.length > maxErasedAtOnce) throw new RangeError(`More than ${maxErasedAtOnce} records at once.`);
     return attempt(async () => {
+      await this.#indexRegistrations(tenantId);
       const result = inTransaction(this.#connection, () => {
         const refused = this.#records.refusals(tenantId, recordIds);
         return refused.length > 0 ? { refused } : this.#eraser.erase(tenantId, recordIds, statement);
@@ -105,6 +107,16 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
       this.#settle(tenantId, result);
       return { erased: result.erased, overwritten: await this.#overwrite() };
     });
+  }
+
+  /** In short transactions, so that little is left for the one that erases. */
+  async #indexRegistrations(tenantId: TenantId): Promise<void> {
+    const { registrations } = this.#logs;
+    while (!registrations.isWhole(tenantId)) {
+      const key = this.#random(new Uint8Array(artifactKeyBytes));
+      inTransaction(this.#connection, () => registrations.catchUp(tenantId, key));
+      await this.#pause();
+    }
   }
 
   reapplyErasures(tenantId: TenantId | undefined, statement: ErasureStatement): Promise<ReapplyResult> {

@@ -1,8 +1,9 @@
 /** Rows beside a log's entries (idempotency records, search index), for the audit. */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { Companions, SearchRows } from "../../../ledger/ports/archive.ts";
+import type { Companions, RegistrationRows, SearchRows } from "../../../ledger/ports/archive.ts";
 import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
 import { DamagedError } from "../../errors.ts";
+import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
 import type { SqliteConnection } from "../connection.ts";
 import { editionOf } from "../search/search-writer.ts";
 
@@ -13,6 +14,7 @@ export function companionsOf(connection: SqliteConnection, tenantId: TenantId): 
   return {
     lastRecordedAtMs: head.last_recorded_at_ms as number,
     searchIndex: searchRows(connection, tenantId),
+    registrations: registrationRows(connection, tenantId),
     idempotencyRows: () => idempotencyRows(connection, tenantId),
   };
 }
@@ -39,6 +41,32 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
         leafIndex: row.leaf_index as number,
         term: row.term as Uint8Array,
       })),
+  };
+}
+
+function registrationRows(connection: SqliteConnection, tenantId: TenantId): RegistrationRows | undefined {
+  const isThere = connection.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'registered_artifacts'").get();
+  if (isThere === undefined) return undefined;
+  const head = connection
+    .prepare("SELECT registered_to, key FROM log_heads LEFT JOIN artifact_keys USING (tenant_id) WHERE tenant_id = ?")
+    .get(tenantId);
+  const within = connection.prepare(
+    "SELECT * FROM registered_artifacts WHERE tenant_id = ? AND leaf_index >= ? AND leaf_index < ?",
+  );
+  const last = connection.prepare(lastLeafSql("?1", "?2"));
+  const of = connection.prepare(
+    `SELECT artifact, leaf_index, relied_on, record_id, leaf, sealed, opening
+       FROM registered_artifacts
+       JOIN entries USING (tenant_id, leaf_index)
+       LEFT JOIN openings USING (tenant_id, record_id)
+      WHERE tenant_id = ? AND artifact = ? ORDER BY leaf_index`,
+  );
+  return {
+    key: (head?.key as Uint8Array | null) ?? undefined,
+    indexedTo: head?.registered_to as number,
+    within: async (first, end) => [...within.iterate(tenantId, first, end)].map(toRegistrationRowOfLeaf),
+    lastOf: async (artifact) => (last.get(tenantId, artifact)?.leaf_index as number | null) ?? undefined,
+    of: async (artifact) => [...of.iterate(tenantId, artifact)].map(toAuditedRow),
   };
 }
 

@@ -4,6 +4,7 @@ import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/bat
 import { committedRecords } from "../../../ledger/append/committed-record.ts";
 import { EdgeCache, loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
+import { encodedRegistrations } from "../../../ledger/artifacts/registration-index.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
 import {
   type BatchResult,
@@ -16,6 +17,7 @@ import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { IdempotencyRecords } from "./idempotency-records.ts";
@@ -44,6 +46,7 @@ export class LogWriter {
   readonly #idempotency: IdempotencyRecords;
   readonly #tiles: TileWriter;
   readonly #search: SearchWriter;
+  readonly registrations: RegistrationIndex;
   readonly #openLog: SqliteStatement;
   readonly #advanceHead: SqliteStatement;
   readonly #signingKey: SqliteStatement;
@@ -54,14 +57,17 @@ export class LogWriter {
     this.#rows = new LogRows(connection);
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
-    this.#idempotency = new IdempotencyRecords(connection, this.#rows, anchor.notesErasure.bind(anchor));
+    const isNoted = anchor.notesErasure.bind(anchor);
+    this.#idempotency = new IdempotencyRecords(connection, this.#rows, isNoted);
+    this.registrations = new RegistrationIndex(connection, isNoted);
     this.#tiles = new TileWriter(connection);
     this.#search = new SearchWriter(connection);
     this.#openLog = connection.prepare(
-      "INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, tenant_id) VALUES (?, ?, ?, ?, ?)",
+      `INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, registered_to, tenant_id)
+       VALUES (?, ?, ?, ?, ?, ?)`,
     );
     this.#advanceHead = connection.prepare(
-      `UPDATE log_heads SET size = ?, root = ?, last_recorded_at_ms = ?
+      `UPDATE log_heads SET size = ?, root = ?, last_recorded_at_ms = ?, registered_to = ?
         WHERE tenant_id = ? AND size = ? AND root = ?`,
     );
     this.#signingKey = connection.prepare("SELECT public_key FROM signing_keys ORDER BY position DESC LIMIT 1");
@@ -97,7 +103,7 @@ export class LogWriter {
     this.#tiles.write(tenantId, edge.takeTouched());
     this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
     this.#index(tenantId, plan, sequenced);
-    this.#moveHead(head, sequenced, log);
+    this.#moveHead(head, sequenced, log, this.#register(tenantId, head, plan, sequenced));
     const result = { log: log.origin, results: plan.results(committed) };
     return { result, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
   }
@@ -154,12 +160,25 @@ export class LogWriter {
     this.#search.add(tenantId, indexedRecords(sequenced, fresh));
   }
 
-  #moveHead(head: StoredHead | undefined, { head: next }: Sequenced, { tenantId, origin, size, root }: LogState): void {
+  /** Returns the leaf that the index of registrations has come to. */
+  #register(tenantId: TenantId, head: StoredHead | undefined, { fresh }: BatchPlan, sequenced: Sequenced): number {
+    const registrations = encodedRegistrations(fresh, sequenced.firstLeafIndex);
+    const leaves = { size: head?.size ?? 0, end: sequenced.head.size };
+    return this.registrations.append(tenantId, leaves, registrations, sequenced.artifactKey);
+  }
+
+  #moveHead(
+    head: StoredHead | undefined,
+    { head: next }: Sequenced,
+    { tenantId, origin, size, root }: LogState,
+    registeredTo: number,
+  ): void {
+    const values = [size, root, next.lastRecordedAtMs, registeredTo, tenantId] as const;
     if (head === undefined) {
-      this.#openLog.run(origin, size, root, next.lastRecordedAtMs, tenantId);
+      this.#openLog.run(origin, ...values);
       return;
     }
-    const { changes } = this.#advanceHead.run(size, root, next.lastRecordedAtMs, tenantId, head.size, head.root);
+    const { changes } = this.#advanceHead.run(...values, head.size, head.root);
     if (Number(changes) !== 1) throw new Error("The head of the log was moved by another writer.");
   }
 }

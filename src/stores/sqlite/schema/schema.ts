@@ -208,4 +208,29 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE search_keys ADD COLUMN fields INTEGER NOT NULL DEFAULT 1;
     `,
   },
+  {
+    name: "registered_artifacts",
+    sql: `
+      -- Key of the index of registrations. It stands apart like openings, and like keys of search indexes.
+      CREATE TABLE artifact_keys (
+        tenant_id TEXT NOT NULL PRIMARY KEY,
+        key BLOB NOT NULL CHECK (length(key) = 32)
+      ) STRICT, WITHOUT ROWID;
+
+      -- Registrations that count, by artifact, whose name is stored as what it is under the key. One that is erased keeps
+      -- its row, which then says that something is not known any more. Few are relied on, however many there are.
+      CREATE TABLE registered_artifacts (
+        tenant_id TEXT NOT NULL,
+        artifact BLOB NOT NULL CHECK (length(artifact) = 32),
+        relied_on INTEGER NOT NULL CHECK (relied_on IN (0, 1)),
+        leaf_index INTEGER NOT NULL,
+        PRIMARY KEY (tenant_id, artifact, relied_on, leaf_index)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX registered_artifacts_by_leaf ON registered_artifacts (tenant_id, leaf_index);
+
+      -- Leaves from here on are not looked at for registrations yet: those of logs from before, and what a program appends
+      -- that knows nothing of this.
+      ALTER TABLE log_heads ADD COLUMN registered_to INTEGER NOT NULL DEFAULT 0;
+    `,
+  },
 ];

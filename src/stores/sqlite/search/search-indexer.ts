@@ -1,10 +1,12 @@
 /** Builds search indexes anew beside a running service: many short transactions, between which others write. */
 import type { RandomFill, TenantId } from "../../../base/ids.ts";
+import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import type { RebuiltIndex, SearchIndexer } from "../../../ledger/ports/search.ts";
 import { blockOf, searchKeyBytes } from "../../../ledger/search/search-index.ts";
 import { inTransaction, openConnection, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { describeFailure, toError } from "../errors.ts";
 import { LogRows } from "../log/log-rows.ts";
+import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { type Filled, SearchFill } from "./search-fill.ts";
 import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 
@@ -80,11 +82,23 @@ export class SqliteSearchIndexer implements SearchIndexer {
       const { generation } = rebuild;
       this.#write(() => this.#sweep.run(tenantId, blockOf(first), generation, first, first + sweptEach));
     }
+    await this.#rebuildRegistrations(tenantId);
     return {
       leaves: rebuild.end,
       erased: parts.reduce((sum, { erased }) => sum + erased, 0),
       damaged: parts.flatMap(({ damaged }) => damaged),
     };
+  }
+
+  async #rebuildRegistrations(tenantId: TenantId): Promise<void> {
+    // What only the anchor notes as erased is kept from those who read.
+    const index = new RegistrationIndex(this.#connection, () => false);
+    const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
+    this.#write(() => index.clear(tenantId));
+    while (!index.isWhole(tenantId)) {
+      await this.#options.pause();
+      this.#write(() => index.catchUp(tenantId, freshKey));
+    }
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,139 @@
+/** Registrations as stores find them. */
+import type { RecordId } from "../base/ids.ts";
+import { storedArtifact } from "../ledger/artifacts/registration-index.ts";
+import { maxReliedOn, type Registration, registrationsOf } from "../ledger/artifacts/registrations.ts";
+import type { RegistrationRowOfLeaf, StoredEntry } from "../ledger/ports/archive.ts";
+import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
+import { DamagedError } from "./errors.ts";
+import { openStoredRecord } from "./stored-record.ts";
+
+/** A row of the index that is relied on, with its record. */
+export interface RegistrationRow {
+  readonly artifact: Uint8Array;
+  readonly leafIndex: number;
+  readonly recordId: RecordId;
+  readonly leaf: Uint8Array;
+  readonly sealed: Uint8Array;
+  /** Null where the record was erased. */
+  readonly opening: Uint8Array | null;
+}
+
+/** Rows of one artifact that are looked at, at most. */
+export const maxRows = maxReliedOn + 1;
+
+/** A row of the index, in the same columns on every kind of store. */
+export function toRegistrationRowOfLeaf(row: Readonly<Record<string, unknown>>): RegistrationRowOfLeaf {
+  const { leaf_index, artifact, relied_on } = row;
+  return { leafIndex: leaf_index as number, artifact: artifact as Uint8Array, isReliedOn: relied_on === 1 };
+}
+
+/** A relied-on row with its record, in the same columns on every kind of store. */
+export function toRegistrationRow(row: Readonly<Record<string, unknown>>): RegistrationRow {
+  return {
+    artifact: row.artifact as Uint8Array,
+    leafIndex: row.leaf_index as number,
+    recordId: row.record_id as RecordId,
+    leaf: row.leaf as Uint8Array,
+    sealed: row.sealed as Uint8Array,
+    opening: row.opening as Uint8Array | null,
+  };
+}
+
+/** Any row with its record, for the audit. */
+export function toAuditedRow(row: Readonly<Record<string, unknown>>): StoredEntry & { readonly isReliedOn: boolean } {
+  const { opening, ...others } = toRegistrationRow(row);
+  return { ...others, opening: opening ?? undefined, isReliedOn: row.relied_on === 1 };
+}
+
+/**
+ * The last leaf of an artifact, in SQL that every kind of store understands: two looks into the index, however many rows
+ * there are.
+ * @param tenant what stands for the tenant in the statement, like the artifact
+ */
+export function lastLeafSql(tenant: string, artifact: string): string {
+  const last = (reliedOn: number) =>
+    `SELECT max(leaf_index) AS leaf_index FROM registered_artifacts
+      WHERE tenant_id = ${tenant} AND artifact = ${artifact} AND relied_on = ${reliedOn}`;
+  return `SELECT max(leaf_index) AS leaf_index FROM (${last(0)} UNION ALL ${last(1)}) AS lasts`;
+}
+
+/** What a look at the index found. */
+export interface RegistrationsLook {
+  /** Size of the log; 0 where there is none. */
+  readonly size: number;
+  /** Leaves from this one on are not in the index yet. */
+  readonly indexedTo: number;
+  readonly found: readonly ArtifactRegistrations[];
+}
+
+/**
+ * What the rows say of the artifact with this name.
+ *
+ * @param rows of this artifact, in the order of the log, `maxRows` of them at most
+ * @throws DamagedError where a record does not verify, or is of another artifact
+ */
+export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
+  if (rows.some(({ opening }) => opening === null)) return "erased";
+  if (rows.length > maxReliedOn) return "too_many";
+  return rows.map(({ recordId, leafIndex, leaf, sealed, opening }) => {
+    const record = openStoredRecord(`record ${recordId}`, leaf, sealed, opening as Uint8Array);
+    if (!registrationsOf(leafIndex, record).has(name))
+      throw new DamagedError(`The index has record ${recordId} under an artifact that it does not register.`);
+    return { recordId, leafIndex, record };
+  });
+}
+
+/** What the rows say of each of the names: rows of artifacts under the key. */
+export function foundByName(key: Uint8Array, names: readonly string[], rows: readonly RegistrationRow[]) {
+  const byArtifact = Map.groupBy(rows, ({ artifact }) => hexOf(artifact));
+  return names.map((name) => foundRegistrations(name, byArtifact.get(hexOf(storedArtifact(key, name))) ?? []));
+}
+
+/** An artifact as it is stored, as a key of maps. */
+export function hexOf(artifact: Uint8Array): string {
+  return Buffer.from(artifact).toString("hex");
+}
+
+/**
+ * What a row says whether others count; unreadable where it was erased, or does not open: then nothing can be known of the
+ * artifact.
+ * @param key of the tenant's index
+ */
+export function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
+  for (const [name, registration] of readRegistrations(row) ?? [])
+    if (hexOf(storedArtifact(key, name)) === hexOf(row.artifact)) return registration;
+  return "unreadable";
+}
+
+/** What the record at a leaf registers; undefined where it was erased, or does not open. */
+export function readRegistrations(
+  row: Omit<RegistrationRow, "artifact" | "recordId">,
+): ReadonlyMap<string, Registration> | undefined {
+  const { leafIndex, leaf, sealed, opening } = row;
+  if (opening === null) return undefined;
+  try {
+    return registrationsOf(leafIndex, openStoredRecord(`leaf ${leafIndex}`, leaf, sealed, opening));
+  } catch (error) {
+    if (error instanceof DamagedError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Looks until all that was in the log at the first look is in the index. A program from before there was one leaves its
+ * registrations to others, who make up for that.
+ *
+ * @param catchUp indexes some of the leaves that are missing
+ */
+export async function upToDate(
+  look: () => Promise<RegistrationsLook>,
+  catchUp: () => Promise<void>,
+): Promise<readonly ArtifactRegistrations[]> {
+  const { size, ...first } = await look();
+  let { indexedTo, found } = first;
+  while (indexedTo < size) {
+    await catchUp();
+    ({ indexedTo, found } = await look());
+  }
+  return found;
+}

@@ -1,0 +1,139 @@
+/** Writes the index of registrations, inside transactions that the caller holds. */
+import type { RecordId, TenantId } from "../../../base/ids.ts";
+import {
+  byArtifact,
+  indexChange,
+  leavesPerCatchUp,
+  registrationMark,
+} from "../../../ledger/artifacts/registration-index.ts";
+import type { Registration } from "../../../ledger/artifacts/registrations.ts";
+import {
+  knownRegistration,
+  maxRows,
+  type RegistrationRow,
+  readRegistrations,
+  toRegistrationRow,
+} from "../../found-registrations.ts";
+import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+
+/** The rows of an artifact that are relied on. What was erased stays so, also where a backup has brought it back. */
+export const reliedOnRows = `
+  SELECT artifact, leaf_index, record_id, leaf, sealed,
+         CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
+    FROM registered_artifacts
+    JOIN entries USING (tenant_id, leaf_index)
+    LEFT JOIN openings USING (tenant_id, record_id)
+    LEFT JOIN (SELECT tenant_id, record_id, erasure_leaf_index FROM erasures) USING (tenant_id, record_id)
+   WHERE tenant_id = ? AND artifact = ? AND relied_on = 1
+   ORDER BY registered_artifacts.leaf_index LIMIT ${maxRows}`;
+
+export class RegistrationIndex {
+  readonly #isNoted: (tenantId: TenantId, recordId: RecordId) => boolean;
+  readonly #indexedTo: SqliteStatement;
+  readonly #moveTo: SqliteStatement;
+  readonly #key: SqliteStatement;
+  readonly #keepKey: SqliteStatement;
+  readonly #reliedOn: SqliteStatement;
+  readonly #behind: SqliteStatement;
+  readonly #add: SqliteStatement;
+  readonly #supersede: SqliteStatement;
+  readonly #clear: SqliteStatement;
+
+  /** @param isNoted whether the store's anchor notes that the record was erased */
+  constructor(connection: SqliteConnection, isNoted: (tenantId: TenantId, recordId: RecordId) => boolean) {
+    this.#isNoted = isNoted;
+    this.#indexedTo = connection.prepare("SELECT size, registered_to FROM log_heads WHERE tenant_id = ?");
+    this.#moveTo = connection.prepare("UPDATE log_heads SET registered_to = ? WHERE tenant_id = ?");
+    this.#key = connection.prepare("SELECT key FROM artifact_keys WHERE tenant_id = ?");
+    this.#keepKey = connection.prepare("INSERT INTO artifact_keys (tenant_id, key) VALUES (?, ?)");
+    this.#reliedOn = connection.prepare(reliedOnRows);
+    this.#behind = connection.prepare(
+      `SELECT leaf_index, record_id, leaf, sealed,
+              CASE WHEN erasure_leaf_index IS NULL THEN opening END AS opening
+         FROM entries
+         LEFT JOIN openings USING (tenant_id, record_id)
+         LEFT JOIN (SELECT tenant_id, record_id, erasure_leaf_index FROM erasures) USING (tenant_id, record_id)
+        WHERE tenant_id = ? AND leaf_index >= ? AND leaf_index < ? AND instr(leaf, ?) > 0 ORDER BY leaf_index`,
+    );
+    this.#add = connection.prepare(
+      "INSERT INTO registered_artifacts (tenant_id, artifact, relied_on, leaf_index) VALUES (?, ?, ?, ?)",
+    );
+    this.#supersede = connection.prepare(
+      `UPDATE registered_artifacts SET relied_on = 0
+        WHERE tenant_id = ? AND artifact = ? AND relied_on = 1 AND leaf_index = ?`,
+    );
+    // Of what was erased nothing but its row says which artifact it was of.
+    this.#clear = connection.prepare(
+      `DELETE FROM registered_artifacts AS registered
+        WHERE tenant_id = ?1 AND NOT EXISTS
+          (SELECT 1 FROM erasures WHERE erasures.tenant_id = ?1 AND erasures.leaf_index = registered.leaf_index)`,
+    );
+  }
+
+  /** Begins anew: every leaf is to be looked at again. What is asked meanwhile waits for that, or helps. */
+  clear(tenantId: TenantId): void {
+    this.#clear.run(tenantId);
+    this.#moveTo.run(0, tenantId);
+  }
+
+  /** Whether every leaf of the log is looked at. */
+  isWhole(tenantId: TenantId): boolean {
+    const head = this.#indexedTo.get(tenantId);
+    return head === undefined || head.registered_to === head.size;
+  }
+
+  /**
+   * Adds what is appended behind the leaf `size`, after some of the leaves before it that the index has not got yet.
+   *
+   * @param registrations of each record that registers something
+   * @param key a fresh one, for a log that has none
+   * @returns the leaf that the index has come to: `end`, or before `size` where more is missing than one append makes up for
+   */
+  append(
+    tenantId: TenantId,
+    { size, end }: { readonly size: number; readonly end: number },
+    registrations: readonly ReadonlyMap<string, Registration>[],
+    key: Uint8Array,
+  ): number {
+    const indexedTo = this.catchUp(tenantId, key, Math.max(leavesPerCatchUp, 2 * (end - size)));
+    if (indexedTo < size) return indexedTo;
+    this.#index(tenantId, registrations, key);
+    return end;
+  }
+
+  /** Looks at leaves that nobody looked at yet, as many as `leaves` at most. Returns how far it has come. */
+  catchUp(tenantId: TenantId, key: Uint8Array, leaves = leavesPerCatchUp): number {
+    const head = this.#indexedTo.get(tenantId);
+    if (head === undefined) return 0;
+    const [size, first] = [head.size as number, head.registered_to as number];
+    if (first === size) return size;
+    const end = Math.min(size, first + leaves);
+    const rows = [...this.#behind.iterate(tenantId, first, end, registrationMark)];
+    const registrations = rows.flatMap((row) => readRegistrations(this.#visible(tenantId, row)) ?? []);
+    this.#index(tenantId, registrations, key);
+    this.#moveTo.run(end, tenantId);
+    return end;
+  }
+
+  #index(tenantId: TenantId, registrations: readonly ReadonlyMap<string, Registration>[], freshKey: Uint8Array): void {
+    if (registrations.every(({ size }) => size === 0)) return;
+    const known = this.#key.get(tenantId)?.key as Uint8Array | undefined;
+    if (known === undefined) this.#keepKey.run(tenantId, freshKey);
+    const key = known ?? freshKey;
+    for (const { artifact, fresh } of byArtifact(key, registrations)) {
+      const rows = [...this.#reliedOn.iterate(tenantId, artifact)].map((row) => this.#visible(tenantId, row));
+      const change = indexChange(
+        rows.map((row) => knownRegistration(key, row)),
+        fresh,
+      );
+      for (const leafIndex of change.superseded) this.#supersede.run(tenantId, artifact, leafIndex);
+      for (const { leafIndex, isReliedOn } of change.added)
+        this.#add.run(tenantId, artifact, isReliedOn ? 1 : 0, leafIndex);
+    }
+  }
+
+  #visible(tenantId: TenantId, row: Record<string, unknown>): RegistrationRow {
+    const found = toRegistrationRow(row);
+    return this.#isNoted(tenantId, found.recordId) ? { ...found, opening: null } : found;
+  }
+}

@@ -1,0 +1,4 @@
+import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
+import { registrationSuite } from "./registration-suite.ts";
+
+registrationSuite("SQLite", async () => sqliteErasureFixture());

@@ -1,0 +1,303 @@
+/** What every store promises of registrations: exactly those that are relied on are found, by the names of artifacts. */
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { parsePrincipalId, type RecordId, type TenantId } from "../../src/base/ids.ts";
+import {
+  countingRegistrations,
+  type Registration,
+  registrationsOf,
+  reliedOn,
+} from "../../src/ledger/artifacts/registrations.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
+import type { Ledger } from "../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../src/ledger/ports/record.ts";
+import { type ErasureFixture, erasedOf, statement } from "./erasure-suite.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+
+export interface RegistrationFixture extends ErasureFixture {
+  /** Runs a statement on a connection of its own. */
+  query(sql: string): Record<string, unknown>[] | Promise<Record<string, unknown>[]>;
+}
+
+const alice = tenant("alice");
+const bob = tenant("bob");
+const digest = `sha256:${"ab".repeat(32)}`;
+const other = `sha256:${"cd".repeat(32)}`;
+
+/** Whose it is, what it says, and what became of its citation. */
+interface Said {
+  readonly by?: string;
+  readonly labels?: readonly string[];
+  readonly citation?: string;
+  readonly rewraps?: readonly string[];
+  readonly digest?: string;
+  readonly cid?: string;
+}
+
+/** Checks one store against the contract. */
+export function registrationSuite(name: string, makeFixture: () => Promise<RegistrationFixture>): void {
+  describe(`registrations on ${name}`, () => {
+    const clock = manualClock();
+    const random = seededRandom("registrations");
+    const makeRecord = recordMaker(clock, random);
+    let fixture: RegistrationFixture;
+    let ledger: Ledger;
+
+    beforeEach(async () => {
+      fixture = await makeFixture();
+      ledger = await fixture.open({ clock, random });
+    });
+    afterEach(async () => {
+      await ledger.close();
+      await fixture.remove();
+    });
+
+    const registration = (tenantId: TenantId, said: Said): NewRecord => {
+      const record = makeRecord(tenantId, { kind: "registration" });
+      const principal_id = parsePrincipalId(said.by ?? "owner");
+      if (principal_id === undefined) throw new Error("The test's own value is malformed.");
+      const { citation = "none", rewraps, cid, labels = [] } = said;
+      const request = {
+        artifact_digest: said.digest ?? digest,
+        labels,
+        ...(cid !== undefined && { artifact_cid: cid }),
+      };
+      const outcome = {
+        accepted: citation === "none" || citation === "matched",
+        citation,
+        ...(rewraps && { rewraps }),
+      };
+      return { ...record, caller: { ...record.caller, principal_id }, request, outcome };
+    };
+    const register = async (said: Said = {}, tenantId = alice, to = ledger): Promise<RecordId> =>
+      (await to.append(registration(tenantId, said))).recordId;
+    /** Ids of what is found under each name. */
+    const found = async (names: readonly string[] = [digest], tenantId = alice, from = ledger) =>
+      (await from.registrations(tenantId, names)).map((one) =>
+        typeof one === "string" ? one : one.map(({ recordId }) => recordId),
+      );
+    const erase = async (...recordIds: readonly RecordId[]) => {
+      const administration = await fixture.administration({ clock, random });
+      try {
+        return erasedOf(await administration.erase(alice, recordIds, statement));
+      } finally {
+        await administration.close();
+      }
+    };
+    const problems = async (): Promise<readonly string[]> => {
+      const archive = await fixture.archive();
+      try {
+        const wrong = (await archive.orphanRows()).map(({ table, name }) => `${table} ${name}`);
+        for (const head of await archive.logs()) {
+          const checks = companionChecks(await archive.companions(head), head, clock.now());
+          const { problem } = await auditLog(archive.log(head), { checks });
+          wrong.push(
+            ...[...(problem === undefined ? [] : [problem]), ...checks.flatMap((check) => check.problems)].map(
+              ({ message }) => message,
+            ),
+          );
+        }
+        return wrong;
+      } finally {
+        await archive.close();
+      }
+    };
+    /** Leaves the store as a program does that has appended everything and knows nothing of the index. */
+    const forget = async () => {
+      for (const sql of [
+        "DELETE FROM registered_artifacts",
+        "DELETE FROM artifact_keys",
+        "UPDATE log_heads SET registered_to = 0",
+      ])
+        await fixture.query(sql);
+    };
+
+    test("finds a tenant's own, by the names that it has, with what was recorded", async () => {
+      const own = await register({ labels: ["restricted"], digest: digest.toUpperCase().replace("SHA", "sha") });
+      const [records] = await ledger.registrations(alice, [digest]);
+      expect(records).toEqual([
+        { recordId: own, leafIndex: 1, record: expect.objectContaining({ record_id: own, tenant_id: alice }) },
+      ]);
+      expect(await found([other, digest, other])).toEqual([[], [own], []]);
+      expect(await found([digest], bob)).toEqual([[]]);
+      await register({ labels: ["of bob"] }, bob);
+      expect(await found()).toEqual([[own]]);
+      expect(await problems()).toEqual([]);
+    });
+
+    test("a decision about an artifact, an event and a registration that was not accepted are none", async () => {
+      await register({ citation: "mismatch" });
+      await ledger.append(makeRecord(alice, { request: { artifact_digest: digest } }));
+      await ledger.append(makeRecord(alice, { kind: "evidence", request: { artifact_digest: digest } }));
+      expect(await found()).toEqual([[]]);
+      expect(await problems()).toEqual([]);
+    });
+
+    test("what one replica has acknowledged another finds at once", async () => {
+      const replica = await fixture.open({ clock, random: seededRandom("replica") });
+      try {
+        for (const labels of [["a"], ["b"], ["c"]]) {
+          const recordId = await register({ labels }, alice, replica);
+          expect((await found()).flat().at(-1)).toBe(recordId);
+        }
+        // The key was made by one of them: both use it.
+        const own = await register({ digest: other });
+        expect(await found([other], alice, replica)).toEqual([[own]]);
+      } finally {
+        await replica.close();
+      }
+    });
+
+    test("of any history exactly what is relied on, at every moment, in batches and over a restart", async () => {
+      const said = fc.record({
+        by: fc.constantFrom("owner", "stranger", "rotator"),
+        labels: fc.subarray(["a", "b", "c"]),
+        citation: fc.constantFrom("none", "matched", "mismatch"),
+        rewraps: fc.constantFrom(undefined, [digest], [digest, other]),
+        digest: fc.constantFrom(digest, other),
+        cid: fc.constantFrom(undefined, "no cid"),
+      });
+      const property = fc.asyncProperty(
+        fc.array(fc.array(said, { maxLength: 4 }), { maxLength: 4 }),
+        async (batches) => {
+          const tenantId = tenant(`t-${Buffer.from(random(new Uint8Array(8))).toString("hex")}`);
+          const all: { readonly recordId: RecordId; readonly of: ReadonlyMap<string, Registration> }[] = [];
+          for (const batch of batches) {
+            const records = batch.map((one) => registration(tenantId, one as Said));
+            const places = await Promise.all(records.map((record) => ledger.append(record)));
+            places.forEach(({ recordId, leafIndex }, position) => {
+              all.push({ recordId, of: registrationsOf(leafIndex, records[position] as NewRecord) });
+            });
+            for (const artifact of [digest, other, "cid:no cid"]) {
+              const ofArtifact = all.flatMap(({ of }) => of.get(artifact) ?? []);
+              const relied = reliedOn(countingRegistrations(ofArtifact));
+              const expected = all.filter(({ of }) => relied.some((one) => one === of.get(artifact)));
+              expect(await found([artifact], tenantId)).toEqual([expected.map(({ recordId }) => recordId)]);
+            }
+          }
+        },
+      );
+      await fc.assert(property, { numRuns: 15 });
+      expect(await problems()).toEqual([]);
+      await ledger.close();
+      ledger = await fixture.open({ clock, random });
+      await register();
+      expect(await problems()).toEqual([]);
+    });
+
+    test("strangers leave no rows, and what is found stays few however often the owner registers", async () => {
+      const first = await register({ citation: "matched" });
+      const many = Array.from({ length: 300 }, (_, position) => ({ by: position % 2 === 0 ? "stranger" : "owner" }));
+      const last = (await Promise.all(many.map((said) => register({ ...said, citation: "matched" })))).at(-1);
+      expect(await found()).toEqual([[first, last]]);
+      expect(await fixture.query("SELECT leaf_index FROM registered_artifacts")).toHaveLength(151);
+      await Promise.all(Array.from({ length: 70 }, (_, position) => register({ labels: [`${position}`] })));
+      expect(await found()).toEqual(["too_many"]);
+      await register({ citation: "matched" });
+      expect(await found()).toEqual(["too_many"]);
+      expect(await problems()).toEqual([]);
+    });
+
+    describe("erasure", () => {
+      test.each([
+        ["the first", 0],
+        ["one that others superseded", 1],
+        ["the newest", 2],
+      ])("of %s: nothing is known any more, also of what is registered later", async (_, position) => {
+        const ids = [await register({ labels: ["restricted"] }), await register(), await register()];
+        await erase(ids[position] as RecordId);
+        expect(await found()).toEqual(["erased"]);
+        await register({ citation: "matched" });
+        expect(await found()).toEqual(["erased"]);
+        expect(await found([other])).toEqual([[]]);
+        expect(await problems()).toEqual([]);
+      });
+
+      test("of a stranger's changes nothing", async () => {
+        const own = await register({ citation: "matched" });
+        await erase(await register({ by: "stranger" }));
+        expect(await found()).toEqual([[own]]);
+        expect(await problems()).toEqual([]);
+      });
+
+      test("of one that an older program appended", async () => {
+        const own = await register();
+        await forget();
+        await erase(own);
+        expect(await found()).toEqual(["erased"]);
+        expect(await problems()).toEqual([]);
+      });
+
+      test("stays where a backup brings openings back, and where the index is built anew", async () => {
+        const own = await register({ labels: ["restricted"] });
+        const kept = await register({ digest: other });
+        const restore = await fixture.backUpOpenings();
+        await erase(own);
+        await restore();
+        await register();
+        expect(await found([digest, other])).toEqual(["erased", [kept]]);
+        const administration = await fixture.administration({ clock, random });
+        await administration.reapplyErasures(undefined, statement);
+        await administration.close();
+        const indexer = await fixture.indexer({ random });
+        await indexer.rebuild(alice, () => {});
+        await indexer.close();
+        expect(await found([digest, other])).toEqual(["erased", [kept]]);
+      });
+    });
+
+    describe("what a program appends that knows no index", () => {
+      test("is found by the next who asks, on whichever replica, and by the next append", async () => {
+        const ids = [await register({ labels: ["restricted"] }), await register({ labels: [] })];
+        await forget();
+        expect(await found()).toEqual([ids]);
+        await forget();
+        const third = await register({ labels: ["third"] });
+        expect(await found()).toEqual([[...ids.slice(0, 1), third]]);
+        expect(await problems()).toEqual([]);
+      });
+
+      test("is found also where more is missing than one look makes up for", async () => {
+        const first = await register({ labels: ["restricted"] });
+        for (const length of [520, 520])
+          await Promise.all(Array.from({ length }, () => ledger.append(makeRecord(alice))));
+        const last = await register({ by: "owner" });
+        await forget();
+        // The append makes up for a part, and leaves its own registration to whoever asks.
+        const newest = await register({ by: "owner" });
+        const [head] = await fixture.query("SELECT registered_to FROM log_heads");
+        expect(Number(head?.registered_to)).toBe(1_024);
+        expect(await problems()).toEqual([]);
+        expect(await found()).toEqual([[first, newest]]);
+        expect(last).not.toBe(newest);
+        expect(await problems()).toEqual([]);
+      });
+    });
+
+    describe("verify names", () => {
+      const leaf = "WHERE leaf_index = 1";
+      test.each([
+        ["a row that is missing", `DELETE FROM registered_artifacts ${leaf}`, /^leaf 1 is not found by the artifact/],
+        ["a key that is missing", "DELETE FROM artifact_keys", /^leaf 1 (is not found|stands for)/],
+        [
+          "a row of another artifact",
+          "UPDATE registered_artifacts SET leaf_index = 2",
+          /^leaf 2 stands for an artifact/,
+        ],
+        ["a row that is not relied on", `UPDATE registered_artifacts SET relied_on = 0 ${leaf}`, /^leaf 1 stands for/],
+        ["a row behind the head", "UPDATE registered_artifacts SET leaf_index = 77", /^registered_artifacts leaf 77/],
+      ])("%s, and a rebuild mends it", async (_, sql, problem) => {
+        const own = await register();
+        await ledger.append(makeRecord(alice));
+        await fixture.query(sql);
+        expect(await problems()).toEqual(expect.arrayContaining([expect.stringMatching(problem)]));
+        const indexer = await fixture.indexer({ random });
+        await indexer.rebuild(alice, () => {});
+        await indexer.close();
+        expect(await problems()).toEqual([]);
+        expect(await found()).toEqual([[own]]);
+      });
+    });
+  });
+}

@@ -150,6 +150,20 @@ async function searchFindsOwn(world: World, wire: Wire): Promise<void> {
   });
 }
 
+/** One artifact that everybody registers: each has a row of its own, and what it is called is no other's. */
+async function registrationsAreOwn(world: World, wire: Wire): Promise<void> {
+  const tenants = world.tenants() as TenantId[];
+  for (const tenant of tenants) await ask(world, wire, citingRoutes[0], tenant);
+  await world.reading(async (archive) => {
+    const own = (await archive.logs()).filter(({ tenantId }) => tenants.includes(tenantId));
+    const indexes = await Promise.all(own.map(async (head) => (await archive.companions(head)).registrations));
+    const rows = await Promise.all(indexes.map(async (index) => (await index?.within(0, 100)) ?? []));
+    expect(rows.map((found) => new Set(found.map(({ leafIndex }) => leafIndex)).size)).toEqual(tenants.map(() => 1));
+    expectAllDifferent(indexes.map((index) => Buffer.from(index?.key ?? "").toString("hex")));
+    expectAllDifferent(rows.flat().map(({ artifact }) => Buffer.from(artifact).toString("hex")));
+  });
+}
+
 /** Erasing and holding a tenant's records is nothing to any other, and another's record cannot be named. */
 async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
   const [owner, other] = world.tenants() as [TenantId, TenantId];
@@ -185,5 +199,10 @@ export const recordRows: readonly IsolationRow[] = [
   { thing: "an idempotency key", tables: ["kept_answers"], check: conflictsAreOwn },
   { thing: "the scope of an idempotency key", tables: ["kept_answers"], check: scopesAreNotJoined },
   { thing: "an erasure, and a legal hold", tables: ["erasures", "legal_holds"], check: erasuresAreOwn },
+  {
+    thing: "a registration",
+    tables: ["artifact_keys", "registered_artifacts"],
+    check: registrationsAreOwn,
+  },
   { thing: "a record that is searched", tables: ["search_keys", "search_terms"], check: searchFindsOwn },
 ];

@@ -38,7 +38,9 @@ function typeProblems(policies: readonly CheckedPolicy[], schema: string): reado
   if (answer.type === "failure") return answer.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
   return complaints(answer).map(({ policyId, error }): PolicyProblem => {
     const policy = byId.get(policyId) as CheckedPolicy;
-    const hint = error.help?.replace(/^for policy `[^`]*`, /, "");
+    const help = error.help?.replace(/^for policy `[^`]*`, /, "");
+    // Cedar calls any entity `e`; of this type there is one.
+    const hint = error.message.includes("entity type `Principal`") ? help?.replace("`e has ", "`principal has ") : help;
     return {
       file: policy.file,
       line: policy.line + lineWithin(error, policy.text) - 1,

@@ -5,6 +5,7 @@ import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
+import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
 import { compilePolicyBundle } from "../policy/engine/engine.ts";
 import { engineVersion } from "../policy/engine/schema.ts";
@@ -40,11 +41,7 @@ export type Irreproducible =
   /** The revision does not compile any more. */
   | "revision_refused";
 
-export interface Replay {
-  readonly record: StoredRecord;
-  readonly query: PolicyQuery;
-  /** Whether the revision was made for this very engine; where it was not, answers may differ for that reason. */
-  readonly sameEngine: boolean;
+export interface Replay extends RecordedDecision, Pick<RecordedEngine, "sameEngine"> {
   readonly own: Evaluated;
   readonly current: Evaluated;
 }
@@ -56,27 +53,60 @@ export async function replayDecision(
   decisionId: RecordId,
   current: PolicyEngine,
 ): Promise<Replay | Irreproducible> {
-  const record = await archive.find(tenantId, decisionId);
-  if (typeof record === "string") return record;
-  const query = recordedQuery(record);
-  if (query === undefined) return "not_a_decision";
-  const revision = String(record.outcome.policy_revision);
-  const content = await archive.policyRevision(revision);
-  const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
-  if (bundle === undefined) return "revision_missing";
-  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0 });
-  if (engine === undefined) return "revision_refused";
+  const decision = await findDecision(archive, tenantId, decisionId);
+  if (typeof decision === "string") return decision;
+  const { record, query } = decision;
+  const compiled = await compileRecorded(archive, record);
+  if (typeof compiled === "string") return compiled;
+  const { engine, sameEngine } = compiled;
   try {
     return {
       record,
       query,
-      sameEngine: bundle.engine === engineVersion,
+      sameEngine,
       own: evaluate(record, query, engine.decide(query)),
       current: evaluate(record, query, current.decide(query)),
     };
   } finally {
     engine.release();
   }
+}
+
+/** A record of a decision, with the question that it answers. */
+export interface RecordedDecision {
+  readonly record: StoredRecord;
+  readonly query: PolicyQuery;
+}
+
+/** Finds the decision. Rejects with `store_unavailable` where the archive cannot be read. */
+export async function findDecision(
+  archive: Pick<RecordArchive, "find">,
+  tenantId: TenantId,
+  decisionId: RecordId,
+): Promise<RecordedDecision | Extract<Irreproducible, "unknown" | "erased" | "not_a_decision">> {
+  const record = await archive.find(tenantId, decisionId);
+  if (typeof record === "string") return record;
+  const query = recordedQuery(record);
+  return query === undefined ? "not_a_decision" : { record, query };
+}
+
+/** An engine of the revision that decided, which is the caller's to release. Rejects as `findDecision` does. */
+export async function compileRecorded(
+  archive: Pick<RecordArchive, "policyRevision">,
+  { outcome }: StoredRecord,
+): Promise<RecordedEngine | Extract<Irreproducible, "revision_missing" | "revision_refused">> {
+  const revision = String(outcome.policy_revision);
+  const content = await archive.policyRevision(revision);
+  const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
+  if (bundle === undefined) return "revision_missing";
+  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0 });
+  return engine === undefined ? "revision_refused" : { engine, sameEngine: bundle.engine === engineVersion };
+}
+
+export interface RecordedEngine {
+  readonly engine: CompiledEngine;
+  /** Whether the revision was made for this very engine; where it was not, answers may differ for that reason. */
+  readonly sameEngine: boolean;
 }
 
 /** The question that the record answers; undefined where it is not of a decision. */

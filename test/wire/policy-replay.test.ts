@@ -8,6 +8,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { runCommandLine } from "../../src/cli/run.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
+import { must } from "../unit/domain/world.ts";
 
 const samples = join(import.meta.dirname, "../../policies");
 let policies: string;
@@ -38,6 +39,17 @@ afterAll(async () => {
   await gateway.stop();
   await rm(policies, { recursive: true });
 });
+
+async function explain(...options: string[]) {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["policy", "explain", ...options], terminal);
+  return written;
+}
+
+async function explained(...options: string[]) {
+  const { out, code } = await explain(...options, "--json");
+  return { ...JSON.parse(out), code };
+}
 
 async function replay(decision: string, of = tenant, ...more: string[]) {
   const { terminal, written } = captureTerminal();
@@ -77,6 +89,94 @@ test("for a person: what was decided, and line by line what differs", async () =
   ]);
 });
 
+test("a recorded decision is explained under the revision that made it, or another; who reads it hears what is in force", async () => {
+  const [decision = ""] = decisions;
+  const own = await explained("--tenant", tenant, "--decision", decision);
+  expect(own).toMatchObject({ ok: true, allow: true, code: 0, record: { record_id: decision } });
+  expect(own.policy_revision).toBe(own.record.outcome.policy_revision);
+  expect(own.reasons).toEqual(own.record.outcome.reasons);
+  expect(own.warnings).toEqual([]);
+  const now = await explained(policies, "--tenant", tenant, "--decision", decision);
+  expect(now.policy_revision).not.toBe(own.policy_revision);
+  expect(now.reasons).toContain("tenant/change-0");
+  expect(now.warnings).toEqual([
+    expect.stringMatching(
+      /^this revision is not in force: the newest decision of \S+, of \S+Z, was made under sha256:/,
+    ),
+  ]);
+  expect(now.warnings[0]).toContain(own.policy_revision);
+  const { out } = await explain(policies, "--tenant", tenant, "--decision", decision);
+  expect(out).toMatch(/^recorded at \S+Z as \S+: ALLOW under sha256:\w+, platform\/data-operations, /m);
+  expect(out).toMatch(/^warning: this revision is not in force: /m);
+});
+
+test("a question of a person's own hears of what is in force, too", async () => {
+  const asked = ["--tenant", tenant, "--action", "access", "--application", "a", "--kind", "k"];
+  expect((await explained(samples, ...asked)).warnings).toEqual([]);
+  expect((await explained(policies, ...asked)).warnings).toHaveLength(1);
+  expect((await explained(policies, ...asked.with(1, "tenant-z"))).warnings).toEqual([]);
+});
+
+test("a decision is found by the id of its request, and read from a record or a receipt", async () => {
+  const token = await gateway.token();
+  const call = must(sampleCalls().find(({ route }) => route.endsWith("protection-plan")));
+  const headers = { "x-request-id": "asked-once" };
+  const { body } = await rest(gateway.url + call.route, { token, headers, body: call.body });
+  const id = body.decision.decision_id;
+  const found = await explained("--tenant", tenant, "--request-id", "asked-once");
+  expect(found).toMatchObject({ code: 0, record: { record_id: id, request_id: "asked-once" } });
+
+  const file = join(policies, "..", `answer-${id}.json`);
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["ledger", "search", "--tenant", tenant, "--record", id, "--records", "--json"], terminal);
+  for (const text of [body, body.decision.receipt, JSON.parse(written.out).found[0].record].map((it) =>
+    JSON.stringify(it),
+  )) {
+    await writeFile(file, text);
+    const read = await explained(policies, "--request", file);
+    expect(read).toMatchObject({ code: 0, reasons: found.reasons, record: { record_id: id } });
+  }
+  const { record: _, ...bare } = body.decision.receipt;
+  for (const [text, problem] of [
+    [JSON.stringify(bare), "the receipt has no record: it shows a position only"],
+    [JSON.stringify({ record_id: id, kind: "evidence" }), "the record is not of a decision"],
+    [
+      JSON.stringify({ record_id: id, kind: "decision", route: "/v1/sdk/protection-plan" }),
+      "the record is not of a decision",
+    ],
+  ] as const) {
+    await writeFile(file, text);
+    expect(await explained(samples, "--request", file)).toMatchObject({ code: 1, problems: [problem] });
+  }
+  await rm(file);
+
+  await rest(gateway.url + call.route, { token, headers, body: call.body });
+  expect(await explained("--tenant", tenant, "--request-id", "asked-once")).toMatchObject({
+    code: 1,
+    problems: [
+      "--request-id: several decisions have this id; name one with --decision",
+      expect.stringContaining(id),
+      expect.any(String),
+    ],
+  });
+});
+
+test.each([
+  [["--decision", "x"], "--tenant: is required"],
+  [["--tenant", "../x", "--decision", "x"], "--tenant: is no tenant id"],
+  [["--tenant", "tenant-z", "--decision", "x"], "--decision: is no decision id"],
+  [["--tenant", "tenant-z", "--request-id", "x"], "--request-id: the tenant has no decision of a request with this id"],
+  [["--tenant", "tenant-z", "--request-id", "x", "--decision", "y"], "--decision and --request-id exclude each other"],
+  [
+    ["--tenant", "tenant-z", "--request-id", "x", "--action", "access"],
+    "--decision and --request-id take the place of",
+  ],
+])("explain %j is refused", async (options, problem) => {
+  const { err, code } = await explain(...options);
+  expect(err).toContain(problem);
+  expect(code).toBe(1);
+});
+
 test("what is not there is a failure that says why", async () => {
   const [decision = ""] = decisions;
   expect(await replay(decision, "tenant-z")).toMatchObject({ ok: false, status: "unknown", code: 1 });
@@ -89,6 +189,7 @@ test("an erased record is erased, and a revision that is gone is missing", async
   const [first = "", second = ""] = decisions;
   const database = new DatabaseSync(join(gateway.dataDir, "platform.db"), { timeout: 5_000 });
   database.prepare("DELETE FROM openings WHERE record_id = ?").run(first);
+  expect(await explained("--tenant", tenant, "--decision", first)).toMatchObject({ status: "erased", code: 1 });
   expect(await replay(first)).toMatchObject({ ok: false, status: "erased", problems: ["erased"], code: 1 });
   database.exec("DELETE FROM policy_revisions");
   database.close();

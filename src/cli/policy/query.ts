@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { type AttributeDeclarations, attributeProblems } from "../../base/caller-attributes.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
+import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { PolicyQuery } from "../../policy/engine/decision.ts";
 import { policyActions } from "../../policy/engine/schema.ts";
 import { parseQuery, parseQueryText } from "../../policy/tools/query.ts";
@@ -34,7 +35,10 @@ export interface QueryOptions {
 export function withQueryOptions(command: Command): Command {
   const single = ["principal", "subject", "environment", "component", "id", "mime-type", "purpose", "key-reference"];
   command
-    .option("--request <file>", "the question as JSON or YAML, as in tests/*.yaml, instead of the options below")
+    .option(
+      "--request <file>",
+      "the question as in tests/*.yaml, or a record or receipt of a decision, instead of the options below",
+    )
     .option("--tenant <id>", "tenant of the caller")
     .addOption(new Option("--action <action>", "what is asked for").choices(policyActions))
     .option("--application <name>", "the workload's application")
@@ -50,28 +54,63 @@ export function withQueryOptions(command: Command): Command {
   return command;
 }
 
+/** A question, and the record of the decision that answered it, where it was read from one. */
+export interface Question {
+  readonly query: PolicyQuery;
+  readonly record?: StoredRecord;
+}
+
 /**
  * The question. Rejects with a RangeError that says what is wrong with it.
  *
  * @param declared attributes that the caller can have
  */
-export async function readQuery(options: QueryOptions, declared: AttributeDeclarations): Promise<PolicyQuery> {
-  const query = await readAnyQuery(options, declared);
-  const [problem] = attributeProblems(declared, query.caller.attributes);
+export async function readQuestion(options: QueryOptions, declared: AttributeDeclarations): Promise<Question> {
+  const question = await readAnyQuestion(options, declared);
+  const [problem] = attributeProblems(declared, question.query.caller.attributes);
   if (problem !== undefined) throw new RangeError(problem);
-  return query;
+  return question;
 }
 
-async function readAnyQuery(options: QueryOptions, declared: AttributeDeclarations): Promise<PolicyQuery> {
+async function readAnyQuestion(options: QueryOptions, declared: AttributeDeclarations): Promise<Question> {
   const { request } = options;
-  if (request === undefined) return parseQuery(fromOptions(options, declared));
+  if (request === undefined) return { query: parseQuery(fromOptions(options, declared)) };
   if (options.tenant !== undefined || options.action !== undefined) {
     throw new RangeError("--request takes the place of --tenant, --action and what describes the request");
   }
   const text = await readFile(request, "utf8").catch((error: NodeJS.ErrnoException) => {
     throw new RangeError(`--request: the file cannot be read (${error.code})`);
   });
-  return parseQueryText(text);
+  return (await recordedQuestion(text)) ?? { query: parseQueryText(text) };
+}
+
+/** The question of a record, as `ledger search --records` prints it, or of the record in a receipt or an answer. */
+async function recordedQuestion(text: string): Promise<Question | undefined> {
+  const given = objectIn(text);
+  // Loaded here, so that no other question pays for it.
+  const { findReceipt } = await import("../../ledger/record/receipt.ts");
+  const receipt = findReceipt(given);
+  if (receipt === undefined && given?.record_id === undefined) return undefined;
+  const sealed = receipt === undefined ? given : objectIn(Buffer.from(receipt.record ?? "", "base64").toString("utf8"));
+  if (sealed === undefined) throw new RangeError("the receipt has no record: it shows a position only");
+  const { recordedQuery } = await import("../../domain/replay.ts");
+  const record = sealed as unknown as StoredRecord;
+  try {
+    const query = recordedQuery(record);
+    if (query !== undefined) return { query, record };
+  } catch {
+    // A file need not be what it says that it is.
+  }
+  throw new RangeError("the record is not of a decision");
+}
+
+function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {

@@ -6,6 +6,7 @@ import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { compileOrReport } from "./directory.ts";
+import { irreproducible } from "./recorded-decision.ts";
 
 interface ReplayOptions extends CommonOptions {
   readonly decision: string;
@@ -45,16 +46,8 @@ export function addPolicyReplayCommand(policy: Command, terminal: Terminal): voi
     });
 }
 
-const why: Readonly<Record<Irreproducible, string>> = {
-  unknown: "the tenant has no record with this id",
-  erased: "erased",
-  not_a_decision: "the record is not of a decision",
-  revision_missing: "the policy revision that decided was not kept",
-  revision_refused: "the policy revision that decided does not compile any more",
-};
-
 function printResult(replay: Replay | Irreproducible, output: Output): void {
-  if (typeof replay === "string") output.fail([why[replay]], { status: replay });
+  if (typeof replay === "string") output.fail([irreproducible[replay]], { status: replay });
   else printReplay(replay, output);
 }
 

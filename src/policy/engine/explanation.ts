@@ -1,9 +1,12 @@
 /** Explains a decision: layer by layer, which policies applied and which decided. */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import { inputsRead } from "../check/reads.ts";
 import type { PolicyGuidance } from "../guidance/annotations.ts";
 import { type CedarRequest, fullRequestBuilder } from "./cedar-request.ts";
 import type { LayerSet } from "./combined-decision.ts";
+import { neededFor } from "./condition-words.ts";
+import { type Condition, unmetConditions } from "./conditions.ts";
 import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
 import type { InputCatalogue, InputValue } from "./inputs.ts";
@@ -22,6 +25,19 @@ export interface ExplainedPolicy {
   readonly guidance: PolicyGuidance;
   /** Inputs that it reads, by name, with the query's values; undefined where the query has none. */
   readonly inputs: Readonly<Record<string, InputValue>>;
+  /** Conditions that are not met, in the order in which Cedar looks at them; none where the policy applies. */
+  readonly unmet: readonly UnmetCondition[];
+}
+
+export interface UnmetCondition {
+  /** As Cedar writes it: `!(context.claimed has purpose)`. */
+  readonly condition: string;
+  /** What would meet it, in words that complete "needs …". */
+  readonly needs: string;
+  /** Whether it was looked at: what comes behind one that fails may have nothing to look at. */
+  readonly state: "fails" | "unknown";
+  /** Inputs that it reads, as above. */
+  readonly inputs: Readonly<Record<string, InputValue>>;
 }
 
 export interface ExplainedLayer {
@@ -32,6 +48,8 @@ export interface ExplainedLayer {
   readonly outcome: Evaluation["outcome"];
   /** Policies whose scope admits the action; those that decided come first, each part in the order of the files. */
   readonly policies: readonly ExplainedPolicy[];
+  /** Ids of the policies whose scope does not admit the action, in the order of the files. */
+  readonly otherActions: readonly string[];
 }
 
 export interface Explanation {
@@ -53,33 +71,67 @@ export function explain(
   catalogue: InputCatalogue,
 ): Explanation {
   const request = fullRequestBuilder(catalogue)(query);
-  const inputOf = (name: string) => catalogue.reader(name)(query);
-  return {
-    decision,
-    layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), query.action, inputOf)),
+  const asked: Asked = {
+    action: query.action,
+    request,
+    catalogue,
+    valuesOf: (names) => Object.fromEntries(names.map((name) => [name, catalogue.reader(name)(query)])),
   };
+  return { decision, layers: layers.map((layer) => explainLayer(layer, evaluate(layer.set, request), asked)) };
 }
 
-type InputOf = (inputName: string) => InputValue;
+/** What layers are asked. */
+interface Asked {
+  readonly action: PolicyAction;
+  /** Undefined where the query is not of the right types. */
+  readonly request: CedarRequest | undefined;
+  readonly catalogue: InputCatalogue;
+  /** Values of the named inputs. */
+  readonly valuesOf: (names: readonly string[]) => Readonly<Record<string, InputValue>>;
+}
 
 function explainLayer(
   { layer, set, policies }: LayerSet,
   { outcome, policyIds }: Evaluation,
-  action: PolicyAction,
-  inputOf: InputOf,
+  asked: Asked,
 ): ExplainedLayer {
-  const asked = [...policies.values()].filter(({ actions }) => actions.has(action));
-  const explained = asked.map((policy) => explainPolicy(policy, policyIds.includes(policy.id), inputOf));
+  const all = [...policies.values()];
+  const admitting = all.filter(({ actions }) => actions.has(asked.action));
+  const texts = admitting.map(({ text }) => text);
+  const conditions = asked.request === undefined ? [] : unmetConditions(texts, asked.request);
+  const explained = admitting.map((policy, index) =>
+    explainPolicy(policy, policyIds.includes(policy.id), conditions[index] ?? [], asked),
+  );
   return {
     layer,
     set,
     outcome,
     policies: [...explained.filter(({ decided }) => decided), ...explained.filter(({ decided }) => !decided)],
+    otherActions: all.filter(({ actions }) => !actions.has(asked.action)).map(({ id }) => id),
   };
 }
 
-function explainPolicy(policy: CheckedPolicy, decided: boolean, inputOf: InputOf): ExplainedPolicy {
-  const { id, file, line, effect, description, guidance, reads } = policy;
-  const inputs = Object.fromEntries(reads.map((name) => [name, inputOf(name)]));
-  return { id, file, line, effect, ...(description !== undefined && { description }), decided, guidance, inputs };
+function explainPolicy(
+  { id, file, line, effect, description, guidance, reads }: CheckedPolicy,
+  decided: boolean,
+  conditions: readonly Condition[],
+  { catalogue, valuesOf }: Asked,
+): ExplainedPolicy {
+  const unmet = conditions.map(({ text, expression, state }): UnmetCondition => {
+    if (expression === undefined) return { condition: text, needs: text, state, inputs: valuesOf(reads) };
+    const read = inputsRead({ principal: { op: "All" }, conditions: [{ kind: "when", body: expression }] }, catalogue);
+    return { condition: text, needs: neededFor(expression), state, inputs: valuesOf(read) };
+  });
+  const inputs = valuesOf(reads);
+  return {
+    id,
+    file,
+    line,
+    effect,
+    ...(description !== undefined && { description }),
+    decided,
+    guidance,
+    inputs,
+    unmet,
+  };
 }

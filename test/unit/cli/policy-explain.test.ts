@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -13,11 +13,13 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true }));
 
-async function explain(...options: string[]) {
+async function explainIn(policies: string, ...options: string[]) {
   const { terminal, written } = captureTerminal();
-  await runCommandLine(["policy", "explain", samplePolicies, ...options], terminal);
+  await runCommandLine(["policy", "explain", policies, ...options], terminal);
   return written;
 }
+
+const explain = (...options: string[]) => explainIn(samplePolicies, ...options);
 
 const asked = ["--tenant", "tenant-a", "--action", "access", "--application", "payroll", "--kind", "record"];
 
@@ -37,6 +39,56 @@ test("a denial is explained, and is no failure", async () => {
   ]) {
     expect(lines).toContain(line);
   }
+});
+
+test("a denial by default names what would have permitted it; a policy that does not decide says why", async () => {
+  mkdirSync(join(directory, "set"));
+  writeFileSync(join(directory, "manifest.yaml"), 'platform: set\ntenants: { "*": set }\n');
+  writeFileSync(
+    join(directory, "set", "doctors.cedar"),
+    `@id("doctors") permit (principal, action == Action::"access", resource)
+     when { principal.scopes.contains("doctor") && context.claimed has purpose && context.claimed.purpose == "care" };
+     @id("none-abroad") forbid (principal, action, resource) when { context.claimed.attributes.hasTag("abroad") };
+     @id("clerks") permit (principal, action == Action::"protect", resource);`,
+  );
+  const { out, code } = await explainIn(directory, ...asked, "--scope", "nurse");
+  expect(code).toBe(0);
+  expect(out.split("\n").slice(0, 15)).toEqual([
+    expect.stringMatching(/^DENY under sha256:/),
+    "because of: no policy permits it",
+    "platform (set set): deny",
+    "  would permit it:",
+    "    permit doctors (set/doctors.cedar:1)",
+    '      needs principal.scopes to contain "doctor"',
+    '        read caller.scopes: ["nurse"]',
+    "      needs context.claimed.purpose to be present",
+    "        read purpose: absent",
+    '      needs context.claimed.purpose to be "care"',
+    "        read purpose: absent",
+    "  did not decide:",
+    '    forbid none-abroad (set/doctors.cedar:3): not so: context.claimed.attributes.hasTag("abroad")',
+    "      read attributes.abroad: absent",
+    "  of other actions: clerks",
+  ]);
+  const other = await explainIn(directory, ...asked.with(3, "wrap"));
+  expect(other.out).toContain("  no policy permits it, whatever is asked\n");
+});
+
+test("a permit that holds beside a forbid, and a policy that fails, are told from what does not hold", async () => {
+  mkdirSync(join(directory, "set"));
+  writeFileSync(join(directory, "manifest.yaml"), 'platform: set\ntenants: { "*": set }\n');
+  const sum = "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 == 0";
+  writeFileSync(
+    join(directory, "set", "all.cedar"),
+    `@id("all") permit (principal, action, resource);
+     @id("none") forbid (principal, action, resource) unless { context.claimed has purpose };
+     @id("sum") forbid (principal, action, resource) when { ${sum} };`,
+  );
+  const denied = await explainIn(directory, ...asked);
+  expect(denied.out).toContain("\n    permit all (set/all.cedar:1): holds, but a forbid decides\n");
+  const failed = await explainIn(directory, ...asked, "--size", "1");
+  expect(failed.out).toContain("\n    permit all (set/all.cedar:1): holds, but a policy that fails decides\n");
+  expect(failed.out).toMatch(/\n {4}cannot be evaluated: @id\("sum"\) forbid/);
 });
 
 test("for a machine: the decision and its layers, absent facts as null", async () => {

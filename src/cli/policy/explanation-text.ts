@@ -1,0 +1,108 @@
+/** An explanation, for machines and for people. */
+import type { ExplainedLayer, ExplainedPolicy, Explanation, UnmetCondition } from "../../policy/engine/explanation.ts";
+import type { InputValue } from "../../policy/engine/inputs.ts";
+import { describeGuidance } from "../../policy/guidance/guidance.ts";
+
+export function explanationMembers({ decision, layers }: Explanation) {
+  return {
+    allow: decision.allow,
+    policy_revision: decision.policyRevision,
+    reasons: decision.reasons,
+    inputs: decision.inputs,
+    guidance: describeGuidance(decision.guidance),
+    layers: layers.map(({ policies, ...layer }) => ({
+      ...layer,
+      policies: policies.map(({ guidance: { scalars, lists }, inputs, unmet, ...rest }) => ({
+        ...rest,
+        facts: valuesOf(inputs),
+        annotations: { ...scalars, ...lists },
+        unmet: unmet.map((condition) => ({ ...condition, inputs: valuesOf(condition.inputs) })),
+      })),
+    })),
+  };
+}
+
+/** Absent values as null: JSON has no other. */
+function valuesOf(inputs: Readonly<Record<string, InputValue>>) {
+  return Object.fromEntries(Object.entries(inputs).map(([name, value]) => [name, value ?? null]));
+}
+
+export function explanationText({ decision, layers }: Explanation): string {
+  const guidance = Object.entries(describeGuidance(decision.guidance));
+  return [
+    `${decision.allow ? "ALLOW" : "DENY"} under ${decision.policyRevision}`,
+    `because of: ${decision.reasons.join(", ") || "no policy permits it"}`,
+    ...layers.flatMap(layerLines),
+    "guidance:",
+    ...guidance.map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
+  ].join("\n");
+}
+
+function layerLines(explained: ExplainedLayer): readonly string[] {
+  const { layer, set, outcome, policies, otherActions } = explained;
+  const decided = policies.filter((policy) => policy.decided);
+  const others = policies.filter((policy) => !policy.decided);
+  return [
+    `${layer} (set ${set}): ${outcome}`,
+    ...decided.flatMap(decidedLines),
+    ...(outcome === "error" && decided.length === 0 ? ["  the question cannot be evaluated"] : []),
+    ...(outcome === "deny" && decided.length === 0 ? defaultDenyLines(others) : othersLines(others, outcome)),
+    ...(otherActions.length === 0 ? [] : [`  of other actions: ${otherActions.join(", ")}`]),
+  ];
+}
+
+function decidedLines(policy: ExplainedPolicy): readonly string[] {
+  const { description, guidance, inputs, unmet } = policy;
+  return [
+    `  ${nameOf(policy)}${description === undefined ? "" : `: ${description}`}`,
+    ...Object.entries({ ...guidance.scalars, ...guidance.lists }).map(
+      ([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`,
+    ),
+    ...readLines(inputs),
+    ...unmet.slice(0, 1).map(({ condition }) => `    cannot be evaluated: ${condition}`),
+  ];
+}
+
+/** A policy that did not decide, with the first condition that did not hold. */
+function othersLines(
+  policies: readonly ExplainedPolicy[],
+  outcome: ExplainedLayer["outcome"] = "deny",
+): readonly string[] {
+  if (policies.length === 0) return [];
+  return [
+    "  did not decide:",
+    ...policies.flatMap((policy) => {
+      const [first] = policy.unmet;
+      return first === undefined
+        ? [`    ${nameOf(policy)}: holds, but ${outcome === "error" ? "a policy that fails" : "a forbid"} decides`]
+        : [`    ${nameOf(policy)}: not so: ${first.condition}`, ...readLines(first.inputs, "      ")];
+    }),
+  ];
+}
+
+/** Nothing decided, so the layer denies: what would have permitted it, then what would not. */
+function defaultDenyLines(policies: readonly ExplainedPolicy[]): readonly string[] {
+  const permits = policies.filter(({ effect }) => effect === "permit");
+  return [
+    ...(permits.length === 0 ? ["  no policy permits it, whatever is asked"] : ["  would permit it:"]),
+    ...permits.flatMap((policy) => [
+      `    ${nameOf(policy)}`,
+      ...policy.unmet.flatMap((condition) => [`      needs ${condition.needs}`, ...unmetReads(condition)]),
+    ]),
+    ...othersLines(policies.filter(({ effect }) => effect === "forbid")),
+  ];
+}
+
+function unmetReads({ inputs }: UnmetCondition): readonly string[] {
+  return readLines(inputs, "        ");
+}
+
+function readLines(inputs: Readonly<Record<string, InputValue>>, indent = "    "): readonly string[] {
+  return Object.entries(inputs).map(
+    ([name, value]) => `${indent}read ${name}: ${value === undefined ? "absent" : JSON.stringify(value)}`,
+  );
+}
+
+function nameOf({ effect, id, file, line }: ExplainedPolicy): string {
+  return `${effect} ${id} (${file}:${line})`;
+}

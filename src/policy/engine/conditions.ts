@@ -1,0 +1,173 @@
+/**
+ * Which conditions of policies hold for a request. Cedar says so itself: every condition is put to it as a policy of its
+ * own, so that an explanation cannot judge otherwise than the decision did.
+ */
+import {
+  type Clause,
+  type EntityUidJson,
+  type Expr,
+  isAuthorized,
+  type PolicyJson,
+  policyToJson,
+  policyToText,
+  type StaticPolicySet,
+} from "@cedar-policy/cedar-wasm/nodejs";
+import { LRUCache } from "lru-cache";
+import type { CedarRequest } from "./cedar-request.ts";
+
+/** A condition that every request must meet to which its policy applies. */
+export interface Condition {
+  /** As Cedar writes it; the policy as it stands in its file where it cannot be told apart into conditions. */
+  readonly text: string;
+  /** Undefined for such a policy. */
+  readonly expression: Expr | undefined;
+  /**
+   * `unknown` where it can be evaluated only where another one holds that does not: `context.claimed.purpose` is not
+   * read where there is none. And where the policy fails.
+   */
+  readonly state: "fails" | "unknown";
+}
+
+/**
+ * The conditions of each policy that do not hold, in the order in which Cedar looks at them: its scope but for the
+ * action, then what its clauses say. A policy applies where there are none.
+ *
+ * @param policies texts of one policy each, whose scopes admit the action
+ */
+export function unmetConditions(policies: readonly string[], request: CedarRequest): readonly (readonly Condition[])[] {
+  const states = policies.map((text) => conjunctsOf(text).map((asked): Conjunct => ({ asked, state: "unknown" })));
+  // What was found to hold may be what others need, so those are asked about once more.
+  while (askAbout(states, request)) {}
+  return states.map((conjuncts) => conjuncts.flatMap(conditionOf));
+}
+
+const texts = new WeakMap<Expr, string>();
+
+/** Cedar's own writing of an expression. */
+export function expressionText(expression: Expr): string {
+  const text = texts.get(expression) ?? write(expression);
+  texts.set(expression, text);
+  return text;
+}
+
+function write(expression: Expr): string {
+  const written = policyToText(policyWith([{ kind: "when", body: expression }]));
+  const [, text] =
+    (written.type === "success" && /^permit\([^)]*\) when \{ ([\s\S]*) \};\s*$/.exec(written.text)) || [];
+  if (text === undefined) throw new TypeError("an expression of a parsed policy cannot be written");
+  return text;
+}
+
+interface Conjunct {
+  /** A part of a policy, or the text of a policy that has none. */
+  readonly asked: Expr | string;
+  state: Condition["state"] | "holds";
+}
+
+function conditionOf({ asked, state }: Conjunct): readonly Condition[] {
+  if (state === "holds") return [];
+  return typeof asked === "string"
+    ? [{ text: asked, expression: undefined, state }]
+    : [{ text: expressionText(asked), expression: asked, state }];
+}
+
+/** Whether anything was found out. Each open condition is asked about behind those before it that hold. */
+function askAbout(policies: readonly (readonly Conjunct[])[], request: CedarRequest): boolean {
+  const asked = new Map<string, { readonly conjunct: Conjunct; readonly policy: PolicyJson }>();
+  for (const [index, conjuncts] of policies.entries()) {
+    const held: Clause[] = [];
+    for (const [position, conjunct] of conjuncts.entries()) {
+      if (typeof conjunct.asked === "string") {
+        conjunct.state = stateOf(conjunct.asked, request);
+        continue;
+      }
+      const clause: Clause = { kind: "when", body: conjunct.asked };
+      if (conjunct.state === "holds") held.push(clause);
+      if (conjunct.state !== "unknown") continue;
+      asked.set(`${index} ${position}`, { conjunct, policy: policyWith([...held, clause]) });
+    }
+  }
+  if (asked.size === 0) return false;
+  const { reason, errors } = evaluate(Object.fromEntries([...asked].map(([id, { policy }]) => [id, policy])), request);
+  for (const [id, { conjunct }] of asked) {
+    if (reason.has(id)) conjunct.state = "holds";
+    else if (!errors.has(id)) conjunct.state = "fails";
+  }
+  return errors.size < asked.size && errors.size > 0;
+}
+
+function stateOf(policy: string, request: CedarRequest): Conjunct["state"] {
+  const { reason, errors } = evaluate(policy, request);
+  if (errors.size > 0) return "unknown";
+  return reason.size > 0 ? "holds" : "fails";
+}
+
+/** Ids of the policies that decide, and of those that cannot be evaluated. Permits alone do not stand in each other's way. */
+function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
+  const answer = isAuthorized({ ...request, policies: { staticPolicies } });
+  if (answer.type === "failure") {
+    throw new TypeError(`conditions cannot be evaluated: ${answer.errors.map(({ message }) => message).join("; ")}`);
+  }
+  const { reason, errors } = answer.response.diagnostics;
+  return { reason: new Set(reason), errors: new Set(errors.map(({ policyId }) => policyId)) };
+}
+
+/** Trees are ten times the size of their texts: those of few policies are kept, for the next question about them. */
+const known = new LRUCache<string, readonly (Expr | string)[]>({ max: 1_000 });
+
+function conjunctsOf(text: string): readonly (Expr | string)[] {
+  const conjuncts = known.get(text) ?? takeApart(text);
+  known.set(text, conjuncts);
+  return conjuncts;
+}
+
+function takeApart(text: string): readonly (Expr | string)[] {
+  const parsed = policyToJson(text);
+  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
+  const { principal, resource, conditions } = parsed.json;
+  // A number that JSON does not hold came out of Cedar as another one.
+  if (hasUnsafeNumber(conditions)) return [text];
+  return [
+    ...scopeConditions("principal", principal),
+    ...scopeConditions("resource", resource),
+    ...conditions.flatMap(({ kind, body }) => split(body, kind === "unless")),
+  ];
+}
+
+function hasUnsafeNumber(tree: unknown): boolean {
+  if (typeof tree === "number") return !Number.isSafeInteger(tree);
+  return typeof tree === "object" && tree !== null && Object.values(tree).some(hasUnsafeNumber);
+}
+
+function scopeConditions(variable: "principal" | "resource", constraint: PolicyJson["principal"]): readonly Expr[] {
+  const left: Expr = { Var: variable };
+  const entity = (uid: EntityUidJson): Expr => ({ Value: { __entity: "__entity" in uid ? uid.__entity : uid } });
+  if (constraint.op === "is") {
+    const within = constraint.in !== undefined && "entity" in constraint.in ? { in: entity(constraint.in.entity) } : {};
+    return [{ is: { left, entity_type: constraint.entity_type, ...within } }];
+  }
+  if (constraint.op === "All" || !("entity" in constraint)) return [];
+  const right = entity(constraint.entity);
+  return [constraint.op === "==" ? { "==": { left, right } } : { in: { left, right } }];
+}
+
+/** The expression, or its negation, as conditions that must all hold. Cedar evaluates them in the same order. */
+function split(expression: Expr, isNegated: boolean): readonly Expr[] {
+  const { "!": not, "&&": and, "||": or } = expression as Partial<Record<"!" | "&&" | "||", Operands>>;
+  if (not?.arg !== undefined) return split(not.arg, !isNegated);
+  const both = isNegated ? or : and;
+  if (both?.left !== undefined && both.right !== undefined) {
+    return [...split(both.left, isNegated), ...split(both.right, isNegated)];
+  }
+  return [isNegated ? { "!": { arg: expression } } : expression];
+}
+
+interface Operands {
+  readonly arg?: Expr;
+  readonly left?: Expr;
+  readonly right?: Expr;
+}
+
+function policyWith(conditions: Clause[]): PolicyJson {
+  return { effect: "permit", principal: { op: "All" }, action: { op: "All" }, resource: { op: "All" }, conditions };
+}

@@ -1,0 +1,133 @@
+/** Why a policy does not apply: condition by condition, as Cedar itself says. */
+import { type Expr, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
+import { neededFor } from "../../../src/policy/engine/condition-words.ts";
+import { expressionText } from "../../../src/policy/engine/conditions.ts";
+import { ask, engineOf, openFiles, queries } from "./harness.ts";
+import { conditions, overflowing } from "./pool.ts";
+
+describe("conditions that read facts in every way that Cedar has", () => {
+  let engine: CompiledEngine;
+  beforeAll(async () => {
+    // What always holds makes a policy impossible where it is negated.
+    const usable = conditions.filter((condition) => !condition.startsWith("if "));
+    const another = (index: number) => usable[(index * 7 + 3) % usable.length];
+    const bodies = usable.flatMap((condition, index) => [
+      `when { ${condition} }`,
+      `unless { ${condition} }`,
+      `when { (${condition}) && (${another(index)}) } unless { (${another(index + 1)}) || !(${another(index + 2)}) }`,
+    ]);
+    const scopes = ["principal", 'principal == Principal::"tenant-a/a"', "principal is Principal"];
+    const policies = bodies.map(
+      (body, index) => `@id("p${index}") permit (${scopes[index % scopes.length]}, action, resource) ${body};`,
+    );
+    policies.push(`@id("sum") permit (principal, action, resource) when { ${overflowing} };`);
+    engine = await engineOf({ ...openFiles, "default/all.cedar": policies.join("\n") });
+  });
+  afterAll(() => engine.release());
+
+  test("a policy applies where none is unmet, and only there", () => {
+    fc.assert(
+      fc.property(queries, (query) => {
+        const layer = engine.explain(query).layers[1];
+        // A policy that fails decides alone: it is the one that would have to be unmet.
+        if (layer?.outcome === "error") {
+          const [failed, ...others] = layer.policies;
+          expect([failed?.id, failed?.decided, failed?.unmet.map(({ state }) => state)]).toEqual([
+            "sum",
+            true,
+            ["unknown"],
+          ]);
+          expect(others.some(({ decided }) => decided)).toBe(false);
+        } else {
+          for (const { id, decided, unmet } of layer?.policies ?? [])
+            expect([id, unmet.length === 0]).toEqual([id, decided]);
+        }
+        // What is behind a condition that holds can be looked at, so the first that is unmet is known to fail.
+        for (const { id, decided, unmet } of layer?.policies ?? []) {
+          if (!decided) expect(unmet[0]?.state ?? "fails", id).toBe("fails");
+        }
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
+
+function expressionOf(condition: string): Expr {
+  const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
+  if (parsed.type === "failure") throw new Error(condition);
+  return parsed.json.conditions[0]?.body as Expr;
+}
+
+test.each(conditions)("as Cedar writes it, it is the same: %s", (condition) => {
+  const expression = expressionOf(condition);
+  expect(expressionOf(expressionText(expression))).toEqual(expression);
+});
+
+test.each([
+  ['principal.scopes.contains("doctor")', 'principal.scopes to contain "doctor"'],
+  ['!principal.scopes.contains("doctor")', 'principal.scopes not to contain "doctor"'],
+  ['["a", "b"].contains(context.claimed.resource.kind)', 'context.claimed.resource.kind to be one of "a", "b"'],
+  ['principal.scopes.containsAny(["a"])', 'principal.scopes to contain any of ["a"]'],
+  ['context.claimed.resource.kind == "a"', 'context.claimed.resource.kind to be "a"'],
+  ["context.claimed has purpose", "context.claimed.purpose to be present"],
+  ["!(context.claimed has workload.component)", "context.claimed.workload.component not to be present"],
+  ['context.claimed.attributes.hasTag("r")', 'context.claimed.attributes to have the tag "r"'],
+  ['principal in Principal::"t/p"', 'principal to be in Principal::"t/p"'],
+  ['principal.subject like "a*"', 'principal.subject like "a*"'],
+  ["context.claimed.content_digest_present", "context.claimed.content_digest_present"],
+  ["1 < 2 || 2 < 3", "(1 < 2) || (2 < 3)"],
+])("%s needs %s", (condition, words) => {
+  expect(neededFor(expressionOf(condition))).toBe(words);
+});
+
+test("a number that JSON does not hold is compared as it is written, in a policy that is shown whole", async () => {
+  const size = "context.claimed.content_size_bytes";
+  const policy = `forbid (principal, action, resource)
+    when { context.claimed has content_size_bytes && ${size} + 9007199254740991 > 9007199254740993 };`;
+  expect(await unmet(policy, ask("access", { content_size_bytes: 2 }))).toEqual([
+    [`@id("x") ${policy}`, "fails", { content_size_bytes: 2 }],
+  ]);
+  expect(await unmet(policy, ask("access", { content_size_bytes: 3 }))).toEqual([]);
+});
+
+async function unmet(policy: string, query = ask("access")) {
+  const engine = await engineOf({ ...openFiles, "default/all.cedar": `@id("x") ${policy}` });
+  try {
+    return engine
+      .explain(query)
+      .layers[1]?.policies[0]?.unmet.map(({ condition, state, inputs }) => [condition, state, inputs]);
+  } finally {
+    engine.release();
+  }
+}
+
+test("every condition that is unmet is there with what it read; what could not be looked at, too", async () => {
+  const policy = `permit (principal == Principal::"tenant-a/other", action, resource)
+    when { context.claimed.labels.contains("a") && context.claimed has purpose && context.claimed.purpose == "b" }
+    unless { principal.scopes.contains("c") || context.claimed.resource.kind == "record" };`;
+  expect(await unmet(policy, ask("access", { labels: ["a"] }))).toEqual([
+    [
+      'principal == Principal::"tenant-a/other"',
+      "fails",
+      { "caller.principal_id": "writer", "caller.tenant_id": "tenant-a" },
+    ],
+    ["context.claimed has purpose", "fails", { purpose: undefined }],
+    ['context.claimed.purpose == "b"', "unknown", { purpose: undefined }],
+    ['!(context.claimed.resource.kind == "record")', "fails", { "resource.kind": "record" }],
+  ]);
+});
+
+test("a chain of conditions that need each other is told to its end", async () => {
+  const parts = ["region", "owner", "place"].flatMap((tag) => [
+    `context.claimed.attributes.hasTag("${tag}")`,
+    `context.claimed.attributes.getTag("${tag}") == "eu"`,
+  ]);
+  const attributes = { region: "eu", owner: "eu", place: "us" };
+  const policy = `permit (principal, action, resource) when { ${parts.join(" && ")} };`;
+  expect(await unmet(policy, ask("access", { attributes }))).toEqual([
+    ['context.claimed.attributes.getTag("place") == "eu"', "fails", { "attributes.place": "us" }],
+  ]);
+});

@@ -139,9 +139,12 @@ export class Admission {
     return this.#running.size < this.#atOnce * 1.5 && started < this.#atOnce / 8;
   }
 
-  /** All that one group may have at once. */
+  /**
+   * All that one group may have at once. While others have work it is a part of the least: where the limit has risen
+   * because calls wait for the store, more of one group's would make commits that everybody waits for longer.
+   */
   #mostOfOne(): number {
-    return this.#isShared ? partOf(this.#atOnce) : this.#atOnce;
+    return this.#isShared ? partOf(this.#limits.minAtOnce) : this.#atOnce;
   }
 
   get #maxStarts(): number {

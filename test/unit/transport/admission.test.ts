@@ -216,4 +216,22 @@ describe("the limit", () => {
     turn();
     expect(started).toHaveLength(38);
   });
+
+  test("that has risen gives one group no more than before while others have work", () => {
+    const { started, enter, enterAll, pass, turn } = setup();
+    const tickets = enterAll(200, "hot");
+    for (let i = 0; i < 20; i++) {
+      pass(1, 0.5);
+      turn();
+    }
+    expect(started).toHaveLength(32);
+    const quiet = enter("quiet");
+    turn();
+    quiet.leave();
+    for (const fixture of tickets.slice(0, 32)) fixture.leave();
+    enter("quiet").leave();
+    started.length = 0;
+    turn();
+    expect(started).toEqual(["hot32", "hot33"]);
+  });
 });

@@ -14,7 +14,7 @@ import { sessionPeer } from "../auth/session-peer.ts";
 import type { SessionTokenRule, TokenOptions } from "../auth/tokens/access-tokens.ts";
 import { identityHeaderNames } from "../auth/trusted-headers.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
-import type { DeclaredAttributes } from "../base/caller-attributes.ts";
+import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { Timers } from "../base/timers.ts";
@@ -55,6 +55,9 @@ export async function openCallers(
   attributes: DeclaredAttributes,
   machine: CallersMachine,
 ): Promise<Callers> {
+  const unread = undeclaredNames(attributes.current, [config.attributeHeaders]);
+  if (unread.length > 0)
+    machine.logger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
   const onEvent = (event: AuthenticatorEvent) => reportAuthentication(event, machine);
   const files = await openSessionFiles(config, attributes, machine);
   const token = files && { issuer: sessionIssuer(config), keys: files.keys };

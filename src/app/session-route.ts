@@ -4,7 +4,7 @@ import type { InboundRequest } from "../auth/inbound-request.ts";
 import type { SessionPeer } from "../auth/session-peer.ts";
 import { parseSessionKeys, type SessionKeys } from "../auth/tokens/session-keys.ts";
 import { createSessionTokens, type SessionKeySource } from "../auth/tokens/session-tokens.ts";
-import type { DeclaredAttributes } from "../base/caller-attributes.ts";
+import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { createFairSemaphore } from "../base/semaphore.ts";
@@ -42,6 +42,9 @@ export interface SessionFiles {
   readonly keys: WatchedFile<SessionKeys>;
 }
 
+/** Names that one log line carries. */
+const maximumLogged = 32;
+
 /** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
 export async function openSessionFiles(
   { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
@@ -49,7 +52,16 @@ export async function openSessionFiles(
   machine: { readonly timers: Timers; readonly logger: RootLogger },
 ): Promise<SessionFiles | undefined> {
   if (sessionClients === undefined || sessionKey === undefined) return undefined;
-  const parse = (text: string) => parseClientFile(text, declared.current);
+  const parse = (text: string) => {
+    const clients = parseClientFile(text, declared.current);
+    const unread = undeclaredNames(
+      declared.current,
+      clients.map(({ attributes = {} }) => attributes),
+    );
+    const said = { attributes: unread.slice(0, maximumLogged) };
+    if (unread.length > 0) machine.logger.warn(said, "SVC_SESSION_CLIENTS has undeclared attributes");
+    return clients;
+  };
   const clients = await openWatchedSetting("SVC_SESSION_CLIENTS", sessionClients, parse, machine);
   try {
     return { clients, keys: await openWatchedSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };

@@ -57,6 +57,12 @@ export function attributeValue(type: AttributeType, value: unknown): AttributeVa
   }
 }
 
+/** Names that the operator gave values or places to, of attributes that nobody declares: nothing of them is read. */
+export function undeclaredNames(declared: AttributeDeclarations, given: readonly object[]): readonly string[] {
+  const names = new Set(given.flatMap((values) => Object.keys(values)));
+  return [...names].filter((name) => !Object.hasOwn(declared, name)).sort();
+}
+
 /** The value as any of the types has it: of what is declared nowhere yet. Undefined where no type has it. */
 export function anyAttributeValue(value: unknown): AttributeValue | undefined {
   return attributeTypes.map((type) => attributeValue(type, value)).find((found) => found !== undefined);

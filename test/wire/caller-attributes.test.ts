@@ -160,7 +160,7 @@ test("a decision comes out again years later, whatever is declared then", async 
 });
 
 test("come from the headers of a trusted ingress, one for each", async () => {
-  const headers = '{"clearance":"remote-clearance","roles":"remote-groups"}';
+  const headers = '{"clearance":"remote-clearance","roles":"remote-groups","role":"remote-role"}';
   const modes = { SVC_AUTH_MODE: "bearer_token_or_trusted_headers", SVC_TRUSTED_PROXIES: "127.0.0.1" };
   await start({ ...modes, SVC_ATTRIBUTE_HEADERS: headers });
   const identity = {
@@ -175,6 +175,8 @@ test("come from the headers of a trusted ingress, one for each", async () => {
   expect((await through({ "remote-clearance": "3" })).body.decision.allow).toBe(false);
   const refused = await through({ "remote-clearance": "3, 4" });
   expect([refused.status, refused.body.error.reason]).toEqual([401, "invalid_token"]);
+  const line = gateway.logged.find((candidate) => candidate.includes("SVC_ATTRIBUTE_HEADERS"));
+  expect(JSON.parse(line ?? "{}")).toMatchObject({ level: "warn", attributes: ["role"] });
   // Beside a token the headers are nobody's.
   const withToken = await ask(tokenWith({ clearance: 0 }), { ...identity, "remote-clearance": "3" });
   expect(recordOf(withToken.body).outcome.caller_attributes).toEqual({ clearance: 0 });
@@ -184,11 +186,13 @@ test("of a session client are those of the clients file", async () => {
   const client = {
     ...{ tenantId: "tenant-a", clientId: "rounds", secret: "s".repeat(43) },
     scopes: ["platform-api.access", "policy.read"],
-    attributes: { clearance: 2, roles: ["doctor"], shoe_size: 44 },
+    attributes: { clearance: 2, roles: ["doctor"], shoe_size: "a secret size" },
   };
   const weak = { ...client, clientId: "cleaner", attributes: { roles: ["doctor"] } };
   const { SVC_OIDC_ISSUER: _, ...env } = settings();
-  const deployment = await startSessionDeployment([client, weak], env);
+  // Another tenant's client of the same name has its own.
+  const namesake = { ...client, tenantId: "tenant-b", attributes: { clearance: 0, roles: ["porter"] } };
+  const deployment = await startSessionDeployment([client, weak, namesake as typeof client], env);
   ({ gateway, stop } = deployment);
   const tokenOf = async ({ tenantId, clientId, secret: clientSecret }: typeof client) => {
     const outcome = await sessionByRest(gateway.url, { tenantId, clientId, clientSecret });
@@ -197,11 +201,17 @@ test("of a session client are those of the clients file", async () => {
   const { body } = await ask(await tokenOf(client));
   expect(body.decision.allow).toBe(true);
   expect(recordOf(body).outcome.caller_attributes).toEqual({ clearance: 2, roles: ["doctor"] });
+  const other = (await ask(await tokenOf(namesake as typeof client))).body;
+  expect(other.decision.allow).toBe(false);
+  expect(recordOf(other).outcome.caller_attributes).toEqual({ clearance: 0, roles: ["porter"] });
   const refused = await ask(await tokenOf(weak as typeof client));
   expect([refused.status, refused.body.error.message]).toEqual([
     401,
     "the access token carries no valid attribute clearance",
   ]);
+  const line = gateway.logged.find((candidate) => candidate.includes("SVC_SESSION_CLIENTS"));
+  expect(JSON.parse(line ?? "{}")).toMatchObject({ level: "warn", attributes: ["shoe_size"] });
+  expect(gateway.logged.join("\n")).not.toContain("a secret size");
   const wrong = { ...client, attributes: { clearance: "2" } };
   await expect(startSessionDeployment([wrong], env)).rejects.toThrow(
     "SVC_SESSION_CLIENTS: clients[0].attributes.clearance must be a whole number",

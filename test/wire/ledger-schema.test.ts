@@ -1,5 +1,8 @@
 /** api/ledger.schema.json describes what the service writes: records of every kind, receipts, and lines of packs. */
 import { readFileSync } from "node:fs";
+import { appendFile, cp, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Ajv2020, type AnySchemaObject } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
@@ -50,12 +53,31 @@ function kindOfFitting(receipt: unknown): string {
   return parsed?.kind ?? "none";
 }
 
+/** Names of the caller's attributes in the record behind an answer. */
+function attributesIn(answer: unknown): readonly string[] {
+  const record = readExactRecord(Buffer.from(findReceipt(answer)?.record ?? "", "base64"));
+  return Object.keys((record?.outcome.caller_attributes ?? {}) as object);
+}
+
 describe("what a gateway answers", () => {
   let gateway: Gateway;
+  let policies: string;
   beforeAll(async () => {
-    gateway = await startGateway();
+    // With what is recorded only where it is declared.
+    policies = await mkdtemp(join(tmpdir(), "ledger-schema-"));
+    await cp(join(import.meta.dirname, "../../policies"), policies, { recursive: true });
+    await appendFile(join(policies, "manifest.yaml"), declaration);
+    gateway = await startGateway({ env: { SVC_POLICY_DIR: policies } });
   });
-  afterAll(() => gateway.stop());
+  afterAll(async () => {
+    await gateway.stop();
+    await rm(policies, { recursive: true });
+  });
+  const declaration = `
+caller_attributes:
+  client: { type: text, claim: client_id, required: true }
+  lifetime: { type: whole_number, claim: exp }
+`;
 
   const described = { workload: { application: "a" }, resource: { kind: "k" } };
   const minimal: Readonly<Record<string, object>> = {
@@ -84,6 +106,7 @@ describe("what a gateway answers", () => {
         expect([answer.status, route]).toEqual([200, route]);
         decisionId ??= answer.body.decision?.decision_id;
         kinds.add(kindOfFitting(answer.body));
+        if (answer.body.decision !== undefined) expect(attributesIn(answer.body)).toEqual(["client", "lifetime"]);
       }
       const brief = await rest(`${gateway.url}/v1/sdk/${route}`, {
         token,

@@ -46,7 +46,10 @@ export function schemaFor({ callerAttributes = {} }: DeclaredInputs): string {
 /** The schema for a directory that declares nothing: text of `schema.cedarschema`. */
 export const publishedSchema = schemaText("");
 
-/** SHA-256 of each schema that an earlier version published; policies of their time have a copy beside them. */
+/**
+ * SHA-256 of each schema that an earlier version published: policies of their time have a copy beside them. A version
+ * that changes the published schema adds the one before.
+ */
 const earlierSchemas: readonly string[] = ["8177b659c5a13d859ff45c286fc7e6dc18f9f7fedccebc3ad5974d05ff628acb"];
 
 /** Whether the text is a schema that was published, now or before, or the one for what is declared. */

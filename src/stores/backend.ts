@@ -1,6 +1,6 @@
 /**
  * What a store gives to the service and its commands: every port that it must implement. Another kind of store is a folder
- * with a `backend.ts` beside the others, and a case in `backends.ts`; the suites of `test/contract` say when it is done.
+ * with a `backend.ts` beside the others, and a case in `backends.ts`; the suites of `test/contract` hold what all share.
  */
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { Clock } from "../base/clock.ts";

@@ -63,8 +63,15 @@ class Reads {
 
   #presence(node: Node): void {
     const path = pathOf(node.left);
-    if (path === undefined) this.#everything();
-    else this.#path([...path, ...[node.attr as string | readonly string[]].flat()]);
+    if (path === undefined) {
+      this.#everything();
+      return;
+    }
+    // Cedar takes a whole path at once, too: whether each record on it is there says the rest.
+    const names = [node.attr as string | readonly string[]].flat();
+    const record = this.#catalogue.recordAt([...path, ...names].join("."));
+    if (record !== undefined) this.names.add(record);
+    else this.#path([...path, ...names]);
   }
 
   #tag(node: Node): void {

@@ -127,12 +127,16 @@ export class BundleEngine implements CompiledEngine {
     };
   }
 
+  readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
+    return this.#planOf(query)?.readsRegistered ?? false;
+  }
+
   release(): void {
     this.#sets.release();
     this.#cache?.clear();
   }
 
-  #planOf({ caller, action }: PolicyQuery): Plan | undefined {
+  #planOf({ caller, action }: Pick<PolicyQuery, "caller" | "action">): Plan | undefined {
     const set = this.setOf("tenant", caller.tenantId);
     return set === undefined ? undefined : this.#plans.get(set)?.[action];
   }

@@ -12,7 +12,7 @@
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { hasSchemaTypes } from "./input-types.ts";
-import type { Input, InputCatalogue } from "./inputs.ts";
+import { type Input, type InputCatalogue, readsRegistered } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
 
 /** Arguments of Cedar's `isAuthorized`. */
@@ -40,11 +40,14 @@ export function cedarRequestBuilder(
   actions: readonly string[],
   catalogue: InputCatalogue,
 ): CedarRequestBuilder {
-  const plain = catalogue.inputs.filter(({ name, kind }) => kind !== "tags" && names.includes(name));
+  const plain = catalogue.inputs.filter(
+    ({ name, kind }) => kind !== "tags" && kind !== "record" && names.includes(name),
+  );
   const tags = catalogue.tags.flatMap((input) => tagEntity(input, names, catalogue) ?? []);
   const members = [...plain.map(({ path, name }): Member => ({ path, value: catalogue.reader(name) })), ...tags];
   const attributesOf = members.some(isMemberOf("principal")) ? recordBuilder(members, "principal") : undefined;
   const claimedOf = recordBuilder(members, "context.claimed");
+  const registeredOf = readsRegistered(names) ? recordBuilder(members, "context.registered") : undefined;
   const actionEntities = actionEntityBuilder(actions);
   return (query) => {
     if (!hasSchemaTypes(query, catalogue)) return undefined;
@@ -53,8 +56,9 @@ export function cedarRequestBuilder(
     const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
     const entities: Entities = actionEntities(action);
     if (attributesOf !== undefined) entities.push({ uid: principal, attrs: attributesOf(query), parents: [] });
-    for (const { entity } of tags) entities.push(entity(query));
-    const context = { claimed: claimedOf(query) };
+    for (const { entity } of tags) entities.push(...entity(query));
+    const context: Context = { claimed: claimedOf(query) };
+    if (registeredOf !== undefined && query.registered !== undefined) context.registered = registeredOf(query);
     return { principal, action: { type: "Action", id: action }, resource, context, entities };
   };
 }
@@ -96,14 +100,14 @@ function recordBuilder(
 }
 
 /**
- * The entity that has the tags: `Attributes::"claimed"` for those at `context.claimed.attributes`. Undefined where no
- * policy reads one, so that it can be left out.
+ * The entity that has the tags: `Attributes::"claimed"` for those at `context.claimed.attributes`; none where a query has
+ * no such tags. Undefined where no policy reads one, so that it can be left out.
  */
 function tagEntity(
   { path, name, value }: Input,
   names: readonly string[],
   catalogue: InputCatalogue,
-): (Member & { readonly entity: (query: PolicyQuery) => Entities[number] }) | undefined {
+): (Member & { readonly entity: (query: PolicyQuery) => Entities }) | undefined {
   const single = names.flatMap((read) => catalogue.tagOf(read) ?? []).filter(({ of }) => of.name === name);
   const isWhole = names.includes(name);
   if (!isWhole && single.length === 0) return undefined;
@@ -116,8 +120,8 @@ function tagEntity(
     path,
     value: () => ({ __entity: uid }),
     entity: (query) => {
-      const tags = value(query) as Record<string, string>;
-      return { uid, attrs: {}, parents: [], tags: isWhole ? tags : some(tags) };
+      const tags = value(query) as Record<string, string> | undefined;
+      return tags === undefined ? [] : [{ uid, attrs: {}, parents: [], tags: isWhole ? tags : some(tags) }];
     },
   };
 }

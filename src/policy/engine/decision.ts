@@ -26,11 +26,35 @@ export interface Claimed {
   readonly key_reference?: string;
 }
 
+/**
+ * What the ledger has of the artifact that the request names: what was recorded when it was registered. Policies see it
+ * under `registered`, and nothing of it comes from the request.
+ */
+export interface Registered {
+  readonly labels: readonly string[];
+  /** Of every registration of the artifact that counts: none is ever washed off. */
+  readonly labels_ever: readonly string[];
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly resource: { readonly kind: string; readonly id?: string };
+  readonly artifact_profile: string;
+  readonly key_reference?: string;
+  /** The workload's, as it was claimed then. */
+  readonly application: string;
+  /** Id of the principal that registered it. */
+  readonly principal: string;
+  /** Whether the registration cites a decision under which it was allowed. */
+  readonly citation_matched: boolean;
+  /** Milliseconds since the Unix epoch. */
+  readonly registered_at: number;
+}
+
 /** One question: may this caller do this? */
 export interface PolicyQuery {
   readonly caller: Caller;
   readonly action: PolicyAction;
   readonly claimed: Claimed;
+  /** Absent where nothing is known, or was not looked up: see `readsRegistered`. */
+  readonly registered?: Registered;
 }
 
 /** Guidance on key transport. Absent where the caller holds the key itself. */
@@ -80,6 +104,8 @@ export interface PolicyDecision {
 export interface PolicyEngine {
   /** Pure and synchronous: reads memory only. Never throws for a query of the right type. */
   decide(query: PolicyQuery): PolicyDecision;
+  /** Whether a policy that could apply reads `registered`: where none does, it need not be looked up. Pure, like `decide`. */
+  readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean;
   /** The revision in force. */
   readonly revision: string;
 }

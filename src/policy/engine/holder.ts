@@ -29,6 +29,10 @@ export class PolicyHolder implements PolicyEngine {
     return this.#engine.decide(query);
   }
 
+  readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
+    return this.#engine.readsRegistered(query);
+  }
+
   /** Puts the engine in force. */
   replace(engine: CompiledEngine): void {
     const replaced = this.#engine;

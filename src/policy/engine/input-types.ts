@@ -20,6 +20,7 @@ const checks: Readonly<Record<InputKind, (value: unknown) => boolean>> = {
   whole_number: isLong,
   yes_no: (value) => typeof value === "boolean",
   tags: areTags,
+  record: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
 };
 
 /** A lone surrogate cannot be written as UTF-8. */

@@ -26,12 +26,25 @@
  * | `context.claimed.content_size_bytes` ?          | body                                         | `content_size_bytes`     |
  * | `context.claimed.key_reference` ?               | body                                         | `key_reference`          |
  *
+ * | `context.registered` itself ?                   | whether the ledger knows the artifact        | `registered`             |
+ * | `context.registered.labels`, a set              | ledger                                       | `registered.labels`      |
+ * | `context.registered.labels_ever`, a set         | ledger                                       | `registered.labels_ever` |
+ * | `context.registered.attributes.getTag("owner")` | ledger; guard it with `hasTag`               | `registered.attributes.owner` |
+ * | `context.registered.resource.kind`              | ledger                                       | `registered.resource.kind` |
+ * | `context.registered.resource.id` ?              | ledger                                       | `registered.resource.id` |
+ * | `context.registered.artifact_profile`           | ledger                                       | `registered.artifact_profile` |
+ * | `context.registered.key_reference` ?            | ledger                                       | `registered.key_reference` |
+ * | `context.registered.application`                | ledger                                       | `registered.application` |
+ * | `context.registered.principal`                  | ledger                                       | `registered.principal`   |
+ * | `context.registered.citation_matched`           | ledger                                       | `registered.citation_matched` |
+ * | `context.registered.registered_at`              | ledger, in milliseconds                      | `registered.registered_at` |
+ *
  * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes of a request are
  * tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input,
  * and labels, being a set of their own, can pose as none.
  */
 import type { AttributeDeclarations, AttributeType } from "../../base/caller-attributes.ts";
-import type { PolicyQuery } from "./decision.ts";
+import type { PolicyQuery, Registered } from "./decision.ts";
 
 /** What a bundle declares of the inputs that its policies read. Absent where it declares nothing. */
 export interface DeclaredInputs {
@@ -39,8 +52,11 @@ export interface DeclaredInputs {
   readonly callerAttributes?: AttributeDeclarations;
 }
 
-/** Type of an input. Tags are text by names that are not known ahead. */
-export type InputKind = AttributeType | "tags";
+/**
+ * Type of an input. Tags are text by names that are not known ahead; of a record that may be absent whether it is there is
+ * an input of its own, beside its members.
+ */
+export type InputKind = AttributeType | "tags" | "record";
 
 /** Value of an input, normalized: sets and tags are sorted and without duplicates. */
 export type InputValue =
@@ -82,6 +98,11 @@ export class InputCatalogue {
   /** Names of the inputs at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
   namesAt(path: string): readonly string[] {
     return this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`)).map(nameOf);
+  }
+
+  /** Name of the record that may be absent at the path; undefined where there is none. */
+  recordAt(path: string): string | undefined {
+    return this.inputs.find((input) => input.kind === "record" && input.path === path)?.name;
   }
 
   /** Reads the named input from a query. Throws a TypeError for an unknown name. */
@@ -126,6 +147,9 @@ function inputOf([path, name, kind, value]: Row): Input {
   return { path: isOptional ? path.slice(0, -1) : path, name, kind, optional: isOptional, value };
 }
 
+/** Prefix of the names of registered inputs, and the name of the record of them. */
+const registeredName = "registered";
+
 /** As in the table above; `?` at the end of a path marks what may be absent. */
 const rows: readonly Row[] = [
   ["principal.tenant", "caller.tenant_id", "text", ({ caller }) => caller.tenantId],
@@ -134,7 +158,41 @@ const rows: readonly Row[] = [
   ["principal.scopes", "caller.scopes", "set_of_text", ({ caller }) => caller.scopes],
   ["principal.auth_source", "caller.auth_source", "text", ({ caller }) => caller.authSource],
   ...claimedRows(),
+  ...registeredRows(),
 ];
+
+/** Whether any of the named inputs is what the ledger has of an artifact. */
+export function readsRegistered(names: readonly string[]): boolean {
+  return names.some((name) => name === registeredName || name.startsWith(`${registeredName}.`));
+}
+
+/** All of them may be absent, with the record. One that is missing from a record that is there is of no type: null. */
+function registeredRows(): readonly Row[] {
+  const registered = (path: string, kind: InputKind, read: (registered: Registered) => unknown): Row => [
+    `context.${registeredName}.${path.replace("?", "")}?`,
+    `${registeredName}.${path.replace("?", "")}`,
+    kind,
+    ({ registered }) => {
+      if (registered === undefined) return undefined;
+      const found = read(Object(registered));
+      return found === undefined && !path.endsWith("?") ? null : found;
+    },
+  ];
+  return [
+    [`context.${registeredName}?`, registeredName, "record", ({ registered }) => registered],
+    registered("labels", "set_of_text", ({ labels }) => labels),
+    registered("labels_ever", "set_of_text", ({ labels_ever }) => labels_ever),
+    registered("attributes", "tags", ({ attributes }) => attributes),
+    registered("resource.kind", "text", ({ resource }) => resource?.kind),
+    registered("resource.id?", "text", ({ resource }) => resource?.id),
+    registered("artifact_profile", "text", ({ artifact_profile }) => artifact_profile),
+    registered("key_reference?", "text", ({ key_reference }) => key_reference),
+    registered("application", "text", ({ application }) => application),
+    registered("principal", "text", ({ principal }) => principal),
+    registered("citation_matched", "yes_no", ({ citation_matched }) => citation_matched),
+    registered("registered_at", "whole_number", ({ registered_at }) => registered_at),
+  ];
+}
 
 function claimedRows(): readonly Row[] {
   const claimed = (path: string, kind: InputKind, read: (claimed: PolicyQuery["claimed"]) => unknown): Row => [
@@ -172,6 +230,7 @@ function nameOf({ name }: Input): string {
 }
 
 function readerOf({ kind, value }: Input): (query: PolicyQuery) => InputValue {
+  if (kind === "record") return (query) => value(query) !== undefined;
   if (kind === "set_of_text") return (query) => asSet(value(query) as readonly string[] | undefined);
   if (kind === "tags") return (query) => asEntries(value(query) as Readonly<Record<string, string>> | undefined);
   return (query) => value(query) as InputValue;

@@ -7,7 +7,7 @@ import type { LayerSet } from "./combined-decision.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
-import type { InputCatalogue } from "./inputs.ts";
+import { type InputCatalogue, readsRegistered } from "./inputs.ts";
 import { policyActions } from "./schema.ts";
 
 /** One action under one pair of sets. */
@@ -17,6 +17,8 @@ export interface Plan {
   readonly buildRequest: CedarRequestBuilder;
   /** Evaluates the layers. */
   readonly evaluate: EvaluateLayers;
+  /** Whether a policy reads what the ledger has of an artifact. */
+  readonly readsRegistered: boolean;
   /** Names of the inputs that can change the decision, sorted. */
   readonly inputs: readonly string[];
   /** Cache key: equal only for queries with the same combined decision. */
@@ -54,6 +56,7 @@ export function plansOf(
         catalogue,
       ),
       evaluate,
+      readsRegistered: readsRegistered(read),
       inputs: [...new Set([...read, ...afterwards])].sort(),
       key: keyMaker([action, ...sets].join(" "), read, catalogue),
     };

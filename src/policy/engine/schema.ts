@@ -76,10 +76,10 @@ entity Principal = {
   "auth_source": String,
 ${attributes}};
 
-// What is asked about. It has one id and no attributes: all that is known of the resource is claimed.
+// What is asked about. It has one id and no attributes: what is said of the resource is in the context.
 entity Resource enum ["claimed"];
 
-// Attributes that the request claims: hasTag("region"), getTag("region").
+// Attributes that the request claims, or that were registered: hasTag("region"), getTag("region").
 entity Attributes tags String;
 
 // What the request says of itself. None of it is authenticated.
@@ -96,20 +96,39 @@ type Claimed = {
   "key_reference"?: String,
 };
 
+// What this tenant's ledger has of the artifact that the request names, from when it was registered. Absent where nothing
+// is known of it: test "context has registered".
+type Registered = {
+  // As its registration says now, and of every registration of it that counts.
+  "labels": Set<String>,
+  "labels_ever": Set<String>,
+  "attributes": Attributes,
+  "resource": { "kind": String, "id"?: String },
+  "artifact_profile": String,
+  "key_reference"?: String,
+  // The application and the id of the principal that registered it.
+  "application": String,
+  "principal": String,
+  // Whether it was registered under a decision that allowed it.
+  "citation_matched": Bool,
+  // Milliseconds since 1970.
+  "registered_at": Long,
+};
+
 action dataOperation, keyOperation;
 
 // Operations on data.
 action protect, access, rewrap in [dataOperation] appliesTo {
   principal: Principal,
   resource: Resource,
-  context: { "claimed": Claimed },
+  context: { "claimed": Claimed, "registered"?: Registered },
 };
 
 // Operations on keys. The key operation "rewrap" is rewrapKey.
 action wrap, unwrap, rewrapKey in [keyOperation] appliesTo {
   principal: Principal,
   resource: Resource,
-  context: { "claimed": Claimed },
+  context: { "claimed": Claimed, "registered"?: Registered },
 };
 `;
 }

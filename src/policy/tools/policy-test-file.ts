@@ -12,6 +12,9 @@
  *         workload: { application: payroll }
  *         resource: { kind: customer-record }
  *         labels: [confidential]
+ *       registered:                           # optional: what the ledger has of the artifact; resource.kind is needed
+ *         resource: { kind: customer-record }
+ *         labels: [confidential]              # also among labels_ever, beside those that are named there
  *       expect:
  *         allow: true
  *         reasons: [platform/data-operations, tenant/ordinary]     # optional; all of them, in any order

@@ -1,21 +1,22 @@
 /**
  * A question as operators write it, in tests and for explanations: `tenant`, `principal` (optional, and so each of its
- * members), `action` and `claimed`. See `policy-test-file.ts`.
+ * members), `action`, `claimed` and `registered` (optional). See `policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
 import { authSources, type Caller } from "../../base/caller.ts";
 import { type AttributeValues, anyAttributeValue } from "../../base/caller-attributes.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
-import type { Claimed, PolicyQuery } from "../engine/decision.ts";
+import type { Claimed, PolicyQuery, Registered } from "../engine/decision.ts";
 import { policyActions } from "../engine/schema.ts";
 
 /** Members of a question; unknown ones are refused by whoever reads them. */
-export const queryMembers: readonly string[] = ["tenant", "principal", "action", "claimed"];
+export const queryMembers: readonly string[] = ["tenant", "principal", "action", "claimed", "registered"];
 
 /** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
-export function parseQuery({ tenant, principal, action, claimed }: Members): PolicyQuery {
+export function parseQuery({ tenant, principal, action, claimed, registered }: Members): PolicyQuery {
   return {
+    ...(registered !== undefined && { registered: parseRegistered(registered) }),
     caller: parseCaller(tenant, principal),
     action: oneOf(policyActions, action, "action"),
     claimed: parseClaimed(claimed),
@@ -75,7 +76,6 @@ function parseClaimed(value: unknown): Claimed {
   if (size !== undefined && !(Number.isSafeInteger(size) && Number(size) >= 0)) {
     throw new RangeError("claimed.content_size_bytes must be an integer from 0");
   }
-  const attributes = members(claimed.attributes ?? {}, "claimed.attributes");
   return {
     workload: {
       application: string(workload.application, "claimed.workload.application"),
@@ -87,13 +87,42 @@ function parseClaimed(value: unknown): Claimed {
     },
     ...textMembers(claimed, texts),
     labels: strings(claimed.labels ?? [], "claimed.labels"),
-    attributes: Object.fromEntries(
-      Object.entries(attributes).map(([key, text]) => [key, string(text, `attributes.${key}`)]),
-    ),
+    attributes: parseTags(claimed.attributes, "claimed.attributes"),
     ...(profile !== undefined && { artifact_profile: profile }),
     content_digest_present: digestPresent,
     ...(size !== undefined && { content_size_bytes: Number(size) }),
   };
+}
+
+/** What is left out is as a registration has it that says as little as it can. */
+function parseRegistered(value: unknown): Registered {
+  const texts = ["key_reference", "artifact_profile", "application", "principal"];
+  const others = ["labels", "labels_ever", "attributes", "resource", "citation_matched", "registered_at"];
+  const registered = members(value, "registered", [...texts, ...others]);
+  const resource = members(registered.resource, "registered.resource", ["kind", "id"]);
+  const labels = strings(registered.labels ?? [], "registered.labels");
+  const ever = strings(registered.labels_ever ?? [], "registered.labels_ever");
+  const matched = registered.citation_matched ?? true;
+  if (typeof matched !== "boolean") throw new RangeError("registered.citation_matched must be true or false");
+  const at = registered.registered_at ?? 0;
+  if (!Number.isSafeInteger(at)) throw new RangeError("registered.registered_at must be milliseconds since 1970");
+  return {
+    labels,
+    labels_ever: [...new Set([...labels, ...ever])],
+    attributes: parseTags(registered.attributes, "registered.attributes"),
+    resource: { kind: string(resource.kind, "registered.resource.kind"), ...textMembers(resource, ["id"]) },
+    artifact_profile: oneOf(artifactProfiles, registered.artifact_profile ?? "tdf", "registered.artifact_profile"),
+    ...textMembers(registered, ["key_reference"]),
+    application: string(registered.application ?? "test-application", "registered.application"),
+    principal: string(registered.principal ?? "test-principal", "registered.principal"),
+    citation_matched: matched,
+    registered_at: Number(at),
+  };
+}
+
+function parseTags(value: unknown, what: string): Readonly<Record<string, string>> {
+  const tags = Object.entries(members(value ?? {}, what));
+  return Object.fromEntries(tags.map(([key, text]) => [key, string(text, `${what}.${key}`)]));
 }
 
 /** Reads what a person wrote. Each function returns the value in its type, or throws a RangeError that says why not. */

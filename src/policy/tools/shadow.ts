@@ -78,11 +78,16 @@ export class PolicyShadow {
     this.#candidate = engine;
   }
 
-  /** Takes note of a decision that was made. Returns at once and does not throw. */
-  observe(query: PolicyQuery, decision: PolicyDecision, decisionId: string): void {
+  /**
+   * Takes note of a decision that was made. Returns at once and does not throw.
+   *
+   * @param isComplete whether the query has all that the ledger knows. Where it has not, because the active set does not
+   *   read it, a candidate that does cannot be compared
+   */
+  observe(query: PolicyQuery, decision: PolicyDecision, decisionId: string, isComplete = true): void {
     const { share, random, onDropped } = this.#options;
     if (this.#candidate === undefined || (share < 1 && random() >= share)) return;
-    if (this.#waiting.length >= maxWaiting) {
+    if (this.#waiting.length >= maxWaiting || (!isComplete && this.#candidate.readsRegistered(query))) {
       onDropped();
       return;
     }

@@ -135,6 +135,13 @@ export class FakeEngine implements PolicyEngine {
   readonly queries: PolicyQuery[] = [];
   answer: { allow?: boolean; guidance?: Partial<Guidance> } = {};
 
+  /** Whether its policies read what was registered. */
+  registered = false;
+
+  readsRegistered(): boolean {
+    return this.registered;
+  }
+
   decide(query: PolicyQuery): PolicyDecision {
     this.queries.push(query);
     return {

@@ -14,14 +14,14 @@ import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { PreparedSet, type SetResult } from "../../../src/policy/engine/prepared-set.ts";
 import { schemaFor } from "../../../src/policy/engine/schema.ts";
 import { ask, declaredAttributes, permitAll, queries } from "./harness.ts";
-import { attributeConditions, conditions, overflowing } from "./pool.ts";
+import { attributeConditions, conditions, overflowing, registeredConditions } from "./pool.ts";
 
 const declared = { callerAttributes: declaredAttributes };
 const catalogue = inputCatalogue(declared);
 const schema = schemaFor(declared);
 
 /** The whole query, value by value, as the table in `inputs.ts` says. */
-function everything({ caller, action, claimed }: PolicyQuery) {
+function everything({ caller, action, claimed, registered }: PolicyQuery) {
   const { workload, resource } = claimed;
   const { attributes, ...others } = claimed;
   const principal = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
@@ -31,6 +31,9 @@ function everything({ caller, action, claimed }: PolicyQuery) {
     resource: { type: "Resource", id: "claimed" },
     context: {
       claimed: { ...others, workload, resource, attributes: { __entity: { type: "Attributes", id: "claimed" } } },
+      ...(registered && {
+        registered: { ...registered, attributes: { __entity: { type: "Attributes", id: "registered" } } },
+      }),
     },
     entities: [
       {
@@ -46,6 +49,9 @@ function everything({ caller, action, claimed }: PolicyQuery) {
         parents: [],
       },
       { uid: { type: "Attributes", id: "claimed" }, attrs: {}, parents: [], tags: attributes },
+      ...(registered
+        ? [{ uid: { type: "Attributes", id: "registered" }, attrs: {}, parents: [], tags: registered.attributes }]
+        : []),
     ],
   };
 }
@@ -104,11 +110,12 @@ const groups = [
   'action in [Action::"keyOperation", Action::"protect"]',
   'Action::"keyOperation" in Action::"keyOperation" || principal.subject == "a"',
   'Principal::"tenant-a/a" has subject && Principal::"tenant-a/a".subject == "a"',
+  'Attributes::"registered".hasTag("region") && Attributes::"registered".getTag("region") == "eu"',
   'Attributes::"claimed".hasTag("region") || Attributes::"other" == context.claimed.attributes',
   'context.claimed.attributes.hasTag("__proto__")',
   "context.claimed has workload && context has claimed",
 ];
-const all = [...conditions, ...attributeConditions, ...groups, overflowing];
+const all = [...conditions, ...attributeConditions, ...registeredConditions, ...groups, overflowing];
 const policy = fc.record({
   effect: fc.constantFrom("permit", "forbid"),
   scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
@@ -195,6 +202,21 @@ const full = ask(
   },
   { attributes: { clearance: 1, constructor: "a", on_call: true, roles: ["a"] } },
 );
+const withRegistered: PolicyQuery = {
+  ...full,
+  registered: {
+    labels: ["a"],
+    labels_ever: ["a"],
+    attributes: { a: "b" },
+    resource: { kind: "a", id: "b" },
+    artifact_profile: "tdf",
+    key_reference: "a",
+    application: "a",
+    principal: "a",
+    citation_matched: true,
+    registered_at: 1,
+  },
+};
 
 /** The question with the member at the path set to the value, or left out. */
 function withMember([name, ...rest]: readonly string[], value: unknown, within: object): object {
@@ -211,11 +233,15 @@ const paths = [
   ...["purpose", "labels", "artifact_profile", "content_digest_present"].map((name) => ["claimed", name]),
   ...["content_size_bytes", "key_reference"].map((name) => ["claimed", name]),
   ...["a", "b", "__entity", "__proto__", "\ud800"].map((name) => ["claimed", "attributes", name]),
+  ...["labels", "labels_ever", "artifact_profile", "key_reference"].map((name) => ["registered", name]),
+  ...["application", "principal", "citation_matched", "registered_at"].map((name) => ["registered", name]),
+  ...["kind", "id"].map((name) => ["registered", "resource", name]),
+  ...["a", "__entity", "\ud800"].map((name) => ["registered", "attributes", name]),
 ];
 
 test.each(paths.map((path) => [path]))("what the schema refuses at %j is not told, and all else is", (path) => {
   const verdicts = strange.map((value) => {
-    const query = withMember(path, value, full) as PolicyQuery;
+    const query = withMember(path, value, withRegistered) as PolicyQuery;
     const accepted = validatedAnswer([permitAll], query) !== undefined;
     expect(hasSchemaTypes(query, catalogue), `${String(value)} ${JSON.stringify(value)}`).toBe(accepted);
     return accepted;
@@ -223,9 +249,16 @@ test.each(paths.map((path) => [path]))("what the schema refuses at %j is not tol
   expect(new Set(verdicts).size, "both happen").toBe(2);
 });
 
-test("attributes that are no map are not told", () => {
+test.each(["claimed", "registered"])("%s attributes that are no map are not told", (at) => {
   for (const attributes of [null, [], ["a"], "a", 1]) {
-    const query = withMember(["claimed", "attributes"], attributes, full) as PolicyQuery;
+    const query = withMember([at, "attributes"], attributes, withRegistered) as PolicyQuery;
     expect(hasSchemaTypes(query, catalogue)).toBe(false);
   }
+});
+
+test("what was registered is told as a record, or not at all", () => {
+  for (const registered of [null, [], "a", 0, false, {}])
+    expect(hasSchemaTypes({ ...full, registered } as unknown as PolicyQuery, catalogue)).toBe(false);
+  expect(hasSchemaTypes(full, catalogue)).toBe(true);
+  expect(hasSchemaTypes(withRegistered, catalogue)).toBe(true);
 });

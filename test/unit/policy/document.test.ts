@@ -18,8 +18,8 @@ const markdown = readFileSync(join(import.meta.dirname, "../../../docs/policies.
 const parts = parseDocument(markdown);
 const [base, ...cases] = parts.filter(({ headings }) => headings[0] === "Cookbook");
 
-test("the cookbook has ten cases", () => {
-  expect(cases).toHaveLength(10);
+test("the cookbook has eleven cases", () => {
+  expect(cases).toHaveLength(11);
 });
 
 test.each(cases)("$headings.1", async ({ snippets }) => {
@@ -108,9 +108,9 @@ test("the commands that are shown and not run are ones that there are", async ()
 });
 
 test("the table of inputs has every input, and none that there is not", () => {
-  const named = [...markdown.matchAll(/`((?:principal|context\.claimed)\.[a-z_.]+)`/g)].map(
-    ({ 1: path }) => path ?? "",
-  );
+  const named = [
+    ...markdown.matchAll(/`((?:principal|context\.claimed|context\.registered)\.[a-z_.]+|context\.registered)`/g),
+  ].map(({ 1: path }) => path ?? "");
   const { names } = inputCatalogue({});
   const declared = inputCatalogue(declaredOnPage());
   for (const path of named) expect(declared.namesAt(path), path).not.toEqual([]);

@@ -6,7 +6,7 @@ import type { AttributeDeclarations } from "../../../src/base/caller-attributes.
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
-import type { Claimed, PolicyAction, PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import type { Claimed, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/engine/decision.ts";
 import { compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
 import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/load/directory.ts";
@@ -125,38 +125,63 @@ const attributes = fc.record(
   { requiredKeys: ["clearance"], noNullPrototype: true },
 );
 
+const registered: fc.Arbitrary<Registered> = fc.record(
+  {
+    labels: fc.array(word, { maxLength: 2 }),
+    labels_ever: fc.array(word, { maxLength: 3 }),
+    attributes: fc.dictionary(key, word, { maxKeys: 3, noNullPrototype: true }),
+    resource: fc.record({ kind: word, id: word }, { requiredKeys: ["kind"] }),
+    artifact_profile: fc.constantFrom(...artifactProfiles),
+    key_reference: fc.constantFrom("kms://a", "local"),
+    application: word,
+    principal: fc.constantFrom("a", "b"),
+    citation_matched: fc.boolean(),
+    registered_at: fc.constantFrom(0, 1_700_000_000_000),
+  },
+  {
+    requiredKeys: [
+      ...(["labels", "labels_ever", "attributes", "resource", "artifact_profile"] as const),
+      ...(["application", "principal", "citation_matched", "registered_at"] as const),
+    ],
+  },
+) as fc.Arbitrary<Registered>;
+
 /** Arbitrary questions over few words, of callers with the declared attributes. */
-export const queries: fc.Arbitrary<PolicyQuery> = fc.record({
-  action: fc.constantFrom(...policyActions),
-  caller: fc.record({
-    tenantId: fc.constantFrom("tenant-a", "tenant-b") as fc.Arbitrary<TenantId>,
-    principalId: fc.constantFrom("a", "b") as fc.Arbitrary<string> as fc.Arbitrary<PrincipalId>,
-    subject: word,
-    scopes: fc.array(word, { maxLength: 3 }),
-    authSource: fc.constantFrom(...authSources),
-    attributes,
-  }),
-  claimed: fc
-    .tuple(
-      fc.record({
-        workload: fc.record(
-          { application: word, environment: word, component: word },
-          { requiredKeys: ["application"] },
+export const queries: fc.Arbitrary<PolicyQuery> = fc.record(
+  {
+    action: fc.constantFrom(...policyActions),
+    caller: fc.record({
+      tenantId: fc.constantFrom("tenant-a", "tenant-b") as fc.Arbitrary<TenantId>,
+      principalId: fc.constantFrom("a", "b") as fc.Arbitrary<string> as fc.Arbitrary<PrincipalId>,
+      subject: word,
+      scopes: fc.array(word, { maxLength: 3 }),
+      authSource: fc.constantFrom(...authSources),
+      attributes,
+    }),
+    claimed: fc
+      .tuple(
+        fc.record({
+          workload: fc.record(
+            { application: word, environment: word, component: word },
+            { requiredKeys: ["application"] },
+          ),
+          resource: fc.record({ kind: word, id: word, mime_type: word }, { requiredKeys: ["kind"] }),
+          labels: fc.array(word, { maxLength: 4 }),
+          attributes: fc.dictionary(key, word, { maxKeys: 4, noNullPrototype: true }),
+          content_digest_present: fc.boolean(),
+        }),
+        fc.record(
+          {
+            purpose: word,
+            artifact_profile: fc.constantFrom(...artifactProfiles),
+            content_size_bytes: fc.constantFrom(0, 1, 2 ** 53 - 1),
+            key_reference: fc.constantFrom("kms://a", "kms://tenant-b/x", "local"),
+          },
+          optional,
         ),
-        resource: fc.record({ kind: word, id: word, mime_type: word }, { requiredKeys: ["kind"] }),
-        labels: fc.array(word, { maxLength: 4 }),
-        attributes: fc.dictionary(key, word, { maxKeys: 4, noNullPrototype: true }),
-        content_digest_present: fc.boolean(),
-      }),
-      fc.record(
-        {
-          purpose: word,
-          artifact_profile: fc.constantFrom(...artifactProfiles),
-          content_size_bytes: fc.constantFrom(0, 1, 2 ** 53 - 1),
-          key_reference: fc.constantFrom("kms://a", "kms://tenant-b/x", "local"),
-        },
-        optional,
-      ),
-    )
-    .map(([needed, given]): Claimed => ({ ...needed, ...given }) as Claimed),
-});
+      )
+      .map(([needed, given]): Claimed => ({ ...needed, ...given }) as Claimed),
+    registered,
+  },
+  { requiredKeys: ["action", "caller", "claimed"] },
+);

@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { mergeGuidance } from "../../../src/policy/guidance/guidance-merge.ts";
 import { ask, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
-import { attributeConditions, overflowing, conditions as plainConditions } from "./pool.ts";
+import { attributeConditions, overflowing, conditions as plainConditions, registeredConditions } from "./pool.ts";
 
-const conditions = [...plainConditions, ...attributeConditions];
+const conditions = [...plainConditions, ...attributeConditions, ...registeredConditions];
 
 interface Chosen {
   readonly effect: "permit" | "forbid";
@@ -37,6 +37,8 @@ function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): File
 const layer = fc.array(policies, { minLength: 1, maxLength: 4 });
 
 const uncached = { cachedDecisions: 0 };
+
+const registeredNames = ["registered", "labels_ever", "application", "principal", "registered_at"];
 
 test("adding a forbid never turns deny into allow", async () => {
   let turned = 0;
@@ -123,6 +125,7 @@ test("a cached answer equals the uncached one for every single condition, whatev
         ...Object.keys(caller),
         ...Object.keys(claimed),
         ...Object.keys(caller.attributes ?? {}),
+        ...registeredNames,
       ]);
       const name = names[pick % names.length] as string;
       const mixed = <T extends object>(first: T, second: T): T => {
@@ -133,7 +136,13 @@ test("a cached answer equals the uncached one for every single condition, whatev
       if (name !== "attributes") {
         Object.assign(caller, { attributes: mixed(a.caller.attributes ?? {}, b.caller.attributes ?? {}) });
       }
-      return [a, { ...a, caller, claimed: mixed(a.claimed, b.claimed) }];
+      const registered = registeredNames.includes(name) ? b.registered : a.registered;
+      const { registered: _, ...others } = a;
+      const second = { ...others, caller, claimed: mixed(a.claimed, b.claimed) };
+      return [
+        a,
+        registered === undefined ? second : { ...second, registered: mixed(a.registered ?? registered, registered) },
+      ];
     });
     fc.assert(
       fc.property(mixed, (pair) => {

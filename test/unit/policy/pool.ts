@@ -26,6 +26,23 @@ export const conditions: readonly string[] = [
   'action == Action::"protect" || resource == Resource::"claimed"',
 ];
 
+/** The same of what was registered. */
+export const registeredConditions: readonly string[] = [
+  "context has registered",
+  'context has registered && context.registered.labels_ever.contains("eu")',
+  "context has registered && context.registered.labels.containsAny(context.claimed.labels)",
+  'context has registered.key_reference && context.registered.key_reference like "kms://*"',
+  "context has registered && context.registered has resource.id && context.registered.resource.id == principal.subject",
+  "context has registered && context.registered.resource.kind == context.claimed.resource.kind",
+  "context has registered && context.registered.resource == context.registered.resource",
+  'context has registered && context.registered.attributes.hasTag("owner") && context.registered.attributes.getTag("owner") == principal.subject',
+  "context has registered && context.registered.attributes.hasTag(context.registered.application)",
+  "context has registered && context.registered.attributes == context.claimed.attributes",
+  "!(context has registered) || context.registered.principal == principal.principal_id",
+  'context has registered && context.registered.citation_matched && context.registered["artifact_profile"] == "tdf"',
+  "context has registered && context.registered.registered_at > 1600000000000",
+];
+
 /** The same of the attributes that `declaringFiles` declares. */
 export const attributeConditions: readonly string[] = [
   "principal.clearance >= 1",

@@ -6,6 +6,7 @@ import { ask, engineOf, openFiles } from "./harness.ts";
 
 const catalogue = inputCatalogue({});
 const { names: allInputNames } = catalogue;
+const isRegistered = (name: string) => name.startsWith("registered");
 const identity = ["caller.principal_id", "caller.tenant_id"];
 const workload = ["workload.application", "workload.component", "workload.environment"];
 
@@ -26,6 +27,14 @@ const table: readonly (readonly [condition: string, names: readonly string[]])[]
   ['if principal.tenant == "a" then 1 < 2 else [principal.subject].isEmpty()', ["caller.subject", "caller.tenant_id"]],
   ['decimal("1.0").lessThan(decimal("2.0")) && ip("::1").isLoopback()', []],
   ["context.claimed.content_size_bytes + -1 * 2 > 3", ["content_size_bytes"]],
+  ["context has registered", ["registered"]],
+  ['context has registered && context.registered.labels_ever.contains("a")', ["registered", "registered.labels_ever"]],
+  ["context has registered.key_reference", ["registered.key_reference"]],
+  [
+    'context has registered && context.registered.attributes.hasTag("owner")',
+    ["registered", "registered.attributes.owner"],
+  ],
+  ["context has registered && context.registered == context.registered", allInputNames.filter(isRegistered)],
   // What cannot be told is everything.
   ["(if true then context.claimed else context.claimed).content_digest_present", allInputNames],
   ['Principal::"t/a".scopes.contains("a")', allInputNames],

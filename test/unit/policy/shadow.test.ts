@@ -129,3 +129,15 @@ test.each([
   if (kind === "denies") expect(differenceOf(second, first)).toEqual({ kind: "allows", guidance: [] });
   other.release();
 });
+
+test("what was not looked up is not held against a candidate that reads it", async () => {
+  const reading = `${permitAll} @id("x") forbid (principal, action, resource) unless { context has registered };`;
+  shadow.replace(await candidate(reading));
+  const query = ask("protect");
+  shadow.observe(query, active.decide(query), "id", false);
+  timers.fire(pauseMs);
+  expect([compared, dropped]).toEqual([[], 1]);
+  shadow.observe(query, active.decide(query), "id", true);
+  timers.fire(pauseMs);
+  expect(compared).toEqual(["tenant-a denies"]);
+});

@@ -217,9 +217,9 @@ function stuckRemark(stuck: readonly string[]): string | undefined {
 
 /** Counts each decision that is recorded, and shows it to the candidate policy set where there is one. */
 function observeDecisions(metrics: Metrics, { observe }: LivePolicy): NonNullable<DecisionDependencies["observe"]> {
-  return (query, decision, decisionId) => {
+  return ({ query, decision, decisionId, isComplete }) => {
     metrics.decided(query.action, decision.allow);
-    observe?.(query, decision, decisionId);
+    observe?.(query, decision, decisionId, isComplete);
   };
 }
 

@@ -69,7 +69,7 @@ export async function openLivePolicy(settings: Settings, machine: LivePolicyMach
   return {
     engine,
     ...(shadow !== undefined && {
-      observe: (query, decision, decisionId) => shadow.observe(query, decision, decisionId),
+      observe: (...made) => shadow.observe(...made),
     }),
     async keepIn(ledger) {
       await ledger.keepPolicyRevision(first.revision, first.content);

@@ -3,6 +3,7 @@ import type { Caller } from "../base/caller.ts";
 import { parseRecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
+import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { routePath } from "./routes.ts";
@@ -18,6 +19,8 @@ export interface Citation {
   readonly result: CitationResult;
   /** Evidence that a matched decision expects, as it was given. */
   readonly evidenceExpected?: readonly string[];
+  /** Names of the artifact of a matched decision that is about rewrapping one: see `artifactNames`. */
+  readonly rewraps?: readonly string[];
 }
 
 /** What cites. */
@@ -50,7 +53,12 @@ export async function cite(rules: CitationRules, caller: Caller, citing: Citing)
   const result = compare(rules, caller, citing, found);
   if (result !== "matched") return { result };
   const evidenceExpected = texts(guidanceOf(found).evidence_expected);
-  return { result, ...(evidenceExpected !== undefined && { evidenceExpected }) };
+  const rewraps = citing.operation === "rewrap" ? artifactNames(found.request) : undefined;
+  return {
+    result,
+    ...(evidenceExpected !== undefined && { evidenceExpected }),
+    ...(rewraps !== undefined && { rewraps }),
+  };
 }
 
 function compare(rules: CitationRules, caller: Caller, citing: Citing, decision: StoredRecord): CitationResult {

@@ -2,6 +2,7 @@
 import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
+import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
   Guidance,
@@ -13,12 +14,22 @@ import type {
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
+import { lookUpRegistered, reliedOnMembers } from "./registered.ts";
 import { union } from "./routes.ts";
 
 export interface DecisionDependencies extends DomainDependencies {
   readonly engine: PolicyEngine;
   /** Told of each decision once it is recorded. Returns at once and does not throw. */
-  readonly observe?: (query: PolicyQuery, decision: PolicyDecision, decisionId: RecordId) => void;
+  readonly observe?: (made: DecisionMade) => void;
+}
+
+/** A decision, as it was made. */
+export interface DecisionMade {
+  readonly query: PolicyQuery;
+  readonly decision: PolicyDecision;
+  readonly decisionId: RecordId;
+  /** Whether the query has all that the ledger knows: where no policy reads that, it was not looked up. */
+  readonly isComplete: boolean;
 }
 
 /** A decision that is recorded. */
@@ -39,9 +50,10 @@ export interface Decided {
 }
 
 /**
- * Decides and records. Resolves when the record is durable.
+ * Decides and records. Resolves when the record is durable. What the ledger has of the artifact is looked up first, where
+ * a policy that could apply reads it.
  *
- * @throws ServiceError `store_unavailable`: then nothing was decided
+ * @throws ServiceError `store_unavailable`, or the reason of the call's signal: then nothing was decided
  */
 export async function decide(
   { deployment, engine, observe, ledger, clock, random }: DecisionDependencies,
@@ -50,14 +62,21 @@ export async function decide(
 ): Promise<Decided> {
   const { route, request } = asked;
   const { action, claimed } = queryOf(asked);
-  const query = { caller: call.caller, action, claimed };
+  const question = { caller: call.caller, action, claimed };
+  const namesArtifact = request.artifact_digest !== undefined || request.artifact_cid !== undefined;
+  const isNeeded = namesArtifact && engine.readsRegistered(question);
+  const lookedUp = isNeeded ? await lookUpRegistered(ledger, call.caller.tenantId, artifactNames(request)) : undefined;
+  if (isNeeded) call.signal?.throwIfAborted();
+  // From here on nothing waits: these are the policies that decide, which may have been replaced meanwhile.
+  const known = isNeeded && engine.readsRegistered(question) ? lookedUp : undefined;
+  const query = known?.registered === undefined ? question : { ...question, registered: known.registered };
   const decision = engine.decide(query);
   const guidance = guidanceGiven(decision);
   const decisionId = newRecordId(clock, random);
-  const outcome = decisionOutcome(decision, call.caller);
+  const outcome = decisionOutcome(decision, call.caller, known && reliedOnMembers(known.reliedOn));
   const record = newRecord("decision", decisionId, call, route, request, outcome);
   const { receipt } = await ledger.append({ ...record, policyRevision: decision.policyRevision });
-  observe?.(query, decision, decisionId);
+  observe?.({ query, decision, decisionId, isComplete: !namesArtifact || known !== undefined });
   return {
     decisionId,
     allow: decision.allow,
@@ -88,7 +107,11 @@ type Members<T> = Readonly<Record<SnakeCase<keyof T>, JsonValue | undefined>>;
  * The recorded outcome, its members in the order of canonical JSON. The caller's attributes and scopes are in it because
  * policies read them: without them the decision could not be evaluated again.
  */
-export function decisionOutcome(decision: PolicyDecision, { attributes, scopes }: Caller): JsonObject {
+export function decisionOutcome(
+  decision: PolicyDecision,
+  { attributes, scopes }: Caller,
+  registered: JsonValue | undefined,
+): JsonObject {
   const guidance = guidanceGiven(decision);
   return {
     allow: decision.allow,
@@ -113,6 +136,7 @@ export function decisionOutcome(decision: PolicyDecision, { attributes, scopes }
     } satisfies Members<Guidance>,
     policy_revision: decision.policyRevision,
     reasons: decision.reasons,
+    registered,
   };
 }
 

@@ -12,7 +12,7 @@ import {
   refuseViolations,
   servedOperation,
 } from "./support.ts";
-import { contentWarnings, warnings } from "./warnings.ts";
+import { namedWarnings, warnings } from "./warnings.ts";
 
 export interface KeyAccessPlan extends AnswerTail {
   readonly requestSummary: RequestSummary & {
@@ -83,7 +83,7 @@ async function plan(
     },
     platformDomains: platformDomains(live),
     warnings: [
-      ...contentWarnings(request.content_digest),
+      ...namedWarnings(request),
       ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),
       ...guidance.warnings,
     ],

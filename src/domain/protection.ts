@@ -13,7 +13,7 @@ import { platformDomains } from "./platform-domains.ts";
 import type { CallIdentity } from "./record.ts";
 import { type PolicyResolveRequest, type ProtectionPlanRequest, type RequestSummary, summarize } from "./requests.ts";
 import { operationViolations, profileViolations, refuseViolations } from "./support.ts";
-import { contentWarnings, warnings } from "./warnings.ts";
+import { namedWarnings, warnings } from "./warnings.ts";
 
 /** Summary of a request that names an operation on content. */
 export interface PolicySummary extends RequestSummary {
@@ -99,7 +99,7 @@ async function plan(
     },
     platformDomains: platformDomains(live),
     warnings: [
-      ...contentWarnings(request.content_digest),
+      ...namedWarnings(request),
       ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),
       ...guidance.warnings,
     ],
@@ -131,7 +131,7 @@ async function resolve(
       evidenceExpected: guidance.evidenceExpected,
     },
     platformDomains: platformDomains(live),
-    warnings: [...contentWarnings(request.content_digest), ...guidance.warnings],
+    warnings: [...namedWarnings(request), ...guidance.warnings],
   };
 }
 

@@ -12,6 +12,8 @@ export interface CallIdentity {
   readonly requestId: RequestId;
   /** Under which the caller may send the same call again: 1 to 128 visible characters. */
   readonly idempotencyKey?: string | undefined;
+  /** Aborted where nobody waits for the answer any more, with the error to answer; absent where that never is. */
+  readonly signal?: AbortSignal;
 }
 
 /** A record of this call that lacks only what `kind` asks for besides. */

@@ -1,6 +1,7 @@
 /** Answer of `artifact-register`. */
 import { newRecordId } from "../base/ids.ts";
 import type { ArtifactKind, ArtifactProfile, ProtectionOperation } from "../base/vocabulary.ts";
+import { registeredNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type { AnswerTail } from "./answer.ts";
 import { type DerivedArtifact, deriveArtifact } from "./artifacts/artifact-object.ts";
@@ -84,11 +85,15 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
         objectBase64 === undefined ? undefined : await deriveArtifact(hasher, tenantId, sent, objectBase64, signal);
       const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, sent);
       const request = withSafeLocator(sent);
+      const artifact_cid = derived?.cid ?? sent.artifact_cid;
+      const rewraps = registeredNames(request, { artifact_cid }).filter((name) => citation.rewraps?.includes(name));
       const outcome = {
         accepted: isAccepted(citation),
-        artifact_cid: derived?.cid ?? sent.artifact_cid,
+        artifact_cid,
         artifact_size_bytes: derived?.sizeBytes,
         citation: citation.result,
+        // Said here, because the decision may be erased before somebody asks.
+        rewraps: rewraps.length > 0 ? rewraps : undefined,
       };
       const recordId = newRecordId(clock, random);
       const record = newRecord("registration", recordId, call, "artifact-register", request, outcome);

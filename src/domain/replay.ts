@@ -12,6 +12,7 @@ import { engineVersion } from "../policy/engine/schema.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import { decisionOutcome } from "./decision.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
+import { registeredOf, reliedOnIds } from "./registered.ts";
 import { routes } from "./routes.ts";
 
 /** A member of the outcome that is not as it was recorded. */
@@ -33,6 +34,7 @@ export interface Evaluated {
 export type Irreproducible =
   /** The tenant has no such record. */
   | "unknown"
+  /** Its record, or that of a registration that it relied on. */
   | "erased"
   /** The record is of something else. */
   | "not_a_decision"
@@ -78,7 +80,7 @@ export interface RecordedDecision {
   readonly query: PolicyQuery;
 }
 
-/** Finds the decision. Rejects with `store_unavailable` where the archive cannot be read. */
+/** Finds the decision, and what it relied on. Rejects with `store_unavailable` where the archive cannot be read. */
 export async function findDecision(
   archive: Pick<RecordArchive, "find">,
   tenantId: TenantId,
@@ -86,8 +88,13 @@ export async function findDecision(
 ): Promise<RecordedDecision | Extract<Irreproducible, "unknown" | "erased" | "not_a_decision">> {
   const record = await archive.find(tenantId, decisionId);
   if (typeof record === "string") return record;
-  const query = recordedQuery(record);
-  return query === undefined ? "not_a_decision" : { record, query };
+  const question = recordedQuery(record);
+  if (question === undefined) return "not_a_decision";
+  const registrations = await Promise.all((reliedOnIds(record.outcome) ?? []).map((id) => archive.find(tenantId, id)));
+  const missing = registrations.find((one) => typeof one === "string");
+  if (missing !== undefined) return missing;
+  const registered = registeredOf(registrations.filter((one) => typeof one !== "string"));
+  return { record, query: registered === undefined ? question : { ...question, registered } };
 }
 
 /** An engine of the revision that decided, which is the caller's to release. Rejects as `findDecision` does. */
@@ -109,7 +116,7 @@ export interface RecordedEngine {
   readonly sameEngine: boolean;
 }
 
-/** The question that the record answers; undefined where it is not of a decision. */
+/** The question that the record answers, without what was registered; undefined where it is not of a decision. */
 export function recordedQuery({
   kind,
   tenant_id,
@@ -141,7 +148,9 @@ function isDecisionRoute(route: string | undefined): route is DecisionRequest["r
 
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {
   // As it would have been recorded: absent members are left out there.
-  const outcome = JSON.parse(JSON.stringify(decisionOutcome(decision, caller))) as JsonObject;
+  const outcome = JSON.parse(
+    JSON.stringify(decisionOutcome(decision, caller, record.outcome.registered)),
+  ) as JsonObject;
   const [before, after] = [flatten(record.outcome), flatten(outcome)];
   const members = [...new Set([...before.keys(), ...after.keys()])].filter((member) => member !== "policy_revision");
   const differences = members

@@ -26,12 +26,16 @@ export type Described = {
   readonly attributes: { readonly [key: string]: string };
 };
 
+/** By what a question names an artifact that may have been registered. The digest is `algorithm:value`. */
+type AboutArtifact = { readonly artifact_digest?: string; readonly artifact_cid?: string };
+
 /** Request of `policy-resolve`. `content_digest` is `algorithm:value`; sizes are bytes, 0 to 2^53-1. */
-export type PolicyResolveRequest = Described & {
-  readonly operation: ProtectionOperation;
-  readonly content_digest?: string;
-  readonly content_size_bytes?: number;
-};
+export type PolicyResolveRequest = Described &
+  AboutArtifact & {
+    readonly operation: ProtectionOperation;
+    readonly content_digest?: string;
+    readonly content_size_bytes?: number;
+  };
 
 /** Request of `protection-plan`. */
 export type ProtectionPlanRequest = PolicyResolveRequest & {
@@ -39,12 +43,13 @@ export type ProtectionPlanRequest = PolicyResolveRequest & {
 };
 
 /** Request of `key-access-plan`. */
-export type KeyAccessRequest = Described & {
-  readonly operation: KeyAccessOperation;
-  readonly artifact_profile?: ArtifactProfile;
-  readonly key_reference?: string;
-  readonly content_digest?: string;
-};
+export type KeyAccessRequest = Described &
+  AboutArtifact & {
+    readonly operation: KeyAccessOperation;
+    readonly artifact_profile?: ArtifactProfile;
+    readonly key_reference?: string;
+    readonly content_digest?: string;
+  };
 
 /** Request of `artifact-register`, without the bytes of the artifact. */
 export type RegistrationRequest = Described & {

@@ -5,6 +5,7 @@
 import { parseCid } from "../ledger/artifacts/cid.ts";
 import { digestOddities } from "../ledger/artifacts/digest.ts";
 import type { CitationResult } from "./citation.ts";
+import type { PolicyResolveRequest } from "./requests.ts";
 
 export const warnings = {
   noContentDigest: "content_digest is absent: the decision is not bound to particular content",
@@ -28,10 +29,16 @@ export function digestWarnings(field: string, digest: string | undefined): reado
   );
 }
 
-/** Warnings on the digest of the content that is to be decided about. */
-export function contentWarnings(digest: string | undefined): readonly string[] {
-  return digest === undefined ? [warnings.noContentDigest] : digestWarnings("content_digest", digest);
+/** Warnings on what a question names: the content that is to be decided about, and the artifact. */
+export function namedWarnings({ content_digest, artifact_digest, artifact_cid }: Named): readonly string[] {
+  return [
+    ...(content_digest === undefined ? [warnings.noContentDigest] : digestWarnings("content_digest", content_digest)),
+    ...digestWarnings("artifact_digest", artifact_digest),
+    ...cidWarnings("artifact_cid", artifact_cid),
+  ];
 }
+
+type Named = Pick<PolicyResolveRequest, "content_digest" | "artifact_digest" | "artifact_cid">;
 
 /** Warning on a CID that does not parse. */
 export function cidWarnings(field: string, cid: string | undefined): readonly string[] {

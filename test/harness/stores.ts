@@ -16,6 +16,8 @@ export interface TestStore {
   readonly folder: string;
   /** Names of its tables. */
   tables(): Promise<readonly string[]>;
+  /** Runs a statement that every kind of store understands, on a connection of its own. */
+  execute(sql: string): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -36,6 +38,11 @@ async function startSqliteStore(): Promise<TestStore> {
       database.close();
       return rows.map(({ name }) => name as string).filter((name) => !name.startsWith("sqlite_"));
     },
+    async execute(sql) {
+      const database = new DatabaseSync(path, { timeout: 5_000 });
+      database.exec(sql);
+      database.close();
+    },
     stop: async () => rmSync(folder, { recursive: true, force: true }),
   };
 }
@@ -52,6 +59,9 @@ async function startPostgresStore(): Promise<TestStore> {
       const system = "'pg_catalog', 'information_schema'";
       const rows = await server.query(`SELECT tablename FROM pg_tables WHERE schemaname NOT IN (${system})`, url);
       return rows.map(({ tablename }) => tablename as string);
+    },
+    async execute(sql) {
+      await server.query(sql, url);
     },
     async stop() {
       await server.stop();

@@ -55,7 +55,9 @@ function stepLine(step: Step): string {
   return `  ${recorded_at}  leaf ${leaf_index}  ${what}${who}  ${record_id}${citationText(step)}`;
 }
 
-function citationText({ kind, citation, decision_id }: Step): string {
+function citationText({ kind, citation, decision_id, relied_on }: Step): string {
+  if (relied_on !== undefined)
+    return `  relies on ${relied_on.length === 0 ? "nothing registered" : relied_on.join(", ")}`;
   if (kind === "decision" || citation === undefined || decision_id === undefined) return "";
   return `  cites ${decision_id}: ${citation}`;
 }

@@ -54,7 +54,13 @@ export function lineageOf(steps: readonly Step[], range: CompleteRange | undefin
   const facts = new PackFacts(steps, range);
   const groups = new Groups();
   const linked = steps.filter(({ kind, erased }) => isAboutArtifacts(kind) && erased !== true);
-  for (const step of linked) groups.join(namesOf(step));
+  const byId = new Map(linked.map((step) => [step.record_id, step]));
+  for (const step of linked) {
+    const [registered] = step.relied_on ?? [];
+    const registration = registered === undefined ? undefined : byId.get(registered);
+    // What a decision calls its artifact may be another spelling of what it was registered as.
+    groups.join([...namesOf(step), ...(registration === undefined ? [] : namesOf(registration))]);
+  }
   const members = new Map<string, Step[]>();
   for (const step of linked) {
     const [name] = namesOf(step);

@@ -3,6 +3,7 @@
 import type { CheckedEntry } from "../../ledger/pack/entry-check.ts";
 import { decisionOf } from "../../ledger/pack/item-check.ts";
 import type { RecordKind, StoredRecord } from "../../ledger/ports/record.ts";
+import { reliedOnIds } from "../registered.ts";
 
 /** Members without a value are absent. */
 export interface Step {
@@ -26,6 +27,8 @@ export interface Step {
   readonly policy_revision?: string;
   /** False for an allowed decision that permits no act by itself: a question about policy, or one told to expect none. */
   readonly expects_evidence?: false;
+  /** Of a decision: ids of the registrations that it relied on. Absent where none were looked up. */
+  readonly relied_on?: readonly string[];
   /** By which the record names its artifact. */
   readonly artifact_digest?: string;
   readonly cids?: readonly string[];
@@ -55,6 +58,7 @@ export function stepOf({ leafIndex, leaf, record }: CheckedEntry): Step {
       outcome: kinds[kind]?.(outcome, textOf(request.outcome)),
       citation: textOf(outcome.citation),
       decision_id: decisionOf(record),
+      relied_on: kind === "decision" ? reliedOnIds(outcome) : undefined,
       artifact_digest: textOf(request.artifact_digest),
       expects_evidence: kind === "decision" && outcome.allow === true && !expectsEvidence(record) ? false : undefined,
     }),

@@ -73,7 +73,9 @@ export function countingRegistrations<Some extends Registration>(registrations: 
 }
 
 /** The one that says what was recorded of the artifact. Undefined where there is none. */
-export function newestRegistration<Some extends Registration>(counting: readonly Some[]): Some | undefined {
+export function newestRegistration<Some extends Pick<Registration, "matched">>(
+  counting: readonly Some[],
+): Some | undefined {
   return counting.findLast(({ matched }) => matched) ?? counting.at(-1);
 }
 

@@ -184,3 +184,24 @@ test("nothing is accepted when it cannot be recorded", async () => {
   ledger.gate = Promise.reject(new Error("store is down"));
   await expect(register()).rejects.toThrow("store is down");
 });
+
+test("a registration under an allowed rewrap says which of its artifact's names the decision named", async () => {
+  const { register, ledger, dependencies } = setUp();
+  const { artifact_digest } = registration;
+  const rewrap = async (change: object) => {
+    const request = { ...described, operation: "rewrap" as const, ...change };
+    return (await createProtection(dependencies).plan(identity(), request)).decision.decisionId;
+  };
+  const outcomeOf = async (decision_id: string, base64?: string) => {
+    await register({ operation: "rewrap", decision_id }, base64);
+    return ledger.records.at(-1)?.outcome;
+  };
+  const spelled = `sha-256:${Buffer.from(sha256(object), "hex").toString("base64url")}`;
+  const named = await rewrap({ artifact_digest: spelled });
+  expect(await outcomeOf(named)).toMatchObject({ citation: "matched", rewraps: [artifact_digest] });
+  // The CID of the object is the digest's own name.
+  expect(await outcomeOf(named, objectBase64)).toMatchObject({ rewraps: [artifact_digest] });
+  const another = await rewrap({ artifact_digest: `sha256:${sha256("another")}` });
+  for (const unnamed of [await rewrap({}), another])
+    expect(await outcomeOf(unnamed)).toMatchObject({ citation: "matched", rewraps: undefined });
+});

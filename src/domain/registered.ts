@@ -1,0 +1,101 @@
+/**
+ * What the ledger has of the artifact that a question names. Which registrations count was decided when they were recorded
+ * (`ledger/artifacts/registrations.ts`); what they say is made of them here, in the same way when a decision is made and
+ * when it is evaluated again.
+ */
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { JsonObject, JsonValue } from "../base/json.ts";
+import { newestRegistration } from "../ledger/artifacts/registrations.ts";
+import type { Ledger } from "../ledger/ports/ledger.ts";
+import type { StoredRecord } from "../ledger/ports/record.ts";
+import type { ArtifactRegistrations, FoundRegistration } from "../ledger/ports/registrations.ts";
+import type { Registered } from "../policy/engine/decision.ts";
+
+/** What was found, and the registrations that it is made of. */
+export interface LookedUp {
+  /** Undefined where nothing can be known. */
+  readonly registered: Registered | undefined;
+  /** In the order of the log; empty where nothing can be known. */
+  readonly reliedOn: readonly Pick<FoundRegistration, "recordId" | "leafIndex">[];
+}
+
+const nothing: LookedUp = { registered: undefined, reliedOn: [] };
+
+/** More labels than that are not looked at: then nothing is known. */
+const maxLabels = 1_000;
+
+/**
+ * Looks up. Where there are several names, all must be of an artifact that the same registration speaks for; otherwise they
+ * are those of different artifacts, of which nothing is known together.
+ *
+ * @param names of the artifact, as `artifactNames` makes them
+ * @throws ServiceError `store_unavailable`
+ */
+export async function lookUpRegistered(
+  ledger: Pick<Ledger, "registrations">,
+  tenantId: TenantId,
+  names: readonly string[],
+): Promise<LookedUp> {
+  return whatIsKnown(await ledger.registrations(tenantId, names));
+}
+
+/** @param found what is relied on under each name */
+export function whatIsKnown(found: readonly ArtifactRegistrations[]): LookedUp {
+  const lists = found.filter((one) => typeof one !== "string");
+  const [newest, ...others] = lists.map((list) => newestOf(list.map(({ record }) => record)));
+  const isOne = newest !== undefined && others.every((other) => other?.record_id === newest.record_id);
+  if (lists.length < found.length || !isOne) return nothing;
+  const all = new Map(lists.flat().map((one) => [one.leafIndex, one]));
+  const reliedOn = [...all.values()].sort((one, other) => one.leafIndex - other.leafIndex);
+  const registered = registeredOf(reliedOn.map(({ record }) => record));
+  return registered === undefined ? nothing : { registered, reliedOn };
+}
+
+/**
+ * What registrations say of their artifact; undefined where there is none, or there are more labels than can be known.
+ *
+ * @param registrations all of which count, in the order of the log
+ */
+export function registeredOf(registrations: readonly StoredRecord[]): Registered | undefined {
+  const newest = newestOf(registrations);
+  const ever = new Set(registrations.flatMap(({ request }) => textsOf(request.labels)));
+  if (newest === undefined || ever.size > maxLabels) return undefined;
+  const { request, outcome, caller } = newest;
+  const [workload, resource, attributes] = [request.workload, request.resource, request.attributes].map(objectOf);
+  return {
+    labels: textsOf(request.labels),
+    labels_ever: [...ever],
+    attributes: attributes as Readonly<Record<string, string>>,
+    resource: { kind: resource?.kind as string, ...(resource?.id !== undefined && { id: resource.id as string }) },
+    artifact_profile: request.artifact_profile as string,
+    ...(request.key_reference !== undefined && { key_reference: request.key_reference as string }),
+    application: workload?.application as string,
+    principal: caller.principal_id,
+    citation_matched: outcome.citation === "matched",
+    registered_at: Date.parse(newest.recorded_at),
+  };
+}
+
+function newestOf(registrations: readonly StoredRecord[]): StoredRecord | undefined {
+  const judged = registrations.map((record) => ({ record, matched: record.outcome.citation === "matched" }));
+  return newestRegistration(judged)?.record;
+}
+
+/** As a decision records it: what it relied on, never what that says. */
+export function reliedOnMembers(reliedOn: LookedUp["reliedOn"]): readonly JsonObject[] {
+  return reliedOn.map(({ recordId, leafIndex }) => ({ leaf_index: leafIndex, record_id: recordId }));
+}
+
+/** Ids of the registrations that a recorded decision relied on; undefined where nothing was looked up. */
+export function reliedOnIds({ registered }: JsonObject): readonly RecordId[] | undefined {
+  if (!Array.isArray(registered)) return undefined;
+  return registered.map((one: JsonValue) => objectOf(one).record_id as RecordId);
+}
+
+function objectOf(value: JsonValue | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+function textsOf(value: JsonValue | undefined): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+}

@@ -1,0 +1,149 @@
+/** What is looked up of an artifact, what is made of it, and what is decided where it cannot be known. */
+import { describe, expect, test } from "vitest";
+import { ServiceError } from "../../../src/base/errors.ts";
+import type { RecordId } from "../../../src/base/ids.ts";
+import { createProtection } from "../../../src/domain/protection.ts";
+import { registeredOf, reliedOnIds, whatIsKnown } from "../../../src/domain/registered.ts";
+import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
+import type { FoundRegistration } from "../../../src/ledger/ports/registrations.ts";
+import { createWorld, described, identity, sha256 } from "./world.ts";
+
+const digest = `sha256:${sha256("artifact")}`;
+const other = `sha256:${sha256("another")}`;
+const plan = { ...described, operation: "access" as const, artifact_digest: digest };
+
+function found(leafIndex: number, change: object = {}, citation = "none"): FoundRegistration {
+  const record = {
+    kind: "registration",
+    record_id: `record-${leafIndex}`,
+    recorded_at: new Date(leafIndex * 1_000).toISOString(),
+    caller: { principal_id: "owner", subject: "s", auth_source: "bearer_token" },
+    request: {
+      ...described,
+      artifact_profile: "tdf",
+      artifact_digest: digest,
+      labels: [`label-${leafIndex}`],
+      ...change,
+    },
+    outcome: { accepted: true, citation },
+  } as unknown as StoredRecord;
+  return { recordId: record.record_id, leafIndex, record };
+}
+
+const recordsOf = (registrations: readonly FoundRegistration[]) => registrations.map(({ record }) => record);
+
+test("the newest whose citation matched says what it is, and all say which labels it ever had", () => {
+  const key = { key_reference: "kms://a", attributes: { owner: "o" }, resource: { kind: "k" } };
+  const known = registeredOf(recordsOf([found(1), found(2, key, "matched"), found(3)]));
+  expect(known).toEqual({
+    labels: ["label-2"],
+    labels_ever: ["label-1", "label-2", "label-3"],
+    attributes: { owner: "o" },
+    resource: { kind: "k" },
+    artifact_profile: "tdf",
+    key_reference: "kms://a",
+    application: "payroll-export",
+    principal: "owner",
+    citation_matched: true,
+    registered_at: 2_000,
+  });
+  expect(registeredOf(recordsOf([found(1), found(2)]))).toMatchObject({ labels: ["label-2"], citation_matched: false });
+  expect(registeredOf([])).toBeUndefined();
+});
+
+test("of more labels than can be looked at nothing is known", () => {
+  const many = (first: number, count: number) =>
+    found(first, { labels: Array.from({ length: count }, (_, position) => `label-${first}-${position}`) });
+  expect(registeredOf(recordsOf([many(1, 999), many(2, 1)]))?.labels_ever).toHaveLength(1_000);
+  expect(registeredOf(recordsOf([many(1, 999), many(2, 2)]))).toBeUndefined();
+});
+
+describe("several names", () => {
+  const [one, two] = [found(1), found(2, {}, "matched")];
+  test.each([
+    ["of one artifact, with what stands under either", [[one, two], [two]], [1, 2]],
+    ["of different artifacts", [[one], [two]], []],
+    ["one of which nobody registered", [[two], []], []],
+    ["one of which something was erased", [[two], "erased" as const], []],
+    ["one of too many registrations", ["too_many" as const, [two]], []],
+    ["none of which anybody registered", [[], []], []],
+  ])("%s", (_, lists, leaves) => {
+    const { registered, reliedOn } = whatIsKnown(lists);
+    expect(reliedOn.map(({ leafIndex }) => leafIndex)).toEqual(leaves);
+    expect(registered === undefined).toBe(leaves.length === 0);
+  });
+});
+
+function setUp() {
+  const world = createWorld();
+  const made: unknown[] = [];
+  const observe = ({ isComplete }: { isComplete: boolean }) => void made.push(isComplete);
+  const protection = createProtection({ ...world.dependencies, observe });
+  return { ...world, made, protection };
+}
+
+test("is looked up where a policy reads it, recorded by its place, and part of the question", async () => {
+  const { engine, ledger, protection, made } = setUp();
+  engine.registered = true;
+  ledger.registered.set(digest, [found(4, {}, "matched")]);
+  await protection.plan(identity(), { ...plan, artifact_digest: digest.replace("sha256", "sha-256") });
+  expect(engine.queries.at(-1)?.registered).toMatchObject({ labels: ["label-4"] });
+  const { outcome } = ledger.records[0] ?? {};
+  expect(outcome?.registered).toEqual([{ leaf_index: 4, record_id: "record-4" }]);
+  expect(reliedOnIds(outcome ?? {})).toEqual(["record-4"]);
+  expect(JSON.stringify(outcome)).not.toContain("label-4");
+
+  await protection.resolve(identity(), { ...plan, artifact_digest: other });
+  expect(engine.queries.at(-1)).not.toHaveProperty("registered");
+  expect(ledger.records[1]?.outcome.registered).toEqual([]);
+  await protection.plan(identity(), { ...described, operation: "access" });
+  expect(ledger.records[2]?.outcome.registered).toBeUndefined();
+  expect(made).toEqual([true, true, true]);
+});
+
+test("is not looked up where no policy reads it", async () => {
+  const { ledger, protection, made } = setUp();
+  ledger.registrations = async () => {
+    throw new Error("looked up");
+  };
+  await protection.plan(identity(), plan);
+  expect(ledger.records[0]?.outcome.registered).toBeUndefined();
+  expect(made).toEqual([false]);
+});
+
+test("a store that cannot be read decides nothing", async () => {
+  const { engine, ledger, protection } = setUp();
+  engine.registered = true;
+  ledger.registrations = async () => {
+    throw new ServiceError("store_unavailable", "The record store is not available.");
+  };
+  await expect(protection.plan(identity(), plan)).rejects.toMatchObject({ reason: "store_unavailable" });
+  expect([engine.queries, ledger.records]).toEqual([[], []]);
+});
+
+test("a caller who has gone meanwhile is decided nothing for", async () => {
+  const { engine, ledger, protection } = setUp();
+  engine.registered = true;
+  const controller = new AbortController();
+  ledger.registrations = async () => {
+    controller.abort(new ServiceError("deadline_exceeded", "the deadline has passed"));
+    return [[]];
+  };
+  const call = { ...identity(), signal: controller.signal };
+  await expect(protection.plan(call, plan)).rejects.toMatchObject({ reason: "deadline_exceeded" });
+  expect([engine.queries, ledger.records]).toEqual([[], []]);
+});
+
+test("policies that were replaced meanwhile decide, with what they read", async () => {
+  const { engine, ledger, protection } = setUp();
+  engine.registered = true;
+  ledger.registrations = async () => {
+    engine.registered = false;
+    return [[found(4)]];
+  };
+  await protection.plan(identity(), plan);
+  expect(engine.queries.at(-1)).not.toHaveProperty("registered");
+  expect(ledger.records[0]?.outcome.registered).toBeUndefined();
+  const ids: readonly RecordId[] | undefined = reliedOnIds(ledger.records[0]?.outcome ?? {});
+  expect(ids).toBeUndefined();
+});

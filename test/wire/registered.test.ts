@@ -1,0 +1,318 @@
+/**
+ * What was registered holds, whatever a workload says later: over REST and gRPC, on every store, whichever replica is
+ * asked. The policies are those of the cookbook.
+ */
+import { createHash, randomFillSync } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { setImmediate } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { parseTenantId, type RecordId, type TenantId } from "../../src/base/ids.ts";
+import { readConfig } from "../../src/config/config.ts";
+import { systemFiles } from "../../src/config/load.ts";
+import { replayDecision } from "../../src/domain/replay.ts";
+import { rawCid } from "../../src/ledger/artifacts/cid.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
+import { findReceipt } from "../../src/ledger/record/receipt.ts";
+import { storeBackend } from "../../src/stores/backends.ts";
+import { type WireClient, wireClients } from "../harness/clients.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { type TestStore, testStores } from "../harness/stores.ts";
+import { claimsOf, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
+import { filesOf, parseDocument } from "../unit/policy/document.ts";
+import { engineOf, type Files, openFiles } from "../unit/policy/harness.ts";
+
+const scope = "platform-api.access policy.read keys.use artifacts.write";
+const labels = ["restricted", "label-of-tenant-a"];
+const key = "kms://a/1";
+const hexOf = (text: string) => createHash("sha256").update(text).digest("hex");
+
+/** The files of the cookbook that all cases share, and those of this one. */
+function cookbook(): Files {
+  const parts = parseDocument(readFileSync(join(import.meta.dirname, "../../docs/policies.md"), "utf8"));
+  const [base, ...cases] = parts.filter(({ headings }) => headings[0] === "Cookbook");
+  const own = cases.find(({ headings }) => headings[1] === "What was registered holds");
+  return { ...filesOf(base?.snippets ?? []), ...filesOf(own?.snippets ?? []) };
+}
+
+interface Asked {
+  readonly principal?: string;
+  readonly tenant?: string;
+  readonly scopes?: string;
+}
+
+describe.each(testStores)("%s", (_name, startStore) => {
+  let store: TestStore;
+  let issuer: StaticIssuer;
+  let signing: TestKey;
+  let replicas: readonly Gateway[];
+  let clients: readonly (readonly WireClient[])[];
+  let made = 0;
+
+  beforeAll(async () => {
+    store = await startStore();
+    signing = newTestKey("ES256", "key-1");
+    issuer = await startStaticIssuer([signing.publicJwk]);
+    const policies = join(store.folder, "policies");
+    for (const [file, text] of Object.entries(cookbook())) {
+      mkdirSync(dirname(join(policies, file)), { recursive: true });
+      writeFileSync(join(policies, file), text);
+    }
+    const env = { ...store.settings, SVC_OIDC_ISSUER: issuer.url, SVC_POLICY_DIR: policies };
+    const first = await startGateway({ dataDir: store.folder, env });
+    replicas = [first, await startGateway({ dataDir: store.folder, env })];
+    clients = replicas.map(({ url }) => wireClients(url));
+  }, 60_000);
+  afterAll(async () => {
+    for (const each of (clients ?? []).flat()) each.close();
+    for (const each of replicas ?? []) await each.stop();
+    await issuer?.stop();
+    await store?.stop();
+  });
+
+  const archive = async () => {
+    const result = readConfig(store.settings, undefined, { uses: "ledger", files: systemFiles });
+    if ("problems" in result) throw new Error(result.problems.join("\n"));
+    return storeBackend(result.config);
+  };
+  const tenantOf = (text: string) => parseTenantId(text) as TenantId;
+
+  describe.each(["REST", "gRPC"])("%s", (wire) => {
+    /** Asks the replicas in turn. */
+    const call = async (
+      route: string,
+      body: object,
+      { principal = "owner", tenant = "tenant-a", scopes = "" }: Asked,
+    ) => {
+      const own = clients[made++ % clients.length]?.find(({ name }) => name === wire) as WireClient;
+      const claims = { tenant_id: tenant, principal_id: principal, scope: `${scope} ${scopes}`.trim() };
+      const token = mintToken(signing, claimsOf(issuer.url, Date.now(), claims));
+      const method = methodOn(`/v1/sdk/${route}`);
+      const outcome = await own.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
+      if ("refusal" in outcome) throw new Error(JSON.stringify(outcome.refusal));
+      return outcome.answer;
+    };
+    const bodyOf = (id: string, more: object = {}) => ({
+      workload: { application: "payroll" },
+      resource: { kind: "record", id },
+      ...more,
+    });
+    const recordOf = (answer: unknown) =>
+      JSON.parse(Buffer.from(findReceipt(answer)?.record ?? "", "base64").toString("utf8"));
+
+    /** A document that nobody had before: its id, and the digest of its artifact. */
+    const newDocument = () => ({ id: `r-${wire}-${++made}`, hex: hexOf(`${wire} ${made}`) });
+    type Document = ReturnType<typeof newDocument>;
+    const planned = { operation: "protect", preferred_artifact_profile: "tdf" };
+    const register = async ({ id, hex }: Document, more: object = {}, asked: Asked = {}) => {
+      const { decision } = await call("protection-plan", { ...planned, ...bodyOf(id) }, asked);
+      const members = { operation: "protect", artifact_profile: "tdf", artifact_digest: `sha256:${hex}`, labels };
+      const cited = { decision_id: decision.decision_id, key_reference: key, ...more };
+      const answer = await call("artifact-register", { ...members, ...bodyOf(id, cited) }, asked);
+      expect(answer.registration.accepted).toBe(true);
+      return findReceipt(answer)?.record_id as RecordId;
+    };
+    /** What the key's use is answered with, and why. */
+    const open = async ({ id, hex }: Document, more: object = {}, asked: Asked = {}) => {
+      const members = { operation: "unwrap", artifact_digest: `sha256:${hex}`, key_reference: key };
+      const answer = await call("key-access-plan", { ...members, ...bodyOf(id, more) }, asked);
+      return answer.decision.allow ? "opened" : answer.decision.reasons.join(" ");
+    };
+    const may = { scopes: "restricted.read" };
+    const restricted = "platform/restricted-stays-restricted";
+    const unknown = "platform/unknown-artifacts-stay-closed";
+    const another = "platform/described-as-it-was-registered";
+
+    test("opens for whoever may, and for nobody else, on all three routes", async () => {
+      const document = newDocument();
+      const recordId = await register(document);
+      expect(await open(document, {}, may)).toBe("opened");
+      expect(await open(document)).toBe(restricted);
+      for (const route of ["protection-plan", "policy-resolve"]) {
+        const body = { operation: "access", artifact_digest: `sha256:${document.hex}`, ...bodyOf(document.id) };
+        const answer = await call(route, body, {});
+        expect(answer.decision).toMatchObject({ allow: false, reasons: [restricted] });
+        const { outcome } = recordOf(answer);
+        expect(outcome.registered).toEqual([{ leaf_index: expect.any(Number), record_id: recordId }]);
+        // What was registered stays in its own record.
+        expect(JSON.stringify([answer, recordOf(answer)])).not.toContain(labels[1]);
+      }
+    });
+
+    test("leaving out, changing or adding what is said opens nothing", async () => {
+      const [document, own] = [newDocument(), newDocument()];
+      await register(document);
+      await register(own, { labels: [] });
+      expect(await open(own)).toBe("opened");
+      const hidden = { artifact_digest: undefined };
+      const said: readonly (readonly [object, string])[] = [
+        [{ labels: [] }, restricted],
+        [{ labels: ["public"] }, restricted],
+        [{ labels: [...labels, "public"], attributes: { restricted: "no" } }, restricted],
+        [hidden, unknown],
+        [{ ...hidden, content_digest: `sha256:${document.hex}` }, unknown],
+        [{ artifact_digest: `sha256:${own.hex}` }, another],
+        [{ ...hidden, artifact_cid: rawCid(own.hex) }, another],
+        // Two members that name different artifacts name none.
+        [{ artifact_cid: rawCid(own.hex) }, unknown],
+        [{ artifact_digest: `sha256:${own.hex}`, artifact_cid: rawCid(document.hex) }, unknown],
+        [{ artifact_cid: rawCid(hexOf("of nobody")) }, unknown],
+      ];
+      for (const [more, reason] of said) expect(await open(document, more), JSON.stringify(more)).toBe(reason);
+      // Nor does another resource with the right artifact, or the right resource with another key.
+      expect(await open({ ...document, id: own.id })).toBe(`${another} ${restricted}`);
+      expect(await open(document, { key_reference: "kms://a/2" }, may)).toBe("platform/with-the-registered-key");
+    });
+
+    test("a digest in another spelling is the same artifact", async () => {
+      const document = newDocument();
+      const bytes = Buffer.from(document.hex, "hex");
+      await register(document, { artifact_digest: `sha-256:${bytes.toString("base64")}` });
+      const spelled = [document.hex.toUpperCase(), bytes.toString("base64url"), bytes.toString("base64")];
+      for (const artifact_digest of spelled.flatMap((value) => [`sha256:${value}`, `sha2-256:${value}`]))
+        expect(await open(document, { artifact_digest }), artifact_digest).toBe(restricted);
+      expect(await open(document, { artifact_digest: undefined, artifact_cid: rawCid(document.hex) })).toBe(restricted);
+      expect(await open(document, { artifact_cid: rawCid(document.hex) }, may)).toBe("opened");
+    });
+
+    test("registering it again washes no label off, and makes no stranger its owner", async () => {
+      const [document, other] = [newDocument(), newDocument()];
+      await register(document);
+      await register(document, { labels: [] });
+      expect(await open(document)).toBe(restricted);
+      expect(await open(document, {}, may)).toBe("opened");
+      const stranger = { principal: "stranger" };
+      for (const more of [{ labels: [] }, { labels: [], decision_id: undefined }]) {
+        await register({ ...document, id: other.id }, { ...more, key_reference: "kms://a/2" }, stranger);
+        expect(await open(document, {}, stranger)).toBe(restricted);
+        expect(await open({ ...document, id: other.id }, { key_reference: "kms://a/2" }, stranger)).toContain(another);
+        expect(await open(document, {}, may)).toBe("opened");
+      }
+    });
+
+    test("a registration between two equal questions changes the second answer", async () => {
+      const document = newDocument();
+      // Each replica has answered, and remembers.
+      for (const _ of replicas) expect(await open(document, {}, may)).toBe(unknown);
+      await register(document, { key_reference: "kms://a/7" });
+      for (const _ of replicas) expect(await open(document, {}, may)).toBe("platform/with-the-registered-key");
+      await register(document);
+      for (const _ of replicas) expect(await open(document, {}, may)).toBe("opened");
+    });
+
+    test("after an erasure nothing is known, whoever registers it again", async () => {
+      const document = newDocument();
+      const recordId = await register(document);
+      const machine = {
+        clock: systemClock,
+        random: (bytes: Uint8Array) => randomFillSync(bytes),
+        pause: () => setImmediate(),
+      };
+      const administration = await (await archive()).openAdministration(machine);
+      const statement = { reason: "request 7", operator: "olga" };
+      expect(await administration.erase(tenantOf("tenant-a"), [recordId], statement)).toMatchObject({ erased: [{}] });
+      await administration.close();
+      expect(await open(document, {}, may)).toBe(unknown);
+      await register(document, { labels: [] });
+      expect(await open(document, {}, may)).toBe(unknown);
+    });
+
+    test("what an older gateway registers on the same store is known to the next question", async () => {
+      const document = newDocument();
+      await register(document);
+      // So it leaves the store that has no index: entries and heads, and nothing beside them.
+      await store.execute("DELETE FROM registered_artifacts WHERE relied_on >= 0");
+      await store.execute("UPDATE log_heads SET registered_to = 0 WHERE size > 0");
+      expect(await open(document)).toBe(restricted);
+      expect(await open(document, {}, may)).toBe("opened");
+    });
+
+    test("another tenant's registration is no other than none", async () => {
+      const document = newDocument();
+      await register(document);
+      const foreign = { tenant: "tenant-b", ...may };
+      const ask = async (artifact_digest: string) => {
+        const body = { operation: "access", artifact_digest, ...bodyOf(document.id) };
+        const answer = await call("policy-resolve", body, foreign);
+        const { request, outcome } = recordOf(answer);
+        const { decision_id, receipt: _, ...decision } = answer.decision;
+        return { decision, outcome, request: { ...request, artifact_digest }, warnings: answer.warnings };
+      };
+      const [known, never] = [await ask(`sha256:${document.hex}`), await ask(`sha256:${hexOf("of nobody")}`)];
+      expect(known.outcome).toMatchObject({ allow: false, reasons: [unknown], registered: [] });
+      expect({ ...known, request: undefined }).toEqual({ ...never, request: undefined });
+      expect(JSON.stringify(known)).not.toContain(labels[1]);
+      await register(document, { labels: [] }, { tenant: "tenant-b" });
+      expect(await open(document, {}, { tenant: "tenant-b" })).toBe("opened");
+      expect(await open(document)).toBe(restricted);
+    });
+
+    test("a decision comes out again after the facts changed, and is erased where what it relied on is", async () => {
+      const document = newDocument();
+      const recordId = await register(document);
+      const body = { operation: "access", artifact_digest: `sha256:${document.hex}`, ...bodyOf(document.id) };
+      const { decision } = await call("protection-plan", body, may);
+      expect(decision.allow).toBe(true);
+      await register(document, { labels: ["other"], key_reference: "kms://a/9" });
+      const current = await engineOf(openFiles);
+      const replay = async () => {
+        const opened = await (await archive()).openArchive();
+        try {
+          return await replayDecision(opened, tenantOf("tenant-a"), decision.decision_id, current);
+        } finally {
+          await opened.close();
+        }
+      };
+      expect(await replay()).toMatchObject({
+        own: { differences: [] },
+        query: { registered: { labels, labels_ever: labels, key_reference: key, principal: "owner" } },
+      });
+      const machine = {
+        clock: systemClock,
+        random: (bytes: Uint8Array) => randomFillSync(bytes),
+        pause: () => setImmediate(),
+      };
+      const administration = await (await archive()).openAdministration(machine);
+      await administration.erase(tenantOf("tenant-a"), [recordId], { reason: "request 8", operator: "olga" });
+      await administration.close();
+      expect(await replay()).toBe("erased");
+      current.release();
+    });
+
+    test("a decision that no policy reads it for looks nothing up, and says so", async () => {
+      const document = newDocument();
+      await register(document);
+      const body = { operation: "protect", artifact_digest: `sha256:${document.hex}`, ...bodyOf(document.id) };
+      const answer = await call("protection-plan", body, {});
+      expect(answer.decision.allow).toBe(true);
+      expect(recordOf(answer)).toMatchObject({ request: { artifact_digest: `sha256:${document.hex}` } });
+      expect(recordOf(answer).outcome).not.toHaveProperty("registered");
+    });
+
+    test("a digest that is none is refused, and a strange one draws a warning", async () => {
+      const document = newDocument();
+      await expect(open(document, { artifact_digest: "no digest" })).rejects.toThrow("artifact_digest");
+      const body = { operation: "access", artifact_digest: "sha256:odd", artifact_cid: "odd", ...bodyOf(document.id) };
+      const { warnings } = await call("policy-resolve", body, {});
+      for (const field of ["artifact_digest", "artifact_cid"])
+        expect(warnings).toEqual(expect.arrayContaining([expect.stringContaining(field)]));
+    });
+  });
+
+  test("the store is sound, the index of registrations included", async () => {
+    const opened = await (await archive()).openArchive();
+    try {
+      for (const head of await opened.logs()) {
+        const checks = companionChecks(await opened.companions(head), head, Date.now());
+        expect(await auditLog(opened.log(head), { checks })).not.toHaveProperty("problem");
+        expect(checks.flatMap(({ problems }) => problems)).toEqual([]);
+      }
+    } finally {
+      await opened.close();
+    }
+  });
+});

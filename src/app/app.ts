@@ -21,7 +21,7 @@ import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
 import { publishedPages } from "../portal/published.ts";
 import { storeBackend } from "../stores/backends.ts";
 import { KeyFileError } from "../stores/key-file.ts";
-import { createLogger, type RootLogger } from "../telemetry/logger.ts";
+import { createLogger, type Logger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { createServer } from "../transport/http/server.ts";
@@ -104,7 +104,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
     isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
   };
-  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, policy) };
+  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, policy) };
   const methods = methodsOf(config.serviceName, { deployment, live, ledger, clock, random, hasher, ...deciding });
   const checks: readonly ReadinessCheck[] = [
     { name: "store", check: () => ledger.check(), remark: () => stuckRemark(stuck()) },
@@ -215,10 +215,19 @@ function stuckRemark(stuck: readonly string[]): string | undefined {
   return `the database does not get on with ${names}${others > 0 ? `, and ${others} more` : ""}`;
 }
 
-/** Counts each decision that is recorded, and shows it to the candidate policy set where there is one. */
-function observeDecisions(metrics: Metrics, { observe }: LivePolicy): NonNullable<DecisionDependencies["observe"]> {
+/** Counts each decision that is recorded, raises its alerts, and shows it to the candidate policy set where there is one. */
+function observeDecisions(
+  metrics: Metrics,
+  logger: Logger,
+  { observe }: LivePolicy,
+): NonNullable<DecisionDependencies["observe"]> {
   return ({ query, decision, decisionId, isComplete }) => {
     metrics.decided(query.action, decision.allow);
+    const { tenantId } = query.caller;
+    for (const alert of decision.alerts) {
+      metrics.policyAlerted(tenantId, alert);
+      logger.warn({ tenant_id: tenantId, decision_id: decisionId, alert }, "a policy that alerts decided");
+    }
     observe?.(query, decision, decisionId, isComplete);
   };
 }

@@ -13,7 +13,8 @@ import { describeProblem, type PolicyProblem, sortProblems } from "../policy/loa
 import { PolicyReloader, type PolicyStatus, type ReloadEvent, type ReloaderOptions } from "../policy/load/reloader.ts";
 import { PolicyShadow, type ShadowSample } from "../policy/tools/shadow.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Metrics, PolicyRole } from "../telemetry/metrics.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { PolicyRole } from "../telemetry/policy-metrics.ts";
 
 type Settings = Pick<
   Config,

@@ -1,6 +1,7 @@
 /** Members and values that several answers share. */
 import type { KeyTransportMode } from "../base/vocabulary.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
+import type { Obligation } from "../policy/engine/decision.ts";
 import type { Decided } from "./decision.ts";
 import type { PlatformDomain } from "./platform-domains.ts";
 
@@ -20,12 +21,13 @@ export interface DecisionMembers {
   readonly decisionId: string;
   readonly policyRevision: string;
   readonly reasons: readonly string[];
+  readonly obligations: readonly Obligation[];
   readonly receipt: Receipt;
 }
 
 export function decisionMembers(decided: Decided): DecisionMembers {
-  const { allow, requiredScopes, decisionId, policyRevision, reasons, receipt } = decided;
-  return { allow, requiredScopes, decisionId, policyRevision, reasons, receipt };
+  const { allow, requiredScopes, decisionId, policyRevision, reasons, obligations, receipt } = decided;
+  return { allow, requiredScopes, decisionId, policyRevision, reasons, obligations, receipt };
 }
 
 /** `execution.key_transport`; absent where the caller holds the key itself, and on a denial. */

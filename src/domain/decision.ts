@@ -7,6 +7,7 @@ import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
   Guidance,
   KeyTransportGuidance,
+  Obligation,
   PolicyDecision,
   PolicyEngine,
   PolicyQuery,
@@ -43,6 +44,7 @@ export interface Decided {
   readonly inputs: readonly string[];
   /** As it is given to the caller: on a denial without key transport, and with `deny` as the only evidence. */
   readonly guidance: Guidance;
+  readonly obligations: readonly Obligation[];
   /** Scopes of the route, default ones included, and those that policy requires besides. */
   readonly requiredScopes: readonly string[];
   /** Of the decision's record. */
@@ -61,8 +63,7 @@ export async function decide(
   asked: DecisionRequest,
 ): Promise<Decided> {
   const { route, request } = asked;
-  const { action, claimed } = queryOf(asked);
-  const question = { caller: call.caller, action, claimed };
+  const question = { caller: call.caller, ...queryOf(asked) };
   const namesArtifact = request.artifact_digest !== undefined || request.artifact_cid !== undefined;
   const isNeeded = namesArtifact && engine.readsRegistered(question);
   const lookedUp = isNeeded ? await lookUpRegistered(ledger, call.caller.tenantId, artifactNames(request)) : undefined;
@@ -84,6 +85,7 @@ export async function decide(
     reasons: deployment.showReasons ? decision.reasons : [],
     inputs: decision.inputs,
     guidance,
+    obligations: decision.obligations,
     requiredScopes: scopesOf(deployment.scopes.required(route), guidance),
     receipt,
   };
@@ -114,6 +116,7 @@ export function decisionOutcome(
 ): JsonObject {
   const guidance = guidanceGiven(decision);
   return {
+    alerts: decision.alerts.length === 0 ? undefined : decision.alerts,
     allow: decision.allow,
     caller_attributes: attributes,
     caller_scopes: scopes,
@@ -134,10 +137,15 @@ export function decisionOutcome(
       send_only: guidance.sendOnly,
       warnings: guidance.warnings,
     } satisfies Members<Guidance>,
+    obligations: decision.obligations.length === 0 ? undefined : decision.obligations.map(obligationMembers),
     policy_revision: decision.policyRevision,
     reasons: decision.reasons,
     registered,
   };
+}
+
+function obligationMembers({ id, parameters }: Obligation): JsonObject {
+  return { id, parameters };
 }
 
 function keyTransportOf({ keyTransport }: Guidance): JsonObject | undefined {

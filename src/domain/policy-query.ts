@@ -3,7 +3,7 @@
  * asked for again and is asked for in the same way.
  */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
-import type { Claimed, PolicyAction } from "../policy/engine/decision.ts";
+import type { Claimed, PolicyAction, PolicyQuery } from "../policy/engine/decision.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
 /** A request of one of the routes that decide. */
@@ -13,10 +13,7 @@ export type DecisionRequest =
   | { readonly route: "key-access-plan"; readonly request: KeyAccessRequest };
 
 /** The question, without who asks. */
-export interface RequestQuery {
-  readonly action: PolicyAction;
-  readonly claimed: Claimed;
-}
+export type RequestQuery = Pick<PolicyQuery, "action" | "claimed" | "understoodObligations">;
 
 const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
   wrap: "wrap",
@@ -24,8 +21,14 @@ const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
   rewrap: "rewrapKey",
 };
 
-/** The action, and what the caller claims as policies see it. */
-export function queryOf({ route, request }: DecisionRequest): RequestQuery {
+/** The action, what the caller claims as policies see it, and what it says that it understands. */
+export function queryOf(asked: DecisionRequest): RequestQuery {
+  const query = questionOf(asked);
+  const { understood_obligations: understoodObligations } = asked.request;
+  return understoodObligations === undefined ? query : { ...query, understoodObligations };
+}
+
+function questionOf({ route, request }: DecisionRequest): RequestQuery {
   const claimed: Writable<Claimed> = {
     workload: request.workload,
     resource: request.resource,

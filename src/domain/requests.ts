@@ -1,6 +1,6 @@
 /**
  * The requests as they are evaluated and recorded: member names in snake_case, enumerations as lowercase words,
- * optional members absent where they have no value, `labels` and `attributes` always there. Canonical JSON of such
+ * optional members and lists absent where they have no value, `labels` and `attributes` always there. Canonical JSON of such
  * an object is the `request` of its record, the same from any language and protocol. Type aliases rather than
  * interfaces, because only those are assignable to `JsonObject`.
  */
@@ -35,6 +35,7 @@ export type PolicyResolveRequest = Described &
     readonly operation: ProtectionOperation;
     readonly content_digest?: string;
     readonly content_size_bytes?: number;
+    readonly understood_obligations?: readonly string[];
   };
 
 /** Request of `protection-plan`. */
@@ -49,6 +50,7 @@ export type KeyAccessRequest = Described &
     readonly artifact_profile?: ArtifactProfile;
     readonly key_reference?: string;
     readonly content_digest?: string;
+    readonly understood_obligations?: readonly string[];
   };
 
 /** Request of `artifact-register`, without the bytes of the artifact. */
@@ -88,8 +90,11 @@ export type RequestMember = MemberOf<
 /** Compiles where both are the same. */
 type Same<A extends B, B extends C, C = A> = A;
 
-/** What a policy can tell the caller to send is every member of these requests, but for a wish that plans are made by. */
-export type Sendable = Same<SendableMember, Exclude<RequestMember, "preferred_artifact_profile">>;
+/** What a policy can tell the caller to send is every member of these requests, but for what only decisions are made by. */
+export type Sendable = Same<
+  SendableMember,
+  Exclude<RequestMember, "preferred_artifact_profile" | "understood_obligations">
+>;
 
 /** The part of `request_summary` that all routes share. Never a label or attribute. */
 export interface RequestSummary {

@@ -1,6 +1,7 @@
 /** Counters and durations of one service, in a registry of its own. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 
 /** A call that was answered. */
 export interface FinishedCall {
@@ -15,7 +16,7 @@ export interface FinishedCall {
 }
 
 /** What the rooms report. Every method is cheap and never throws. */
-export interface Metrics {
+export interface Metrics extends PolicyMetrics {
   callFinished(call: FinishedCall): void;
   /** Gets what tells how many calls wait for their turn. Call once. */
   watchWaiting(count: () => number): void;
@@ -41,22 +42,11 @@ export interface Metrics {
   identityHeadersIgnored(): void;
   /** The issuer's keys were fetched, or could not be. */
   issuerKeysFetched(ok: boolean): void;
-  /** A policy set came into force, or became the candidate. */
-  policyLoaded(role: PolicyRole, revision: string): void;
-  /** The newest content of a policy directory was refused, or could not be taken now. */
-  policyRefused(role: PolicyRole, result: "refused" | "failed"): void;
-  /** A decision was compared with what the candidate says: with the tenant where they differ. */
-  shadowCompared(difference: { readonly kind: string; readonly tenant: string } | undefined): void;
-  /** A decision was not compared, for want of time. */
-  shadowDropped(): void;
   /** Text for a scraper, and its content type. */
   expose(): Promise<{ readonly contentType: string; readonly body: string }>;
   /** Stops what observes in the background; idempotent. */
   close(): void;
 }
-
-/** The set that decides, or the candidate beside it. */
-export type PolicyRole = "active" | "shadow";
 
 export interface MetricsOptions {
   /** Also memory, processor time, descriptors and collections of the process. These observers stay until it ends. */
@@ -66,10 +56,6 @@ export interface MetricsOptions {
 const callSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
 const appendSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
 const batchRecords = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-
-/** Tenants that have labels of their own; the others share one that is no tenant's id. */
-const maxLabelledTenants = 1_000;
-const otherTenants = "_other";
 
 /** Makes the metrics of one service. */
 export function createMetrics({ process }: MetricsOptions): Metrics {
@@ -199,73 +185,6 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     ...policyMetrics(registers),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
     close: stopEventLoop,
-  };
-}
-
-type PolicyMetrics = Pick<Metrics, "policyLoaded" | "policyRefused" | "shadowCompared" | "shadowDropped">;
-
-function policyMetrics(registers: Registry[]): PolicyMetrics {
-  const reloads = new Counter({
-    name: "svc_policy_loads_total",
-    help: "Policy sets that came into force, were refused, or could not be taken at the time",
-    labelNames: ["role", "result"],
-    registers,
-  });
-  const stale = new Gauge({
-    name: "svc_policy_stale",
-    help: "1 where the newest content of the policy directory is not in force",
-    labelNames: ["role"],
-    registers,
-  });
-  const revisions = new Gauge({
-    name: "svc_policy_revision_info",
-    help: "1 for the revision in force",
-    labelNames: ["role", "revision"],
-    registers,
-  });
-  const compared = new Counter({
-    name: "svc_shadow_compared_total",
-    help: "Decisions compared with the candidate policy set, by the kind of difference",
-    labelNames: ["difference"],
-    registers,
-  });
-  const differences = new Counter({
-    name: "svc_shadow_differences_total",
-    help: "Decisions that the candidate policy set would have made differently",
-    labelNames: ["tenant", "difference"],
-    registers,
-  });
-  const dropped = new Counter({
-    name: "svc_shadow_dropped_total",
-    help: "Decisions that were not compared, for want of time",
-    registers,
-  });
-  const labelled = new Set<string>();
-  const labelOf = (tenant: string): string => {
-    if (labelled.size < maxLabelledTenants) labelled.add(tenant);
-    return labelled.has(tenant) ? tenant : otherTenants;
-  };
-  const inForce = new Map<PolicyRole, string>();
-  return {
-    policyLoaded(role, revision) {
-      const before = inForce.get(role);
-      if (before !== undefined) revisions.remove({ role, revision: before });
-      inForce.set(role, revision);
-      revisions.set({ role, revision }, 1);
-      reloads.inc({ role, result: "loaded" });
-      stale.set({ role }, 0);
-    },
-    policyRefused(role, result) {
-      reloads.inc({ role, result });
-      stale.set({ role }, 1);
-    },
-    shadowCompared(difference) {
-      compared.inc({ difference: difference?.kind ?? "none" });
-      if (difference !== undefined) {
-        differences.inc({ tenant: labelOf(difference.tenant), difference: difference.kind });
-      }
-    },
-    shadowDropped: () => dropped.inc(),
   };
 }
 

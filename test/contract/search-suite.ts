@@ -65,6 +65,7 @@ const drawn = fc.record({
   said: fc.option(fc.constantFrom("success", "allow"), { nil: undefined }),
   allowed: fc.boolean(),
   reasons: fc.uniqueArray(fc.constantFrom("platform/a", "tenant/b")),
+  alerts: fc.option(fc.uniqueArray(fc.constantFrom("break-glass", "after-hours")), { nil: undefined }),
   stepMs: fc.integer({ min: -1, max: 2 }),
 });
 
@@ -87,6 +88,7 @@ const asked = fc.record({
       fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("allow", "deny", "success") }),
       fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("accepted", "refused") }),
       fc.record({ field: fc.constant("reason" as const), value: fc.constantFrom("platform/a", "tenant/b") }),
+      fc.record({ field: fc.constant("alert" as const), value: fc.constantFrom("break-glass", "after-hours") }),
       fc.record({ field: fc.constant("operation" as const), value: fc.constantFrom("protect", "access", "wrap") }),
       fc.record({ field: fc.constant("decision_id" as const), value: fc.constantFrom(...cited) }),
       fc.record({ field: fc.constant("record_id" as const), value: fc.constantFrom(...cited) }),
@@ -401,7 +403,7 @@ function recordOf(plain: NewRecord, each: Drawn, ids: readonly string[]): NewRec
     },
     outcome: {
       artifact_cid: each.derived,
-      ...(each.kind === "decision" && { allow: each.allowed, reasons: each.reasons }),
+      ...(each.kind === "decision" && { allow: each.allowed, reasons: each.reasons, alerts: each.alerts }),
       ...(each.kind === "registration" && { accepted: each.allowed }),
     },
   };
@@ -455,6 +457,7 @@ function valuesOf({ found, record }: Known, field: SearchField): readonly string
     label: about.labels ?? [],
     attribute: Object.entries(about.attributes ?? {}).map(([key, value]) => `${key}=${value}`),
     reason: kind === "decision" ? (outcome.reasons as string[]) : [],
+    alert: kind === "decision" ? ((outcome.alerts as string[] | undefined) ?? []) : [],
     operation: [request.operation],
     outcome: [became[kind]],
     cid: [request.artifact_cid, request.artifact_merkle_root_cid, outcome.artifact_cid],

@@ -162,6 +162,7 @@ describe("POST /v1/sdk/protection-plan", () => {
     "decision_id",
     "policy_revision",
     "reasons",
+    "obligations",
     "receipt",
   ];
   const executionKeys = [
@@ -202,6 +203,7 @@ describe("POST /v1/sdk/protection-plan", () => {
       decision_id: expect.stringMatching(uuid7),
       policy_revision: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
       reasons: expect.arrayContaining([expect.any(String)]),
+      obligations: [],
     });
     expectKeys(answer.execution, executionKeys);
     expect(answer.execution).toMatchObject({
@@ -268,6 +270,7 @@ describe("POST /v1/sdk/policy-resolve", () => {
     "decision_id",
     "policy_revision",
     "reasons",
+    "obligations",
     "receipt",
   ];
   const handlingKeys = ["protect_locally", "plaintext_transport", "bind_policy_to", "evidence_expected"];
@@ -332,6 +335,7 @@ describe("POST /v1/sdk/key-access-plan", () => {
     "decision_id",
     "policy_revision",
     "reasons",
+    "obligations",
     "receipt",
   ];
   const executionKeys = [

@@ -14,6 +14,7 @@ const terms = {
   subject: "subject",
   principal: "principal",
   decidedBy: "reason",
+  alert: "alert",
   operation: "operation",
   outcome: "outcome",
 } as const satisfies Record<string, SearchParameter>;
@@ -40,6 +41,7 @@ export function withSearchTerms(command: Command): Command {
     .option("--subject <subject>", "calls of this subject")
     .option("--principal <id>", "calls of this principal")
     .option("--decided-by <reason>", "decisions with this among their reasons")
+    .option("--alert <name>", "decisions with this alert of a policy that decided")
     .option("--operation <operation>", "requests for this operation")
     .option("--outcome <outcome>", "decisions: allow, deny; registrations: accepted, refused; events: their own word")
     .option("--from <time>", "recorded at this time or later (RFC 3339)")

@@ -1,7 +1,10 @@
 /** An explanation, for machines and for people. */
+import type { Obligation } from "../../policy/engine/decision.ts";
 import type { ExplainedLayer, ExplainedPolicy, Explanation, UnmetCondition } from "../../policy/engine/explanation.ts";
 import type { InputValue } from "../../policy/engine/inputs.ts";
+import type { AnnotatedGuidance } from "../../policy/guidance/annotations.ts";
 import { describeGuidance } from "../../policy/guidance/guidance.ts";
+import { formatObligation } from "../../policy/guidance/obligations.ts";
 
 export function explanationMembers({ decision, layers }: Explanation) {
   return {
@@ -10,16 +13,22 @@ export function explanationMembers({ decision, layers }: Explanation) {
     reasons: decision.reasons,
     inputs: decision.inputs,
     guidance: describeGuidance(decision.guidance),
+    obligations: decision.obligations,
+    alerts: decision.alerts,
     layers: layers.map(({ policies, ...layer }) => ({
       ...layer,
-      policies: policies.map(({ guidance: { scalars, lists }, inputs, unmet, ...rest }) => ({
+      policies: policies.map(({ guidance, inputs, unmet, ...rest }) => ({
         ...rest,
         facts: valuesOf(inputs),
-        annotations: { ...scalars, ...lists },
+        annotations: annotationsOf(guidance),
         unmet: unmet.map((condition) => ({ ...condition, inputs: valuesOf(condition.inputs) })),
       })),
     })),
   };
+}
+
+function annotationsOf({ scalars, lists, obligations }: AnnotatedGuidance) {
+  return { ...scalars, ...lists, ...(obligations && { obligation: obligations.map(formatObligation) }) };
 }
 
 /** Absent values as null: JSON has no other. */
@@ -35,7 +44,17 @@ export function explanationText({ decision, layers }: Explanation): string {
     ...layers.flatMap(layerLines),
     "guidance:",
     ...guidance.map(([name, value]) => `  ${name}: ${[value].flat().join(", ")}`),
+    ...linesUnder("obligations:", decision.obligations.map(obligationText)),
+    ...(decision.alerts.length === 0 ? [] : [`alerts: ${decision.alerts.join(", ")}`]),
   ].join("\n");
+}
+
+function linesUnder(heading: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0 ? [] : [heading, ...lines.map((line) => `  ${line}`)];
+}
+
+function obligationText({ id, parameters }: Obligation): string {
+  return [id, ...Object.entries(parameters).map(([name, value]) => `${name} = ${JSON.stringify(value)}`)].join("; ");
 }
 
 function layerLines(explained: ExplainedLayer): readonly string[] {
@@ -55,9 +74,7 @@ function decidedLines(policy: ExplainedPolicy): readonly string[] {
   const { description, guidance, inputs, unmet } = policy;
   return [
     `  ${nameOf(policy)}${description === undefined ? "" : `: ${description}`}`,
-    ...Object.entries({ ...guidance.scalars, ...guidance.lists }).map(
-      ([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`,
-    ),
+    ...Object.entries(annotationsOf(guidance)).map(([name, value]) => `    says ${name}: ${[value].flat().join(", ")}`),
     ...readLines(inputs),
     ...unmet.slice(0, 1).map(({ condition }) => `    cannot be evaluated: ${condition}`),
   ];

@@ -29,6 +29,7 @@ export interface QueryOptions {
   readonly digestPresent?: boolean;
   readonly size?: string;
   readonly keyReference?: string;
+  readonly understood?: readonly string[];
 }
 
 /** Adds the options that say what is asked. */
@@ -49,6 +50,7 @@ export function withQueryOptions(command: Command): Command {
     .option("--label <label...>", "labels")
     .option("--attribute <key=value...>", "attributes")
     .option("--digest-present", "the request has a content digest")
+    .option("--understood <id...>", "obligations that the request lists as understood")
     .option("--size <bytes>", "content size");
   for (const name of single) command.option(`--${name} <text>`, name.replace("-", " "));
   return command;
@@ -120,6 +122,7 @@ function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
   return {
     tenant,
     action,
+    ...(options.understood !== undefined && { understood_obligations: options.understood }),
     principal: present({
       principal_id: principal,
       subject,

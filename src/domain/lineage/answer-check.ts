@@ -43,6 +43,7 @@ const answers: Readonly<Partial<Record<string, { readonly holder: string; readon
 };
 
 const keyTransport = "execution.key_transport";
+const obligations = "decision.obligations";
 
 /** A member of an answer, and the values that the record allows it; `undefined` among them: it may not be there. */
 type Row = readonly [path: string, ...values: unknown[]];
@@ -60,9 +61,10 @@ export function answerDifferences(answer: unknown, record: StoredRecord): readon
   const whole = members.receipt === undefined ? members : { [holder]: members };
   return [...outcomeRows(objectOf(record), holder), ...requestRows(objectOf(record)), ...foreignRows(holder)]
     .filter(([path, ...values]) => {
-      // Without key transport the caller holds the key itself: its absence says something too.
-      const isAbsence = path === keyTransport && whole.execution !== undefined;
-      const value = at(whole, path) ?? (isAbsence ? {} : undefined);
+      // Without key transport the caller holds the key itself, and without obligations it has none: absence says so.
+      const absent =
+        path === obligations ? [] : path === keyTransport && whole.execution !== undefined ? {} : undefined;
+      const value = at(whole, path) ?? absent;
       const isNeeded = path.startsWith(`${holder}.`) && always.includes(path.slice(holder.length + 1));
       if (value === undefined) return isNeeded;
       return !values.some((expected) => isDeepStrictEqual(value, expected));
@@ -89,6 +91,7 @@ function outcomeRows(record: Json, holder: string): readonly Row[] {
     "decision.policy_revision": [outcome.policy_revision],
     // A deployment may keep the reasons to itself.
     "decision.reasons": [outcome.reasons, ...(outcome.reasons === undefined ? [] : [[]])],
+    [obligations]: [isDecision ? (outcome.obligations ?? []) : undefined],
     "decision.key_reference_present": [isDecision ? request.key_reference !== undefined : undefined],
     "decision.operation": [isDecision ? request.operation : undefined],
     "decision.handling_mode": [guidance.handling_mode],

@@ -5,7 +5,7 @@ import type { RecordKind } from "./record.ts";
 /**
  * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`
  * what was said of an artifact; `resource_id`, `attribute` (`key=value`) and `label` what the request was about; `subject`
- * and `principal` whose call it was; `reason` what decided; `operation` what was asked for; `outcome` what became of it.
+ * and `principal` whose call it was; `reason` what decided; `alert` what of it alerts; `operation` what was asked for; `outcome` what became of it.
  * In the order of how few records they find; `decision_id` before all that indexes have, because a decision's own id is in
  * none.
  */
@@ -21,6 +21,7 @@ export const searchFields = [
   "subject",
   "principal",
   "reason",
+  "alert",
   "operation",
   "outcome",
 ] as const;
@@ -34,6 +35,7 @@ export const contentFields: ReadonlySet<SearchField> = new Set([
   "attribute",
   "label",
   "reason",
+  "alert",
   "operation",
   "outcome",
 ]);

@@ -55,11 +55,13 @@ function callTermsOf({ subject, principal_id }: RecordCaller, requestId: Request
   return [...term("subject", subject), ...term("principal", principal_id), ...term("request_id", requestId)];
 }
 
-/** What many records have in common, and no index has: policies that decided, what was asked for, what became of it. */
+/** What many records have in common, and no index has: policies that decided and their alerts, what was asked for, what became of it. */
 function commonTermsOf({ kind, request, outcome }: TermSource): readonly SearchTerm[] {
-  const reasons = kind === "decision" && Array.isArray(outcome.reasons) ? new Set(outcome.reasons) : [];
+  const listed = (field: SearchField, values: JsonValue | undefined): readonly SearchTerm[] =>
+    kind === "decision" && Array.isArray(values) ? [...new Set(values)].flatMap((value) => term(field, value)) : [];
   return [
-    ...[...reasons].flatMap((reason) => term("reason", reason)),
+    ...listed("reason", outcome.reasons),
+    ...listed("alert", outcome.alerts),
     ...term("operation", request.operation),
     ...term("outcome", outcomeOf(kind, request, outcome)),
   ];

@@ -2,10 +2,11 @@
 import { type DetailedError, type Effect, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
-import { type AnnotationRules, type PolicyGuidance, parseGuidance } from "../guidance/annotations.ts";
+import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
+import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
-import { inputsRead } from "./reads.ts";
+import { inputsRead, joinInputs } from "./reads.ts";
 
 /** What the text of a policy says. Nothing of Cedar's tree is kept: it is ten times the size of all this. */
 export interface PolicyContent {
@@ -17,8 +18,8 @@ export interface PolicyContent {
   /** Whether it decides every question about its actions. */
   readonly unconditional: boolean;
   readonly description?: string;
-  readonly guidance: PolicyGuidance;
-  /** Names of the inputs that it reads; see `reads.ts`. */
+  readonly guidance: AnnotatedGuidance;
+  /** Names of the inputs that it reads, in conditions (see `reads.ts`) and for its obligations. */
   readonly reads: readonly string[];
   /** Actions and groups that it names; see `namedActions`. */
   readonly namedActions: readonly string[];
@@ -53,7 +54,7 @@ export function readPolicy(text: string, rules: AnnotationRules, catalogue: Inpu
   // An annotation that is written without a value has null, whatever its type says.
   const annotations = (tree.annotations ?? {}) as Readonly<Record<string, string | null>>;
   const { id } = annotations;
-  const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules);
+  const { guidance, problems: misguided } = parseGuidance(tree.effect, annotations, rules, catalogue);
   const problems = [
     ...misguided.map((message) => ({ message })),
     ...foreignPrincipalIds(tree).map((message) => ({ message, hint: 'write Principal::"<tenant>/<principal>"' })),
@@ -70,7 +71,7 @@ function contentOf(
   id: string,
   tree: PolicyJson,
   description: string | null | undefined,
-  guidance: PolicyGuidance,
+  guidance: AnnotatedGuidance,
   catalogue: InputCatalogue,
 ): PolicyContent {
   return {
@@ -80,7 +81,7 @@ function contentOf(
     unconditional: isUnconditional(tree),
     ...(typeof description === "string" && { description }),
     guidance,
-    reads: inputsRead(tree, catalogue),
+    reads: joinInputs([inputsRead(tree, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
     namedActions: namedActions(tree),
   };
 }

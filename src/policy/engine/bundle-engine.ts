@@ -1,4 +1,4 @@
-/** Decides queries with a compiled bundle: both layers, then key references and required scopes. */
+/** Decides queries with a compiled bundle: both layers, then key references, required scopes, and whether obligations are understood. */
 import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
@@ -11,6 +11,8 @@ import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
 import {
   keyReferenceOfAnotherTenant,
   noPolicySet,
+  type Obligation,
+  obligationNotUnderstood,
   type PolicyDecision,
   type PolicyEngine,
   type PolicyQuery,
@@ -118,12 +120,20 @@ export class BundleEngine implements CompiledEngine {
       const guidance = { scalars: {}, lists: { required_scopes: required } };
       return this.#deny(query, [reasonOf("platform", requiredScopeMissing)], plan.inputs, { guidance });
     }
+    const unknown = notUnderstood(combined.obligations, query);
+    if (unknown.length > 0) {
+      const warning = [`the request does not say that it understands ${unknown.join(", ")}`];
+      const reasons = [reasonOf("platform", obligationNotUnderstood)];
+      return this.#deny(query, reasons, plan.inputs, { guidance: { scalars: {}, lists: { warning } } });
+    }
     return {
       allow: true,
       reasons: combined.reasons,
       policyRevision: this.revision,
       inputs: plan.inputs,
       guidance: guidanceOfAllow(query, combined.guidance, this.#bundle.guidance, status),
+      obligations: combined.obligations,
+      alerts: combined.guidance.lists.alert ?? [],
     };
   }
 
@@ -145,7 +155,9 @@ export class BundleEngine implements CompiledEngine {
     const key = this.#cache === undefined ? "" : plan.key(query);
     const known = this.#cache?.get(key);
     if (known !== undefined) return known;
-    const combined = combineLayers(plan.layers, plan.evaluate(plan.buildRequest(query)), this.#bundle.strictness);
+    const evaluations = plan.evaluate(plan.buildRequest(query));
+    const inputOf = (input: string) => this.#catalogue.reader(input)(query);
+    const combined = combineLayers(plan.layers, evaluations, this.#bundle.strictness, inputOf);
     if (!combined.failed) this.#cache?.set(key, combined);
     return combined;
   }
@@ -160,7 +172,7 @@ export class BundleEngine implements CompiledEngine {
     query: PolicyQuery,
     reasons: readonly string[],
     inputs: readonly string[],
-    { guidance }: Pick<CombinedDecision, "guidance"> = { guidance: { scalars: {}, lists: {} } },
+    { guidance, obligations = [] }: Pick<CombinedDecision, "guidance"> & Partial<CombinedDecision> = nothing,
   ): PolicyDecision {
     return {
       allow: false,
@@ -168,6 +180,20 @@ export class BundleEngine implements CompiledEngine {
       policyRevision: this.revision,
       inputs,
       guidance: guidanceOfDeny(query, guidance, this.#bundle.guidance),
+      obligations,
+      alerts: guidance.lists.alert ?? [],
     };
   }
+}
+
+const nothing = { guidance: { scalars: {}, lists: {} } };
+
+/** Ids of the obligations that the caller does not say it understands. */
+function notUnderstood(
+  obligations: readonly Obligation[],
+  { understoodObligations = [] }: PolicyQuery,
+): readonly string[] {
+  if (obligations.length === 0) return [];
+  const ids = new Set(obligations.map(({ id }) => id));
+  return [...ids].filter((id) => !understoodObligations.includes(id));
 }

@@ -1,9 +1,20 @@
-/** Combines the results of both layers. Key references and scopes are checked afterwards. */
+/**
+ * Combines the results of both layers. Key references, scopes and what the caller understands are checked afterwards.
+ */
 import type { CheckedPolicy } from "../check/check-policy.ts";
-import type { PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
+import type { AnnotatedGuidance, PolicyGuidance, StrictnessOrders } from "../guidance/annotations.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
-import { evaluationError, guidanceConflict, type Layer, reasonOf } from "./decision.ts";
+import { fillIn, maximumObligations, mergeObligations } from "../guidance/obligations.ts";
+import {
+  evaluationError,
+  guidanceConflict,
+  type Layer,
+  type Obligation,
+  obligationWithoutValue,
+  reasonOf,
+} from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
+import type { InputValue } from "./inputs.ts";
 
 /** A policy set in the role of a layer. */
 export interface LayerSet {
@@ -20,6 +31,8 @@ export interface CombinedDecision {
   readonly reasons: readonly string[];
   /** Merged guidance of the deciding policies. */
   readonly guidance: PolicyGuidance;
+  /** Merged obligations of the deciding policies, with their values. */
+  readonly obligations: readonly Obligation[];
   /** Whether something could not be evaluated: a denial that is not cached. */
   readonly failed: boolean;
 }
@@ -29,35 +42,69 @@ export interface CombinedDecision {
  * those of the layers that did not allow.
  *
  * @param evaluations of the layers, in their order
+ * @param inputOf value of the input with the name, among those that the policies read
  */
 export function combineLayers(
   layers: readonly LayerSet[],
   evaluations: readonly Evaluation[],
   strictness: StrictnessOrders,
+  inputOf: (input: string) => InputValue,
 ): CombinedDecision {
   const said = layers.map((layer, index) => ({ ...layer, ...(evaluations[index] as Evaluation) }));
   const failed = said.some(({ outcome }) => outcome === "error");
   const allow = !failed && said.every(({ outcome }) => outcome === "allow");
   const deciding = allow ? said : said.filter(({ outcome }) => (failed ? outcome === "error" : outcome === "deny"));
   const reasons = deciding.flatMap(reasonsOf);
-  if (failed) return { allow, reasons: reasons.sort(), guidance: nothing, failed };
+  if (failed) return { ...denial, reasons: reasons.sort(), failed };
 
-  const policies = deciding.flatMap((layer) => layer.policyIds.flatMap((id) => layer.policies.get(id) ?? []));
+  const policies = deciding.flatMap((layer) =>
+    layer.policyIds.flatMap((id) => {
+      const policy = layer.policies.get(id);
+      return policy === undefined ? [] : [{ reason: reasonOf(layer.layer, id), guidance: policy.guidance }];
+    }),
+  );
   const { guidance, conflicts } = mergeGuidance(
     policies.map((policy) => policy.guidance),
     strictness,
   );
-  if (conflicts.length === 0) return { allow, reasons: reasons.sort(), guidance, failed };
-  const conflicting = deciding.flatMap((layer) =>
-    layer.policyIds
-      .filter((id) => conflicts.some((name) => layer.policies.get(id)?.guidance.scalars[name] !== undefined))
-      .map((id) => reasonOf(layer.layer, id)),
-  );
-  const conflict = [reasonOf("platform", guidanceConflict), ...conflicting].sort();
-  return { allow: false, reasons: conflict, guidance: nothing, failed };
+  const { obligations, withoutValue } = obligationsOf(policies, inputOf);
+  if (conflicts.length > 0 || obligations.length > maximumObligations) {
+    const conflicting = policies.filter(({ guidance: { scalars, obligations: own } }) =>
+      conflicts.length > 0 ? conflicts.some((name) => scalars[name] !== undefined) : own !== undefined,
+    );
+    return { ...denial, reasons: [reasonOf("platform", guidanceConflict), ...conflicting.map(reason)].sort(), failed };
+  }
+  if (withoutValue.length === 0) return { allow, reasons: reasons.sort(), guidance, obligations, failed };
+  const missing = reasonOf("platform", obligationWithoutValue);
+  // What denies goes on to deny, and says what it can.
+  if (!allow) return { allow, reasons: [...reasons, missing].sort(), guidance, obligations, failed };
+  return { ...denial, reasons: [missing, ...withoutValue].sort(), failed };
 }
 
-const nothing: PolicyGuidance = { scalars: {}, lists: {} };
+interface DecidingPolicy {
+  readonly reason: string;
+  readonly guidance: AnnotatedGuidance;
+}
+
+/** Obligations with their values, merged; and the policies of which an obligation has a parameter without value. */
+function obligationsOf(policies: readonly DecidingPolicy[], inputOf: (input: string) => InputValue) {
+  const obligations: Obligation[] = [];
+  const withoutValue = new Set<string>();
+  for (const { reason, guidance } of policies) {
+    for (const template of guidance.obligations ?? []) {
+      const filled = fillIn(template, inputOf);
+      if (filled === undefined) withoutValue.add(reason);
+      else obligations.push(filled);
+    }
+  }
+  return { obligations: mergeObligations(obligations), withoutValue: [...withoutValue] };
+}
+
+function reason({ reason: own }: DecidingPolicy): string {
+  return own;
+}
+
+const denial = { allow: false, guidance: { scalars: {}, lists: {} }, obligations: [] } as const;
 
 function reasonsOf({ layer, outcome, policyIds }: LayerSet & Evaluation): readonly string[] {
   const ids = policyIds.map((id) => reasonOf(layer, id));

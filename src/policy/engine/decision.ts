@@ -55,6 +55,8 @@ export interface PolicyQuery {
   readonly claimed: Claimed;
   /** Absent where nothing is known, or was not looked up: see `readsRegistered`. */
   readonly registered?: Registered;
+  /** Ids of the obligations that the caller meets. No policy reads them: what they decide is decided after all policies. */
+  readonly understoodObligations?: readonly string[];
 }
 
 /** Guidance on key transport. Absent where the caller holds the key itself. */
@@ -88,6 +90,12 @@ export interface Guidance {
   readonly warnings: readonly string[];
 }
 
+/** What the caller must do where it takes the decision. Values are text: numbers in decimal, `true` and `false`. */
+export interface Obligation {
+  readonly id: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
 /** The answer. Anything that could not be evaluated is a denial. */
 export interface PolicyDecision {
   readonly allow: boolean;
@@ -98,6 +106,10 @@ export interface PolicyDecision {
   /** Members of the request that the policy set reads for this action, sorted, such as `resource.kind`. */
   readonly inputs: readonly string[];
   readonly guidance: Guidance;
+  /** What the caller must do where it takes the decision; sorted. */
+  readonly obligations: readonly Obligation[];
+  /** Names of the alerts of the policies that decided; sorted. For the operator. */
+  readonly alerts: readonly string[];
 }
 
 /** A loaded policy set, or the newest good one of a directory that is watched. */
@@ -124,6 +136,8 @@ export const evaluationError = "evaluation-error";
 export const guidanceConflict = "guidance-conflict";
 export const keyReferenceOfAnotherTenant = "key-reference-of-another-tenant";
 export const requiredScopeMissing = "required-scope-missing";
+export const obligationWithoutValue = "obligation-without-value";
+export const obligationNotUnderstood = "obligation-not-understood";
 
 export const reservedIds: readonly string[] = [
   noPolicySet,
@@ -131,4 +145,6 @@ export const reservedIds: readonly string[] = [
   guidanceConflict,
   keyReferenceOfAnotherTenant,
   requiredScopeMissing,
+  obligationWithoutValue,
+  obligationNotUnderstood,
 ];

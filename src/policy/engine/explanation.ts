@@ -2,7 +2,7 @@
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { inputsRead } from "../check/reads.ts";
-import type { PolicyGuidance } from "../guidance/annotations.ts";
+import type { AnnotatedGuidance } from "../guidance/annotations.ts";
 import { type CedarRequest, fullRequestBuilder } from "./cedar-request.ts";
 import type { LayerSet } from "./combined-decision.ts";
 import { neededFor } from "./condition-words.ts";
@@ -22,7 +22,7 @@ export interface ExplainedPolicy {
   /** Whether what its layer says is said because of it. Where a forbid denies, no permit decides. */
   readonly decided: boolean;
   /** Annotations that guide what is answered. */
-  readonly guidance: PolicyGuidance;
+  readonly guidance: AnnotatedGuidance;
   /** Inputs that it reads, by name, with the query's values; undefined where the query has none. */
   readonly inputs: Readonly<Record<string, InputValue>>;
   /** Conditions that are not met, in the order in which Cedar looks at them; none where the policy applies. */

@@ -13,10 +13,14 @@
  * | `@required_scopes`                                                | permit         | comma-separated list of scopes |
  * | `@required_actions`                                               | both           | comma-separated list of words  |
  * | `@warning`                                                        | both           | one sentence                   |
+ * | `@obligation`, `@obligation_2` … `@obligation_8`                  | both           | see `obligations.ts`           |
+ * | `@alert`                                                          | both           | comma-separated list of names  |
  */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import type { InputCatalogue } from "../engine/inputs.ts";
 import { formatKeyTransport, parseKeyTransport } from "./key-transport.ts";
+import { type ObligationTemplate, obligationNames, parseObligation } from "./obligations.ts";
 
 export const scalarNames = [
   "handling_mode",
@@ -36,6 +40,7 @@ export const listNames = [
   "evidence_expected",
   "required_scopes",
   "warning",
+  "alert",
 ] as const;
 export type ListName = (typeof listNames)[number];
 
@@ -46,6 +51,12 @@ export interface PolicyGuidance {
   readonly lists: Readonly<Partial<Record<ListName, readonly string[]>>>;
 }
 
+/** The guidance that a policy's annotations give. */
+export interface AnnotatedGuidance extends PolicyGuidance {
+  /** Absent where it gives none. */
+  readonly obligations?: readonly ObligationTemplate[];
+}
+
 /** From weakest to strictest, by name. A name without an order has no stricter value: two that differ conflict. */
 export type StrictnessOrders = Readonly<Partial<Record<ScalarName, readonly string[]>>>;
 
@@ -53,6 +64,8 @@ export type StrictnessOrders = Readonly<Partial<Record<ScalarName, readonly stri
 export interface AnnotationRules {
   readonly supportedProfiles: readonly ArtifactProfile[];
   readonly strictness: StrictnessOrders;
+  /** Members of `registered` that obligations may tell callers. */
+  readonly disclosable?: readonly string[];
 }
 
 /** Members of later calls that a caller can be told to send. There is no plaintext among them. */
@@ -120,11 +133,12 @@ const listParsers: Readonly<Record<ListName, Parse<readonly string[]>>> = {
   required_actions: list(matching(/^[a-z][a-z0-9_.-]{0,127}$/), "words of lowercase letters, digits, and . _ -"),
   evidence_expected: list(oneOf(["protect", "access", "rewrap"]), "protect access rewrap"),
   required_scopes: list(matching(/^[\x21\x23-\x2b\x2d-\x5b\x5d-\x7e]{1,256}$/), "scopes (RFC 6749, section 3.3)"),
+  alert: list(matching(/^[a-z][a-z0-9_.-]{0,63}$/), "words of lowercase letters, digits, and . _ -"),
   warning: (text) =>
     /^[^\p{Cc}\p{Cs}]{1,512}$/u.test(text) ? [text] : refuse("be one line of at most 512 characters"),
 };
 
-const forbidMayCarry: readonly string[] = ["required_actions", "warning"];
+const forbidMayCarry: readonly string[] = ["required_actions", "warning", "alert", ...obligationNames];
 
 /** From weakest to strictest: a signature keeps no secret, an envelope does, a TDF carries its policy with it. */
 export const profileStrictness: readonly ArtifactProfile[] = [...artifactProfiles].reverse();
@@ -148,29 +162,32 @@ export function parseGuidance(
   effect: Effect,
   annotations: Readonly<Record<string, string | null>>,
   rules: AnnotationRules,
-): { readonly guidance: PolicyGuidance; readonly problems: readonly string[] } {
+  catalogue: InputCatalogue,
+): { readonly guidance: AnnotatedGuidance; readonly problems: readonly string[] } {
   const problems: string[] = [];
   const scalars: Partial<Record<ScalarName, string>> = {};
   const lists: Partial<Record<ListName, readonly string[]>> = {};
+  const obligations: ObligationTemplate[] = [];
   for (const [name, text] of Object.entries(annotations)) {
     if (name === "id" || name === "description") continue;
     const scalar = scalarNames.find((candidate) => candidate === name);
     const listed = listNames.find((candidate) => candidate === name);
-    if (scalar === undefined && listed === undefined) {
-      problems.push(
-        `unknown annotation @${name}; known: ${["id", "description", ...scalarNames, ...listNames].join(", ")}`,
-      );
+    const isObligation = obligationNames.includes(name);
+    if (scalar === undefined && listed === undefined && !isObligation) {
+      const known = ["id", "description", ...scalarNames, ...listNames, obligationNames[0], obligationNames[1]];
+      problems.push(`unknown annotation @${name}; known: ${known.join(", ")} to _${obligationNames.length}`);
     } else if (effect === "forbid" && !forbidMayCarry.includes(name)) {
       problems.push(`@${name} guides what is allowed; a forbid may carry ${forbidMayCarry.join(", ")}`);
     } else {
       try {
         if (scalar !== undefined) scalars[scalar] = parseScalar(scalar, text ?? "", rules);
         if (listed !== undefined) lists[listed] = parseList(listed, text ?? "", rules);
+        if (isObligation) obligations.push(parseObligation(text ?? "", { ...rules, catalogue }));
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
         problems.push(`@${name} must ${error.message}`);
       }
     }
   }
-  return { guidance: { scalars, lists }, problems };
+  return { guidance: { scalars, lists, ...(obligations.length > 0 && { obligations }) }, problems };
 }

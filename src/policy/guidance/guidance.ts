@@ -94,7 +94,7 @@ type ReadMember = (guidance: Guidance) => string | readonly string[];
 type Untold = "artifact_profile_overridden" | "policy_resolution";
 
 /** Every annotation, and every member that follows from one. */
-type GuidanceName = Exclude<ScalarName | ListName, "warning"> | Exclude<SnakeCase<keyof Guidance>, Untold>;
+type GuidanceName = Exclude<ScalarName | ListName, "warning" | "alert"> | Exclude<SnakeCase<keyof Guidance>, Untold>;
 
 /** By name, the member as a word or a list of them. */
 export const guidanceMembers: Readonly<Record<string, ReadMember>> = {

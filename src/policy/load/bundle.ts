@@ -22,6 +22,8 @@ export interface PolicyBundle extends DeclaredInputs {
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
   readonly keyReferences: readonly KeyReferenceRule[];
+  /** Members of `registered` that obligations may tell callers. */
+  readonly disclosable?: readonly string[];
   /** Profiles that a policy may choose. */
   readonly supportedProfiles: readonly ArtifactProfile[];
   /** Text of each `*.cedar` file, by set and file name. Sets that the manifest does not name are not here. */

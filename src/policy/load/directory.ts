@@ -98,10 +98,11 @@ async function read(
 
   const { manifest, problems } = parseManifest(manifestFile, manifestText, supportedProfiles);
   directory.problems.push(...problems);
-  const { declared } = manifest;
+  const { declared, disclosable } = manifest;
   await checkSchemaCopy(directory, declared);
   const bundle: PolicyBundle = {
     ...declared,
+    ...(disclosable !== undefined && { disclosable }),
     engine: engineVersion,
     schema: schemaFor(declared),
     manifest: { platform: manifest.platform, tenants: manifest.tenants },

@@ -14,13 +14,14 @@
  *       handling_mode: [local_embedded_enforcement, local_hardware_enforcement]
  *     caller_attributes:            # optional: what is read of the caller besides, see declared-attributes.ts
  *       roles: { type: set_of_text, claim: realm_access.roles }
+ *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may tell callers
  *
  * A tenant that is not named and no `*` means that every question of that tenant is denied.
  */
 import { isScalar, isSeq, type Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
-import type { DeclaredInputs } from "../engine/inputs.ts";
+import { type DeclaredInputs, inputCatalogue } from "../engine/inputs.ts";
 import {
   type AnnotationRules,
   parseList,
@@ -31,6 +32,7 @@ import {
 } from "../guidance/annotations.ts";
 import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance-defaults.ts";
 import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-transport.ts";
+import { scalarInput } from "../guidance/obligations.ts";
 import { readCallerAttributes } from "./declared-attributes.ts";
 import { ManifestReader } from "./manifest-reader.ts";
 import type { PolicyProblem } from "./problem.ts";
@@ -44,6 +46,8 @@ export interface Manifest {
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
   readonly declared: DeclaredInputs;
+  /** Members of `registered` that obligations may tell callers; absent where the manifest names none. */
+  readonly disclosable?: readonly string[];
 }
 
 /** Key of the tenants' map for tenants that are not named. No tenant id contains it. */
@@ -63,17 +67,20 @@ export function parseManifest(
 ): { readonly manifest: Manifest; readonly problems: readonly PolicyProblem[] } {
   const reader = new ManifestReader(file, text);
   const top = reader.members(reader.document.contents, "the manifest");
-  const known = ["platform", "tenants", "guidance", "strictness", "caller_attributes"];
+  const known = ["platform", "tenants", "guidance", "strictness", "caller_attributes", "disclosable"];
   reader.refuseUnknown(top, known, "the manifest");
   const strictness = { ...readStrictness(reader, top.get("strictness")), artifact_profile: profileStrictness };
   const rules: AnnotationRules = { supportedProfiles, strictness };
   const callerAttributes = readCallerAttributes(reader, top.get("caller_attributes"));
+  const declared: DeclaredInputs = { ...(callerAttributes !== undefined && { callerAttributes }) };
+  const disclosable = readDisclosable(reader, top.get("disclosable"), declared);
   const manifest: Manifest = {
     platform: reader.setName(top.get("platform"), "platform") ?? "",
     tenants: readTenants(reader, top.get("tenants")),
     guidance: readGuidance(reader, top.get("guidance"), rules),
     strictness,
-    declared: { ...(callerAttributes !== undefined && { callerAttributes }) },
+    declared,
+    ...(disclosable !== undefined && { disclosable }),
   };
   return { manifest, problems: reader.problems };
 }
@@ -89,6 +96,22 @@ function readTenants(reader: ManifestReader, node: Node | null | undefined): Man
     if (set !== undefined) tenants[tenant] = set;
   }
   return tenants;
+}
+
+function readDisclosable(
+  reader: ManifestReader,
+  node: Node | null | undefined,
+  declared: DeclaredInputs,
+): readonly string[] | undefined {
+  if (node === undefined) return undefined;
+  const catalogue = inputCatalogue(declared);
+  const items = isSeq(node) ? node.items.map((item) => (isScalar(item) ? String(item.value) : "")) : [""];
+  const unknown = items.filter((item) => scalarInput(`registered.${item}`, catalogue) === undefined);
+  for (const item of unknown) {
+    const hint = "a list of what policies read under context.registered, such as resource.id or attributes.owner";
+    reader.problem(node, `disclosable must list members of one value, which ${JSON.stringify(item)} is not`, hint);
+  }
+  return items.length === 0 || unknown.length > 0 ? undefined : [...new Set(items)].sort();
 }
 
 function readStrictness(reader: ManifestReader, node: Node | null | undefined): StrictnessOrders {

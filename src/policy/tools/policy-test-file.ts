@@ -15,15 +15,18 @@
  *       registered:                           # optional: what the ledger has of the artifact; resource.kind is needed
  *         resource: { kind: customer-record }
  *         labels: [confidential]              # also among labels_ever, beside those that are named there
+ *       understood_obligations: [notify-owner]  # optional: those that the request lists
  *       expect:
  *         allow: true
  *         reasons: [platform/data-operations, tenant/ordinary]     # optional; all of them, in any order
  *         guidance: { artifact_profile: tdf }                      # optional; the members to look at
+ *         obligations: [{ id: notify-owner, parameters: { within_hours: 24 } }] # optional; all of them, in any order
+ *         alerts: [break-glass]                                    # optional; all of them
  *
  * Members of `guidance` are named in `guidance.ts`.
  */
 import { isNode, isSeq, LineCounter, parseDocument } from "yaml";
-import type { PolicyQuery } from "../engine/decision.ts";
+import type { Obligation, PolicyQuery } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { members, optional, parseQuery, queryMembers, string, strings } from "./query.ts";
@@ -38,6 +41,8 @@ export interface PolicyTest {
     readonly allow: boolean;
     readonly reasons?: readonly string[];
     readonly guidance: Readonly<Record<string, unknown>>;
+    readonly obligations?: readonly Obligation[];
+    readonly alerts?: readonly string[];
   };
 }
 
@@ -70,9 +75,11 @@ export function parsePolicyTests(
 /** Throws a RangeError that says what is wrong. */
 function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
   const test = members(value, "a test", ["name", ...queryMembers, "expect"]);
-  const expect = members(test.expect, "expect", ["allow", "reasons", "guidance"]);
+  const expect = members(test.expect, "expect", ["allow", "reasons", "guidance", "obligations", "alerts"]);
   if (typeof expect.allow !== "boolean") throw new RangeError("expect.allow must be true or false");
   const reasons = optional(expect.reasons, (list) => strings(list, "expect.reasons"));
+  const obligations = optional(expect.obligations, parseObligations);
+  const alerts = optional(expect.alerts, (list) => strings(list, "expect.alerts"));
   return {
     name: string(test.name, "name"),
     query: parseQuery(test),
@@ -80,6 +87,21 @@ function parseTest(value: unknown): Omit<PolicyTest, "file" | "line"> {
       allow: expect.allow,
       ...(reasons !== undefined && { reasons }),
       guidance: members(expect.guidance ?? {}, "expect.guidance", Object.keys(guidanceMembers)),
+      ...(obligations !== undefined && { obligations }),
+      ...(alerts !== undefined && { alerts }),
     },
   };
+}
+
+/** Values are compared as answers have them, so that 24 is the text "24". */
+function parseObligations(value: unknown): readonly Obligation[] {
+  if (!Array.isArray(value)) throw new RangeError("expect.obligations must be a list");
+  return value.map((item) => {
+    const { id, parameters } = members(item, "an item of expect.obligations", ["id", "parameters"]);
+    const values = Object.entries(members(parameters ?? {}, "parameters of an obligation"));
+    return {
+      id: string(id, "id of an obligation"),
+      parameters: Object.fromEntries(values.map(([name, given]) => [name, String(given)])),
+    };
+  });
 }

@@ -2,8 +2,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { attributeProblems } from "../../base/caller-attributes.ts";
 import type { CompiledEngine, CompiledPolicy } from "../engine/bundle-engine.ts";
-import { type Layer, type PolicyDecision, reasonOf } from "../engine/decision.ts";
+import { type Layer, type Obligation, type PolicyDecision, reasonOf } from "../engine/decision.ts";
 import { guidanceMembers } from "../guidance/guidance.ts";
+import { mergeObligations } from "../guidance/obligations.ts";
 import type { PolicyTest } from "./policy-test-file.ts";
 
 /** How one test went. */
@@ -54,7 +55,15 @@ function differencesOf({ expect }: PolicyTest, decision: PolicyDecision): readon
   for (const [name, expected] of Object.entries(expect.guidance)) {
     compare(`guidance.${name}`, expected, guidanceMembers[name]?.(decision.guidance));
   }
+  if (expect.obligations !== undefined) {
+    compare("obligations", mergeObligations(expect.obligations.map(inOrder)), decision.obligations);
+  }
+  if (expect.alerts !== undefined) compare("alerts", expect.alerts, decision.alerts);
   return differences;
+}
+
+function inOrder({ id, parameters }: Obligation): Obligation {
+  return { id, parameters: Object.fromEntries(Object.entries(parameters).sort(([a], [b]) => (a < b ? -1 : 1))) };
 }
 
 /** Lists are compared as sets: the order in which a person writes them says nothing. */

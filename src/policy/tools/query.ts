@@ -1,6 +1,6 @@
 /**
  * A question as operators write it, in tests and for explanations: `tenant`, `principal` (optional, and so each of its
- * members), `action`, `claimed` and `registered` (optional). See `policy-test-file.ts`.
+ * members), `action`, `claimed`, `registered` and `understood_obligations` (optional both). See `policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
 import { authSources, type Caller } from "../../base/caller.ts";
@@ -11,15 +11,20 @@ import type { Claimed, PolicyQuery, Registered } from "../engine/decision.ts";
 import { policyActions } from "../engine/schema.ts";
 
 /** Members of a question; unknown ones are refused by whoever reads them. */
-export const queryMembers: readonly string[] = ["tenant", "principal", "action", "claimed", "registered"];
+export const queryMembers: readonly string[] = [
+  ...["tenant", "principal", "action", "claimed", "registered", "understood_obligations"],
+];
 
 /** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
-export function parseQuery({ tenant, principal, action, claimed, registered }: Members): PolicyQuery {
+export function parseQuery(question: Members): PolicyQuery {
+  const { tenant, principal, action, claimed, registered, understood_obligations } = question;
+  const understoodObligations = optional(understood_obligations, (list) => strings(list, "understood_obligations"));
   return {
     ...(registered !== undefined && { registered: parseRegistered(registered) }),
     caller: parseCaller(tenant, principal),
     action: oneOf(policyActions, action, "action"),
     claimed: parseClaimed(claimed),
+    ...(understoodObligations !== undefined && { understoodObligations }),
   };
 }
 

@@ -160,14 +160,20 @@ export type DifferenceKind = (typeof differenceKinds)[number];
 export interface DecisionDifference {
   readonly kind: DifferenceKind;
   /** Members of the guidance that differ, sorted; none where one of the two denies. */
-  readonly guidance: readonly (keyof Guidance)[];
+  readonly guidance: readonly (keyof Guidance | "obligations" | "alerts")[];
 }
 
 /** The difference; undefined where both say the same. Revision and inputs are not part of what is said. */
 export function differenceOf(first: PolicyDecision, second: PolicyDecision): DecisionDifference | undefined {
   if (first.allow !== second.allow) return { kind: first.allow ? "denies" : "allows", guidance: [] };
   const names = new Set([...Object.keys(first.guidance), ...Object.keys(second.guidance)] as (keyof Guidance)[]);
-  const guidance = [...names].filter((name) => !isDeepStrictEqual(first.guidance[name], second.guidance[name])).sort();
+  const guidance: DecisionDifference["guidance"][number][] = [...names].filter(
+    (name) => !isDeepStrictEqual(first.guidance[name], second.guidance[name]),
+  );
+  for (const name of ["obligations", "alerts"] as const) {
+    if (!isDeepStrictEqual(first[name], second[name])) guidance.push(name);
+  }
+  guidance.sort();
   if (guidance.length > 0) return { kind: "guides", guidance };
   return isDeepStrictEqual(first.reasons, second.reasons) ? undefined : { kind: "reasons", guidance };
 }

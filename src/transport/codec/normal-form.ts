@@ -1,8 +1,9 @@
 /**
  * A validated request message in the form in which it is evaluated and recorded: proto field names (snake_case),
  * enumeration values as lowercase words without their prefix, 64-bit integers as numbers, members without a value
- * left out, lists and maps always there. The same object comes out whichever protocol carried the message, so the
- * canonical JSON of it does too. Members are in the order of canonical JSON, which is then written at little cost.
+ * left out, lists and maps always there, but for lists that came later (`leftOutEmpty`). The same object comes out
+ * whichever protocol carried the message, so the canonical JSON of it does too. Members are in the order of canonical
+ * JSON, which is then written at little cost.
  */
 
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
@@ -55,6 +56,13 @@ interface Member {
   readonly convert: Convert;
 }
 
+/** Lists that came later than the records of requests without them, which stay the same: left out where they are empty. */
+const leftOutEmpty: ReadonlySet<string> = new Set(["understood_obligations"]);
+
+function isEmpty(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}
+
 /** What a message type needs, found out once. */
 const compiled = new WeakMap<DescMessage, readonly Member[]>();
 
@@ -89,7 +97,7 @@ export function convertMessage(desc: DescMessage, message: Message): JsonObject 
   const result: Record<string, JsonValue> = {};
   for (const { localName, name, convert } of members) {
     const value = values[localName];
-    if (value !== undefined) result[name] = convert(value as never);
+    if (value !== undefined && !(leftOutEmpty.has(name) && isEmpty(value))) result[name] = convert(value as never);
   }
   return result;
 }

@@ -11,6 +11,7 @@ import type {
   PlatformDomain as PlatformDomainMessage,
   Receipt as ReceiptMessage,
 } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import type { Obligation as ObligationMessage } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import type { Caller } from "../../base/caller.ts";
 import type { DecisionMembers, KeyTransport } from "../../domain/answer.ts";
 import type { PlatformDomain } from "../../domain/platform-domains.ts";
@@ -28,6 +29,15 @@ export function keyTransportMessage(transport: KeyTransport | undefined): KeyTra
     publicKeyDistribution: transport.publicKeyDistribution,
     exchangeAlgorithm: transport.exchangeAlgorithm,
   };
+}
+
+/** Most decisions have none. */
+export function obligationMessages(obligations: DecisionMembers["obligations"]): ObligationMessage[] {
+  return obligations.map(({ id, parameters }) => ({
+    $typeName: "platform.sdk.v1.Obligation",
+    id,
+    parameters: { ...parameters },
+  }));
 }
 
 const messages = new WeakMap<readonly PlatformDomain[], PlatformDomainMessage[]>();

@@ -21,6 +21,7 @@ import {
   forMessage,
   identityOf,
   keyTransportMessage,
+  obligationMessages,
   platformDomainMessages,
   receiptMessage,
 } from "./messages.ts";
@@ -62,6 +63,7 @@ async function planProtection(
     },
     decision: {
       ...decision,
+      obligations: obligationMessages(decision.obligations),
       receipt: receiptMessage(context, decision.receipt),
       $typeName: "platform.sdk.v1.ProtectionDecision",
     },
@@ -97,6 +99,7 @@ async function resolvePolicy(
     },
     decision: {
       ...decision,
+      obligations: obligationMessages(decision.obligations),
       receipt: receiptMessage(context, decision.receipt),
       $typeName: "platform.sdk.v1.PolicyDecision",
     },
@@ -128,6 +131,7 @@ async function planKeyAccess(
     decision: {
       ...decision,
       operation: keyAccessOperation[decision.operation],
+      obligations: obligationMessages(decision.obligations),
       receipt: receiptMessage(context, decision.receipt),
       $typeName: "platform.sdk.v1.KeyAccessDecision",
     },

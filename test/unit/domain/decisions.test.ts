@@ -47,6 +47,7 @@ test("a permitted plan", async () => {
     decisionId: ledger.records[0]?.recordId,
     policyRevision: "sha256:revision",
     reasons: ["permit-1"],
+    obligations: [],
     receipt: receiptOf(ledger.records[0]?.recordId as RecordId, 1),
   });
   expect(parseRecordId(answer.decision.decisionId)).toBeDefined();

@@ -17,7 +17,13 @@ import { createScopeTable } from "../../../src/domain/routes.ts";
 import type { Ledger, Receipt } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../../src/ledger/ports/registrations.ts";
-import type { Guidance, PolicyDecision, PolicyEngine, PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import type {
+  Guidance,
+  Obligation,
+  PolicyDecision,
+  PolicyEngine,
+  PolicyQuery,
+} from "../../../src/policy/engine/decision.ts";
 import { defaultKeyReferences, keyReferenceAliases } from "../../../src/policy/guidance/key-references.ts";
 
 export const startMs = Date.UTC(2026, 2, 1, 12);
@@ -133,7 +139,8 @@ function stored(record: NewRecord, recordedAt: string): StoredRecord {
 export class FakeEngine implements PolicyEngine {
   readonly revision = "sha256:revision";
   readonly queries: PolicyQuery[] = [];
-  answer: { allow?: boolean; guidance?: Partial<Guidance> } = {};
+  answer: { allow?: boolean; guidance?: Partial<Guidance>; obligations?: readonly Obligation[]; alerts?: string[] } =
+    {};
 
   /** Whether its policies read what was registered. */
   registered = false;
@@ -150,6 +157,8 @@ export class FakeEngine implements PolicyEngine {
       policyRevision: this.revision,
       inputs: ["resource.kind"],
       guidance: { ...guidance, ...this.answer.guidance },
+      obligations: this.answer.obligations ?? [],
+      alerts: this.answer.alerts ?? [],
     };
   }
 }

@@ -14,17 +14,27 @@ interface Chosen {
   readonly annotation: string;
 }
 
+/** Obligations of inputs that are always there, often absent, and read by no condition beside them. */
+const obliging = [
+  '@obligation("note; kind = claimed.resource.kind") @alert("noted")',
+  '@obligation("note; why = claimed.purpose") @obligation_2("tell; region = claimed.attributes.region")',
+  "@obligation(\"tell; clearance = principal.clearance; on_call = principal.on_call; region = 'eu'\")",
+];
+
 const policies: fc.Arbitrary<Chosen> = fc.record({
   effect: fc.constantFrom("permit", "forbid"),
   condition: fc.nat(conditions.length - 1),
   scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
-  annotation: fc.constantFrom("", '@required_actions("tell")', '@handling_mode("one")', '@handling_mode("two")'),
+  annotation: fc.constantFrom(
+    ...["", '@required_actions("tell")', '@handling_mode("one")', '@handling_mode("two")'],
+    ...obliging,
+  ),
 });
 
 function text(chosen: readonly Chosen[]): string {
   return chosen
     .map(({ effect, condition, scope, annotation }, index) => {
-      const given = effect === "permit" ? annotation : "";
+      const given = effect === "permit" || annotation.startsWith("@obligation") ? annotation : "";
       return `@id("p${index}") ${given} ${effect} (principal, ${scope}, resource) when { ${conditions[condition] ?? overflowing} };`;
     })
     .join("\n");
@@ -69,10 +79,15 @@ test("adding a forbid never turns deny into allow", async () => {
   expect(turned, "no forbid ever applied").toBeGreaterThan(0);
 });
 
+const understanding = fc
+  .tuple(queries, fc.subarray(["note", "tell"]))
+  .map(([query, understoodObligations]) => ({ ...query, understoodObligations }));
+
 test("a cached answer equals the uncached one", async () => {
   let allowed = 0;
+  let obliged = 0;
   await fc.assert(
-    fc.asyncProperty(layer, layer, fc.array(queries, { minLength: 50, maxLength: 50 }), async (...given) => {
+    fc.asyncProperty(layer, layer, fc.array(understanding, { minLength: 50, maxLength: 50 }), async (...given) => {
       const [platform, tenant, asked] = given;
       const cached = await engineOf(directory(platform, tenant));
       const plain = await engineOf(directory(platform, tenant), {}, uncached);
@@ -80,6 +95,7 @@ test("a cached answer equals the uncached one", async () => {
         const answer = cached.decide(query);
         expect(answer).toEqual(plain.decide(query));
         if (answer.allow) allowed++;
+        if (answer.allow && answer.obligations.length > 0) obliged++;
       }
       cached.release();
       plain.release();
@@ -87,6 +103,7 @@ test("a cached answer equals the uncached one", async () => {
     { numRuns: 15 },
   );
   expect(allowed).toBeGreaterThan(0);
+  expect(obliged).toBeGreaterThan(0);
 });
 
 test("layers evaluated in one call answer as layers evaluated apart, errors and explanations included", async () => {

@@ -88,3 +88,17 @@ test("differences of a candidate are counted by tenant, and tenants beyond the t
     expect(lines).toContain(line);
   }
 });
+
+test("alerts are counted by tenant and name, of both so many that a scraper can take them", async () => {
+  metrics.policyAlerted("t", "break-glass");
+  metrics.policyAlerted("t", "break-glass");
+  for (let alert = 0; alert < 200; alert++) metrics.policyAlerted("t", `alert-${alert}`);
+  for (let tenant = 0; tenant < 2_000; tenant++) metrics.policyAlerted(`t${tenant}`, "break-glass");
+  const lines = (await metrics.expose()).body.split("\n").filter((line) => line.startsWith("svc_policy_alerts_total{"));
+  expect(lines).toContain('svc_policy_alerts_total{tenant="t",alert="break-glass"} 2');
+  expect(lines).toContain('svc_policy_alerts_total{tenant="t",alert="alert-98"} 1');
+  expect(lines).toContain('svc_policy_alerts_total{tenant="t",alert="_other"} 101');
+  expect(lines).toContain('svc_policy_alerts_total{tenant="t0",alert="break-glass"} 1');
+  expect(lines).toContain('svc_policy_alerts_total{tenant="_other",alert="break-glass"} 1101');
+  expect(lines.length).toBeLessThan(1_200);
+});

@@ -12,7 +12,7 @@ export const tenantsWithoutSets = ["toString", "hasOwnProperty"] as const;
 export const policyOf = (tenant: string) =>
   tenantsWithSets.includes(tenant) ? `own-${tenantsWithSets.indexOf(tenant)}` : "everybody";
 
-const permit = (id: string) => `@id("${id}")\npermit (principal, action, resource);\n`;
+const permit = (id: string) => `@id("${id}")\n@alert("${id}")\npermit (principal, action, resource);\n`;
 
 /** Writes the policy directory into an empty folder. */
 export function writePolicies(folder: string): void {

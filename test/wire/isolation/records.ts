@@ -125,6 +125,7 @@ async function searchFindsOwn(world: World, wire: Wire): Promise<void> {
       operation,
       outcome: request.outcome,
       reason: decision.reasons[0],
+      alert: recordOf(plan).outcome.alerts[0],
     });
   }
   await world.reading(async (archive) => {

@@ -27,6 +27,7 @@ function decided(world: World, route: SdkRoute, allow: boolean, ...reasons: stri
     decision_id: decisionId,
     policy_revision: policyRevision,
     reasons,
+    obligations: [],
     receipt,
   };
 }

@@ -115,6 +115,7 @@ const decision = {
   decision_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
   policy_revision: "sha256:revision",
   reasons: ["permit-1"],
+  obligations: [],
   receipt,
 };
 const auth = {

@@ -1,0 +1,148 @@
+/**
+ * Obligations: what a caller must do where it takes a decision, by an id that it knows, with parameters.
+ *
+ *     @obligation("notify-owner; address = registered.attributes.owner; within_hours = 24; urgent = true")
+ *
+ *     obligation = id *( ";" name "=" value )
+ *     value      = "'" text "'" / DQUOTE text DQUOTE / whole number / "true" / "false" / input
+ *     input      = "principal." / "claimed." / "registered."  and the rest as policies read it: `claimed.attributes.region`
+ *
+ * Cedar has an annotation once in a policy, so further obligations are `@obligation_2` to `@obligation_8`, each with its own
+ * text. An input must be text, a whole number, or yes or no; one that is absent when the policy decides is no value, and
+ * then nothing is allowed.
+ */
+import type { Obligation } from "../engine/decision.ts";
+import type { Input, InputCatalogue, InputValue } from "../engine/inputs.ts";
+
+/** An obligation as a policy writes it. A value stands in the policy, or is read from the input of that name. */
+export interface ObligationTemplate {
+  readonly id: string;
+  readonly parameters: Readonly<Record<string, { readonly value: string } | { readonly input: string }>>;
+}
+
+/** What inputs a parameter can be taken from. */
+export interface ObligationRules {
+  readonly catalogue: InputCatalogue;
+  /** Members of `registered` that may be told to callers, such as `attributes.owner`. */
+  readonly disclosable?: readonly string[];
+}
+
+const maximumPerPolicy = 8;
+const maximumParameters = 16;
+/** Obligations of a decision, which are as many as a caller can say that it understands. */
+export const maximumObligations = 64;
+
+/** Annotations that give an obligation. */
+export const obligationNames: readonly string[] = Array.from({ length: maximumPerPolicy }, (_, index) =>
+  index === 0 ? "obligation" : `obligation_${index + 1}`,
+);
+
+const idPattern = /^[a-z][a-z0-9_.-]{0,127}$/;
+const namePattern = /^[a-z][a-z0-9_]{0,63}$/;
+const textPattern = /^[^\p{Cc}\p{Cs}]{0,1024}$/u;
+/** One member, up to the next `;` that is in no quotes. */
+const memberPattern = /(?:'[^']*'|"[^"]*"|[^;'"])*/y;
+
+/** Parses the text of an annotation. Throws a RangeError that completes "must …". */
+export function parseObligation(text: string, rules: ObligationRules): ObligationTemplate {
+  const [id = "", ...members] = split(text);
+  if (!idPattern.test(id)) throw new RangeError("begin with an id of lowercase letters, digits, and . _ -");
+  if (members.length > maximumParameters) throw new RangeError(`have at most ${maximumParameters} parameters`);
+  const parameters = new Map<string, ObligationTemplate["parameters"][string]>();
+  for (const member of members) {
+    const at = member.indexOf("=");
+    const name = member.slice(0, Math.max(at, 0)).trim();
+    if (!namePattern.test(name)) throw new RangeError("give each parameter as name = value, divided by semicolons");
+    if (parameters.has(name)) throw new RangeError(`name ${name} once`);
+    parameters.set(name, parseValue(name, member.slice(at + 1).trim(), rules));
+  }
+  return { id, parameters: Object.fromEntries([...parameters].sort(([a], [b]) => (a < b ? -1 : 1))) };
+}
+
+function split(text: string): readonly string[] {
+  const members: string[] = [];
+  for (let at = 0; at <= text.length; at++) {
+    memberPattern.lastIndex = at;
+    const member = memberPattern.exec(text)?.[0] ?? "";
+    at += member.length;
+    if (at < text.length && text[at] !== ";") throw new RangeError("close every quote");
+    members.push(member.trim());
+  }
+  return members;
+}
+
+function parseValue(name: string, text: string, rules: ObligationRules): ObligationTemplate["parameters"][string] {
+  const quoted = /^(?:'([^']*)'|"([^"]*)")$/.exec(text);
+  if (quoted !== null) {
+    const value = quoted[1] ?? quoted[2] ?? "";
+    if (!textPattern.test(value)) throw new RangeError(`give ${name} one line of at most 1024 characters`);
+    return { value };
+  }
+  if (text === "true" || text === "false") return { value: text };
+  if (/^(?:0|-?[1-9]\d{0,15})$/.test(text) && Number.isSafeInteger(Number(text))) return { value: text };
+  return { input: inputNamed(name, text, rules) };
+}
+
+/** Name of the input that policies read with the path. */
+function inputNamed(parameter: string, path: string, { catalogue, disclosable = [] }: ObligationRules): string {
+  const found = scalarInput(path, catalogue);
+  if (found === undefined) {
+    const rule = "a quoted text, a whole number, true, false, or an input of one value such as claimed.resource.id";
+    throw new RangeError(`give ${parameter} ${rule}`);
+  }
+  if (path.startsWith("registered.") && !disclosable.includes(path.slice("registered.".length))) {
+    throw new RangeError(`take ${parameter} from what the manifest says is disclosable, which ${path} is not`);
+  }
+  return found;
+}
+
+/** Name of the input of one value at the path, without `context.`; undefined where there is none. */
+export function scalarInput(path: string, catalogue: InputCatalogue): string | undefined {
+  if (!/^(?:principal|claimed|registered)\.[^\s;'"]{1,256}$/.test(path)) return undefined;
+  const full = path.startsWith("principal.") ? path : `context.${path}`;
+  const holds = ({ kind, path: of }: Input): boolean =>
+    kind === "tags" ? full.length > of.length + 1 && full.startsWith(`${of}.`) : of === full && scalarKinds.has(kind);
+  const input = catalogue.inputs.find(holds);
+  return input?.kind === "tags" ? `${input.name}${full.slice(input.path.length)}` : input?.name;
+}
+
+const scalarKinds: ReadonlySet<string> = new Set<Input["kind"]>(["text", "whole_number", "yes_no"]);
+
+/** Names of the inputs that the obligations take values from. */
+export function inputsOfObligations(obligations: readonly ObligationTemplate[]): readonly string[] {
+  return obligations.flatMap(({ parameters }) =>
+    Object.values(parameters).flatMap((from) => ("input" in from ? [from.input] : [])),
+  );
+}
+
+/** The obligation with the values of a query; undefined where one of its inputs has none. */
+export function fillIn(
+  { id, parameters }: ObligationTemplate,
+  inputOf: (input: string) => InputValue,
+): Obligation | undefined {
+  const values = Object.entries(parameters).map(([name, from]) => {
+    const value = "input" in from ? inputOf(from.input) : from.value;
+    return [name, value === undefined ? undefined : String(value)] as const;
+  });
+  if (values.some(([, value]) => value === undefined)) return undefined;
+  return { id, parameters: Object.fromEntries(values) as Record<string, string> };
+}
+
+/**
+ * Merges: what is the same in id and parameters is once. The same id with other parameters is another obligation, and the
+ * caller meets both or takes the decision for a denial; so that a further policy only ever adds to what must be done.
+ */
+export function mergeObligations(obligations: readonly Obligation[]): readonly Obligation[] {
+  if (obligations.length === 0) return obligations;
+  // Parameters are in the order of their names, so that equal obligations are equal texts.
+  const byText = new Map(obligations.map((each) => [JSON.stringify([each.id, each.parameters]), each] as const));
+  return [...byText].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, obligation]) => obligation);
+}
+
+/** One line, as a policy writes it. */
+export function formatObligation({ id, parameters }: ObligationTemplate): string {
+  const members = Object.entries(parameters).map(
+    ([name, from]) => `${name} = ${"input" in from ? from.input : JSON.stringify(from.value)}`,
+  );
+  return [id, ...members].join("; ");
+}

@@ -1,0 +1,109 @@
+/** Metrics of the policy: its loads, its alerts, and the candidate beside it. */
+import { Counter, Gauge, type Registry } from "prom-client";
+
+/** Tenants that have labels of their own; the others share one that is no tenant's id. */
+const maxLabelledTenants = 1_000;
+const otherLabel = "_other";
+/** Names of alerts that have labels of their own, and pairs of tenant and alert. */
+const maxLabelledAlerts = 100;
+const maxLabelledPairs = 1_000;
+
+/** The set that decides, or the candidate beside it. */
+export type PolicyRole = "active" | "shadow";
+
+export interface PolicyMetrics {
+  /** A decision with this alert of a policy was recorded. */
+  policyAlerted(tenant: string, alert: string): void;
+  /** A policy set came into force, or became the candidate. */
+  policyLoaded(role: PolicyRole, revision: string): void;
+  /** The newest content of a policy directory was refused, or could not be taken now. */
+  policyRefused(role: PolicyRole, result: "refused" | "failed"): void;
+  /** A decision was compared with what the candidate says: with the tenant where they differ. */
+  shadowCompared(difference: { readonly kind: string; readonly tenant: string } | undefined): void;
+  /** A decision was not compared, for want of time. */
+  shadowDropped(): void;
+}
+
+/** Makes them in the registries. */
+export function policyMetrics(registers: Registry[]): PolicyMetrics {
+  const reloads = new Counter({
+    name: "svc_policy_loads_total",
+    help: "Policy sets that came into force, were refused, or could not be taken at the time",
+    labelNames: ["role", "result"],
+    registers,
+  });
+  const stale = new Gauge({
+    name: "svc_policy_stale",
+    help: "1 where the newest content of the policy directory is not in force",
+    labelNames: ["role"],
+    registers,
+  });
+  const revisions = new Gauge({
+    name: "svc_policy_revision_info",
+    help: "1 for the revision in force",
+    labelNames: ["role", "revision"],
+    registers,
+  });
+  const compared = new Counter({
+    name: "svc_shadow_compared_total",
+    help: "Decisions compared with the candidate policy set, by the kind of difference",
+    labelNames: ["difference"],
+    registers,
+  });
+  const differences = new Counter({
+    name: "svc_shadow_differences_total",
+    help: "Decisions that the candidate policy set would have made differently",
+    labelNames: ["tenant", "difference"],
+    registers,
+  });
+  const dropped = new Counter({
+    name: "svc_shadow_dropped_total",
+    help: "Decisions that were not compared, for want of time",
+    registers,
+  });
+  const alerts = new Counter({
+    name: "svc_policy_alerts_total",
+    help: "Decisions made and recorded under a policy with this alert",
+    labelNames: ["tenant", "alert"],
+    registers,
+  });
+  const labelOf = boundedLabels(maxLabelledTenants);
+  const alertOf = boundedLabels(maxLabelledAlerts);
+  const pairOf = boundedLabels(maxLabelledPairs);
+  const inForce = new Map<PolicyRole, string>();
+  return {
+    policyAlerted(tenant, name) {
+      const alert = alertOf(name);
+      const isCounted = pairOf(`${tenant} ${alert}`) !== otherLabel;
+      alerts.inc({ tenant: isCounted ? tenant : otherLabel, alert });
+    },
+    policyLoaded(role, revision) {
+      const before = inForce.get(role);
+      if (before !== undefined) revisions.remove({ role, revision: before });
+      inForce.set(role, revision);
+      revisions.set({ role, revision }, 1);
+      reloads.inc({ role, result: "loaded" });
+      stale.set({ role }, 0);
+    },
+    policyRefused(role, result) {
+      reloads.inc({ role, result });
+      stale.set({ role }, 1);
+    },
+    shadowCompared(difference) {
+      compared.inc({ difference: difference?.kind ?? "none" });
+      if (difference !== undefined) {
+        differences.inc({ tenant: labelOf(difference.tenant), difference: difference.kind });
+      }
+    },
+    shadowDropped: () => dropped.inc(),
+  };
+}
+
+/** Gives the first so many values labels of their own; the others share one that is no id of a tenant. */
+function boundedLabels(maximum: number): (value: string) => string {
+  const labelled = new Set<string>();
+  return (value) => {
+    if (labelled.size < maximum) labelled.add(value);
+    return labelled.has(value) ? value : otherLabel;
+  };
+}

@@ -52,7 +52,10 @@ export async function fuzzConnection(number: number, options: FuzzOptions, count
   socket.on("error", () => {});
   // What is above TLS does not always hear of the end of what is below.
   raw.once("close", () => socket.destroy());
-  const closed = new Promise<boolean>((resolve) => raw.once("close", () => resolve(true)));
+  // Nor the other way round.
+  const closed = new Promise<boolean>((resolve) => {
+    for (const end of [raw, socket]) end.once("close", () => resolve(true));
+  });
   const opened = new Promise<boolean>((resolve) =>
     socket.once(socket === raw ? "connect" : "secureConnect", () => resolve(true)),
   );

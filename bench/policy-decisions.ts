@@ -118,7 +118,7 @@ function memoryFileSystem(files: Files): PolicyFileSystem {
         ),
       ),
     ],
-    stat: async (path) => ({ isFile: () => paths.includes(path), isDirectory: () => !paths.includes(path) }),
+    stat: async (path) => ({ isFile: () => paths.includes(path), isDirectory: () => !paths.includes(path), size: 0 }),
     readFile: async (path) => Buffer.from(files[posix.relative("/policies", path)] ?? "", "utf8"),
   };
 }

@@ -1,10 +1,17 @@
 /** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
-import { type DetailedError, type Effect, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import {
+  type DetailedError,
+  type Effect,
+  type PolicyJson,
+  policyToJson,
+  type TypeAndId,
+} from "@cedar-policy/cedar-wasm/nodejs";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
+import { type EntityUse, entitiesNamed, entityUse } from "./entity-use.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
 import { inputsRead, joinInputs } from "./reads.ts";
 
@@ -23,6 +30,8 @@ export interface PolicyContent {
   readonly reads: readonly string[];
   /** Actions and groups that it names; see `namedActions`. */
   readonly namedActions: readonly string[];
+  /** What it uses of what the organisation knows, and the entities of it that it names. */
+  readonly entities: EntityUse & { readonly named: readonly TypeAndId[] };
 }
 
 /** A parsed policy with its location. Its id is unique in the set. */
@@ -83,5 +92,6 @@ function contentOf(
     guidance,
     reads: joinInputs([inputsRead(tree, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
     namedActions: namedActions(tree),
+    entities: { ...entityUse(tree, catalogue), named: entitiesNamed(tree) },
   };
 }

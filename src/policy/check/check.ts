@@ -1,6 +1,8 @@
 /** Judges a bundle before it decides anything: every problem of every set, and of sets that decide together. */
 import { checkParseSchema } from "@cedar-policy/cedar-wasm/nodejs";
 import { policyActions } from "../engine/schema.ts";
+import { type JoinedEntities, joinEntities } from "../entities/entity-set.ts";
+import { describeUid } from "../entities/entity-values.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type PolicyProblem, sortProblems } from "../load/problem.ts";
@@ -11,6 +13,8 @@ import { SetChecker } from "./check-set.ts";
 export interface CheckedBundle {
   readonly sets: ReadonlyMap<string, readonly CheckedPolicy[]>;
   readonly problems: readonly PolicyProblem[];
+  /** What the organisation knows, as `joinEntities` writes it. Absent where the bundle declares nothing of it. */
+  readonly entities?: string;
 }
 
 /** Bundles do not change, so that one is loaded and then compiled need not be paid for twice. */
@@ -24,24 +28,38 @@ export function checkBundle(bundle: PolicyBundle): CheckedBundle {
 }
 
 function check(bundle: PolicyBundle): CheckedBundle {
+  const entities = bundle.entities && joinEntities(bundle.entities);
+  // Where the operator's schema is wrong, every policy that names its types would seem to be.
+  if (entities !== undefined && !entities.hasSchema)
+    return { sets: new Map(), problems: sortProblems(entities.problems) };
   const schema = checkParseSchema(bundle.schema);
   if (schema.type === "failure") {
     const problems = schema.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
     return { sets: new Map(), problems };
   }
-  const problems: PolicyProblem[] = [];
+  const problems: PolicyProblem[] = [...(entities?.problems ?? [])];
   const sets = new Map<string, readonly CheckedPolicy[]>();
   const checker = new SetChecker(bundle);
   for (const [name, files] of Object.entries(bundle.sets)) {
     const checked = checker.check(name, files);
     sets.set(name, checked.policies);
     problems.push(...checked.problems);
+    if (entities?.problems.length === 0) problems.push(...unknownEntities(checked.policies, entities));
   }
   const platform = sets.get(bundle.manifest.platform) ?? [];
   for (const name of new Set(Object.values(bundle.manifest.tenants))) {
     problems.push(...certainConflicts([...platform, ...(sets.get(name) ?? [])], bundle));
   }
-  return { sets, problems: sortProblems(problems) };
+  return { sets, problems: sortProblems(problems), ...(entities !== undefined && { entities: entities.lines }) };
+}
+
+/** A policy that names an entity that no file has would never match. */
+function unknownEntities(policies: readonly CheckedPolicy[], { exists }: JoinedEntities): readonly PolicyProblem[] {
+  return policies.flatMap(({ id, file, line, entities: { named } }) =>
+    named
+      .filter((uid) => !exists(uid))
+      .map((uid) => ({ file, line, message: `${id}: no file has ${describeUid([uid.type, uid.id])}` })),
+  );
 }
 
 /**

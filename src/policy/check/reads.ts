@@ -41,7 +41,7 @@ class Reads {
     else if (operator === "has") this.#presence(operand as Node);
     else if (operator === "hasTag" || operator === "getTag") this.#tag(operand as Node);
     else {
-      const operands = operandsOf(operator, operand);
+      const operands = namesLabelSet(operator, operand) ? undefined : operandsOf(operator, operand);
       if (operands === undefined) this.#everything();
       else for (const child of operands) this.expression(child);
     }
@@ -78,7 +78,11 @@ class Reads {
     const key = (node.right as { readonly Value?: unknown }).Value;
     const path = pathOf(node.left)?.join(".");
     const tags = this.#catalogue.tags.find((input) => input.path === path);
-    if (tags === undefined) this.#everything();
+    const isOfEntity = path !== undefined && this.#catalogue.referencesAt(path).some((it) => path.startsWith(it.path));
+    if (isOfEntity) {
+      this.expression(node.left);
+      this.expression(node.right);
+    } else if (tags === undefined) this.#everything();
     else if (typeof key === "string") this.names.add(`${tags.name}.${key}`);
     else {
       this.names.add(tags.name);
@@ -106,6 +110,11 @@ const operators: Readonly<Record<string, readonly string[]>> = {
   "if-then-else": ["if", "then", "else"],
 };
 
+/** Whether it is a set of labels by name, which is in what its labels are in. */
+function namesLabelSet(operator: string, operand: unknown): boolean {
+  return operator === "Value" && JSON.stringify(operand).includes('"type":"LabelSet"');
+}
+
 /** Expressions within an operator's; undefined where the operator is none that we know. */
 function operandsOf(operator: string, operand: unknown): readonly unknown[] | undefined {
   if (operator === "Value") return [];
@@ -117,7 +126,7 @@ function operandsOf(operator: string, operand: unknown): readonly unknown[] | un
 }
 
 /** `principal.scopes` and the like as `["principal", "scopes"]`; undefined where the expression is no such chain. */
-function pathOf(expression: unknown): readonly string[] | undefined {
+export function pathOf(expression: unknown): readonly string[] | undefined {
   const node = expression as {
     readonly Var?: string;
     readonly "."?: { readonly left: unknown; readonly attr: string };

@@ -21,6 +21,7 @@ import {
 } from "./decision.ts";
 import { DecisionCache } from "./decision-cache.ts";
 import type { EngineSets } from "./engine-sets.ts";
+import type { EntitySource } from "./entity-request.ts";
 import { type Explanation, explain } from "./explanation.ts";
 import type { InputCatalogue } from "./inputs.ts";
 import type { Plan, PlansByAction } from "./plan.ts";
@@ -57,6 +58,8 @@ export interface EngineParts {
   readonly plans: ReadonlyMap<string, PlansByAction>;
   /** Inputs that the bundle's policies can read. */
   readonly catalogue: InputCatalogue;
+  /** What the organisation knows; undefined where the bundle declares nothing of it. */
+  readonly source: EntitySource | undefined;
   /** 0 for none. */
   readonly cachedDecisions: number;
 }
@@ -69,10 +72,11 @@ export class BundleEngine implements CompiledEngine {
   readonly #sets: EngineSets;
   readonly #plans: EngineParts["plans"];
   readonly #catalogue: InputCatalogue;
+  readonly #source: EntitySource | undefined;
   readonly #cache: DecisionCache<CombinedDecision> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
-  constructor({ bundle, content, policies, sets, plans, catalogue, cachedDecisions }: EngineParts) {
+  constructor({ bundle, content, policies, sets, plans, catalogue, source, cachedDecisions }: EngineParts) {
     this.#bundle = bundle;
     this.content = content;
     this.revision = revisionOf(content);
@@ -80,6 +84,7 @@ export class BundleEngine implements CompiledEngine {
     this.#sets = sets;
     this.#plans = plans;
     this.#catalogue = catalogue;
+    this.#source = source;
     this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
   }
@@ -101,7 +106,7 @@ export class BundleEngine implements CompiledEngine {
   explain(query: PolicyQuery): Explanation {
     const { layers = [] } = this.#planOf(query) ?? {};
     const evaluate = (set: string, request: CedarRequest | undefined) => this.#sets.evaluate(set, request);
-    return explain(layers, evaluate, query, this.decide(query), this.#catalogue);
+    return explain(layers, evaluate, query, this.decide(query), this.#catalogue, this.#source);
   }
 
   decide(query: PolicyQuery): PolicyDecision {

@@ -10,7 +10,9 @@
  * - action groups are included where a policy names one.
  */
 import type { CedarValueJson, Context, Entities, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityUse } from "../check/entity-use.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
+import { type EntitySource, entityMembers } from "./entity-request.ts";
 import { hasSchemaTypes } from "./input-types.ts";
 import { type Input, type InputCatalogue, readsRegistered } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
@@ -34,39 +36,57 @@ const resource: TypeAndId = { type: "Resource", id: "claimed" };
  *
  * @param names of inputs, as in the catalogue
  * @param actions ids of actions and groups that the policies name
+ * @param known absent where the policies use none of it
  */
 export function cedarRequestBuilder(
   names: readonly string[],
   actions: readonly string[],
   catalogue: InputCatalogue,
+  known: KnownEntities = { use: noEntities },
 ): CedarRequestBuilder {
+  const ofEntities = entityMembers(known.source, known.use, catalogue);
   const plain = catalogue.inputs.filter(
     ({ name, kind }) => kind !== "tags" && kind !== "record" && names.includes(name),
   );
   const tags = catalogue.tags.flatMap((input) => tagEntity(input, names, catalogue) ?? []);
-  const members = [...plain.map(({ path, name }): Member => ({ path, value: catalogue.reader(name) })), ...tags];
+  const members = [
+    ...plain.map(({ path, name }): Member => ({ path, value: catalogue.reader(name) })),
+    ...tags,
+    ...ofEntities.members,
+  ];
   const attributesOf = members.some(isMemberOf("principal")) ? recordBuilder(members, "principal") : undefined;
   const claimedOf = recordBuilder(members, "context.claimed");
   const registeredOf = readsRegistered(names) ? recordBuilder(members, "context.registered") : undefined;
   const actionEntities = actionEntityBuilder(actions);
   return (query) => {
     if (!hasSchemaTypes(query, catalogue)) return undefined;
+    const known = ofEntities.entities(query);
+    if (known === undefined) return undefined;
     const { caller, action } = query;
     // A tenant id has no slash, so two principals never share an id.
     const principal: TypeAndId = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
     const entities: Entities = actionEntities(action);
     if (attributesOf !== undefined) entities.push({ uid: principal, attrs: attributesOf(query), parents: [] });
     for (const { entity } of tags) entities.push(...entity(query));
+    entities.push(...known);
     const context: Context = { claimed: claimedOf(query) };
     if (registeredOf !== undefined && query.registered !== undefined) context.registered = registeredOf(query);
     return { principal, action: { type: "Action", id: action }, resource, context, entities };
   };
 }
 
-/** Includes all inputs, for any policies. */
-export function fullRequestBuilder(catalogue: InputCatalogue): CedarRequestBuilder {
-  return cedarRequestBuilder(catalogue.names, [...policyActions, ...Object.keys(actionGroups)], catalogue);
+/** Includes all inputs, for any policies, and of what the organisation knows what they use. */
+export function fullRequestBuilder(catalogue: InputCatalogue, known?: KnownEntities): CedarRequestBuilder {
+  return cedarRequestBuilder(catalogue.names, [...policyActions, ...Object.keys(actionGroups)], catalogue, known);
 }
+
+/** What the organisation knows, and what policies use of it. */
+export interface KnownEntities {
+  readonly source?: EntitySource | undefined;
+  readonly use: EntityUse;
+}
+
+const noEntities: EntityUse = { references: [], roots: [], steps: 0 };
 
 interface Member {
   /** Path that policies read it with. */

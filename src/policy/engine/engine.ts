@@ -1,6 +1,7 @@
 /** The engine: a bundle, compiled so that it decides. */
 import { setImmediate } from "node:timers/promises";
 import { type CheckedBundle, checkBundle } from "../check/check.ts";
+import { EntityTable } from "../entities/entity-table.ts";
 import { bundleContent, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
@@ -51,7 +52,7 @@ export async function compileInTurns(
 /** Compiles in steps, of which none is longer than Cedar takes for one tenant's set: about 25 µs a policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems }: CheckedBundle,
+  { sets, problems, entities }: CheckedBundle,
   { cachedDecisions = 10_000, maxSharedPolicies = 64 }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
@@ -59,6 +60,8 @@ function* compile(
   yield;
   const engineSets = new EngineSets(sets);
   const catalogue = inputCatalogue(bundle);
+  const declared = bundle.entities;
+  const source = declared && { declared, table: yield* EntityTable.from(entities ?? "") };
   const layer = (name: LayerSet["layer"], set: string): LayerSet => ({
     layer: name,
     set,
@@ -70,9 +73,9 @@ function* compile(
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
     const names = [platform.set, set];
     const evaluate = isShared ? engineSets.together(names) : engineSets.apart(names);
-    plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue));
+    plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
     yield;
   }
-  const parts = { bundle, content, policies: sets, sets: engineSets, plans, catalogue, cachedDecisions };
+  const parts = { bundle, content, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };
   return { engine: new BundleEngine(parts) };
 }

@@ -1,6 +1,7 @@
 /** Explains a decision: layer by layer, which policies applied and which decided. */
 import type { Effect } from "@cedar-policy/cedar-wasm/nodejs";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import { joinUses } from "../check/entity-use.ts";
 import { inputsRead } from "../check/reads.ts";
 import type { AnnotatedGuidance } from "../guidance/annotations.ts";
 import { type CedarRequest, fullRequestBuilder } from "./cedar-request.ts";
@@ -9,6 +10,7 @@ import { neededFor } from "./condition-words.ts";
 import { type Condition, unmetConditions } from "./conditions.ts";
 import type { Layer, PolicyAction, PolicyDecision, PolicyQuery } from "./decision.ts";
 import type { Evaluation } from "./engine-sets.ts";
+import type { EntitySource } from "./entity-request.ts";
 import type { InputCatalogue, InputValue } from "./inputs.ts";
 
 /** One policy that applies to the action. */
@@ -69,8 +71,11 @@ export function explain(
   query: PolicyQuery,
   decision: PolicyDecision,
   catalogue: InputCatalogue,
+  source: EntitySource | undefined,
 ): Explanation {
-  const request = fullRequestBuilder(catalogue)(query);
+  const policies = layers.flatMap((layer) => [...layer.policies.values()]);
+  const use = joinUses(policies.map(({ entities }) => entities));
+  const request = fullRequestBuilder(catalogue, { source, use })(query);
   const asked: Asked = {
     action: query.action,
     request,

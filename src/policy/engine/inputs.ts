@@ -25,7 +25,6 @@
  * | `context.claimed.content_digest_present`        | whether the body has a digest                | `content_digest_present` |
  * | `context.claimed.content_size_bytes` ?          | body                                         | `content_size_bytes`     |
  * | `context.claimed.key_reference` ?               | body                                         | `key_reference`          |
- *
  * | `context.registered` itself ?                   | whether the ledger knows the artifact        | `registered`             |
  * | `context.registered.labels`, a set              | ledger                                       | `registered.labels`      |
  * | `context.registered.labels_ever`, a set         | ledger                                       | `registered.labels_ever` |
@@ -39,17 +38,24 @@
  * | `context.registered.citation_matched`           | ledger                                       | `registered.citation_matched` |
  * | `context.registered.registered_at`              | ledger, in milliseconds                      | `registered.registered_at` |
  *
+ * What the organisation knows (`entity-references.ts`) is at further paths, made of these inputs and of nothing else that
+ * changes while a revision is in force.
+ *
  * `?` marks what may be absent: a policy must test `has` first, or it does not type-check. Attributes of a request are
  * tags of an entity of their own, because a Cedar record has fixed members; so no attribute can pose as another input,
  * and labels, being a set of their own, can pose as none.
  */
 import type { AttributeDeclarations, AttributeType } from "../../base/caller-attributes.ts";
+import type { DeclaredEntities } from "../entities/entity-types.ts";
 import type { PolicyQuery, Registered } from "./decision.ts";
+import { type EntityReference, entityReferences } from "./entity-references.ts";
 
 /** What a bundle declares of the inputs that its policies read. Absent where it declares nothing. */
 export interface DeclaredInputs {
   /** Attributes of the caller, by name. */
   readonly callerAttributes?: AttributeDeclarations;
+  /** What the organisation knows. */
+  readonly entities?: DeclaredEntities;
 }
 
 /**
@@ -86,18 +92,30 @@ export class InputCatalogue {
   readonly names: readonly string[];
   /** Inputs that are tags. A single one has the name of the input, a dot, and its own. */
   readonly tags: readonly Input[];
+  /** Where policies read entities that inputs refer to. */
+  readonly references: readonly EntityReference[];
   readonly #byName: ReadonlyMap<string, Input>;
 
-  constructor(inputs: readonly Input[]) {
+  constructor(inputs: readonly Input[], references: readonly EntityReference[]) {
     this.inputs = inputs;
+    this.references = references;
     this.names = inputs.map(({ name }) => name);
     this.tags = inputs.filter(({ kind }) => kind === "tags");
     this.#byName = new Map(inputs.map((input) => [input.name, input]));
   }
 
-  /** Names of the inputs at a path or below it: `context.claimed.workload` has three. Empty for an unknown path. */
+  /**
+   * Names of the inputs at a path or below it: `context.claimed.workload` has three; and of those that make what is
+   * there. Empty for an unknown path.
+   */
   namesAt(path: string): readonly string[] {
-    return this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`)).map(nameOf);
+    const here = this.inputs.filter((input) => input.path === path || input.path.startsWith(`${path}.`)).map(nameOf);
+    return [...here, ...this.referencesAt(path).flatMap(({ reads }) => reads)];
+  }
+
+  /** References at a path or below it, and the one that the path goes through. */
+  referencesAt(path: string): readonly EntityReference[] {
+    return this.references.filter((it) => `${it.path}.`.startsWith(`${path}.`) || path.startsWith(`${it.path}.`));
   }
 
   /** Name of the record that may be absent at the path; undefined where there is none. */
@@ -126,7 +144,7 @@ export class InputCatalogue {
 }
 
 /** The inputs that are built in, and those that are declared. */
-export function inputCatalogue({ callerAttributes = {} }: DeclaredInputs): InputCatalogue {
+export function inputCatalogue({ callerAttributes = {}, entities }: DeclaredInputs): InputCatalogue {
   const declared = Object.entries(callerAttributes).map(
     ([name, { type, required }]): Input => ({
       path: `principal.${name}`,
@@ -137,7 +155,7 @@ export function inputCatalogue({ callerAttributes = {} }: DeclaredInputs): Input
         attributes !== undefined && Object.hasOwn(attributes, name) ? attributes[name] : undefined,
     }),
   );
-  return new InputCatalogue([...builtIn, ...declared]);
+  return new InputCatalogue([...builtIn, ...declared], entityReferences(entities));
 }
 
 type Row = readonly [path: string, name: string, kind: InputKind, value: Input["value"]];

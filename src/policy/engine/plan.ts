@@ -1,5 +1,6 @@
 /** What is compiled for an action ahead of any query. */
 
+import { joinUses } from "../check/entity-use.ts";
 import { joinInputs } from "../check/reads.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type CedarRequestBuilder, cedarRequestBuilder } from "./cedar-request.ts";
@@ -7,6 +8,7 @@ import type { LayerSet } from "./combined-decision.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
+import type { EntitySource } from "./entity-request.ts";
 import { type InputCatalogue, readsRegistered } from "./inputs.ts";
 import { policyActions } from "./schema.ts";
 
@@ -33,6 +35,7 @@ export function plansOf(
   evaluate: EvaluateLayers,
   bundle: PolicyBundle,
   catalogue: InputCatalogue,
+  source?: EntitySource,
 ): PlansByAction {
   const sets = layers.map(({ set }) => set);
   const plan = (action: PolicyAction): Plan => {
@@ -54,6 +57,7 @@ export function plansOf(
         read,
         [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
         catalogue,
+        { source, use: joinUses(policies.map(({ entities }) => entities)) },
       ),
       evaluate,
       readsRegistered: readsRegistered(read),

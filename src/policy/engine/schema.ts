@@ -10,6 +10,7 @@ import { createHash } from "node:crypto";
 import { getCedarVersion } from "@cedar-policy/cedar-wasm/nodejs";
 import type { AttributeType } from "../../base/caller-attributes.ts";
 import type { PolicyAction } from "./decision.ts";
+import { type ReferenceTypes, referenceTypes } from "./entity-references.ts";
 import type { DeclaredInputs } from "./inputs.ts";
 
 /** Action groups of the schema, for `action in Action::"dataOperation"`. */
@@ -35,16 +36,16 @@ const cedarTypes: Readonly<Record<AttributeType, string>> = {
 };
 
 /** Text of the schema for policies of a directory that declares this. */
-export function schemaFor({ callerAttributes = {} }: DeclaredInputs): string {
+export function schemaFor({ callerAttributes = {}, entities }: DeclaredInputs): string {
   const members = Object.entries(callerAttributes)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, { type, required }]) => `  "${name}"${required ? "" : "?"}: ${cedarTypes[type]},\n`);
   const declared = members.length === 0 ? "" : `  // Attributes that the manifest declares.\n${members.join("")}`;
-  return schemaText(declared);
+  return schemaText(declared, referenceTypes(entities));
 }
 
 /** The schema for a directory that declares nothing: text of `schema.cedarschema`. */
-export const publishedSchema = schemaText("");
+export const publishedSchema = schemaText("", referenceTypes(undefined));
 
 /**
  * SHA-256 of each schema that an earlier version published: policies of their time have a copy beside them. A version
@@ -61,7 +62,7 @@ export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
   );
 }
 
-function schemaText(attributes: string): string {
+function schemaText(attributes: string, entities: ReferenceTypes): string {
   return `// The inputs that policies may read. Made by the service: a policy directory may hold a copy, for editors, and the
 // copy must be unchanged. What the manifest declares is part of the schema that its policies are checked against.
 
@@ -74,7 +75,7 @@ entity Principal = {
   "scopes": Set<String>,
   // "bearer_token", "trusted_headers" or "session_token".
   "auth_source": String,
-${attributes}};
+${attributes}${entities.ofPrincipal}};
 
 // What is asked about. It has one id and no attributes: what is said of the resource is in the context.
 entity Resource enum ["claimed"];
@@ -84,7 +85,7 @@ entity Attributes tags String;
 
 // What the request says of itself. None of it is authenticated.
 type Claimed = {
-  "workload": { "application": String, "environment"?: String, "component"?: String },
+  "workload": { "application": String, "environment"?: String, "component"?: String${entities.ofWorkload} },
   "resource": { "kind": String, "id"?: String, "mime_type"?: String },
   "purpose"?: String,
   "labels": Set<String>,
@@ -94,7 +95,7 @@ type Claimed = {
   "content_digest_present": Bool,
   "content_size_bytes"?: Long,
   "key_reference"?: String,
-};
+${entities.ofClaimed}};
 
 // What this tenant's ledger has of the artifact that the request names, from when it was registered. Absent where nothing
 // is known of it: test "context has registered".
@@ -113,7 +114,7 @@ type Registered = {
   "citation_matched": Bool,
   // Milliseconds since 1970.
   "registered_at": Long,
-};
+${entities.ofRegistered}};
 
 action dataOperation, keyOperation;
 
@@ -130,5 +131,5 @@ action wrap, unwrap, rewrapKey in [keyOperation] appliesTo {
   resource: Resource,
   context: { "claimed": Claimed, "registered"?: Registered },
 };
-`;
+${entities.declarations}`;
 }

@@ -47,8 +47,15 @@ export function parseBundleContent(content: string, revision: string): PolicyBun
   return revisionOf(content) === revision ? (JSON.parse(content) as PolicyBundle) : undefined;
 }
 
-/** Whether the bundle names other tenants: by sets of their own, or key references that are theirs alone. */
-export function namesOtherTenants(bundle: Pick<PolicyBundle, "manifest" | "keyReferences">, tenantId: string): boolean {
+/**
+ * Whether the bundle names other tenants: by sets of their own, or key references that are theirs alone. What the
+ * organisation knows is of all tenants.
+ */
+export function namesOtherTenants(
+  bundle: Pick<PolicyBundle, "manifest" | "keyReferences" | "entities">,
+  tenantId: string,
+): boolean {
+  if (bundle.entities !== undefined) return true;
   const named = [
     ...Object.keys(bundle.manifest.tenants),
     ...bundle.keyReferences.flatMap(({ tenants }) => tenants ?? []),

@@ -4,6 +4,7 @@
  *     manifest.yaml           see manifest.ts
  *     schema.cedarschema      optional copy of the schema, for editors; must be unchanged
  *     <set>/*.cedar           one folder per set that the manifest names
+ *     *.cedarschema, *.json   entities and their schema, where the manifest names them
  *     tests/*.yaml            expected decisions, see policy-tests.ts
  *
  * Every entry is read, or judged as in unread.ts. Only names that the directory lists are opened, a tenant id is never one of them, and a link that leads out of the
@@ -15,9 +16,12 @@ import { artifactProfiles } from "../../base/vocabulary.ts";
 import { checkBundle } from "../check/check.ts";
 import type { DeclaredInputs } from "../engine/inputs.ts";
 import { engineVersion, isSchemaCopy, schemaFor } from "../engine/schema.ts";
+import { maximumEntityBytes } from "../entities/entity-set.ts";
+import type { DeclaredEntities } from "../entities/entity-types.ts";
 import { defaultKeyReferences, type KeyReferenceRule } from "../guidance/key-references.ts";
 import { type PolicyTest, parsePolicyTests } from "../tools/policy-test-file.ts";
 import type { PolicyBundle } from "./bundle.ts";
+import type { EntitiesMember } from "./declared-entities.ts";
 import { parseManifest } from "./manifest.ts";
 import { testsFolder } from "./manifest-reader.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
@@ -28,7 +32,7 @@ export interface PolicyFileSystem {
   /** Names in the folder. */
   readdir(path: string): Promise<readonly string[]>;
   /** What is at the path, links followed. */
-  stat(path: string): Promise<{ isFile(): boolean; isDirectory(): boolean }>;
+  stat(path: string): Promise<{ isFile(): boolean; isDirectory(): boolean; readonly size: number }>;
   readFile(path: string): Promise<Uint8Array>;
   /** The path without links. */
   realpath(path: string): Promise<string>;
@@ -98,7 +102,9 @@ async function read(
 
   const { manifest, problems } = parseManifest(manifestFile, manifestText, supportedProfiles);
   directory.problems.push(...problems);
-  const { declared, disclosable } = manifest;
+  const { disclosable } = manifest;
+  const entities = manifest.entities && (await readEntities(directory, manifest.entities));
+  const declared: DeclaredInputs = { ...manifest.declared, ...(entities !== undefined && { entities }) };
   await checkSchemaCopy(directory, declared);
   const bundle: PolicyBundle = {
     ...declared,
@@ -162,6 +168,24 @@ async function readSets(
     }
   }
   return sets;
+}
+
+/** Undefined, and a problem, where a file cannot be read: what the others hold would seem to refer to nothing. */
+async function readEntities(
+  directory: Directory,
+  { schemaFile, files, references }: EntitiesMember,
+): Promise<DeclaredEntities | undefined> {
+  const schema = await directory.read(schemaFile);
+  const texts: Record<string, string> = {};
+  let sizeBytes = 0;
+  for (const file of files) {
+    const text = await directory.read(file, maximumEntityBytes - sizeBytes);
+    if (text === undefined) continue;
+    texts[file] = text;
+    sizeBytes += Buffer.byteLength(text, "utf8");
+  }
+  const isWhole = schema !== undefined && Object.keys(texts).length === files.length;
+  return isWhole ? { schemaFile, schema, files: texts, references } : undefined;
 }
 
 async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): Promise<void> {
@@ -239,13 +263,14 @@ class Directory {
     return unread;
   }
 
-  /** Text of the file; undefined, and a problem, where it cannot be read or is not UTF-8. */
-  async read(file: string): Promise<string | undefined> {
+  /** Text of the file; undefined, and a problem, where it cannot be read, is too large or is not UTF-8. */
+  async read(file: string, maximumBytes = Number.POSITIVE_INFINITY): Promise<string | undefined> {
     this.#asked.add(join(file));
     return await this.#attempt(file, async (path) => {
       // A pipe or a device might keep the reader for ever, and with it everybody who waits for the directory.
       const found = await this.#fileSystem.stat(path);
       if (!found.isFile() && !found.isDirectory()) throw Object.assign(new Error(), { code: "no regular file" });
+      if (found.size > maximumBytes) throw Object.assign(new Error(), { code: tooLarge });
       const bytes = await this.#fileSystem.readFile(path);
       return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     });
@@ -263,8 +288,11 @@ class Directory {
   }
 }
 
+const tooLarge = "too large";
+
 function unreadable(error: unknown): string {
   const { code, name } = error as { readonly code?: string; readonly name?: string };
+  if (code === tooLarge) return `is too large: entities may take ${maximumEntityBytes / 1024 / 1024} MiB together`;
   if (code === "ERR_ENCODING_INVALID_ENCODED_DATA") return "is not UTF-8 text";
   return `cannot be read (${code ?? name ?? "unknown error"})`;
 }

@@ -15,12 +15,16 @@
  *     caller_attributes:            # optional: what is read of the caller besides, see declared-attributes.ts
  *       roles: { type: set_of_text, claim: realm_access.roles }
  *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may tell callers
+ *     entities:                     # optional: what the organisation knows, see declared-entities.ts
+ *       schema: org.cedarschema
+ *       files: [labels.json]
  *
  * A tenant that is not named and no `*` means that every question of that tenant is denied.
  */
 import { isScalar, isSeq, type Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import { principalReference } from "../engine/entity-references.ts";
 import { type DeclaredInputs, inputCatalogue } from "../engine/inputs.ts";
 import {
   type AnnotationRules,
@@ -34,6 +38,7 @@ import { type GuidanceDefaults, guidanceDefaults } from "../guidance/guidance-de
 import { type KeyTransportChoice, parseKeyTransport } from "../guidance/key-transport.ts";
 import { scalarInput } from "../guidance/obligations.ts";
 import { readCallerAttributes } from "./declared-attributes.ts";
+import { type EntitiesMember, readDeclaredEntities } from "./declared-entities.ts";
 import { ManifestReader } from "./manifest-reader.ts";
 import type { PolicyProblem } from "./problem.ts";
 
@@ -45,7 +50,9 @@ export interface Manifest {
   readonly tenants: Readonly<Record<string, string>>;
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
-  readonly declared: DeclaredInputs;
+  /** Without entities: their files are not read yet. */
+  readonly declared: Omit<DeclaredInputs, "entities">;
+  readonly entities?: EntitiesMember;
   /** Members of `registered` that obligations may tell callers; absent where the manifest names none. */
   readonly disclosable?: readonly string[];
 }
@@ -67,19 +74,25 @@ export function parseManifest(
 ): { readonly manifest: Manifest; readonly problems: readonly PolicyProblem[] } {
   const reader = new ManifestReader(file, text);
   const top = reader.members(reader.document.contents, "the manifest");
-  const known = ["platform", "tenants", "guidance", "strictness", "caller_attributes", "disclosable"];
+  const known = ["platform", "tenants", "guidance", "strictness", "caller_attributes", "disclosable", "entities"];
   reader.refuseUnknown(top, known, "the manifest");
   const strictness = { ...readStrictness(reader, top.get("strictness")), artifact_profile: profileStrictness };
   const rules: AnnotationRules = { supportedProfiles, strictness };
   const callerAttributes = readCallerAttributes(reader, top.get("caller_attributes"));
   const declared: DeclaredInputs = { ...(callerAttributes !== undefined && { callerAttributes }) };
   const disclosable = readDisclosable(reader, top.get("disclosable"), declared);
+  const entities = readDeclaredEntities(reader, top.get("entities"));
+  if (entities?.references.principal !== undefined && callerAttributes?.[principalReference] !== undefined) {
+    const hint = "give the attribute another name";
+    reader.problem(top.get("entities"), `principal.${principalReference} is both an attribute and an entity`, hint);
+  }
   const manifest: Manifest = {
     platform: reader.setName(top.get("platform"), "platform") ?? "",
     tenants: readTenants(reader, top.get("tenants")),
     guidance: readGuidance(reader, top.get("guidance"), rules),
     strictness,
     declared,
+    ...(entities !== undefined && { entities }),
     ...(disclosable !== undefined && { disclosable }),
   };
   return { manifest, problems: reader.problems };

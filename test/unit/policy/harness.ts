@@ -28,7 +28,11 @@ export function memoryFileSystem(files: Files): PolicyFileSystem {
       const inside = paths.filter((file) => file.startsWith(`${path}/`)).map((file) => file.slice(path.length + 1));
       return [...new Set(inside.map((file) => file.split("/")[0] as string))];
     },
-    stat: async (path) => ({ isFile: () => paths.includes(path), isDirectory: () => isFolder(path) }),
+    stat: async (path) => ({
+      isFile: () => paths.includes(path),
+      isDirectory: () => isFolder(path),
+      size: Buffer.from(files[posix.relative("/policies", path)] ?? "").length,
+    }),
     readFile: async (path) => {
       const content = files[posix.relative("/policies", path)] ?? missing();
       return typeof content === "string" ? Buffer.from(content, "utf8") : content;

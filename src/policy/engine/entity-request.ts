@@ -1,0 +1,116 @@
+/** What a request to Cedar has of what the organisation knows: the entities that it refers to, and no others. */
+import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityUse } from "../check/entity-use.ts";
+import type { EntityTable, KnownEntity } from "../entities/entity-table.ts";
+import { type DeclaredEntities, readEntitySchema } from "../entities/entity-types.ts";
+import { keyOf } from "../entities/entity-values.ts";
+import type { PolicyQuery } from "./decision.ts";
+import { type EntityReference, type LabelSummary, labelSummaries } from "./entity-references.ts";
+import type { InputCatalogue } from "./inputs.ts";
+
+/** Entities of an engine, ready to be referred to. Undefined where its bundle has none. */
+export interface EntitySource {
+  readonly declared: DeclaredEntities;
+  readonly table: EntityTable;
+}
+
+/** Members that policies read, and the entities behind them. */
+export interface EntityMembers {
+  readonly members: readonly {
+    readonly path: string;
+    readonly value: (query: PolicyQuery) => CedarValueJson | undefined;
+  }[];
+  /** Undefined where there are more than a request may have. */
+  readonly entities: (query: PolicyQuery) => readonly EntityJson[] | undefined;
+}
+
+const none: EntityMembers = { members: [], entities: () => [] };
+
+/** Compiles what the use needs. */
+export function entityMembers(
+  source: EntitySource | undefined,
+  { references, roots, steps }: EntityUse,
+  catalogue: InputCatalogue,
+): EntityMembers {
+  const used = catalogue.references.filter(({ path }) => references.includes(path));
+  if (source === undefined || used.length + roots.length === 0) return none;
+  const { declared, table } = source;
+  const single = used
+    .filter(({ kind }) => kind !== "labels")
+    .map((it) => ({ ...it, uid: uidReader(it, table, catalogue) }));
+  const sets = used.filter(({ kind }) => kind === "labels").map((it) => labelSet(it, declared, table, catalogue));
+  return {
+    members: [
+      ...single.map(({ path, uid }) => ({
+        path,
+        value: (query: PolicyQuery) => {
+          const __entity = uid(query);
+          return __entity && { __entity };
+        },
+      })),
+      ...sets.map(({ path, uid }) => ({ path, value: () => ({ __entity: uid }) })),
+    ],
+    entities: (query) => {
+      const reached = table.reach([...roots, ...single.flatMap(({ uid }) => uid(query) ?? [])], steps);
+      return reached && [...reached, ...sets.flatMap(({ entity }) => entity(query))];
+    },
+  };
+}
+
+/** Reads the entity that the inputs name, joined by slashes; undefined where no file has it. */
+function uidReader(
+  { type, reads }: EntityReference,
+  table: EntityTable,
+  catalogue: InputCatalogue,
+): (query: PolicyQuery) => TypeAndId | undefined {
+  const readers = reads.map((name) => catalogue.reader(name));
+  return (query) => {
+    const names = readers.map((read) => read(query));
+    const id = names.join("/");
+    return names.includes(undefined) || !table.has(type, id) ? undefined : { type, id };
+  };
+}
+
+/** The entity that labels are together; none where there are no labels to speak of. */
+function labelSet(
+  { path, type, reads }: EntityReference,
+  declared: DeclaredEntities,
+  table: EntityTable,
+  catalogue: InputCatalogue,
+) {
+  const { schema } = readEntitySchema(declared);
+  const summaries = schema === undefined ? [] : labelSummaries(schema, type);
+  const uid: TypeAndId = { type: "LabelSet", id: path.split(".").slice(1).join(".") };
+  const read = catalogue.reader(reads[0] as string);
+  const entity = (query: PolicyQuery): readonly EntityJson[] => {
+    const labels = read(query) as readonly string[] | undefined;
+    if (labels === undefined) return [];
+    const found = labels.flatMap((id) => table.get(type, id) ?? []);
+    const unknown = found.length < labels.length;
+    const within = found.map(
+      ({ uid: { type: of, id }, uid: own, ancestors }) => new Map([[keyOf(of, id), own], ...ancestors]),
+    );
+    const common = unknown
+      ? []
+      : [...(within[0] ?? [])].filter(([key, { type: of }]) => of === type && within.every((it) => it.has(key)));
+    const attrs: Record<string, CedarValueJson> = {
+      known: found.map((label) => ({ __entity: label.uid })),
+      unknown,
+      common: common.map(([, __entity]) => ({ __entity })),
+      ...(unknown ? {} : summarize(found, summaries)),
+    };
+    const parents = new Map(within.flatMap((it) => [...it]));
+    return [{ uid, attrs, parents: [...parents.values()] }];
+  };
+  return { path, uid, entity };
+}
+
+function summarize(labels: readonly KnownEntity[], summaries: readonly LabelSummary[]): Record<string, CedarValueJson> {
+  const members = summaries.flatMap(({ name, of, kind }): readonly (readonly [string, CedarValueJson])[] => {
+    const values = labels.flatMap(({ attrs }) => (Object.hasOwn(attrs, of) ? (attrs[of] as CedarValueJson) : []));
+    if (kind === "all") return [[name, [...new Set(values.flat())] as string[]]];
+    const numbers = values as number[];
+    return numbers.length === 0 ? [] : [[name, Math[kind](...numbers)]];
+  });
+  return Object.fromEntries(members);
+}

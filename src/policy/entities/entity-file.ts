@@ -1,0 +1,126 @@
+/** Reads one file of entities: Cedar's JSON format, a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`. */
+import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PolicyProblem } from "../load/problem.ts";
+import type { EntitySchema, EntityType } from "./entity-types.ts";
+import {
+  describeUid,
+  type EntityUid,
+  isObject,
+  type ReadingNotes,
+  readMembers,
+  readText,
+  readUid,
+  readValue,
+  WrongValue,
+} from "./entity-values.ts";
+import { countMembers, lineOfElement } from "./json-text.ts";
+
+/** An entity as a file has it, its values in explicit form. */
+export interface Entity {
+  readonly uid: EntityUid;
+  readonly attrs: Readonly<Record<string, CedarValueJson>>;
+  readonly parents: readonly EntityUid[];
+  readonly tags?: Readonly<Record<string, CedarValueJson>>;
+  /** Entities that its values refer to. */
+  readonly references: readonly EntityUid[];
+  readonly hasExtensions: boolean;
+  readonly file: string;
+  /** Position in the list of its file, from 0. */
+  readonly position: number;
+}
+
+/** Problems of a file that are named one by one. */
+const maximumNamed = 20;
+
+/** Reads the text of a file. Entities with problems are left out. */
+export function readEntityFile(
+  file: string,
+  text: string,
+  schema: EntitySchema,
+): { readonly entities: readonly Entity[]; readonly problems: readonly PolicyProblem[] } {
+  const format = "a list of entities in Cedar's JSON format, each with uid, attrs and parents";
+  let list: unknown;
+  try {
+    list = JSON.parse(text);
+  } catch (error) {
+    return { entities: [], problems: [{ file, message: `is not JSON: ${(error as Error).message}`, hint: format }] };
+  }
+  if (!Array.isArray(list)) return { entities: [], problems: [{ file, message: "is not a list", hint: format }] };
+  const entities: Entity[] = [];
+  const problems: PolicyProblem[] = [];
+  let members = 0;
+  let wrong = 0;
+  for (const [position, item] of list.entries()) {
+    const notes: ReadingNotes = { members: 0, references: [], hasExtensions: false };
+    try {
+      entities.push({ ...readEntity(item, schema, notes), file, position });
+    } catch (error) {
+      if (!(error instanceof WrongValue)) throw error;
+      if (++wrong <= maximumNamed) problems.push({ file, line: lineOfElement(text, position), message: error.message });
+    }
+    members += notes.members;
+  }
+  if (wrong > maximumNamed) problems.push({ file, message: `and ${wrong - maximumNamed} more entities are wrong` });
+  // JSON's readers keep the last of two members of one name: which of them was meant, nobody knows.
+  if (wrong === 0 && countMembers(text) !== members) {
+    problems.push({ file, message: "an object has two members of one name", hint: "remove one of them" });
+  }
+  return { entities, problems };
+}
+
+function readEntity(item: unknown, schema: EntitySchema, notes: ReadingNotes): Omit<Entity, "file" | "position"> {
+  if (!isObject(item)) throw new WrongValue("must be an entity: an object with uid, attrs and parents");
+  const uid = readUid(item.uid, "uid", notes);
+  const what = describeUid(uid);
+  const unknown = Object.keys(item).find((name) => !entityMembers.includes(name));
+  if (unknown !== undefined) throw new WrongValue(`${what} has ${unknown}; known: ${entityMembers.join(", ")}`);
+  notes.members += Object.keys(item).length;
+  const type = typeOf(uid, schema);
+  const { attrs, parents } = item;
+  if (!isObject(attrs)) throw new WrongValue(`${what}: attrs must be an object`);
+  if (!Array.isArray(parents)) throw new WrongValue(`${what}: parents must be a list`);
+  const tags = item.tags === undefined ? undefined : readTags(item.tags, type, what, notes);
+  return {
+    uid,
+    attrs: readMembers(type.members, attrs, what, notes),
+    parents: parents.map((parent) => readParent(parent, type, what, notes)),
+    ...(tags !== undefined && { tags }),
+    references: notes.references,
+    hasExtensions: notes.hasExtensions,
+  };
+}
+
+const entityMembers: readonly string[] = ["uid", "attrs", "parents", "tags"];
+
+function typeOf([name, id]: EntityUid, { namespace, types }: EntitySchema): EntityType {
+  const type = types.get(name);
+  const what = describeUid([name, id]);
+  if (type === undefined) {
+    throw new WrongValue(
+      `${what} is of a type that the schema does not have; ${namespace} has ${[...types.keys()].join(", ")}`,
+    );
+  }
+  if (type.ids !== undefined)
+    throw new WrongValue(`${what} is one that the schema lists; such entities are in no file`);
+  return type;
+}
+
+function readParent(value: unknown, type: EntityType, what: string, notes: ReadingNotes): EntityUid {
+  const parent = readUid(value, `a parent of ${what}`, notes);
+  if (!type.parents.has(parent[0])) {
+    throw new WrongValue(
+      `${what} cannot be in ${describeUid(parent)}: the schema says in what entities of its type are`,
+    );
+  }
+  return parent;
+}
+
+function readTags(value: unknown, { tags: type }: EntityType, what: string, notes: ReadingNotes): Entity["tags"] {
+  if (!isObject(value)) throw new WrongValue(`${what}: tags must be an object`);
+  const tags = Object.entries(value).map(([name, given]) => {
+    if (type === undefined) throw new WrongValue(`${what} has tags, which its type does not have`);
+    notes.members++;
+    return [readText(name, `a tag of ${what}`), readValue(type, given, `the tag ${name} of ${what}`, notes)] as const;
+  });
+  return Object.fromEntries(tags);
+}

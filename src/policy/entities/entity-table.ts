@@ -1,0 +1,108 @@
+/**
+ * The entities of an engine. They stay text until a request refers to them: a hundred thousand objects would be many
+ * times as large, and most are never asked about.
+ */
+import type { CedarValueJson, EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import { LRUCache } from "lru-cache";
+import { type EntityUid, keyOf } from "./entity-values.ts";
+
+/** An entity with all that it is in, directly or not. */
+export interface KnownEntity {
+  readonly uid: TypeAndId;
+  readonly attrs: Record<string, CedarValueJson>;
+  /** By key, the nearest first. */
+  readonly ancestors: ReadonlyMap<string, TypeAndId>;
+  readonly tags?: Record<string, CedarValueJson>;
+}
+
+/** Entities that one request may have; with more it is not answered. */
+const maximumTogether = 1_000;
+/** Lines that are taken between two turns of the event loop. */
+const linesATurn = 5_000;
+
+export class EntityTable {
+  readonly #texts = new Map<string, string>();
+  readonly #known = new LRUCache<string, KnownEntity>({ max: 1_000 });
+
+  /** Takes what `joinEntities` wrote, in steps of a few milliseconds. */
+  static *from(lines: string): Generator<undefined, EntityTable> {
+    const table = new EntityTable();
+    const all = lines === "" ? [] : lines.split("\n");
+    for (const [position, line] of all.entries()) {
+      const tab = line.indexOf("\t");
+      table.#texts.set(line.slice(0, tab), line.slice(tab + 1));
+      if (position % linesATurn === linesATurn - 1) yield;
+    }
+    return table;
+  }
+
+  has(type: string, id: string): boolean {
+    return this.#texts.has(keyOf(type, id));
+  }
+
+  get(type: string, id: string): KnownEntity | undefined {
+    return this.#get(keyOf(type, id));
+  }
+
+  /**
+   * The entities in Cedar's form, and those that their values refer to, so many steps away. Values within sets are not
+   * followed: no policy can go through them. Each is given all that it is in as its parents, so that those need not be
+   * there themselves. Undefined where there are too many.
+   */
+  reach(roots: readonly TypeAndId[], steps: number): readonly EntityJson[] | undefined {
+    const reached = new Map<string, EntityJson>();
+    let next = roots;
+    for (let step = 0; step <= steps && next.length > 0; step++) {
+      const found: TypeAndId[] = [];
+      for (const { type, id } of next) {
+        const key = keyOf(type, id);
+        const entity = reached.has(key) ? undefined : this.#get(key);
+        if (entity === undefined) continue;
+        const { uid, attrs, ancestors, tags } = entity;
+        reached.set(key, { uid, attrs, parents: [...ancestors.values()], ...(tags !== undefined && { tags }) });
+        if (reached.size > maximumTogether) return undefined;
+        if (step < steps) collect([attrs, tags ?? {}], found);
+      }
+      next = found;
+    }
+    return [...reached.values()];
+  }
+
+  #get(key: string): KnownEntity | undefined {
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const text = this.#texts.get(key);
+    if (text === undefined) return undefined;
+    const [type, id] = JSON.parse(key) as EntityUid;
+    const { attrs, tags } = JSON.parse(text) as Pick<KnownEntity, "attrs" | "tags">;
+    const entity = { uid: { type, id }, attrs, ancestors: this.#ancestors(text), ...(tags !== undefined && { tags }) };
+    this.#known.set(key, entity);
+    return entity;
+  }
+
+  #ancestors(text: string): ReadonlyMap<string, TypeAndId> {
+    const ancestors = new Map<string, TypeAndId>();
+    let next = parentsIn(text);
+    while (next.length > 0) {
+      const fresh = next.filter(([type, id]) => !ancestors.has(keyOf(type, id)));
+      for (const [type, id] of fresh) ancestors.set(keyOf(type, id), { type, id });
+      next = fresh.flatMap(([type, id]) => parentsIn(this.#texts.get(keyOf(type, id))));
+    }
+    return ancestors;
+  }
+}
+
+/** An entity that the schema lists is in no file, and in nothing. */
+function parentsIn(text: string | undefined): readonly EntityUid[] {
+  return text === undefined ? [] : (JSON.parse(text) as { readonly parents: readonly EntityUid[] }).parents;
+}
+
+function collect(values: readonly CedarValueJson[], into: TypeAndId[]): void {
+  for (const value of values) {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) continue;
+    // A record of the schema may have a member of this name: it is no text then.
+    const { __entity: uid } = value as { readonly __entity?: Partial<TypeAndId> };
+    if (typeof uid?.type === "string" && typeof uid.id === "string") into.push(uid as TypeAndId);
+    else collect(Object.values(value), into);
+  }
+}

@@ -1,0 +1,375 @@
+import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/nodejs";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { joinEntities } from "../../../src/policy/entities/entity-set.ts";
+import { bundleContent, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
+import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";
+import { ask, declaringFiles, engineOf, type Files, memoryFileSystem, openFiles, problemsOf } from "./harness.ts";
+
+const withLabels = (list: unknown): Files => ({ ...knowingFiles, "labels.json": JSON.stringify(list) });
+const more = (...added: readonly Json[]) => withLabels([...labels, ...added]);
+const withSchema = (schema: string): Files => ({ ...knowingFiles, "org.cedarschema": schema });
+const withMember = (member: string): Files => ({
+  ...knowingFiles,
+  "manifest.yaml": `${declaringFiles["manifest.yaml"]}${member}`,
+});
+const withPolicy = (condition: string): Files => ({
+  ...knowingFiles,
+  "default/rule.cedar": `@id("rule")\nforbid (principal, action, resource)\nwhen { ${condition} };`,
+});
+
+test("a good directory has no problems", async () => {
+  expect(await problemsOf(knowingFiles)).toEqual([]);
+});
+
+describe("is refused, with file and what to do:", () => {
+  const label = (attrs: Json, parents?: readonly Json[], rest?: Json) =>
+    more(entity("Label", "x", attrs, parents, rest));
+  test.each<readonly [string, Files, RegExp]>([
+    ["no JSON", { ...knowingFiles, "labels.json": "[{]" }, /^labels\.json: is not JSON: .*\(a list of entities/],
+    ["no list", withLabels({}), /^labels\.json: is not a list \(a list of entities/],
+    ["no UTF-8", { ...knowingFiles, "labels.json": new Uint8Array([0x5b, 0xff, 0x5d]) }, /^labels\.json: is not UTF-8/],
+    [
+      "a file that is missing",
+      withMember(entitiesMember.replace("others", "more")),
+      /^more\.json: cannot be read \(ENOENT\)/,
+    ],
+    [
+      "too much",
+      { ...knowingFiles, "labels.json": `[${" ".repeat(32 * 1024 * 1024)}]` },
+      /^labels\.json: is too large: .* 32 MiB/,
+    ],
+    ["what is no entity", withLabels([1]), /^labels\.json:1: must be an entity/],
+    ["no uid", withLabels([{ attrs: {}, parents: [] }]), /^labels\.json:1: uid must be an entity/],
+    ["no attrs", withLabels([{ uid: uid("Label", "x"), parents: [] }]), /Org::Label::"x": attrs must be an object/],
+    ["no parents", withLabels([{ uid: uid("Label", "x"), attrs: {} }]), /Org::Label::"x": parents must be a list/],
+    ["an unknown member", label({}, [], { atrs: {} }), /Org::Label::"x" has atrs; known: uid, attrs, parents, tags/],
+    [
+      "an unknown type",
+      more(entity("Lable", "x")),
+      /Org::Lable::"x" is of a type that the schema does not have; Org has Org::Application, Org::Group/,
+    ],
+    [
+      "a type of the service",
+      more({ uid: { type: "Principal", id: "tenant-a/a" }, attrs: {}, parents: [] }),
+      /Principal::"tenant-a\/a" is of a type/,
+    ],
+    ["one that the schema lists", more(entity("Tier", "gold")), /one that the schema lists/],
+    ["text for a number", label({ rank: "3" }), /Org::Label::"x"\.rank must be a whole number/],
+    ["a fraction", label({ rank: 0.5 }), /rank must be a whole number/],
+    ["a number that JSON rounds", label({ rank: 2 ** 53 }), /rank must be a whole number within ±\(2\^53 − 1\)/],
+    ["null", label({ rank: null }), /rank must be a whole number/],
+    ["text for a set", label({ roles: "doctor" }), /roles must be a list/],
+    ["a number in a set of text", label({ roles: [1] }), /an item of Org::Label::"x"\.roles must be text/],
+    ["half of a surrogate pair", label({ area: "\ud800" }), /half of a surrogate pair/],
+    ["an unknown attribute", label({ rnak: 1 }), /has rnak, which the schema does not have there/],
+    [
+      "a name of Cedar's",
+      label({ __entity: uid("Label", "eu") }),
+      /has __entity, which the schema does not have there/,
+    ],
+    [
+      "__proto__",
+      {
+        ...knowingFiles,
+        "labels.json": '[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"__proto__":1},"parents":[]}]',
+      },
+      /has __proto__, which/,
+    ],
+    ["a required attribute that is missing", more(entity("Key", "x")), /Org::Key::"x" has no hsm, which is required/],
+    ["tags of a type without", label({}, [], { tags: { a: ["b"] } }), /has tags, which its type does not have/],
+    [
+      "a tag of another type",
+      more(entity("Group", "x", {}, [], { tags: { a: "b" } })),
+      /the tag a of Org::Group::"x" must be a list/,
+    ],
+    [
+      "a reference to another type",
+      more(entity("Key", "x", { hsm: true, application: uid("Label", "eu") })),
+      /application must be of type Org::Application, and is of Org::Label/,
+    ],
+    ["a parent of another type", label({}, [uid("Person", "tenant-a/a")]), /cannot be in Org::Person::"tenant-a\/a"/],
+    [
+      "a parent that is missing",
+      label({}, [uid("Label", "y")]),
+      /^labels\.json:1: Org::Label::"x" refers to Org::Label::"y", which no file has/,
+    ],
+    [
+      "a reference that leads nowhere",
+      more(entity("Person", "tenant-a/x", { boss: uid("Person", "tenant-a/y") })),
+      /refers to Org::Person::"tenant-a\/y", which no file has/,
+    ],
+    [
+      "a listed one that there is not",
+      more(
+        entity("Application", "x", {
+          tier: uid("Tier", "iron"),
+          owner: uid("Group", "finance"),
+          contact: { mail: "m" },
+          principals: [],
+        }),
+      ),
+      /refers to Org::Tier::"iron"/,
+    ],
+    [
+      "a principal that nobody can be",
+      more(
+        entity("Application", "x", {
+          tier: uid("Tier", "tin"),
+          owner: uid("Group", "finance"),
+          contact: { mail: "m" },
+          principals: [{ type: "Principal", id: "a" }],
+        }),
+      ),
+      /refers to Principal::"a"/,
+    ],
+    [
+      "a person that no principal is",
+      more(entity("Person", "alice")),
+      /no principal has the id "alice" \(write "<tenant>\/<principal>"\)/,
+    ],
+    [
+      "the same twice",
+      more(labels[0] as Json),
+      /^labels\.json:1: Org::Label::"classified" is there already, in labels\.json/,
+    ],
+    ["the same in two files", more(others[0] as Json), /Org::Group::"security" is there already, in labels\.json/],
+    ["one that is in itself", label({}, [uid("Label", "x")]), /Org::Label::"x" is in itself/],
+    [
+      "a cycle",
+      more(entity("Label", "x", {}, [uid("Label", "y")]), entity("Label", "y", {}, [uid("Label", "x")])),
+      /is in itself, by way of its parents/,
+    ],
+    [
+      "one that is in too many",
+      more(
+        ...Array.from({ length: 300 }, (_, at) =>
+          entity("Label", `l${at}`, {}, at === 0 ? [] : [uid("Label", `l${at - 1}`)]),
+        ),
+      ),
+      /is in more than 256 entities/,
+    ],
+    [
+      "a date that is none",
+      { ...knowingFiles, "others.json": JSON.stringify(others).replace("2026-01-31", "2026-02-31") },
+      /^others\.json:1: Org::Application::"payroll": .*datetime/,
+    ],
+    [
+      "a member twice",
+      {
+        ...knowingFiles,
+        "labels.json": '[{"uid":{"type":"Org::Label","id":"x"},"attrs":{"rank":1,"rank":2},"parents":[]}]',
+      },
+      /^labels\.json: an object has two members of one name/,
+    ],
+    [
+      "a schema that does not parse",
+      withSchema("namespace Org {\n  entity Label = ;\n}"),
+      /^org\.cedarschema:2: unexpected token/,
+    ],
+    ["a schema without a namespace", withSchema("entity Label;"), /^org\.cedarschema: must declare one namespace/],
+    ["two namespaces", withSchema(`${entitySchema}namespace More { entity A; }`), /must declare one namespace/],
+    ["an action", withSchema(entitySchema.replace(/\}\n$/, "action open;\n}")), /^org\.cedarschema: declares actions/],
+    [
+      "a type that leads nowhere",
+      withSchema(entitySchema.replace('"hsm": Bool', '"hsm": Bol')),
+      /^org\.cedarschema:\d+: failed to resolve type: Bol/,
+    ],
+    [
+      "a type of ours",
+      withSchema(entitySchema.replace('"hsm": Bool', '"hsm": Claimed')),
+      /failed to resolve type: Claimed/,
+    ],
+    [
+      "a label type that there is not",
+      withMember(entitiesMember.replace("Org::Label", "Org::Lable")),
+      /^org\.cedarschema: entities\.labels is Org::Lable, which is no entity type of Org \(name one of/,
+    ],
+    [
+      "a listed type for references",
+      withMember(entitiesMember.replace("Org::Key", "Org::Tier")),
+      /entities\.key_reference is Org::Tier/,
+    ],
+    [
+      "a type without a namespace",
+      withMember(entitiesMember.replace("Org::Label", "Label")),
+      /^manifest\.yaml:\d+: entities\.labels must be a type/,
+    ],
+    [
+      "a path",
+      withMember(entitiesMember.replace("labels.json", "../labels.json")),
+      /entities\.files must list \*\.json files/,
+    ],
+    ["a file twice", withMember(entitiesMember.replace("others.json", "labels.json")), /entities\.files must list/],
+    [
+      "the copy of the schema as schema",
+      withMember(entitiesMember.replace("org.c", "schema.c")),
+      /entities\.schema must name/,
+    ],
+    [
+      "an unknown member of the manifest",
+      withMember(`${entitiesMember}  label: Org::Label\n`),
+      /entities has an unknown member label/,
+    ],
+    [
+      "an attribute that takes a reference's name",
+      { ...knowingFiles, "manifest.yaml": `${knowingFiles["manifest.yaml"]}`.replace("on_call:", "entity:") },
+      /principal\.entity is both/,
+    ],
+    [
+      "a policy that names what is not there",
+      withPolicy('context.claimed.label_set in Org::Label::"clasified"'),
+      /^default\/rule\.cedar:1: rule: no file has Org::Label::"clasified"/,
+    ],
+    [
+      "a policy with another type",
+      withPolicy("context.claimed.label_set.max_rank > 1"),
+      /optional attribute `max_rank`/,
+    ],
+    ["a file that the manifest does not name", { ...knowingFiles, "more.json": "[]" }, /^more\.json: is not read/],
+  ])("%s", async (_name, files, expected) => {
+    expect((await problemsOf(files)).join("\n")).toMatch(expected);
+  });
+});
+
+test("problems have their lines, and are named one by one only so far", async () => {
+  const bad = Array.from({ length: 50 }, (_, at) => entity("Label", `b${at}`, { rank: "x" }));
+  const problems = await problemsOf({
+    ...knowingFiles,
+    "labels.json": JSON.stringify([...labels, ...bad], undefined, 1),
+  });
+  expect(problems).toHaveLength(21);
+  const lines = JSON.stringify(labels, undefined, 1).split("\n").length;
+  expect(problems).toContainEqual(expect.stringMatching(new RegExp(`^labels\\.json:${lines}: Org::Label::"b0"`)));
+  expect(problems).toContainEqual("labels.json: and 30 more entities are wrong");
+});
+
+const clearance: Files = withPolicy(
+  "!(context.claimed.labels.isEmpty() || context.claimed.label_set has max_rank && principal.clearance >= context.claimed.label_set.max_rank)",
+);
+
+test.each([
+  [[], true],
+  [["public"], true],
+  [["confidential", "public"], true],
+  [["secret"], false],
+  [["public", "secret", "eu"], false],
+  [["eu"], false],
+  [["unheard-of"], false],
+  [["public", "unheard-of"], false],
+  [["Public"], false],
+  [["__proto__"], false],
+])("clearance 2 and the labels %j: %s", async (claimed, allow) => {
+  const engine = await engineOf(clearance);
+  const decision = engine.decide(ask("access", { labels: claimed }, { attributes: { clearance: 2 } }));
+  expect([decision.allow, decision.inputs]).toEqual([allow, ["caller.attributes.clearance", "labels"]]);
+});
+
+test("what is declared and held is part of the revision; without, the content is as it was", async () => {
+  const revisions = await Promise.all(
+    [openFiles, knowingFiles, more(entity("Label", "new")), withSchema(`${entitySchema}// more\n`)].map(
+      async (files) => {
+        const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
+        return bundle === undefined ? "" : revisionOf(bundleContent(bundle));
+      },
+    ),
+  );
+  expect(new Set(revisions).size).toBe(4);
+  const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(openFiles));
+  expect(bundle).not.toHaveProperty("entities");
+});
+
+test("what was kept of a revision decides as it did", async () => {
+  const engine = await engineOf(clearance);
+  const kept = parseBundleContent(engine.content, engine.revision);
+  const again = compilePolicyBundle(kept as NonNullable<typeof kept>).engine;
+  expect(again?.revision).toBe(engine.revision);
+  for (const claimed of [["secret"], ["public"], ["x"]]) {
+    const query = ask("access", { labels: claimed }, { attributes: { clearance: 2 } });
+    expect(again?.decide(query)).toEqual(engine.decide(query));
+  }
+});
+
+/** Values of every type, and wrong ones. */
+const value: fc.Arbitrary<unknown> = fc.oneof(
+  fc.constantFrom<unknown>(1, -1, 0, 1.5, "text", "", true, null, [], ["a"], ["a", 1], [["a"]], {}, { a: 1 }),
+  fc.constantFrom<unknown>(
+    uid("Label", "public"),
+    { __entity: uid("Label", "public") },
+    { __entity: { type: "Org::Label" } },
+  ),
+  fc.constantFrom<unknown>(
+    uid("Group", "security"),
+    { mail: "a" },
+    { mail: "a", desk: uid("Group", "security") },
+    { mail: 1 },
+  ),
+  fc.constantFrom<unknown>(
+    { fn: "datetime", arg: "2026-01-31" },
+    { __extn: { fn: "datetime", arg: "x" } },
+    "2026-01-31",
+  ),
+);
+const members: Readonly<Record<string, readonly string[]>> = {
+  Label: ["rank", "roles", "area"],
+  Group: ["lead"],
+  Application: ["tier", "owner", "contact", "principals", "since"],
+  Key: ["application", "hsm"],
+  Person: ["boss"],
+  Nothing: ["hsm"],
+};
+const needed: Readonly<Record<string, Json>> = {
+  Key: { hsm: true },
+  Application: {
+    tier: uid("Tier", "tin"),
+    owner: uid("Group", "security"),
+    contact: { mail: "m" },
+    principals: [{ type: "Principal", id: "tenant-a/a" }],
+  },
+};
+const drawn = fc.constantFrom(...Object.keys(members)).chain((type) =>
+  fc
+    .tuple(
+      fc.dictionary(fc.constantFrom(...(members[type] as string[]), "hsm"), value, {
+        maxKeys: 2,
+        noNullPrototype: true,
+      }),
+      fc.constantFrom<readonly Json[]>(
+        [],
+        [uid("Group", "security")],
+        [uid("Label", "public")],
+        [{ type: "Action", id: "x" }],
+      ),
+      fc.option(fc.dictionary(fc.constantFrom("a", "__proto__"), value, { noNullPrototype: true }), {
+        nil: undefined,
+        freq: 1,
+      }),
+    )
+    .map(([attrs, parents, tags]) =>
+      entity(type, "tenant-a/drawn", { ...needed[type], ...attrs }, parents, tags === undefined ? {} : { tags }),
+    ),
+);
+
+test("entities are good exactly where Cedar says so", () => {
+  const schema = `${entitySchema}\nentity Principal;`;
+  const files = { "org.json": JSON.stringify([...labels, ...others]) };
+  let good = 0;
+  fc.assert(
+    fc.property(drawn, (it) => {
+      const declared = {
+        schemaFile: "s",
+        schema: entitySchema,
+        references: {},
+        files: { ...files, "x.json": JSON.stringify([it]) },
+      };
+      const { problems } = joinEntities(declared);
+      const cedar = checkParseEntities({ entities: [it] as unknown as Entities, schema });
+      expect(problems.length === 0, JSON.stringify([it, problems, cedar])).toBe(cedar.type === "success");
+      if (problems.length === 0) good++;
+    }),
+    { numRuns: 200 },
+  );
+  expect(good).toBeGreaterThan(10);
+});

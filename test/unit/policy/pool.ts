@@ -38,7 +38,7 @@ export const registeredConditions: readonly string[] = [
   'context has registered && context.registered.attributes.hasTag("owner") && context.registered.attributes.getTag("owner") == principal.subject',
   "context has registered && context.registered.attributes.hasTag(context.registered.application)",
   "context has registered && context.registered.attributes == context.claimed.attributes",
-  "!(context has registered) || context.registered.principal == principal.principal_id",
+  "if context has registered then context.registered.principal == principal.principal_id else true",
   'context has registered && context.registered.citation_matched && context.registered["artifact_profile"] == "tdf"',
   "context has registered && context.registered.registered_at > 1600000000000",
 ];

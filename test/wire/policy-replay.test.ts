@@ -161,6 +161,39 @@ test("a decision is found by the id of its request, and read from a record or a 
   });
 });
 
+test("recorded decisions are counted that another directory decides differently", async () => {
+  const strict = await mkdtemp(join(tmpdir(), "policy-strict-"));
+  await cp(samples, strict, { recursive: true });
+  await writeFile(
+    join(strict, "default", "no-plans.cedar"),
+    '@id("no-plans") forbid (principal, action == Action::"protect", resource);',
+  );
+  const diff = async (...options: string[]) => {
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["policy", "diff", samples, strict, ...options, "--json"], terminal);
+    return { ...JSON.parse(written.out), code: written.code };
+  };
+  const { recorded, ways, code } = await diff("--since", "1h");
+  expect([code, ways.map(({ kind }: { kind: string }) => kind)]).toEqual([0, ["denies"]]);
+  expect(recorded.compared).toBeGreaterThanOrEqual(decisions.length);
+  const [denied] = recorded.ways;
+  expect(denied).toMatchObject({
+    kind: "denies",
+    before: { allow: true },
+    after: { allow: false, reasons: ["tenant/no-plans"] },
+    callers: [{ tenant_id: tenant, application: expect.any(String), count: denied.count }],
+    example: { tenant_id: tenant, decision_id: expect.any(String) },
+  });
+  expect((await explained(strict, "--tenant", tenant, "--decision", denied.example.decision_id)).allow).toBe(false);
+  expect((await diff("--since", "1h", "--tenant", "tenant-z")).recorded).toEqual({
+    compared: 0,
+    passed_over: 0,
+    ways: [],
+  });
+  expect((await diff("--since", "2999-01-01T00:00:00Z")).recorded.compared).toBe(0);
+  await rm(strict, { recursive: true });
+});
+
 test.each([
   [["--decision", "x"], "--tenant: is required"],
   [["--tenant", "../x", "--decision", "x"], "--tenant: is no tenant id"],

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
+import { addPolicyDiffCommand } from "./diff-command.ts";
 import { compileOrReport, readSchemaOrReport } from "./directory.ts";
 import { addPolicyExplainCommand } from "./explain-command.ts";
 import { addPolicyReplayCommand } from "./replay-command.ts";
@@ -11,11 +12,12 @@ import { addPolicyTestCommand } from "./test-command.ts";
 export function addPolicyCommands(program: Command, terminal: Terminal): void {
   const policy = program
     .command("policy")
-    .description("check, test and explain policy directories, and replay decisions");
+    .description("check, test, explain and compare policy directories, and replay decisions");
   addPolicyCheckCommand(policy, terminal);
   addPolicySchemaCommand(policy, terminal);
   addPolicyTestCommand(policy, terminal);
   addPolicyExplainCommand(policy, terminal);
+  addPolicyDiffCommand(policy, terminal);
   addPolicyReplayCommand(policy, terminal);
 }
 

@@ -97,11 +97,16 @@ async function recordedQuestion(text: string): Promise<Question | undefined> {
   if (sealed === undefined) throw new RangeError("the receipt has no record: it shows a position only");
   const { recordedQuery } = await import("../../domain/replay.ts");
   const record = sealed as unknown as StoredRecord;
+  const { reliedOnIds } = await import("../../domain/registered.ts");
   try {
     const query = recordedQuery(record);
-    if (query !== undefined) return { query, record };
-  } catch {
+    const reliedOn = query === undefined ? [] : (reliedOnIds(record.outcome) ?? []);
+    if (query !== undefined && reliedOn.length === 0) return { query, record };
+    if (query !== undefined)
+      throw new RangeError(`the decision relied on registrations, which are records of their own: use --decision`);
+  } catch (error) {
     // A file need not be what it says that it is.
+    if (error instanceof RangeError) throw error;
   }
   throw new RangeError("the record is not of a decision");
 }

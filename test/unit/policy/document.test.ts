@@ -1,5 +1,5 @@
 /** Everything that `docs/policies.md` shows: files are built, expected decisions hold, commands say what it says. */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -64,8 +64,11 @@ describe("step by step", () => {
     let commands = 0;
     for (const step of steps) {
       if (step.kind === "file") {
-        mkdirSync(dirname(join(directory, step.path)), { recursive: true });
-        writeFileSync(join(directory, step.path), step.text);
+        const file = step.path.startsWith("changed/")
+          ? join(changedCopy(root), "..", step.path)
+          : join(directory, step.path);
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, step.text);
       } else if (step.kind === "console") {
         await runStep(step, directory);
         commands++;
@@ -75,12 +78,19 @@ describe("step by step", () => {
   });
 });
 
+/** A copy of the directory, which the page changes to compare the two. */
+function changedCopy(root: string): string {
+  const copy = join(root, "changed");
+  if (!existsSync(copy)) cpSync(join(root, "policies"), copy, { recursive: true });
+  return copy;
+}
+
 async function runStep(step: Extract<Snippet, { kind: "console" }>, directory: string): Promise<void> {
-  expect(step.command).toMatch(/^npm run cli -- policy (check|test|explain|schema) policies\b/);
+  expect(step.command).toMatch(/^npm run cli -- policy (check|test|explain|schema|diff) policies\b/);
   const words = step.command.replace("npm run cli -- ", "").split(" ");
   const { terminal, written } = captureTerminal();
   await runCommandLine(
-    words.map((word) => (word === "policies" ? directory : word)),
+    words.map((word) => (["policies", "changed"].includes(word) ? join(directory, "..", word) : word)),
     terminal,
   );
   expect(written.code, step.command).toBe(step.fails ? 1 : 0);

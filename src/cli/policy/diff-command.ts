@@ -1,0 +1,162 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { systemClock } from "../../base/clock.ts";
+import { parseTenantId } from "../../base/ids.ts";
+import { parseDecimal } from "../../base/text-forms.ts";
+import { parseTimestamp } from "../../base/timestamps.ts";
+import type { RecordedComparison } from "../../domain/recorded-differences.ts";
+import { compareBundles, type PolicyComparison } from "../../policy/compare/compare.ts";
+import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
+import { type PolicyBundle, parseBundleContent } from "../../policy/load/bundle.ts";
+import { storeBackend } from "../../stores/backends.ts";
+import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
+import { createOutput, type Output } from "../output.ts";
+import { createProgress, type Terminal } from "../terminal.ts";
+import { comparisonMembers, comparisonText, recordedMembers, recordedText } from "./diff-text.ts";
+import { compileOrReport } from "./directory.ts";
+
+interface DiffOptions extends CommonOptions {
+  readonly since?: number;
+  readonly tenant?: string;
+  readonly maxChanges?: number;
+}
+
+/** What the process ends with, besides 0. */
+const exitCodes = { tooManyChanges: 1, notCompared: 2, notExhaustive: 3 } as const;
+
+/** `policy diff`: what would be decided differently under another policy directory. */
+export function addPolicyDiffCommand(policy: Command, terminal: Terminal): void {
+  withCommonOptions(policy.command("diff"))
+    .argument("<old>", "policy directory")
+    .argument("<new>", "policy directory to take its place")
+    .option(
+      "--since <time>",
+      "also ask recorded decisions: of the last 7d or 12h, or since an RFC 3339 time",
+      parseSince,
+    )
+    .option("--tenant <id>", "recorded decisions of this tenant only")
+    .option(
+      "--max-changes <number>",
+      "end with 1 where there are more changes, with 3 where that is not known",
+      parseCount,
+    )
+    .description("show which requests a changed policy directory decides differently, with examples")
+    .action(async (old: string, next: string, options: DiffOptions) => {
+      const output = createOutput(options.json === true, terminal);
+      // A failure is one of the comparison, until there is one.
+      const failing: Output = {
+        ...output,
+        fail(...said) {
+          output.fail(...said);
+          terminal.exitCode(exitCodes.notCompared);
+        },
+      };
+      const engines: CompiledEngine[] = [];
+      try {
+        for (const directory of [old, next]) {
+          const compiled = await compileOrReport(directory, options, failing);
+          if (compiled === undefined) return;
+          engines.push(compiled.engine);
+        }
+        const [before, after] = engines as [CompiledEngine, CompiledEngine];
+        const recorded = await recordedOrReport([before, after], options, failing, terminal);
+        if (recorded === "failed") return;
+        report(compareBundles(bundleOf(before), bundleOf(after)), recorded, [before, after], options, output, terminal);
+      } finally {
+        for (const engine of engines) engine.release();
+      }
+    });
+}
+
+function parseSince(text: string): number {
+  const [, number, unit] = /^(\d{1,5})([dh])$/.exec(text) ?? [];
+  const hours = Number(number) * (unit === "d" ? 24 : 1);
+  const sinceMs = number === undefined ? parseTimestamp(text) : systemClock.now() - hours * 3_600_000;
+  if (sinceMs === undefined) throw new InvalidArgumentError("must be like 7d, 12h or 2026-01-31T00:00:00Z");
+  return sinceMs;
+}
+
+function parseCount(text: string): number {
+  const count = parseDecimal(text);
+  if (count === undefined) throw new InvalidArgumentError("must be a whole number");
+  return count;
+}
+
+function bundleOf({ content, revision }: CompiledEngine): PolicyBundle {
+  const bundle = parseBundleContent(content, revision);
+  if (bundle === undefined) throw new TypeError("an engine's content is a bundle");
+  return bundle;
+}
+
+/** Undefined where recorded decisions are not asked for. */
+async function recordedOrReport(
+  engines: readonly [CompiledEngine, CompiledEngine],
+  options: DiffOptions,
+  output: Output,
+  terminal: Terminal,
+): Promise<RecordedComparison | "failed" | undefined> {
+  const { since, tenant } = options;
+  const fail = (problem: string) => {
+    output.fail([problem]);
+    return "failed" as const;
+  };
+  if (since === undefined) return tenant === undefined ? undefined : fail("--tenant: is about --since");
+  const tenantId = tenant === undefined ? undefined : parseTenantId(tenant);
+  if (tenant !== undefined && tenantId === undefined) return fail("--tenant: is no tenant id");
+  const settings = loadOrReport("policy_replay", options, output);
+  if (settings === undefined) return "failed";
+  const progress = createProgress(terminal);
+  try {
+    const archive = await (await storeBackend(settings)).openArchive();
+    try {
+      // Loaded here, so that no other command pays for it.
+      const { compareRecorded } = await import("../../domain/recorded-differences.ts");
+      const tenants = tenantId === undefined ? (await archive.logs()).map((log) => log.tenantId) : [tenantId];
+      return await compareRecorded(archive, tenants, since, engines, (count) => {
+        if (count % 1_000 === 0) progress.show(`${count} recorded decisions`);
+      });
+    } finally {
+      progress.done();
+      await archive.close();
+    }
+  } catch (error) {
+    return fail(`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function report(
+  compared: PolicyComparison,
+  recorded: RecordedComparison | undefined,
+  [before, after]: readonly [CompiledEngine, CompiledEngine],
+  { maxChanges }: DiffOptions,
+  output: Output,
+  terminal: Terminal,
+): void {
+  // A change for the reasons alone is none of the answer.
+  const seen = recorded?.changes.filter(({ kind }) => kind !== "reasons").length ?? 0;
+  const changes = Math.max(compared.changes.length, seen);
+  const isExhaustive = compared.undecided.length === 0;
+  const value = {
+    old_revision: before.revision,
+    new_revision: after.revision,
+    changes,
+    exhaustive: isExhaustive,
+    ...comparisonMembers(compared),
+    ...(recorded !== undefined && { recorded: recordedMembers(recorded) }),
+  };
+  const text = [
+    `from ${before.revision} to ${after.revision}`,
+    comparisonText(compared),
+    ...(recorded === undefined ? [] : [recordedText(recorded)]),
+  ].join("\n");
+  if (maxChanges === undefined || (changes <= maxChanges && isExhaustive)) {
+    output.succeed(value, text);
+    return;
+  }
+  const tooMany = `--max-changes: ${maxChanges} allowed, ${changes} found`;
+  output.fail(
+    [changes > maxChanges ? tooMany : "the search was not exhaustive: there may be more changes"],
+    value,
+    text,
+  );
+  terminal.exitCode(changes > maxChanges ? exitCodes.tooManyChanges : exitCodes.notExhaustive);
+}

@@ -1,0 +1,129 @@
+/** Recorded decisions, asked of two engines: which of them would come out differently. */
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { StoreArchive } from "../ledger/ports/archive.ts";
+import type { PolicyDecision, PolicyEngine } from "../policy/engine/decision.ts";
+import { type DifferenceKind, differenceOf } from "../policy/tools/shadow.ts";
+import { findDecision } from "./replay.ts";
+
+/** Decisions that change from one answer for some reasons to another for others. */
+export interface RecordedChange {
+  readonly kind: DifferenceKind;
+  readonly before: Pick<PolicyDecision, "allow" | "reasons">;
+  readonly after: Pick<PolicyDecision, "allow" | "reasons">;
+  readonly count: number;
+  /** Most first. Applications are the callers' word; what is beyond `maxApplications` of them is counted under none. */
+  readonly callers: readonly { readonly tenantId: TenantId; readonly application?: string; readonly count: number }[];
+  /** The newest of them. */
+  readonly example: { readonly tenantId: TenantId; readonly decisionId: RecordId };
+}
+
+export interface RecordedComparison {
+  /** Decisions that were asked about again. */
+  readonly compared: number;
+  /** Decisions that were erased, or whose record cannot be asked about again. */
+  readonly passedOver: number;
+  /** Most first. */
+  readonly changes: readonly RecordedChange[];
+}
+
+/** Applications of a tenant that are counted apart for one change. */
+const maxApplications = 100;
+
+/**
+ * Asks both engines what every decision since then answered. Rejects with `store_unavailable` where the archive cannot
+ * be read.
+ *
+ * @param fromMs milliseconds since the Unix epoch
+ * @param onProgress is told how many were looked at
+ */
+export async function compareRecorded(
+  archive: Pick<StoreArchive, "search" | "find">,
+  tenants: readonly TenantId[],
+  fromMs: number,
+  [old, next]: readonly [PolicyEngine, PolicyEngine],
+  onProgress: (decisions: number) => void,
+): Promise<RecordedComparison> {
+  const tally = new Tally();
+  let compared = 0;
+  let passedOver = 0;
+  for (const tenantId of tenants) {
+    for await (const decisionId of decisionsSince(archive, tenantId, fromMs)) {
+      const found = decisionId === undefined ? "erased" : await findDecision(archive, tenantId, decisionId);
+      if (typeof found === "string") passedOver += 1;
+      else {
+        compared += 1;
+        const { query, record } = found;
+        const [before, after] = [old.decide(query), next.decide(query)];
+        const difference = differenceOf(before, after);
+        if (difference !== undefined) {
+          const example = { tenantId, decisionId: record.record_id };
+          tally.add({ kind: difference.kind, before, after, example }, query.claimed.workload.application);
+        }
+      }
+      onProgress(compared + passedOver);
+    }
+  }
+  return { compared, passedOver, changes: tally.changes() };
+}
+
+/** Ids of the tenant's decisions, in the order of its log; undefined for each that was erased. */
+async function* decisionsSince(archive: Pick<StoreArchive, "search">, tenantId: TenantId, fromMs: number) {
+  let after: number | undefined;
+  do {
+    const page = await archive.search({
+      tenantId,
+      terms: [],
+      fromMs,
+      limit: 1_000,
+      ...(after !== undefined && { after }),
+    });
+    for (const { kind, erased, recordId } of page.found) if (kind === "decision") yield erased ? undefined : recordId;
+    after = page.next;
+  } while (after !== undefined);
+}
+
+interface Counted {
+  change: Omit<RecordedChange, "count" | "callers">;
+  count: number;
+  readonly tenants: Map<TenantId, Map<string | undefined, number>>;
+}
+
+class Tally {
+  readonly #counted = new Map<string, Counted>();
+
+  add({ kind, before, after, example }: Omit<RecordedChange, "count" | "callers">, application: string): void {
+    const answers = [before, after].map(({ allow, reasons }) => ({ allow, reasons }));
+    const key = JSON.stringify([kind, answers]);
+    const counted = this.#counted.get(key) ?? {
+      change: { kind, before, after, example },
+      count: 0,
+      tenants: new Map(),
+    };
+    this.#counted.set(key, counted);
+    counted.count += 1;
+    counted.change = { ...counted.change, example };
+    const applications = counted.tenants.get(example.tenantId) ?? new Map<string | undefined, number>();
+    counted.tenants.set(example.tenantId, applications);
+    const name = applications.has(application) || applications.size < maxApplications ? application : undefined;
+    applications.set(name, (applications.get(name) ?? 0) + 1);
+  }
+
+  changes(): readonly RecordedChange[] {
+    const changes = [...this.#counted.values()].map(({ change: { before, after, ...rest }, count, tenants }) => ({
+      ...rest,
+      before: { allow: before.allow, reasons: before.reasons },
+      after: { allow: after.allow, reasons: after.reasons },
+      count,
+      callers: [...tenants]
+        .flatMap(([tenantId, applications]) =>
+          [...applications].map(([application, own]) => ({
+            tenantId,
+            ...(application !== undefined && { application }),
+            count: own,
+          })),
+        )
+        .sort((a, b) => b.count - a.count),
+    }));
+    return changes.sort((a, b) => b.count - a.count);
+  }
+}

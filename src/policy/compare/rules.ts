@@ -1,0 +1,105 @@
+/** What policies say, as tables that Cedar itself fills: for which values each of them applies. */
+import type { CheckedPolicy } from "../check/check-policy.ts";
+import { cedarRequestBuilder } from "../engine/cedar-request.ts";
+import type { PolicyQuery } from "../engine/decision.ts";
+import type { InputCatalogue } from "../engine/inputs.ts";
+import { PreparedSet } from "../engine/prepared-set.ts";
+import type { Row, Rule } from "./solver.ts";
+import type { Variable } from "./variables.ts";
+
+/** Rows that a table may have; of a larger one a part is looked at. */
+const maxRows = 4_096;
+
+export interface PolicyRules {
+  /** When it applies. */
+  readonly applies: Rule;
+  /** When it fails, so that everything is denied; absent where it never does. */
+  readonly fails?: Rule;
+  /** Why not every row was looked at; absent where all were. */
+  readonly problem?: string;
+}
+
+/** @param queryOf the question in which the variables have the values; undefined where no request has them */
+export function policyRules(
+  policy: CheckedPolicy,
+  indices: readonly number[],
+  variables: readonly Variable[],
+  catalogue: InputCatalogue,
+  queryOf: (indices: readonly number[], row: Row) => PolicyQuery | undefined,
+): PolicyRules {
+  const build = cedarRequestBuilder(policy.reads, policy.namedActions, catalogue);
+  const prepared = new PreparedSet([policy.text]);
+  const { rows, isWhole } = rowsOf(indices.map((index) => variables[index]?.values.length ?? 0));
+  const applies: Row[] = [];
+  const fails: Row[] = [];
+  const otherwise: Row[] = [];
+  let problem = isWhole ? undefined : "too many combinations of values";
+  for (const row of rows) {
+    const query = queryOf(indices, row);
+    if (query === undefined) {
+      problem = "values that no question can have";
+      continue;
+    }
+    const { outcome, policies } = prepared.evaluate(build(query));
+    (outcome === "error" ? fails : policies.length > 0 ? applies : otherwise).push(row);
+  }
+  prepared.release();
+  return {
+    applies: { variables: indices, applies, otherwise: [...otherwise, ...fails] },
+    ...(fails.length > 0 && { fails: { variables: indices, applies: fails, otherwise: [...otherwise, ...applies] } }),
+    ...(problem !== undefined && { problem }),
+  };
+}
+
+/** All rows of a table; where they are too many, those in which at most two values are not the first. */
+export function rowsOf(sizes: readonly number[]): { readonly rows: readonly Row[]; readonly isWhole: boolean } {
+  if (sizes.reduce((product, size) => product * size, 1) <= maxRows) {
+    let rows: Row[] = [[]];
+    for (const size of sizes) rows = rows.flatMap((row) => range(size).map((value) => [...row, value]));
+    return { rows, isWhole: true };
+  }
+  const none = sizes.map(() => 0);
+  const rows = [none];
+  for (const [first, size] of sizes.entries()) {
+    for (const value of range(size).slice(1)) {
+      const one = none.with(first, value);
+      rows.push(one);
+      for (const [second, other] of sizes.entries()) {
+        if (second > first)
+          rows.push(
+            ...range(other)
+              .slice(1)
+              .map((another) => one.with(second, another)),
+          );
+      }
+      if (rows.length >= maxRows) return { rows: rows.slice(0, maxRows), isWhole: false };
+    }
+  }
+  return { rows, isWhole: false };
+}
+
+function range(size: number): readonly number[] {
+  return Array.from({ length: size }, (_, index) => index);
+}
+
+/** A rule over the variables of several, which applies where `holds` says so; undefined where its table is too large. */
+export function combinedRule(
+  rules: readonly Rule[],
+  extra: readonly number[],
+  variables: readonly Variable[],
+  holds: (applying: readonly boolean[], valueAt: (variable: number) => number) => boolean,
+): Rule | undefined {
+  const indices = [...new Set([...rules.flatMap((rule) => rule.variables), ...extra])];
+  const { rows, isWhole } = rowsOf(indices.map((index) => variables[index]?.values.length ?? 0));
+  if (!isWhole) return undefined;
+  const known = rules.map((rule) => ({
+    positions: rule.variables.map((variable) => indices.indexOf(variable)),
+    applies: new Set(rule.applies.map(String)),
+  }));
+  const holding = (row: Row): boolean =>
+    holds(
+      known.map(({ positions, applies }) => applies.has(String(positions.map((position) => row[position])))),
+      (variable) => row[indices.indexOf(variable)] as number,
+    );
+  return { variables: indices, applies: rows.filter(holding), otherwise: rows.filter((row) => !holding(row)) };
+}

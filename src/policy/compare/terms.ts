@@ -1,0 +1,204 @@
+/**
+ * What the policies compare: which inputs, and with which values. Two requests that no comparison tells apart are decided
+ * alike, so that a few values of each input stand for all.
+ */
+import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { pathOf } from "../check/reads.ts";
+import { expressionText } from "../engine/conditions.ts";
+import type { Input, InputCatalogue } from "../engine/inputs.ts";
+
+/** An input, or one attribute of a request. */
+export interface Term {
+  /** As in `inputs.ts`. */
+  readonly name: string;
+  readonly kind: Exclude<Input["kind"], "tags">;
+  readonly optional: boolean;
+}
+
+type Node = Readonly<Record<string, unknown>>;
+
+interface Like {
+  readonly left: Expr;
+  readonly pattern: readonly PatternElem[];
+}
+
+/** What one policy compares. */
+export class Comparisons {
+  readonly terms = new Map<string, Term>();
+  /** Texts and numbers that the term is compared with, or that a set is asked for. */
+  readonly values = new Map<string, Set<string | number>>();
+  readonly patterns = new Map<string, (readonly PatternElem[])[]>();
+  /** Sets that are looked at as a whole. */
+  readonly whole = new Set<string>();
+  /** Terms that are compared with each other. */
+  readonly joined: (readonly [string, string])[] = [];
+  /** Principals that are named: `tenant/principal`. */
+  readonly principals = new Set<string>();
+  /** Parts for which a few values need not stand for all. */
+  readonly inexact = new Set<string>();
+  readonly #catalogue: InputCatalogue;
+
+  constructor({ principal, conditions }: PolicyJson, catalogue: InputCatalogue) {
+    this.#catalogue = catalogue;
+    if (principal.op !== "All") this.#identities(principal);
+    for (const { body } of conditions) this.#condition(body);
+  }
+
+  #condition(expression: Expr): void {
+    const [operator = "", operand] = Object.entries(expression)[0] ?? [];
+    const { left, right, arg } = operand as { left?: Expr; right?: Expr; arg?: Expr };
+    const branches = connectives[operator];
+    if (branches !== undefined) {
+      for (const name of branches) this.#condition((operand as Readonly<Record<string, Expr>>)[name] as Expr);
+    } else if (operator === "Value" || operator === "is" || isConstant(left) || isConstant(right)) {
+      this.#identities(expression);
+    } else if (operator === "in" || isPrincipal(left) || isPrincipal(right)) this.#identities(expression);
+    else if (operator === "has") this.#presence(operand as Node);
+    else if (operator === "hasTag") this.#scalar({ getTag: operand } as Expr, expression);
+    else if (operator === "like") this.#pattern(operand as unknown as Like, expression);
+    else if (operator === "isEmpty") this.#set(arg as Expr, expression);
+    else if (comparisons.has(operator) && left !== undefined && right !== undefined) {
+      this.#compare(operator, left, right, expression);
+    } else this.#scalar(expression, expression);
+  }
+
+  #compare(operator: string, left: Expr, right: Expr, whole: Expr): void {
+    const [a, b] = [this.#termOf(left), this.#termOf(right)];
+    const literals = literalsOf(a === undefined ? left : right);
+    const term = a ?? b;
+    if (a !== undefined && b !== undefined) {
+      this.joined.push([a.name, b.name]);
+      for (const { name, kind } of [a, b]) if (kind === "set_of_text") this.whole.add(name);
+    } else if (term !== undefined && literals !== undefined) {
+      for (const literal of literals) this.#note(term, literal);
+      // What else a set has is asked of it where it must be among the literals, or be just them.
+      if (term.kind === "set_of_text" && (term === b || !operator.startsWith("contains"))) this.whole.add(term.name);
+    } else if (isCondition(left) && isCondition(right)) {
+      this.#condition(left);
+      this.#condition(right);
+    } else this.#unknown(whole);
+  }
+
+  #pattern({ left, pattern }: Like, whole: Expr): void {
+    const term = this.#termOf(left);
+    if (term === undefined) this.#unknown(whole);
+    else this.patterns.set(term.name, [...(this.patterns.get(term.name) ?? []), pattern]);
+  }
+
+  #presence({ left, attr }: Node): void {
+    const path = [...(pathOf(left) ?? ["?"]), ...[attr as string | readonly string[]].flat()].join(".");
+    const input = this.#catalogue.inputs.find((candidate) => candidate.path === path);
+    if (input !== undefined && input.kind !== "tags") this.#know({ ...input, kind: input.kind });
+    else if (!alwaysThere.has(path)) this.inexact.add(`has ${path}`);
+  }
+
+  #set(expression: Expr, whole: Expr): void {
+    const term = this.#termOf(expression);
+    if (term === undefined) this.#unknown(whole);
+    else this.whole.add(term.name);
+  }
+
+  /** Yes or no, or the presence of an attribute. */
+  #scalar(expression: Expr, whole: Expr): void {
+    if (this.#termOf(expression) === undefined) this.#unknown(whole);
+  }
+
+  /** Whatever it is, its inputs are told apart as far as its literals go. */
+  #unknown(expression: Expr): void {
+    this.inexact.add(expressionText(expression));
+    const terms: Term[] = [];
+    const literals: (string | number)[] = [];
+    const visit = (node: unknown): void => {
+      if (typeof node !== "object" || node === null) return;
+      const term = this.#termOf(node as Expr);
+      if (term !== undefined) {
+        terms.push(term);
+        return;
+      }
+      const { Value: value } = node as { readonly Value?: unknown };
+      if (typeof value === "string" || typeof value === "number") literals.push(value);
+      for (const child of Object.values(node)) visit(child);
+    };
+    visit(expression);
+    for (const term of terms) {
+      for (const literal of literals) this.#note(term, literal);
+      if (term.kind === "set_of_text") this.whole.add(term.name);
+    }
+  }
+
+  #identities(part: unknown): void {
+    const text = JSON.stringify(part);
+    if (text.includes('"Principal"') || text.includes('"principal"')) this.#know(identity);
+    for (const uid of principalsIn(part)) this.principals.add(uid);
+  }
+
+  #note(term: Term, literal: string | number): void {
+    const values = this.values.get(term.name) ?? new Set();
+    this.values.set(term.name, values.add(literal));
+  }
+
+  /** The term that the expression reads, which is known from then on; undefined where it is none. */
+  #termOf(expression: Expr): Term | undefined {
+    const { getTag } = expression as { readonly getTag?: { readonly left: Expr; readonly right: Expr } };
+    const path = pathOf(getTag === undefined ? expression : getTag.left)?.join(".");
+    const input = path === undefined ? undefined : this.#catalogue.inputs.find((candidate) => candidate.path === path);
+    if (input === undefined) return undefined;
+    if (getTag === undefined) return input.kind === "tags" ? undefined : this.#know({ ...input, kind: input.kind });
+    const [key] = literalsOf(getTag.right) ?? [];
+    if (typeof key !== "string") return undefined;
+    return this.#know({ name: `${input.name}.${key}`, kind: "text", optional: true });
+  }
+
+  #know({ name, kind, optional }: Term): Term {
+    // Of a record that is there, some members always are.
+    const isThere = name.startsWith("registered.") && !/\.(?:resource\.id|key_reference|attributes\..*)$/s.test(name);
+    const term = this.terms.get(name) ?? { name, kind, optional: optional && !isThere };
+    this.terms.set(name, term);
+    return term;
+  }
+}
+
+/** Records that every request has. */
+const alwaysThere = new Set(["claimed", "claimed.workload", "claimed.resource"].map((path) => `context.${path}`));
+
+const identity: Term = { name: "caller.principal_id", kind: "text", optional: false };
+
+const connectives: Readonly<Record<string, readonly string[]>> = {
+  "&&": ["left", "right"],
+  "||": ["left", "right"],
+  "!": ["arg"],
+  "if-then-else": ["if", "then", "else"],
+};
+const comparisons = new Set(["==", "!=", "<", "<=", ">", ">=", "contains", "containsAll", "containsAny"]);
+
+function isCondition(expression: Expr): boolean {
+  const [operator = "", operand] = Object.entries(expression)[0] ?? [];
+  return Object.hasOwn(connectives, operator) || comparisons.has(operator) || typeof operand === "boolean";
+}
+
+/** Actions and the resource: of one action, they are always the same. */
+function isConstant(expression: Expr | undefined): boolean {
+  const { Var: variable } = (expression ?? {}) as { readonly Var?: string };
+  return variable === "action" || variable === "resource";
+}
+
+function isPrincipal(expression: Expr | undefined): boolean {
+  return (expression as { readonly Var?: string } | undefined)?.Var === "principal";
+}
+
+/** Literals of a text, a number or a set of them; undefined where the expression is none. */
+function literalsOf(expression: Expr): readonly (string | number)[] | undefined {
+  const { Value: value, Set: items } = expression as { readonly Value?: unknown; readonly Set?: readonly Expr[] };
+  if (typeof value === "string" || (typeof value === "number" && Number.isSafeInteger(value))) return [value];
+  if (typeof value === "boolean") return [];
+  if (Array.isArray(value)) return value.every((item) => typeof item === "string") ? value : undefined;
+  const parts = items?.map(literalsOf);
+  return parts?.every((part) => part !== undefined) ? parts.flat() : undefined;
+}
+
+function principalsIn(part: unknown): readonly string[] {
+  if (typeof part !== "object" || part === null) return [];
+  const { type, id } = part as { readonly type?: unknown; readonly id?: unknown };
+  const own = type === "Principal" && typeof id === "string" ? [id] : [];
+  return [...own, ...Object.values(part).flatMap(principalsIn)];
+}

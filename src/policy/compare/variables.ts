@@ -1,0 +1,261 @@
+/** The requests that are told apart, as variables with a few values each, and an assignment of them as a request. */
+import { authSources } from "../../base/caller.ts";
+import { parsePrincipalId } from "../../base/ids.ts";
+import { artifactProfiles } from "../../base/vocabulary.ts";
+import type { Comparisons, Term } from "./terms.ts";
+import { textValues } from "./text-values.ts";
+
+export type Value = string | number | boolean | undefined;
+
+/** A scalar, or whether a set has a member. The first value is that of a request that no policy speaks of. */
+export interface Variable {
+  readonly term: string;
+  /** Of a set. */
+  readonly member?: string;
+  readonly values: readonly Value[];
+}
+
+/** Variables of policies that decide together, for one tenant. */
+export interface Variables {
+  readonly variables: readonly Variable[];
+  /** Indices of the variables that decide whether a policy of these comparisons applies. */
+  of(comparisons: Comparisons): readonly number[];
+  /** Indices of the members of a term. */
+  members(term: string, members: readonly string[]): readonly number[];
+  /** Indices of the variables that a term is, but for members. */
+  scalars(term: string): readonly number[];
+  /** Why the values do not stand for all; empty where they do. */
+  readonly inexact: ReadonlySet<string>;
+}
+
+/** @param asked members of sets that are asked for after the policies, by name of the set */
+export function variablesOf(
+  compared: readonly Comparisons[],
+  tenant: string,
+  asked: ReadonlyMap<string, readonly string[]>,
+): Variables {
+  const terms = new Map(compared.flatMap((comparisons) => [...comparisons.terms]));
+  for (const [name, members] of asked)
+    if (members.length > 0) terms.set(name, { name, kind: "set_of_text", optional: false });
+  const inexact = new Set(compared.flatMap((comparisons) => [...comparisons.inexact]));
+  const pools = new Pools(
+    [...terms.keys()],
+    compared.flatMap(({ joined }) => joined),
+  );
+  for (const { values } of compared) for (const [term, own] of values) pools.add(term, own);
+  for (const [name, members] of asked) pools.add(name, members);
+  if (terms.has("caller.tenant_id")) pools.add("caller.tenant_id", [tenant]);
+  const named = compared.flatMap(({ principals }) => [...principals]).filter((uid) => uid.startsWith(`${tenant}/`));
+  pools.add(
+    "caller.principal_id",
+    named.map((uid) => uid.slice(tenant.length + 1)),
+  );
+  const whole = new Set(compared.flatMap((comparisons) => [...comparisons.whole].map((term) => pools.rootOf(term))));
+
+  const variables: Variable[] = [];
+  const byTerm = new Map<string, number[]>();
+  for (const term of terms.values()) {
+    const patterns = pools
+      .alike(term.name)
+      .flatMap((name) => compared.flatMap((each) => each.patterns.get(name) ?? []));
+    const { values, exact } = valuesOf(term, pools, patterns, whole, tenant);
+    if (!exact) inexact.add(term.name);
+    byTerm.set(term.name, []);
+    for (const variable of values) byTerm.get(term.name)?.push(variables.push(variable) - 1);
+  }
+  const indicesOf = (name: string) => byTerm.get(name) ?? [];
+  const members = (term: string, wanted: readonly string[]) =>
+    indicesOf(term).filter((index) => wanted.includes(variables[index]?.member ?? ""));
+  return {
+    variables,
+    inexact,
+    members,
+    scalars: (term) => indicesOf(term).filter((index) => variables[index]?.member === undefined),
+    of(comparisons) {
+      const joined = new Set(comparisons.joined.flat());
+      return [...comparisons.terms.values()].flatMap(({ name, kind }) => {
+        const own = comparisons.values.get(name) ?? new Set();
+        const isWhole = kind !== "set_of_text" || comparisons.whole.has(name) || joined.has(name);
+        // Whether there is a set at all is asked of every set that may be absent.
+        return indicesOf(name).filter((index) => {
+          const { member } = variables[index] as Variable;
+          return isWhole || member === undefined || own.has(member);
+        });
+      });
+    },
+  };
+}
+
+const closedWords: Readonly<Record<string, readonly string[]>> = {
+  "caller.auth_source": authSources,
+  artifact_profile: artifactProfiles,
+  "registered.artifact_profile": artifactProfiles,
+};
+
+function valuesOf(
+  { name, kind, optional }: Term,
+  pools: Pools,
+  patterns: Comparisons["patterns"] extends Map<string, infer Patterns> ? Patterns : never,
+  whole: ReadonlySet<string>,
+  tenant: string,
+): { readonly values: readonly Variable[]; readonly exact: boolean } {
+  const absent: readonly Value[] = optional ? [undefined] : [];
+  const scalar = (values: readonly Value[], exact = true) => ({
+    values: [{ term: name, values: [...absent, ...values] }],
+    exact,
+  });
+  const pool = pools.of(name);
+  const alike = pools.alike(name).length;
+  if (name === "caller.tenant_id") return scalar([tenant]);
+  if (closedWords[name] !== undefined) return scalar(closedWords[name]);
+  switch (kind) {
+    case "record":
+      return scalar([true]);
+    case "yes_no":
+      return scalar([false, true]);
+    case "whole_number":
+      return scalar(
+        numbersAround(
+          pool.filter((value) => typeof value === "number"),
+          alike,
+          name,
+        ),
+      );
+    case "text": {
+      const { values, exact } = textValues(
+        pool.filter((value) => typeof value === "string"),
+        patterns,
+        alike,
+      );
+      const isPrincipal = name === "caller.principal_id";
+      return scalar(isPrincipal ? values.filter((text) => parsePrincipalId(text) !== undefined) : values, exact);
+    }
+    case "set_of_text": {
+      const literals = pool.filter((value) => typeof value === "string");
+      const needsOthers = whole.has(pools.rootOf(name)) || alike > 1;
+      const { values, exact } = needsOthers ? textValues(literals, patterns, alike) : { values: literals, exact: true };
+      const members = values.map((member) => ({ term: name, member, values: [false, true] }));
+      return { values: optional ? [{ term: name, values: [undefined, true] }, ...members] : members, exact };
+    }
+  }
+}
+
+/** Numbers below, at and between those that are compared with; several of each kind where numbers are compared. */
+function numbersAround(points: readonly number[], alike: number, term: string): readonly number[] {
+  const least = term === "content_size_bytes" ? 0 : Number.MIN_SAFE_INTEGER;
+  const near = points.flatMap((point) => Array.from({ length: 2 * alike + 1 }, (_, index) => point - alike + index));
+  const all = points.length === 0 ? Array.from({ length: alike }, (_, index) => index) : near;
+  return [...new Set(all)].filter((value) => value >= least && Number.isSafeInteger(value)).sort((a, b) => a - b);
+}
+
+/** Values of terms; those that are compared with each other have them in common. */
+class Pools {
+  readonly #roots = new Map<string, string>();
+  readonly #values = new Map<string, Set<string | number>>();
+
+  constructor(terms: readonly string[], joined: readonly (readonly [string, string])[]) {
+    for (const term of terms) this.#roots.set(term, term);
+    for (const [a, b] of joined) {
+      const [from, to] = [this.rootOf(a), this.rootOf(b)];
+      for (const [term, root] of this.#roots) if (root === from) this.#roots.set(term, to);
+    }
+  }
+
+  rootOf(term: string): string {
+    return this.#roots.get(term) ?? term;
+  }
+
+  /** The terms that it is compared with, directly or not, and itself. */
+  alike(term: string): readonly string[] {
+    const root = this.rootOf(term);
+    return [...this.#roots.keys()].filter((name) => this.rootOf(name) === root);
+  }
+
+  add(term: string, values: Iterable<string | number>): void {
+    const root = this.rootOf(term);
+    this.#values.set(root, new Set([...(this.#values.get(root) ?? []), ...values]));
+  }
+
+  of(term: string): readonly (string | number)[] {
+    return [...(this.#values.get(this.rootOf(term)) ?? [])].sort();
+  }
+}
+
+/** Members of a question as operators write it; see `tools/query.ts`. */
+export interface WrittenQuestion {
+  readonly tenant: string;
+  readonly principal: Readonly<Record<string, unknown>>;
+  readonly action: string;
+  readonly claimed: Readonly<Record<string, unknown>>;
+  readonly registered?: Readonly<Record<string, unknown>>;
+  readonly understood_obligations?: readonly string[];
+}
+
+/** The question that an assignment asks; variables that it does not name have their first values. */
+export function questionOf(
+  variables: readonly Variable[],
+  assignment: ReadonlyMap<number, Value>,
+  tenant: string,
+  action: string,
+): WrittenQuestion {
+  const question = {
+    tenant,
+    principal: {} as Record<string, unknown>,
+    action,
+    claimed: { workload: { application: "anything-else" }, resource: { kind: "anything-else" } },
+  };
+  const absent = new Set<string>();
+  const registered = { resource: { kind: "anything-else" } };
+  if (variables.some(({ term }) => term === "registered")) place(question, "registered", registered);
+  for (const [index, { term, member, values }] of variables.entries()) {
+    const value = assignment.has(index) ? assignment.get(index) : values[0];
+    if (member === undefined) {
+      if (value === undefined) absent.add(term);
+      else if (term === "registered") continue;
+      // That a set is there; its members follow.
+      else place(question, term, value === true && isSet(variables, term) ? [] : value);
+    } else if (!absent.has(term)) {
+      const set = (placed(question, term) as readonly string[] | undefined) ?? [];
+      place(question, term, value === true ? [...set, member] : set);
+    }
+  }
+  const { registered: _, ...withoutRegistered } = question as WrittenQuestion;
+  return absent.has("registered") ? withoutRegistered : question;
+}
+
+function isSet(variables: readonly Variable[], term: string): boolean {
+  return variables.some((variable) => variable.term === term && variable.member !== undefined);
+}
+
+/** The set of obligations that the caller understands, which no policy reads. */
+export const understood = "understood_obligations";
+
+/** Where a question has the input. */
+function pathTo(term: string): readonly string[] {
+  const [, attribute] = /^caller\.attributes\.(.*)$/s.exec(term) ?? [];
+  if (attribute !== undefined) return ["principal", "attributes", attribute];
+  const [, of = "", tag] = /^(registered\.)?attributes\.(.*)$/s.exec(term) ?? [];
+  if (tag !== undefined) return [of === "" ? "claimed" : "registered", "attributes", tag];
+  if (term === understood || term.startsWith("registered")) return term.split(".");
+  if (term === "caller.tenant_id") return ["tenant"];
+  return term.startsWith("caller.") ? ["principal", term.slice("caller.".length)] : ["claimed", ...term.split(".")];
+}
+
+function place(question: object, term: string, value: unknown): void {
+  const path = pathTo(term);
+  let at = question as Record<string, unknown>;
+  for (const name of path.slice(0, -1)) {
+    if (!Object.hasOwn(at, name))
+      Object.defineProperty(at, name, { value: {}, enumerable: true, configurable: true, writable: true });
+    at = at[name] as Record<string, unknown>;
+  }
+  // No name is special, `__proto__` neither.
+  Object.defineProperty(at, path.at(-1) as string, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function placed(question: object, term: string): unknown {
+  let at: unknown = question;
+  for (const name of pathTo(term))
+    at = Object.hasOwn(at as object, name) ? (at as Record<string, unknown>)[name] : undefined;
+  return at;
+}

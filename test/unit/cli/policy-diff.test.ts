@@ -1,0 +1,122 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { runCommandLine } from "../../../src/cli/run.ts";
+import { captureTerminal } from "./terminal.ts";
+
+let root: string;
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "diff-"));
+  for (const name of ["old", "new"]) {
+    mkdirSync(join(root, name, "set"), { recursive: true });
+    writeFileSync(join(root, name, "manifest.yaml"), 'platform: set\ntenants: { "*": set }\n');
+    write(name, "all.cedar", '@id("all") permit (principal, action, resource);');
+  }
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function write(directory: string, file: string, policy: string): void {
+  writeFileSync(join(root, directory, "set", file), policy);
+}
+
+async function run(...options: string[]) {
+  const { terminal, written } = captureTerminal();
+  await runCommandLine(["policy", ...options], terminal);
+  return written;
+}
+
+const diff = (...options: string[]) => run("diff", join(root, "old"), join(root, "new"), ...options);
+const forbid = (condition: string) => `@id("none") forbid (principal, action, resource) when { ${condition} };`;
+const sum = "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 1 > 9";
+
+test("what is the same is the same, also as a refactoring", async () => {
+  write("old", "none.cedar", forbid('["a", "b"].contains(context.claimed.resource.kind)'));
+  write("new", "none.cedar", forbid('context.claimed.resource.kind == "a" || context.claimed.resource.kind == "b"'));
+  const { out, err, code } = await diff("--max-changes", "0");
+  expect([err, code]).toEqual(["", 0]);
+  expect(out.split("\n").slice(1)).toEqual(["every request is decided alike", ""]);
+});
+
+test("a change is shown with an example, which runs and is decided as it is said", async () => {
+  write("new", "none.cedar", forbid('context.claimed.labels.contains("secret") && !principal.scopes.contains("s")'));
+  const { out, code } = await diff();
+  expect(code).toBe(0);
+  expect(out.split("\n").slice(1, 6)).toEqual([
+    "denies: platform/none of set set, which is new",
+    "  for any other tenant: protect, access, rewrap, wrap, unwrap, rewrapKey",
+    "  was ALLOW, because of platform/all, tenant/all",
+    "  is DENY, because of platform/none, tenant/none",
+    expect.stringMatching(/^ {2}example: \{"tenant":.*"labels":\["secret"\]/),
+  ]);
+  const { ok, changes, exhaustive, ways } = JSON.parse((await diff("--json")).out);
+  expect([ok, exhaustive, changes]).toEqual([true, true, ways.length]);
+  const file = join(root, "question.json");
+  writeFileSync(file, JSON.stringify(ways[0].example));
+  for (const [directory, side] of [
+    ["old", "before"],
+    ["new", "after"],
+  ] as const) {
+    const { allow, reasons } = JSON.parse(
+      (await run("explain", join(root, directory), "--request", file, "--json")).out,
+    );
+    expect({ allow, reasons }).toEqual(ways[0][side]);
+  }
+});
+
+test("it ends with 1 where there are more changes than are allowed, with 3 where that is not known", async () => {
+  write("new", "none.cedar", forbid("context.claimed has purpose"));
+  const { changes } = JSON.parse((await diff("--json")).out);
+  expect(await diff("--max-changes", String(changes))).toMatchObject({ code: 0, err: "" });
+  expect(await diff("--max-changes", "0")).toMatchObject({
+    code: 1,
+    err: `--max-changes: 0 allowed, ${changes} found\n`,
+  });
+  expect(JSON.parse((await diff("--max-changes", "0", "--json")).out)).toMatchObject({ ok: false, changes });
+
+  write("old", "none.cedar", forbid(sum));
+  write("new", "none.cedar", `${forbid(sum)} // the same`.replace(" when", "\nwhen"));
+  const unsure = await diff("--max-changes", "0");
+  expect(unsure).toMatchObject({ code: 3, err: "the search was not exhaustive: there may be more changes\n" });
+  expect(unsure.out).toContain(
+    "the search was not exhaustive; it did not decide:\n  values of (context.claimed.content_size_bytes + 1) > 9\n",
+  );
+  expect(await diff()).toMatchObject({ code: 0, err: "" });
+});
+
+test("it ends with 2 where nothing was compared", async () => {
+  write("new", "none.ceder", forbid("true"));
+  expect(await diff("--max-changes", "0")).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("set/none.ceder: is not read"),
+  });
+  rmSync(join(root, "new", "set", "none.ceder"));
+  expect(await diff("--tenant", "t")).toMatchObject({ code: 2, err: "--tenant: is about --since\n" });
+  expect(await diff("--since", "1d", "--tenant", "../t")).toMatchObject({
+    code: 2,
+    err: "--tenant: is no tenant id\n",
+  });
+  expect(await run("diff", join(root, "old"), join(root, "nowhere"))).toMatchObject({ code: 2 });
+});
+
+test.each([
+  ["--since", "yesterday"],
+  ["--since", "2026-13-01T00:00:00Z"],
+  ["--max-changes", "-1"],
+  ["--max-changes", "many"],
+])("%s %s is refused", async (option, value) => {
+  expect(await diff(option, value)).toMatchObject({ code: 1, err: expect.stringContaining(option) });
+});
+
+test("the sample directory is compared exhaustively", async () => {
+  const samples = join(import.meta.dirname, "../../../policies");
+  cpSync(samples, join(root, "changed"), { recursive: true });
+  writeFileSync(join(root, "changed", "default", "more.cedar"), forbid("context.claimed has purpose"));
+  const { out } = await run("diff", samples, join(root, "changed"), "--json");
+  const { exhaustive, ways } = JSON.parse(out);
+  expect(exhaustive).toBe(true);
+  expect(ways.map(({ kind, cause }: { kind: string; cause: string }) => [kind, cause])).toEqual([
+    ["denies", "tenant/none of set default, which is new"],
+  ]);
+});

@@ -1,0 +1,269 @@
+/** Which requests two policy directories decide differently. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { compareBundles, type PolicyComparison } from "../../../src/policy/compare/compare.ts";
+import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
+import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { describeProblem } from "../../../src/policy/load/problem.ts";
+import { parseQuery } from "../../../src/policy/tools/query.ts";
+import { differenceOf } from "../../../src/policy/tools/shadow.ts";
+import { engineOf, type Files, memoryFileSystem, openFiles, permitAll, queries } from "./harness.ts";
+
+async function bundleOf(files: Files): Promise<PolicyBundle> {
+  const loaded = await loadPolicyDirectory("/policies", memoryFileSystem(files));
+  if (loaded.problems !== undefined) throw new Error(loaded.problems.map(describeProblem).join("\n"));
+  return loaded.bundle;
+}
+
+async function compare(old: Files, next: Files): Promise<PolicyComparison> {
+  return compareBundles(await bundleOf({ ...openFiles, ...old }), await bundleOf({ ...openFiles, ...next }));
+}
+
+const forbid = (id: string, condition: string) =>
+  `@id("${id}") forbid (principal, action, resource) when { ${condition} };`;
+const permit = (id: string, condition: string, annotations = "") =>
+  `@id("${id}") ${annotations} permit (principal, action, resource) when { ${condition} };`;
+
+const kind = (...kinds: string[]) =>
+  `[${kinds.map((it) => `"${it}"`).join(", ")}].contains(context.claimed.resource.kind)`;
+
+/** What is laid over the open directory before and after, and what changes: kind, cause, and what the example claims. */
+const table: readonly (readonly [
+  name: string,
+  old: Files,
+  next: Files,
+  changes: readonly (readonly [string, string, object])[],
+])[] = [
+  ["nothing", {}, {}, []],
+  ["another layout", {}, { "default/all.cedar": `// words\n${permitAll.replace("(", "\n(")}` }, []],
+  [
+    "a condition said in another way",
+    { "default/b.cedar": forbid("b", `${kind("a", "b")} && context.claimed.labels.contains("x")`) },
+    {
+      "default/b.cedar": forbid("b", `context.claimed.labels.contains("x") && ${kind("a")}`),
+      "default/c.cedar": forbid("c", `context.claimed.labels.contains("x") && ${kind("b")}`),
+    },
+    [],
+  ],
+  [
+    "a forbid that is new",
+    {},
+    { "default/b.cedar": forbid("b", `${kind("a")} && context.claimed.labels.contains("x")`) },
+    [["denies", "tenant/b of set default, which is new", { labels: ["x"], resource: { kind: "a" } }]],
+  ],
+  [
+    "a forbid that is gone",
+    { "platform/b.cedar": forbid("b", "context.claimed has purpose") },
+    {},
+    [["allows", "platform/b of set platform, which is gone", { purpose: "anything-else" }]],
+  ],
+  [
+    "a permit that is narrower",
+    {},
+    { "default/all.cedar": permit("all", 'principal.scopes.contains("s")') },
+    [["denies", "tenant/all of set default, as it was", {}]],
+  ],
+  [
+    "a permit that is another's now",
+    { "default/all.cedar": permit("all", 'context.claimed.resource.kind like "q*"') },
+    { "default/all.cedar": permit("all", 'context.claimed.resource.kind like "*b"') },
+    [
+      ["denies", "tenant/all of set default, as it was", { resource: { kind: "q" } }],
+      ["allows", "tenant/all of set default, as it is now", { resource: { kind: "b" } }],
+    ],
+  ],
+  [
+    "inputs that are compared with each other",
+    {},
+    {
+      "default/b.cedar": forbid(
+        "b",
+        'context.claimed.attributes.hasTag("owner") && context.claimed.attributes.getTag("owner") == context.claimed.workload.application',
+      ),
+    },
+    [["denies", "tenant/b of set default, which is new", { attributes: { owner: "anything-else" } }]],
+  ],
+  [
+    "numbers",
+    {
+      "default/b.cedar": forbid(
+        "b",
+        "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 7",
+      ),
+    },
+    {
+      "default/b.cedar": forbid(
+        "b",
+        "context.claimed has content_size_bytes && context.claimed.content_size_bytes >= 7",
+      ),
+    },
+    [["denies", "tenant/b of set default, as it is now", { content_size_bytes: 7 }]],
+  ],
+  [
+    "guidance of a permit",
+    { "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")') },
+    { "default/b.cedar": permit("b", kind("a"), '@handling_mode("two")') },
+    [["guides", "tenant/b of set default, as it is now", { resource: { kind: "a" } }]],
+  ],
+  [
+    "guidance that contradicts another's",
+    { "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")') },
+    {
+      "default/b.cedar": permit("b", kind("a"), '@handling_mode("one")'),
+      "default/c.cedar": permit("c", 'context.claimed.labels.contains("x")', '@handling_mode("two")'),
+    },
+    [
+      ["denies", "tenant/c of set default, which is new", { resource: { kind: "a" }, labels: ["x"] }],
+      ["guides", "tenant/c of set default, which is new", { labels: ["x"] }],
+    ],
+  ],
+  [
+    "a scope that is required",
+    {},
+    { "default/b.cedar": permit("b", kind("a"), '@required_scopes("s")') },
+    [
+      ["denies", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
+      ["guides", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
+    ],
+  ],
+  [
+    "actions that a denial asks for",
+    { "default/b.cedar": forbid("b", kind("a")) },
+    { "default/b.cedar": `@required_actions("tell") ${forbid("b", kind("a"))}` },
+    [["guides", "tenant/b of set default, as it is now", { resource: { kind: "a" } }]],
+  ],
+  [
+    "guidance that follows for a key of the caller's own, and not for a managed one",
+    { "default/b.cedar": permit("b", kind("a"), '@key_strategy("local_content_key")') },
+    { "default/b.cedar": permit("b", kind("a")) },
+    [["guides", "tenant/b of set default, as it was", { resource: { kind: "a" }, key_reference: "kms://" }]],
+  ],
+  [
+    "guidance that is the default of one action, and not of another",
+    {},
+    { "default/b.cedar": permit("b", kind("a"), '@evidence_expected("protect")') },
+    [["guides", "tenant/b of set default, which is new", { resource: { kind: "a" } }]],
+  ],
+  [
+    "an obligation, which callers do not understand yet",
+    {},
+    { "default/b.cedar": permit("b", kind("a"), '@obligation("tell; within = 3")') },
+    [
+      ["denies", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
+      ["guides", "tenant/b of set default, which is new", { resource: { kind: "a" } }],
+    ],
+  ],
+  [
+    "what was registered",
+    {
+      "default/b.cedar": forbid("b", 'context has registered && context.registered.labels.contains("x")'),
+      "default/c.cedar": forbid("c", 'context has registered && context.registered.labels_ever.contains("x")'),
+    },
+    { "default/b.cedar": forbid("c", 'context has registered && context.registered.labels_ever.contains("x")') },
+    [],
+  ],
+  [
+    "what was registered once",
+    { "default/b.cedar": forbid("b", 'context has registered && context.registered.labels_ever.contains("x")') },
+    { "default/b.cedar": forbid("b", 'context has registered && context.registered.labels.contains("x")') },
+    [["allows", "tenant/b of set default, as it was", { resource: { kind: "anything-else" } }]],
+  ],
+  [
+    "whether anything was registered, and by whom",
+    {},
+    {
+      "default/b.cedar": forbid(
+        "b",
+        "!(context has registered && context.registered.application == context.claimed.workload.application)",
+      ),
+    },
+    [["denies", "tenant/b of set default, which is new", {}]],
+  ],
+  [
+    "guidance of the manifest",
+    {},
+    { "manifest.yaml": 'platform: platform\ntenants: { "*": default }\nguidance: { handling_mode: careful }' },
+    [["guides", "guidance of the manifest", {}]],
+  ],
+];
+
+test.each(table)("%s", async (_name, old, next, changes) => {
+  const compared = await compare(old, next);
+  expect(compared.undecided).toEqual([]);
+  const seen = compared.changes.map(({ difference, cause, example }) => [difference.kind, cause, example.claimed]);
+  expect(seen).toHaveLength(changes.length);
+  for (const [difference, cause, claimed] of changes) {
+    expect(seen).toContainEqual([difference, cause, expect.objectContaining(claimed)]);
+  }
+});
+
+/** Conditions whose values can be told apart, in ways that cross each other. */
+const conditions = [
+  'principal.tenant == "tenant-a"',
+  'principal == Principal::"tenant-a/a"',
+  'principal.scopes.containsAny(["eu", "us"])',
+  'principal.auth_source like "*token" && principal.subject != "b"',
+  "context.claimed.workload.application == context.claimed.resource.kind",
+  'context.claimed.workload has environment && context.claimed.workload.environment == "production"',
+  'context.claimed.labels.contains("do-not-export") || context.claimed.labels.isEmpty()',
+  'context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") like "e*"',
+  'context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") like "*u"',
+  "context.claimed.labels.contains(context.claimed.workload.application)",
+  'context.claimed has artifact_profile && ["tdf", "envelope"].contains(context.claimed.artifact_profile)',
+  "if context.claimed.content_digest_present then context.claimed has purpose else principal.scopes.isEmpty()",
+  "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 0",
+  'context.claimed has key_reference && context.claimed.key_reference like "kms://*"',
+  'action == Action::"protect"',
+];
+
+const chosen = fc.record({
+  effect: fc.constantFrom("permit", "forbid"),
+  condition: fc.nat({ max: conditions.length - 1 }),
+  another: fc.nat({ max: conditions.length - 1 }),
+  isNegated: fc.boolean(),
+  isTenants: fc.boolean(),
+  annotation: fc.constantFrom("", '@required_actions("a")', '@required_actions("b")', '@warning("w")'),
+});
+type Chosen = typeof chosen extends fc.Arbitrary<infer T> ? T : never;
+
+function filesOf(policies: readonly Chosen[]): Files {
+  const files: Record<string, string> = { ...(openFiles as Record<string, string>) };
+  for (const [index, { effect, condition, another, isNegated, isTenants, annotation }] of policies.entries()) {
+    const body = `(${conditions[condition]}) && ${isNegated ? "!" : ""}(${conditions[another]})`;
+    const text = `@id("p${index}") ${annotation} ${effect} (principal, action, resource) when { ${body} };\n`;
+    files[`${isTenants ? "default" : "platform"}/p${index}.cedar`] = text;
+  }
+  return files;
+}
+
+test("where the search was exhaustive, no request shows a difference that it did not find", async () => {
+  let exhaustive = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(chosen, { maxLength: 4 }),
+      chosen,
+      fc.array(queries, { minLength: 100, maxLength: 100 }),
+      async (common, more, asked) => {
+        const [before, after] = [filesOf(common), filesOf([...common, more])];
+        const bundles = await Promise.all(
+          [before, after].map(async (files) => await bundleOf(files).catch(() => undefined)),
+        );
+        const [old, next] = bundles;
+        fc.pre(old !== undefined && next !== undefined);
+        const { changes, undecided } = compareBundles(old as PolicyBundle, next as PolicyBundle);
+        const [one, other] = [await engineOf(before), await engineOf(after)];
+        const kindOf = (query: PolicyQuery) => differenceOf(one.decide(query), other.decide(query))?.kind;
+        for (const { difference, example } of changes) expect(kindOf(parseQuery({ ...example }))).toBe(difference.kind);
+        const shown = new Set(asked.map(kindOf).filter((it) => it !== undefined && it !== "reasons"));
+        one.release();
+        other.release();
+        if (undecided.length > 0) return;
+        exhaustive += 1;
+        for (const it of shown) expect(changes.map(({ difference }) => difference.kind)).toContain(it);
+      },
+    ),
+    { numRuns: 12 },
+  );
+  expect(exhaustive).toBeGreaterThan(10);
+});

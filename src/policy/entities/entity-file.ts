@@ -1,11 +1,11 @@
 /** Reads one file of entities: Cedar's JSON format, a list of `{"uid": …, "attrs": {…}, "parents": […], "tags": {…}}`. */
-import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
 import type { PolicyProblem } from "../load/problem.ts";
 import type { EntitySchema, EntityType } from "./entity-types.ts";
 import {
   describeUid,
   type EntityUid,
   isObject,
+  type JsonObject,
   type ReadingNotes,
   readMembers,
   readText,
@@ -15,12 +15,13 @@ import {
 } from "./entity-values.ts";
 import { countMembers, lineOfElement } from "./json-text.ts";
 
-/** An entity as a file has it, its values in explicit form. */
+/** An entity as a file has it. Kept small: there may be very many. */
 export interface Entity {
-  readonly uid: EntityUid;
-  readonly attrs: Readonly<Record<string, CedarValueJson>>;
+  readonly type: string;
+  readonly id: string;
+  /** JSON of its `attrs`, `parents` and `tags`, the values in explicit form. */
+  readonly text: string;
   readonly parents: readonly EntityUid[];
-  readonly tags?: Readonly<Record<string, CedarValueJson>>;
   /** Entities that its values refer to. */
   readonly references: readonly EntityUid[];
   readonly hasExtensions: boolean;
@@ -53,7 +54,7 @@ export function readEntityFile(
   for (const [position, item] of list.entries()) {
     const notes: ReadingNotes = { members: 0, references: [], hasExtensions: false };
     try {
-      entities.push({ ...readEntity(item, schema, notes), file, position });
+      entities.push(readEntity(item, schema, notes, file, position));
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
       if (++wrong <= maximumNamed) problems.push({ file, line: lineOfElement(text, position), message: error.message });
@@ -68,26 +69,23 @@ export function readEntityFile(
   return { entities, problems };
 }
 
-function readEntity(item: unknown, schema: EntitySchema, notes: ReadingNotes): Omit<Entity, "file" | "position"> {
+function readEntity(item: unknown, schema: EntitySchema, notes: ReadingNotes, file: string, position: number): Entity {
   if (!isObject(item)) throw new WrongValue("must be an entity: an object with uid, attrs and parents");
   const uid = readUid(item.uid, "uid", notes);
   const what = describeUid(uid);
-  const unknown = Object.keys(item).find((name) => !entityMembers.includes(name));
+  const names = Object.keys(item);
+  const unknown = names.find((name) => !entityMembers.includes(name));
   if (unknown !== undefined) throw new WrongValue(`${what} has ${unknown}; known: ${entityMembers.join(", ")}`);
-  notes.members += Object.keys(item).length;
+  notes.members += names.length;
   const type = typeOf(uid, schema);
-  const { attrs, parents } = item;
-  if (!isObject(attrs)) throw new WrongValue(`${what}: attrs must be an object`);
-  if (!Array.isArray(parents)) throw new WrongValue(`${what}: parents must be a list`);
+  if (!isObject(item.attrs)) throw new WrongValue(`${what}: attrs must be an object`);
+  if (!Array.isArray(item.parents)) throw new WrongValue(`${what}: parents must be a list`);
+  const attrs = readMembers(type.members, item.attrs, what, notes);
+  const parents = item.parents.map((parent) => readParent(parent, type, what, notes));
   const tags = item.tags === undefined ? undefined : readTags(item.tags, type, what, notes);
-  return {
-    uid,
-    attrs: readMembers(type.members, attrs, what, notes),
-    parents: parents.map((parent) => readParent(parent, type, what, notes)),
-    ...(tags !== undefined && { tags }),
-    references: notes.references,
-    hasExtensions: notes.hasExtensions,
-  };
+  const { references, hasExtensions } = notes;
+  const text = JSON.stringify({ attrs, parents, tags });
+  return { type: uid[0], id: uid[1], text, parents, references, hasExtensions, file, position };
 }
 
 const entityMembers: readonly string[] = ["uid", "attrs", "parents", "tags"];
@@ -115,7 +113,7 @@ function readParent(value: unknown, type: EntityType, what: string, notes: Readi
   return parent;
 }
 
-function readTags(value: unknown, { tags: type }: EntityType, what: string, notes: ReadingNotes): Entity["tags"] {
+function readTags(value: unknown, { tags: type }: EntityType, what: string, notes: ReadingNotes): JsonObject {
   if (!isObject(value)) throw new WrongValue(`${what}: tags must be an object`);
   const tags = Object.entries(value).map(([name, given]) => {
     if (type === undefined) throw new WrongValue(`${what} has tags, which its type does not have`);

@@ -1,5 +1,5 @@
 /** Judges all entities of a directory together, and writes them down for `entity-table.ts`. */
-import { checkParseEntities, type TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import { checkParseEntities, type EntityJson, type TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { type Entity, readEntityFile } from "./entity-file.ts";
@@ -17,7 +17,7 @@ const maximumNamed = 20;
 
 /** All entities, or all that is wrong with them. */
 export interface JoinedEntities {
-  /** One entity a line, see `writeEntity`. Empty where there are problems. */
+  /** One entity a line: its key, a tab, and its text. JSON has no line break of its own. Empty where there are problems. */
   readonly lines: string;
   readonly problems: readonly PolicyProblem[];
   /** Whether the schema is good. */
@@ -32,23 +32,19 @@ export function joinEntities(declared: DeclaredEntities): JoinedEntities {
   if (schema === undefined) return { lines: "", problems: wrong, hasSchema: false, exists: () => false };
   const read = Object.entries(declared.files).map(([file, text]) => readEntityFile(file, text, schema));
   const entities = read.flatMap((part) => part.entities);
-  const byKey = new Map<string, Entity>();
+  const set = new EntitySet(schema);
   const problems = read.flatMap((part) => part.problems);
   if (entities.length > maximumEntities) {
     problems.push({ file: declared.schemaFile, message: `there are more than ${maximumEntities} entities` });
   }
-  if (problems.length === 0) problems.push(...problemsTogether(entities, byKey, schema, declared));
+  if (problems.length === 0) problems.push(...problemsTogether(entities, set, declared));
+  const lineOf = ({ type, id, text }: Entity) => `${keyOf(type, id)}\t${text}`;
   return {
-    lines: problems.length > 0 ? "" : entities.map(writeEntity).join("\n"),
+    lines: problems.length > 0 ? "" : entities.map(lineOf).join("\n"),
     problems,
     hasSchema: true,
-    exists: ({ type, id }) => exists([type, id], byKey, schema),
+    exists: ({ type, id }) => set.exists(type, id),
   };
-}
-
-/** Key, a tab, and the rest: without a line break, as JSON escapes them. */
-function writeEntity({ uid: [type, id], attrs, parents, tags }: Entity): string {
-  return `${keyOf(type, id)}\t${JSON.stringify({ attrs, parents, tags })}`;
 }
 
 interface Found {
@@ -57,52 +53,68 @@ interface Found {
   readonly hint?: string;
 }
 
-/** What is wrong with entities that are good one by one. Fills the map of them. */
+/** What is wrong with entities that are good one by one. Fills the set. */
 function problemsTogether(
   entities: readonly Entity[],
-  byKey: Map<string, Entity>,
-  schema: EntitySchema,
+  set: EntitySet,
   declared: DeclaredEntities,
 ): readonly PolicyProblem[] {
-  const found = [...identityProblems(entities, byKey, declared.references.principal)];
-  found.push(...missingProblems(entities, byKey, schema));
-  if (found.length === 0) found.push(...hierarchyProblems(byKey), ...cedarProblems(entities, declared));
+  const found = [...identityProblems(entities, set, declared.references.principal)];
+  found.push(...missingProblems(entities, set));
+  if (found.length === 0) found.push(...hierarchyProblems(entities, set), ...cedarProblems(entities, declared));
   return found.slice(0, maximumNamed).map(({ entity: { file, position }, message, hint }) => {
     const line = lineOfElement(declared.files[file] as string, position);
     return { file, line, message, ...(hint !== undefined && { hint }) };
   });
 }
 
+class EntitySet {
+  readonly #schema: EntitySchema;
+  readonly #byType = new Map<string, Map<string, Entity>>();
+
+  constructor(schema: EntitySchema) {
+    this.#schema = schema;
+  }
+
+  get(type: string, id: string): Entity | undefined {
+    return this.#byType.get(type)?.get(id);
+  }
+
+  add(entity: Entity): void {
+    const ofType = this.#byType.get(entity.type) ?? new Map<string, Entity>();
+    this.#byType.set(entity.type, ofType.set(entity.id, entity));
+  }
+
+  /** Whether a file has it, or it is of those that are in none. */
+  exists(type: string, id: string): boolean {
+    if (type === "Principal") return isPrincipalId(id);
+    return this.get(type, id) !== undefined || this.#schema.types.get(type)?.ids?.has(id) === true;
+  }
+}
+
 function* identityProblems(
   entities: readonly Entity[],
-  byKey: Map<string, Entity>,
+  set: EntitySet,
   principalType: string | undefined,
 ): Generator<Found> {
   for (const entity of entities) {
-    const [type, id] = entity.uid;
-    const first = byKey.get(keyOf(type, id));
-    if (first === undefined) byKey.set(keyOf(type, id), entity);
-    else yield { entity, message: `${describeUid(entity.uid)} is there already, in ${first.file}` };
+    const { type, id } = entity;
+    const first = set.get(type, id);
+    if (first === undefined) set.add(entity);
+    else yield { entity, message: `${describeUid([type, id])} is there already, in ${first.file}` };
     if (type !== principalType || isPrincipalId(id)) continue;
     yield { entity, message: `no principal has the id ${JSON.stringify(id)}`, hint: 'write "<tenant>/<principal>"' };
   }
 }
 
-function missingProblems(
-  entities: readonly Entity[],
-  byKey: ReadonlyMap<string, Entity>,
-  schema: EntitySchema,
-): readonly Found[] {
-  return entities.flatMap((entity) => {
-    const missing = [...entity.parents, ...entity.references].find((uid) => !exists(uid, byKey, schema));
-    if (missing === undefined) return [];
-    return [{ entity, message: `${describeUid(entity.uid)} refers to ${describeUid(missing)}, which no file has` }];
-  });
-}
-
-function exists([type, id]: EntityUid, byKey: ReadonlyMap<string, Entity>, { types }: EntitySchema): boolean {
-  if (type === "Principal") return isPrincipalId(id);
-  return byKey.has(keyOf(type, id)) || types.get(type)?.ids?.has(id) === true;
+function* missingProblems(entities: readonly Entity[], set: EntitySet): Generator<Found> {
+  for (const entity of entities) {
+    const isMissing = ([type, id]: EntityUid) => !set.exists(type, id);
+    const missing = entity.parents.find(isMissing) ?? entity.references.find(isMissing);
+    if (missing === undefined) continue;
+    const message = `${describeUid([entity.type, entity.id])} refers to ${describeUid(missing)}, which no file has`;
+    yield { entity, message };
+  }
 }
 
 function isPrincipalId(id: string): boolean {
@@ -113,34 +125,46 @@ function isPrincipalId(id: string): boolean {
 }
 
 /** The first cycle, or the first entity that is in too many. Goes up from each entity once. */
-function hierarchyProblems(byKey: ReadonlyMap<string, Entity>): readonly Found[] {
-  /** What each entity that others are in is in itself, and itself; undefined while it is looked at. */
-  const known = new Map<string, ReadonlySet<string> | undefined>();
-  for (const [start, entity] of byKey) {
-    if (entity.parents.length === 0 || known.has(start)) continue;
-    const path = [start];
+function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonly Found[] {
+  /** What each entity that others are in is in, and itself; undefined while it is looked at. */
+  const known = new Map<Entity, ReadonlySet<Entity> | undefined>();
+  const parentsOf = ({ parents }: Entity) => parents.flatMap(([type, id]) => set.get(type, id) ?? []);
+  for (const { parents } of entities) {
+    const path = parents.flatMap(([type, id]) => set.get(type, id) ?? []).filter((parent) => !known.has(parent));
     while (path.length > 0) {
-      const key = path.at(-1) as string;
-      const current = byKey.get(key) as Entity;
-      known.set(key, undefined);
-      const parents = current.parents.map(([type, id]) => keyOf(type, id)).filter((parent) => byKey.has(parent));
-      const next = parents.find((parent) => !known.has(parent));
+      const current = path.at(-1) as Entity;
+      if (known.get(current) !== undefined) {
+        path.pop();
+        continue;
+      }
+      known.set(current, undefined);
+      const above = parentsOf(current);
+      const next = above.find((parent) => !known.has(parent));
       if (next !== undefined) {
         path.push(next);
         continue;
       }
-      if (parents.some((parent) => known.get(parent) === undefined)) {
-        return [{ entity: current, message: `${describeUid(current.uid)} is in itself, by way of its parents` }];
+      const what = describeUid([current.type, current.id]);
+      if (above.some((parent) => known.get(parent) === undefined)) {
+        return [{ entity: current, message: `${what} is in itself, by way of its parents` }];
       }
-      const within = new Set(parents.flatMap((parent) => [...(known.get(parent) as ReadonlySet<string>)]));
+      const within = new Set(above.flatMap((parent) => [...(known.get(parent) as ReadonlySet<Entity>)]));
       if (within.size > maximumAncestors) {
-        return [
-          { entity: current, message: `${describeUid(current.uid)} is in more than ${maximumAncestors} entities` },
-        ];
+        return [{ entity: current, message: `${what} is in more than ${maximumAncestors} entities` }];
       }
-      known.set(key, within.add(key));
+      known.set(current, within.add(current));
       path.pop();
     }
+  }
+  // Those that nothing is in: no cycle goes through them.
+  for (const entity of entities) {
+    if (entity.parents.length === 0 || known.has(entity)) continue;
+    const [first, ...others] = parentsOf(entity).map((parent) => known.get(parent) as ReadonlySet<Entity>);
+    const size =
+      others.length === 0 ? (first?.size ?? 0) : new Set([first, ...others].flatMap((it) => [...(it ?? [])])).size;
+    if (size <= maximumAncestors) continue;
+    const message = `${describeUid([entity.type, entity.id])} is in more than ${maximumAncestors} entities`;
+    return [{ entity, message }];
   }
   return [];
 }
@@ -149,11 +173,11 @@ function hierarchyProblems(byKey: ReadonlyMap<string, Entity>): readonly Found[]
 function cedarProblems(entities: readonly Entity[], { schema }: DeclaredEntities): readonly Found[] {
   for (const entity of entities) {
     if (!entity.hasExtensions) continue;
-    const { uid, attrs, tags } = entity;
-    const json = { uid: { type: uid[0], id: uid[1] }, attrs, parents: [], ...(tags !== undefined && { tags }) };
+    const { type, id, text } = entity;
+    const json = { ...(JSON.parse(text) as EntityJson), uid: { type, id }, parents: [] };
     const answer = checkParseEntities({ entities: [json], schema: `${schema}\nentity Principal;` });
     if (answer.type === "failure") {
-      return answer.errors.map(({ message }) => ({ entity, message: `${describeUid(uid)}: ${message}` }));
+      return answer.errors.map(({ message }) => ({ entity, message: `${describeUid([type, id])}: ${message}` }));
     }
   }
   return [];

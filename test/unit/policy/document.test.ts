@@ -129,11 +129,15 @@ test("the table of inputs has every input, and none that there is not", () => {
 
 /** What any manifest on the page declares. */
 function declaredOnPage(): DeclaredInputs {
-  const manifests = parts.flatMap(({ snippets }) =>
-    snippets.flatMap((snippet) => (snippet.kind === "file" && snippet.path === "manifest.yaml" ? [snippet.text] : [])),
-  );
-  const declared = manifests.map((text) => parseManifest("manifest.yaml", text, artifactProfiles).manifest.declared);
-  return { callerAttributes: Object.assign({}, ...declared.map(({ callerAttributes }) => callerAttributes)) };
+  const manifests = parts
+    .flatMap(({ snippets }) => snippets)
+    .flatMap((it) => (it.kind === "file" && it.path === "manifest.yaml" ? [it.text] : []))
+    .map((text) => parseManifest("manifest.yaml", text, artifactProfiles).manifest);
+  const references = Object.assign({}, ...manifests.map(({ entities }) => entities?.references));
+  return {
+    callerAttributes: Object.assign({}, ...manifests.map(({ declared }) => declared.callerAttributes)),
+    entities: { schemaFile: "", schema: "", files: {}, references },
+  };
 }
 
 test("the table of annotations has every annotation", () => {

@@ -30,7 +30,7 @@ export function parseDocument(markdown: string): readonly Part[] {
 
 function snippetOf(info: string, body: string): Snippet {
   const [language = "", argument] = info.split(" ");
-  if ((language === "yaml" || language === "cedar") && argument !== undefined) {
+  if (["yaml", "cedar", "cedarschema", "json"].includes(language) && argument !== undefined) {
     return { kind: "file", path: argument, text: body };
   }
   if (language === "console") {

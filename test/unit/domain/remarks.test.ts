@@ -219,3 +219,29 @@ test("names that are joined in a long chain are told apart from no others in tim
   });
   expect(lineageOf(steps, undefined).lineages).toHaveLength(1);
 });
+
+test("a decision stands with the artifact of the registration that it relied on, whatever it calls it", () => {
+  const members = { recorded_at: moment(0), record_id: "" };
+  const registered: Step = {
+    ...members,
+    leaf_index: 1,
+    kind: "registration",
+    record_id: "registered",
+    outcome: "accepted",
+    artifact_digest: "sha256:aa",
+  };
+  const opened: Step = {
+    ...members,
+    leaf_index: 2,
+    kind: "decision",
+    record_id: "opened",
+    decision_id: "opened",
+    outcome: "allowed",
+    artifact_digest: "sha-256:AA",
+    relied_on: ["registered"],
+  };
+  const { lineages } = lineageOf([registered, opened], undefined);
+  expect(lineages).toMatchObject([{ artifact_digests: ["sha256:aa", "sha-256:AA"], steps: [registered, opened] }]);
+  const { relied_on: _, ...unrelated } = opened;
+  expect(lineageOf([registered, unrelated], undefined).lineages).toHaveLength(2);
+});

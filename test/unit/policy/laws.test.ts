@@ -18,6 +18,7 @@ interface Chosen {
 const obliging = [
   '@obligation("note; kind = claimed.resource.kind") @alert("noted")',
   '@obligation("note; why = claimed.purpose") @obligation_2("tell; region = claimed.attributes.region")',
+  '@obligation("tell; owner = registered.attributes.owner; at = registered.registered_at")',
   "@obligation(\"tell; clearance = principal.clearance; on_call = principal.on_call; region = 'eu'\")",
 ];
 
@@ -41,7 +42,13 @@ function text(chosen: readonly Chosen[]): string {
 }
 
 function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): Files {
-  return { ...declaringFiles, "platform/some.cedar": text(platform), "default/some.cedar": text(tenant) };
+  const manifest = `${declaringFiles["manifest.yaml"]}disclosable: [attributes.owner, registered_at]\n`;
+  return {
+    ...declaringFiles,
+    "manifest.yaml": manifest,
+    "platform/some.cedar": text(platform),
+    "default/some.cedar": text(tenant),
+  };
 }
 
 const layer = fc.array(policies, { minLength: 1, maxLength: 4 });

@@ -175,6 +175,56 @@ test("annotations beyond the eighth, and names that are no alert, are refused", 
   ]);
 });
 
+const disclosing = (list: string, ...policies: readonly string[]) => ({
+  ...filesOf(...policies),
+  "manifest.yaml": `${openFiles["manifest.yaml"]}${list}\n`,
+});
+
+test("what is registered goes out where the manifest says so, and nothing else of it", async () => {
+  const tell = (from: string) => permit("p", `@obligation("tell; it = registered.${from}")`);
+  const manifest = "disclosable: [attributes.owner, resource.id, citation_matched]";
+  for (const from of ["attributes.owner", "resource.id", "citation_matched"]) {
+    expect(await problemsOf(disclosing(manifest, tell(from)))).toEqual([]);
+  }
+  for (const from of ["attributes.other", "attributes.own", "resource.kind", "principal", "application"]) {
+    const problem = `take it from what the manifest says is disclosable, which registered.${from} is not`;
+    expect(await problemsOf(disclosing(manifest, tell(from)))).toEqual([expect.stringContaining(problem)]);
+    expect(await problemsOf(filesOf(tell(from)))).toEqual([expect.stringContaining(problem)]);
+  }
+  for (const from of ["labels", "labels_ever", "attributes", "resource", "nothing"]) {
+    expect(await problemsOf(disclosing(manifest, tell(from)))).toEqual([expect.stringContaining("give it a quoted")]);
+  }
+  const engine = await engineOf(disclosing(manifest, tell("attributes.owner")));
+  const question = ask("access");
+  expect(engine.readsRegistered(question)).toBe(true);
+  const known = { resource: { kind: "k" }, attributes: { owner: "dr-may" }, labels: [], labels_ever: [] };
+  const others = {
+    artifact_profile: "tdf",
+    application: "a",
+    principal: "p",
+    citation_matched: true,
+    registered_at: 1,
+  };
+  const asked = { ...question, registered: { ...known, ...others }, ...understanding("tell") };
+  expect(engine.decide(asked)).toMatchObject({
+    ...{ allow: true, obligations: [{ id: "tell", parameters: { it: "dr-may" } }] },
+    inputs: ["registered.attributes.owner"],
+  });
+  expect(engine.decide({ ...question, ...understanding("tell") })).toMatchObject({
+    reasons: ["platform/obligation-without-value", "tenant/p"],
+  });
+});
+
+test.each([
+  ["a set", "disclosable: [labels]", '"labels" is not'],
+  ["all attributes", "disclosable: [attributes]", '"attributes" is not'],
+  ["what there is not", "disclosable: [owner]", '"owner" is not'],
+  ["a claim", "disclosable: [claimed.purpose]", '"claimed.purpose" is not'],
+  ["no list", "disclosable: attributes.owner", '"" is not'],
+])("a manifest that would disclose %s is refused", async (_what, list, problem) => {
+  expect(await problemsOf(disclosing(list, permitAll))).toEqual([expect.stringContaining(problem)]);
+});
+
 test("policy tests list what is understood, and expect obligations and alerts", async () => {
   const engine = await engineOf({
     ...openFiles,

@@ -1,0 +1,210 @@
+/** Obligations and alerts of policies: from the request to the answer, the record, replay, search, log and metrics. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { answerDifferences } from "../../src/domain/lineage/answer-check.ts";
+import { findReceipt } from "../../src/ledger/record/receipt.ts";
+import { type WireClient, wireClients } from "../harness/clients.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
+
+const files = {
+  "manifest.yaml": 'platform: platform\ntenants: { "*": default }\ndisclosable: [attributes.owner]\n',
+  "platform/all.cedar": '@id("all") permit (principal, action, resource);\n',
+  "default/some.cedar": `@id("ordinary") permit (principal, action, resource);
+@id("noted") @obligation("note; why = claimed.purpose; days = 30; strict = true") @alert("break-glass")
+permit (principal, action, resource) when { context.claimed.labels.contains("noted") };
+@id("owned") @obligation("tell-owner; owner = registered.attributes.owner")
+permit (principal, action, resource) when { context.claimed.labels.contains("owned") };
+@id("closed") @obligation("tell; kind = claimed.resource.kind") @alert("tried")
+forbid (principal, action, resource) when { context.claimed.labels.contains("closed") };\n`,
+};
+const about = { workload: { application: "wards" }, resource: { kind: "patient", id: "p-7" } };
+const routes = {
+  "/v1/sdk/protection-plan": { operation: "access", ...about },
+  "/v1/sdk/policy-resolve": { operation: "access", ...about },
+  "/v1/sdk/key-access-plan": { operation: "unwrap", ...about },
+};
+const note = { id: "note", parameters: { days: "30", strict: "true", why: "secret purpose" } };
+
+let gateway: Gateway;
+let policies: string;
+let clients: readonly WireClient[];
+let token: string;
+
+beforeAll(async () => {
+  policies = await mkdtemp(join(tmpdir(), "obligations-"));
+  for (const [file, text] of Object.entries(files)) {
+    await mkdir(dirname(join(policies, file)), { recursive: true });
+    await writeFile(join(policies, file), text);
+  }
+  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies } });
+  clients = wireClients(gateway.url);
+  token = await gateway.token();
+}, 60_000);
+afterAll(async () => {
+  for (const client of clients ?? []) client.close();
+  await gateway?.stop();
+  await rm(policies, { recursive: true });
+});
+
+async function call(client: WireClient, route: string, body: object) {
+  const method = methodOn(route);
+  const outcome = await client.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
+  if ("refusal" in outcome) throw new Error(JSON.stringify(outcome.refusal));
+  return outcome.answer;
+}
+
+const rest = () => clients.find(({ name }) => name === "REST") as WireClient;
+const recordOf = (answer: unknown) =>
+  JSON.parse(Buffer.from(findReceipt(answer)?.record ?? "", "base64").toString("utf8"));
+const noted = { labels: ["noted"], purpose: "secret purpose" };
+
+async function command(...words: string[]) {
+  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
+  vi.stubEnv("SVC_POLICY_DIR", policies);
+  const { terminal, written } = captureTerminal();
+  await runCommandLine([...words, "--json"], terminal);
+  vi.unstubAllEnvs();
+  return JSON.parse(written.out);
+}
+
+test.each(Object.entries(routes))(
+  "%s obliges who understands it, and denies everybody else, on every protocol",
+  async (route, body) => {
+    for (const client of clients) {
+      const allowed = await call(client, route, { ...body, ...noted, understood_obligations: ["note", "other"] });
+      expect(allowed.decision, client.name).toMatchObject({ allow: true, obligations: [note] });
+      const { request, outcome } = recordOf(allowed);
+      expect(request.understood_obligations).toEqual(["note", "other"]);
+      expect(outcome).toMatchObject({ allow: true, obligations: [note], alerts: ["break-glass"] });
+
+      for (const understood of [{}, { understood_obligations: [] }, { understood_obligations: ["Note"] }]) {
+        const denied = await call(client, route, { ...body, ...noted, ...understood });
+        expect(denied.decision, client.name).toMatchObject({
+          ...{ allow: false, reasons: ["platform/obligation-not-understood"], obligations: [] },
+        });
+        expect((denied.execution ?? denied.handling).key_transport).toBeUndefined();
+        const recorded = recordOf(denied);
+        expect(recorded.outcome).toMatchObject({ allow: false, guidance: { evidence_expected: ["deny"] } });
+        for (const member of ["obligations", "alerts"]) expect(recorded.outcome).not.toHaveProperty(member);
+      }
+    }
+  },
+);
+
+test("a record is what it was where nothing obliges, alerts or is said to be understood", async () => {
+  const digests = new Set<string>();
+  for (const client of clients) {
+    const route = "/v1/sdk/protection-plan";
+    const record = recordOf(await call(client, route, { ...routes[route], understood_obligations: [] }));
+    expect(Object.keys(record.request)).not.toContain("understood_obligations");
+    expect(Object.keys(record.outcome)).not.toEqual(expect.arrayContaining(["obligations"]));
+    expect(Object.keys(record.outcome)).not.toEqual(expect.arrayContaining(["alerts"]));
+    digests.add(record.request_digest);
+  }
+  expect(digests.size).toBe(1);
+});
+
+test("a denial obliges too, and what a parameter lacks denies", async () => {
+  const route = "/v1/sdk/protection-plan";
+  const denied = await call(rest(), route, { ...routes[route], labels: ["closed"] });
+  expect(denied.decision).toMatchObject({
+    ...{ allow: false, reasons: ["tenant/closed"], obligations: [{ id: "tell", parameters: { kind: "patient" } }] },
+  });
+  expect(recordOf(denied).outcome.alerts).toEqual(["tried"]);
+  const lacking = await call(rest(), route, { ...routes[route], labels: ["noted"], understood_obligations: ["note"] });
+  expect(lacking.decision).toMatchObject({
+    allow: false,
+    reasons: ["platform/obligation-without-value", "tenant/noted"],
+  });
+});
+
+test("what was registered goes out where the manifest says so, for an artifact that is known", async () => {
+  const artifact_digest = `sha256:${"ab".repeat(32)}`;
+  const registration = { operation: "protect", artifact_profile: "tdf", artifact_digest, ...about };
+  await call(rest(), "/v1/sdk/artifact-register", {
+    ...registration,
+    attributes: { owner: "dr-may", other: "hidden" },
+  });
+  const ask = async (more: object) =>
+    await call(rest(), "/v1/sdk/protection-plan", {
+      ...{ ...routes["/v1/sdk/protection-plan"], labels: ["owned"], understood_obligations: ["tell-owner"] },
+      ...more,
+    });
+  const told = await ask({ artifact_digest });
+  expect(told.decision.obligations).toEqual([{ id: "tell-owner", parameters: { owner: "dr-may" } }]);
+  expect(recordOf(told).outcome.registered).toHaveLength(1);
+  expect((await ask({})).decision.reasons).toEqual(["platform/obligation-without-value", "tenant/owned"]);
+  // Registering again changes what the next decision says, whatever was cached.
+  await call(rest(), "/v1/sdk/artifact-register", { ...registration, attributes: { owner: "dr-june" } });
+  expect((await ask({ artifact_digest })).decision.obligations[0].parameters).toEqual({ owner: "dr-june" });
+  expect(
+    await command("policy", "replay", "--tenant", "tenant-a", "--decision", told.decision.decision_id),
+  ).toMatchObject({
+    status: "reproduced",
+  });
+});
+
+test("a decision is replayed, explained and found by its alert, and its answer is held to its record", async () => {
+  const route = "/v1/sdk/key-access-plan";
+  const answer = await call(rest(), route, { ...routes[route], ...noted, understood_obligations: ["note"] });
+  const { decision } = answer;
+  const replayed = await command("policy", "replay", "--tenant", "tenant-a", "--decision", decision.decision_id);
+  expect(replayed).toMatchObject({ status: "reproduced", own: { differences: [] } });
+  expect(replayed.recorded).toMatchObject({ obligations: [note], alerts: ["break-glass"] });
+  const explained = await command("policy", "explain", "--tenant", "tenant-a", "--decision", decision.decision_id);
+  expect(explained).toMatchObject({ allow: true, obligations: [note], alerts: ["break-glass"] });
+
+  const found = async (alert: string) =>
+    (await command("ledger", "search", "--tenant", "tenant-a", "--alert", alert)).found.map(
+      ({ record_id }: { record_id: string }) => record_id,
+    );
+  expect(await found("break-glass")).toContain(decision.decision_id);
+  expect(await found("tried")).not.toContain(decision.decision_id);
+  expect(await found("break")).toEqual([]);
+
+  const record = recordOf(answer);
+  const differences = (obligations: unknown) =>
+    answerDifferences({ ...answer, decision: { ...decision, obligations } }, record);
+  expect(differences(decision.obligations)).toEqual([]);
+  const changed = [
+    [],
+    undefined,
+    [{ ...note, parameters: {} }],
+    [...decision.obligations, { id: "more", parameters: {} }],
+  ];
+  for (const obligations of changed) expect(differences(obligations)).toEqual(["decision.obligations"]);
+  const { obligations: _, ...outcome } = record.outcome;
+  expect(answerDifferences(answer, { ...record, outcome })).toEqual(["decision.obligations"]);
+});
+
+test("an alert is a line and a count, and neither says what was asked", async () => {
+  const route = "/v1/sdk/protection-plan";
+  const { decision } = await call(rest(), route, { ...routes[route], ...noted, understood_obligations: ["note"] });
+  const line = gateway.logged.find((text) => text.includes(decision.decision_id) && text.includes("alert"));
+  expect(JSON.parse(line ?? "{}")).toMatchObject({
+    ...{ level: "warn", message: "a policy that alerts decided", alert: "break-glass" },
+    ...{ tenant_id: "tenant-a", decision_id: decision.decision_id },
+  });
+  const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+  expect(metrics).toMatch(/^svc_policy_alerts_total\{tenant="tenant-a",alert="break-glass"\} \d+$/m);
+  const told = gateway.logged.join("\n") + metrics;
+  for (const secret of ["secret purpose", "dr-may", "p-7", "noted"]) expect(told).not.toContain(secret);
+});
+
+test("what a request says that it understands is bounded", async () => {
+  const route = "/v1/sdk/protection-plan";
+  const bad = [Array.from({ length: 65 }, (_, index) => `o-${index}`), [""], ["o".repeat(129)]];
+  for (const understood_obligations of bad) {
+    for (const client of clients) {
+      const method = methodOn(route);
+      const body = { ...routes[route], understood_obligations };
+      const outcome = await client.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
+      expect("refusal" in outcome && outcome.refusal, client.name).toMatchObject({ reason: "invalid_request" });
+    }
+  }
+});

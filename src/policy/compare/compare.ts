@@ -13,6 +13,7 @@ import { policyActions } from "../engine/schema.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import { compareAction, type Found } from "./action-comparison.ts";
+import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf, hasSameGuidance, isGuided } from "./policy-tables.ts";
 import { layersOf, type Side, sideOf } from "./side.ts";
 import { textValues } from "./text-values.ts";
@@ -39,7 +40,8 @@ const maxSteps = 20_000;
 
 /** Compares bundles that have no problems. Throws a TypeError for others. */
 export function compareBundles(old: PolicyBundle, next: PolicyBundle): PolicyComparison {
-  const sides = [sideOf(old), sideOf(next)] as const;
+  const known = knownEntities([old, next]);
+  const sides = [sideOf(old, known), sideOf(next, known)] as const;
   const changes = new Map<string, PolicyChange>();
   const undecided = new Set<string>(sharedDeclarations(old, next));
   for (const { tenant, names } of tenantsOf(sides)) {

@@ -159,7 +159,7 @@ export class PolicyTables {
       policy,
       indices,
       this.#variables.variables,
-      side.catalogue,
+      side,
       (variables, row) =>
         queryFor(side, this.questionOf(new Map(variables.map((variable, position) => [variable, row[position] ?? 0])))),
     );
@@ -252,15 +252,22 @@ function nameOf({ policy, layer, sides }: Seen, all: readonly Seen[]): string {
   return isChanged ? `${name}, as it is now` : `${name}, which is new`;
 }
 
-/** Policies by text and layer. Where callers have other attributes, the same text says something else. */
+/**
+ * Policies by text and layer. Where callers have other attributes, or the organisation knows something else that the
+ * policy uses, the same text says something else.
+ */
 function seenOn(sides: readonly [Side, Side], layers: readonly (readonly SideLayer[] | undefined)[]): readonly Seen[] {
   const [old, next] = sides.map(({ bundle }) => bundle.callerAttributes ?? {});
   const isAlike = isDeepStrictEqual(old, next);
+  const [knew, knows] = sides.map(({ bundle }) => bundle.entities);
+  const isKnownAlike = isDeepStrictEqual(knew, knows);
+  const usesNone = ({ entities: { references, roots } }: CheckedPolicy) => references.length + roots.length === 0;
   const seen = new Map<string, Seen>();
   for (const index of [0, 1] as const) {
     for (const layer of layers[index] ?? []) {
       for (const policy of layer.policies) {
-        const key = [layer.layer, isAlike ? "" : index, policy.text].join(" ");
+        const isSame = isAlike && (isKnownAlike || usesNone(policy));
+        const key = [layer.layer, isSame ? "" : index, policy.text].join(" ");
         const known = seen.get(key);
         if (known !== undefined) known.sides.add(index);
         else
@@ -271,8 +278,8 @@ function seenOn(sides: readonly [Side, Side], layers: readonly (readonly SideLay
   return [...seen.values()];
 }
 
-export function comparisonsOf({ text }: CheckedPolicy, { catalogue }: Side): Comparisons {
+export function comparisonsOf({ text }: CheckedPolicy, { catalogue, known }: Side): Comparisons {
   const parsed = policyToJson(text);
   if (parsed.type === "failure") throw new TypeError("a checked policy parses");
-  return new Comparisons(parsed.json, catalogue);
+  return new Comparisons(parsed.json, catalogue, known);
 }

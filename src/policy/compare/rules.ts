@@ -2,8 +2,8 @@
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { cedarRequestBuilder } from "../engine/cedar-request.ts";
 import type { PolicyQuery } from "../engine/decision.ts";
-import type { InputCatalogue } from "../engine/inputs.ts";
 import { PreparedSet } from "../engine/prepared-set.ts";
+import type { Side } from "./side.ts";
 import type { Row, Rule } from "./solver.ts";
 import type { Variable } from "./variables.ts";
 
@@ -24,10 +24,11 @@ export function policyRules(
   policy: CheckedPolicy,
   indices: readonly number[],
   variables: readonly Variable[],
-  catalogue: InputCatalogue,
+  { catalogue, engine }: Side,
   queryOf: (indices: readonly number[], row: Row) => PolicyQuery | undefined,
 ): PolicyRules {
-  const build = cedarRequestBuilder(policy.reads, policy.namedActions, catalogue);
+  const known = { source: engine.entities, use: policy.entities };
+  const build = cedarRequestBuilder(policy.reads, policy.namedActions, catalogue, known);
   const prepared = new PreparedSet([policy.text]);
   const { rows, isWhole } = rowsOf(indices.map((index) => variables[index]?.values.length ?? 0));
   const applies: Row[] = [];

@@ -8,12 +8,15 @@ import { compilePolicyBundle } from "../engine/engine.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { parseQuery } from "../tools/query.ts";
+import type { KnownEntities } from "./known-entities.ts";
 import type { WrittenQuestion } from "./variables.ts";
 
 export interface Side {
   readonly bundle: PolicyBundle;
   readonly engine: CompiledEngine;
   readonly catalogue: InputCatalogue;
+  /** Entities of both sides that stand for all. */
+  readonly known: KnownEntities;
 }
 
 /** A layer's policies whose scope admits an action. */
@@ -24,10 +27,10 @@ export interface SideLayer {
 }
 
 /** Throws a TypeError for a bundle with problems. */
-export function sideOf(bundle: PolicyBundle): Side {
+export function sideOf(bundle: PolicyBundle, known: KnownEntities): Side {
   const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0 });
   if (engine === undefined) throw new TypeError("a bundle that is compared has no problems");
-  return { bundle, engine, catalogue: inputCatalogue(bundle) };
+  return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }
 
 /** The layers that decide; undefined where the tenant has no set, so that everything is denied. */

@@ -3,9 +3,12 @@
  * alike, so that a few values of each input stand for all.
  */
 import type { Expr, PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { entityUse } from "../check/entity-use.ts";
 import { pathOf } from "../check/reads.ts";
 import { expressionText } from "../engine/conditions.ts";
+import type { EntityReference } from "../engine/entity-references.ts";
 import type { Input, InputCatalogue } from "../engine/inputs.ts";
+import type { KnownEntities } from "./known-entities.ts";
 
 /** An input, or one attribute of a request. */
 export interface Term {
@@ -38,10 +41,31 @@ export class Comparisons {
   readonly inexact = new Set<string>();
   readonly #catalogue: InputCatalogue;
 
-  constructor({ principal, conditions }: PolicyJson, catalogue: InputCatalogue) {
+  /** @param known entities that stand for all */
+  constructor({ principal, conditions }: PolicyJson, catalogue: InputCatalogue, known: KnownEntities = new Map()) {
     this.#catalogue = catalogue;
     if (principal.op !== "All") this.#identities(principal);
     for (const { body } of conditions) this.#condition(body);
+    const { references } = entityUse({ conditions }, catalogue);
+    for (const reference of catalogue.references) {
+      if (references.includes(reference.path)) this.#reference(reference, known.get(reference.type) ?? []);
+    }
+  }
+
+  /** What is known of one name need not be what is known of another. */
+  #reference({ path, kind, reads }: EntityReference, ids: readonly string[]): void {
+    this.inexact.add(path);
+    if (kind === "principal") {
+      this.#know(identity);
+      for (const id of ids) this.principals.add(id);
+      return;
+    }
+    for (const input of this.#catalogue.inputs.filter(({ name }) => reads.includes(name))) {
+      if (input.kind === "tags") continue;
+      const term = this.#know({ ...input, kind: input.kind });
+      for (const id of ids) this.#note(term, id);
+      if (term.kind === "set_of_text") this.whole.add(term.name);
+    }
   }
 
   #condition(expression: Expr): void {

@@ -39,6 +39,8 @@ export interface CompiledEngine extends PolicyEngine {
   readonly policies: readonly CompiledPolicy[];
   /** Attributes of the caller that the bundle declares, by name. */
   readonly callerAttributes: AttributeDeclarations;
+  /** What the organisation knows; undefined where the bundle declares nothing of it. */
+  readonly entities: EntitySource | undefined;
   /** Folder of the set that a layer uses for the tenant; undefined where the tenant has none. */
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
   /** Why the question is answered as it is. Slower than an answer. */
@@ -72,7 +74,7 @@ export class BundleEngine implements CompiledEngine {
   readonly #sets: EngineSets;
   readonly #plans: EngineParts["plans"];
   readonly #catalogue: InputCatalogue;
-  readonly #source: EntitySource | undefined;
+  readonly entities: EntitySource | undefined;
   readonly #cache: DecisionCache<CombinedDecision> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
@@ -84,7 +86,7 @@ export class BundleEngine implements CompiledEngine {
     this.#sets = sets;
     this.#plans = plans;
     this.#catalogue = catalogue;
-    this.#source = source;
+    this.entities = source;
     this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
   }
@@ -106,7 +108,7 @@ export class BundleEngine implements CompiledEngine {
   explain(query: PolicyQuery): Explanation {
     const { layers = [] } = this.#planOf(query) ?? {};
     const evaluate = (set: string, request: CedarRequest | undefined) => this.#sets.evaluate(set, request);
-    return explain(layers, evaluate, query, this.decide(query), this.#catalogue, this.#source);
+    return explain(layers, evaluate, query, this.decide(query), this.#catalogue, this.entities);
   }
 
   decide(query: PolicyQuery): PolicyDecision {

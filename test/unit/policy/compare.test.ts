@@ -8,6 +8,7 @@ import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/load/problem.ts";
 import { parseQuery } from "../../../src/policy/tools/query.ts";
 import { differenceOf } from "../../../src/policy/tools/shadow.ts";
+import { knowingFiles } from "./entities.ts";
 import { engineOf, type Files, memoryFileSystem, openFiles, permitAll, queries } from "./harness.ts";
 
 async function bundleOf(files: Files): Promise<PolicyBundle> {
@@ -266,4 +267,21 @@ test("where the search was exhaustive, no request shows a difference that it did
     { numRuns: 12 },
   );
   expect(exhaustive).toBeGreaterThan(10);
+});
+
+test("what the organisation knows decides too, and is never compared to the end", async () => {
+  const ranked = "context.claimed.label_set has max_rank && context.claimed.label_set.max_rank > 2";
+  const files = { ...knowingFiles, "default/b.cedar": forbid("b", ranked) };
+  const lower = `${knowingFiles["labels.json"]}`.replace('"rank": 3', '"rank": 2');
+  const change = await compare(files, { ...files, "labels.json": lower });
+  expect(change.changes.map(({ difference, example }) => [difference.kind, example.claimed.labels])).toEqual([
+    ["allows", ["secret"]],
+  ]);
+  expect(change.undecided).toContain("values of context.claimed.label_set");
+  // Nothing differs, or nothing that a policy reads.
+  expect(await compare(files, files)).toEqual({ changes: [], undecided: [] });
+  expect(await compare(knowingFiles, { ...knowingFiles, "labels.json": lower })).toEqual({
+    changes: [],
+    undecided: [],
+  });
 });

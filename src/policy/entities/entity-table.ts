@@ -10,7 +10,7 @@ import { type EntityUid, keyOf } from "./entity-values.ts";
 export interface KnownEntity {
   readonly uid: TypeAndId;
   readonly attrs: Record<string, CedarValueJson>;
-  /** By key, the nearest first. */
+  /** By key. */
   readonly ancestors: ReadonlyMap<string, TypeAndId>;
   readonly tags?: Record<string, CedarValueJson>;
 }
@@ -74,27 +74,28 @@ export class EntityTable {
     const text = this.#texts.get(key);
     if (text === undefined) return undefined;
     const [type, id] = JSON.parse(key) as EntityUid;
-    const { attrs, tags } = JSON.parse(text) as Pick<KnownEntity, "attrs" | "tags">;
-    const entity = { uid: { type, id }, attrs, ancestors: this.#ancestors(text), ...(tags !== undefined && { tags }) };
+    const { attrs, parents, tags } = JSON.parse(text) as Pick<KnownEntity, "attrs" | "tags"> & { parents: EntityUid[] };
+    const entity = {
+      uid: { type, id },
+      attrs,
+      ancestors: this.#ancestors(parents),
+      ...(tags !== undefined && { tags }),
+    };
     this.#known.set(key, entity);
     return entity;
   }
 
-  #ancestors(text: string): ReadonlyMap<string, TypeAndId> {
+  /** What the parents are in, themselves included. It was checked that none is in itself, or in too many. */
+  #ancestors(parents: readonly EntityUid[]): ReadonlyMap<string, TypeAndId> {
     const ancestors = new Map<string, TypeAndId>();
-    let next = parentsIn(text);
-    while (next.length > 0) {
-      const fresh = next.filter(([type, id]) => !ancestors.has(keyOf(type, id)));
-      for (const [type, id] of fresh) ancestors.set(keyOf(type, id), { type, id });
-      next = fresh.flatMap(([type, id]) => parentsIn(this.#texts.get(keyOf(type, id))));
+    for (const [type, id] of parents) {
+      const key = keyOf(type, id);
+      ancestors.set(key, { type, id });
+      // An entity that the schema lists is in no file, and in nothing.
+      for (const [above, uid] of this.#get(key)?.ancestors ?? []) ancestors.set(above, uid);
     }
     return ancestors;
   }
-}
-
-/** An entity that the schema lists is in no file, and in nothing. */
-function parentsIn(text: string | undefined): readonly EntityUid[] {
-  return text === undefined ? [] : (JSON.parse(text) as { readonly parents: readonly EntityUid[] }).parents;
 }
 
 function collect(values: readonly CedarValueJson[], into: TypeAndId[]): void {

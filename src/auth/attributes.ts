@@ -48,7 +48,9 @@ export function headerAttributes(
   return valuesOf(declared.current, "no valid header for the attribute", ({ type }, name) => {
     const header = Object.hasOwn(names, name) ? names[name] : undefined;
     const values = header === undefined ? [] : inbound.headerValues(header);
-    if (values.length > 1) throw refusedToken("invalid_token", `more than one header for the attribute ${name}`);
+    // RFC 9110 §5.3: who passes a header on may join several with commas.
+    if (values.length > 1 || values[0]?.includes(","))
+      throw refusedToken("invalid_token", `more than one header for the attribute ${name}`);
     return values[0] === undefined ? undefined : headerValue(type, values[0]);
   });
 }

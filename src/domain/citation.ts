@@ -6,6 +6,7 @@ import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
+import { reliedOnIds } from "./registered.ts";
 import { routePath } from "./routes.ts";
 import { servedOperation } from "./support.ts";
 
@@ -53,12 +54,21 @@ export async function cite(rules: CitationRules, caller: Caller, citing: Citing)
   const result = compare(rules, caller, citing, found);
   if (result !== "matched") return { result };
   const evidenceExpected = texts(guidanceOf(found).evidence_expected);
-  const rewraps = citing.operation === "rewrap" ? artifactNames(found.request) : undefined;
+  const rewraps = citing.operation === "rewrap" ? rewrappedBy(found) : undefined;
   return {
     result,
     ...(evidenceExpected !== undefined && { evidenceExpected }),
     ...(rewraps !== undefined && { rewraps }),
   };
+}
+
+/**
+ * Names of the artifact that the decision is of. Several names may be of different artifacts, of which nothing was known:
+ * then it is of none.
+ */
+function rewrappedBy({ request, outcome }: StoredRecord): readonly string[] {
+  const names = artifactNames(request);
+  return names.length < 2 || (reliedOnIds(outcome)?.length ?? 0) > 0 ? names : [];
 }
 
 function compare(rules: CitationRules, caller: Caller, citing: Citing, decision: StoredRecord): CitationResult {

@@ -5,7 +5,7 @@
  */
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
-import { newestRegistration } from "../ledger/artifacts/registrations.ts";
+import { newestRegistration, ownersRegistration } from "../ledger/artifacts/registrations.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../ledger/ports/registrations.ts";
@@ -57,28 +57,37 @@ export function whatIsKnown(found: readonly ArtifactRegistrations[]): LookedUp {
  * @param registrations all of which count, in the order of the log
  */
 export function registeredOf(registrations: readonly StoredRecord[]): Registered | undefined {
-  const newest = newestOf(registrations);
+  const judged = registrations.map(judge);
+  const newest = newestRegistration(judged)?.record;
+  const owners = ownersRegistration(judged)?.record;
   const ever = new Set(registrations.flatMap(({ request }) => textsOf(request.labels)));
-  if (newest === undefined || ever.size > maxLabels) return undefined;
-  const { request, outcome, caller } = newest;
-  const [workload, resource, attributes] = [request.workload, request.resource, request.attributes].map(objectOf);
+  if (newest === undefined || owners === undefined || ever.size > maxLabels) return undefined;
+  const { request, outcome } = newest;
+  const { workload, resource, attributes } = owners.request;
+  const [{ application }, { kind, id }, tags] = [objectOf(workload), objectOf(resource), objectOf(attributes)];
   return {
     labels: textsOf(request.labels),
     labels_ever: [...ever],
-    attributes: attributes as Readonly<Record<string, string>>,
-    resource: { kind: resource?.kind as string, ...(resource?.id !== undefined && { id: resource.id as string }) },
+    attributes: tags as Readonly<Record<string, string>>,
+    resource: { kind: kind as string, ...(id !== undefined && { id: id as string }) },
     artifact_profile: request.artifact_profile as string,
     ...(request.key_reference !== undefined && { key_reference: request.key_reference as string }),
-    application: workload?.application as string,
-    principal: caller.principal_id,
+    application: application as string,
+    principal: owners.caller.principal_id,
     citation_matched: outcome.citation === "matched",
     registered_at: Date.parse(newest.recorded_at),
   };
 }
 
 function newestOf(registrations: readonly StoredRecord[]): StoredRecord | undefined {
-  const judged = registrations.map((record) => ({ record, matched: record.outcome.citation === "matched" }));
-  return newestRegistration(judged)?.record;
+  return newestRegistration(registrations.map(judge))?.record;
+}
+
+/** A rewrap of any artifact is one of this: whoever registers several at once becomes the owner of none of them so. */
+function judge(record: StoredRecord) {
+  const matched = record.outcome.citation === "matched";
+  const rewraps = matched && textsOf(record.outcome.rewraps).length > 0;
+  return { record, matched, rewraps, principalId: record.caller.principal_id };
 }
 
 /** As a decision records it: what it relied on, never what that says. */

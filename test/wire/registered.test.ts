@@ -194,6 +194,21 @@ describe.each(testStores)("%s", (_name, startStore) => {
       }
     });
 
+    test("what a stranger says of an artifact of its own opens nobody else's", async () => {
+      const [document, own] = [newDocument(), newDocument()];
+      await register(document);
+      const stranger = { principal: "stranger" };
+      const posing = { id: document.id, hex: own.hex };
+      await register(posing, { labels: [] }, stranger);
+      expect(await open(posing, {}, stranger)).toBe("platform/registered-by-registrars");
+      const { decision } = await call(
+        "protection-plan",
+        { operation: "rewrap", artifact_digest: `sha256:${document.hex}`, ...bodyOf(document.id) },
+        stranger,
+      );
+      expect(decision.reasons).toEqual(["platform/rewrapped-by-its-registrar"]);
+    });
+
     test("a registration between two equal questions changes the second answer", async () => {
       const document = newDocument();
       // Each replica has answered, and remembers.

@@ -10,7 +10,8 @@
  *   the artifact is of that principal;
  * - no other does. One that was not accepted is none.
  *
- * What was recorded is what the latest one that counts and whose citation matched says, else the latest that counts.
+ * What was recorded is what the latest one that counts and whose citation matched says, else the latest that counts. Of
+ * whom the artifact is, and what it is, only those of that principal say: a rewrap by somebody else gives data another key.
  */
 import type { PrincipalId } from "../../base/ids.ts";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
@@ -79,6 +80,15 @@ export function newestRegistration<Some extends Pick<Registration, "matched">>(
   return counting.findLast(({ matched }) => matched) ?? counting.at(-1);
 }
 
+/** Of those of the principal that the artifact is of, the one that says what it is. Undefined where there is none. */
+export function ownersRegistration<Some extends Pick<Registration, "matched" | "principalId" | "rewraps">>(
+  counting: readonly Some[],
+): Some | undefined {
+  let owner = counting[0]?.principalId;
+  for (const { principalId, rewraps } of counting) if (!rewraps) owner = principalId;
+  return newestRegistration(counting.filter(({ principalId }) => principalId === owner));
+}
+
 /**
  * Those without which the others would not say the same: which of any others count, what was recorded, and all labels.
  *
@@ -87,13 +97,14 @@ export function newestRegistration<Some extends Pick<Registration, "matched">>(
 export function reliedOn<Some extends Registration>(counting: readonly Some[]): readonly Some[] {
   const settling = counting.find(({ matched }) => matched);
   const newest = newestRegistration(counting);
+  const owners = ownersRegistration(counting);
   const labels = new Set<string>();
   return counting.filter((registration, position) => {
     const before = labels.size;
     for (const label of registration.labels) labels.add(label);
-    return position === 0 || labels.size > before || registration === settling || registration === newest;
+    return position === 0 || labels.size > before || [settling, newest, owners].includes(registration);
   });
 }
 
 /** Registrations of one artifact that are relied on, at most. One that has more cannot be known. */
-export const maxReliedOn = 64;
+export const maxReliedOn = 16;

@@ -56,9 +56,17 @@ class Reads {
     const joined = path.join(".");
     if (joined === "resource" || joined === "action") return; // the one is constant, the other is part of the key
     const found = this.#catalogue.namesAt(joined);
-    if (joined === "principal") this.identity();
+    if (this.#mayPassPrincipal(joined)) this.#everything();
+    else if (joined === "principal") this.identity();
     else if (found.length === 0) this.#everything();
     else for (const name of found) this.names.add(name);
+  }
+
+  /** Whether the path goes through a member of an entity, which may be the caller, to a member of that. */
+  #mayPassPrincipal(path: string): boolean {
+    const { refersToPrincipals, references } = this.#catalogue;
+    const isBeyond = (start: string) => path.startsWith(`${start}.`) && path.slice(start.length + 1).includes(".");
+    return refersToPrincipals && references.some((it) => isBeyond(it.path));
   }
 
   #presence(node: Node): void {

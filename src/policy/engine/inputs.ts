@@ -96,9 +96,16 @@ export class InputCatalogue {
   readonly references: readonly EntityReference[];
   readonly #byName: ReadonlyMap<string, Input>;
 
-  constructor(inputs: readonly Input[], references: readonly EntityReference[]) {
+  /**
+   * Whether entities may refer to principals. What is read of such a one is the caller's where it is the caller, so that
+   * it depends on who asks.
+   */
+  readonly refersToPrincipals: boolean;
+
+  constructor(inputs: readonly Input[], references: readonly EntityReference[], refersToPrincipals = false) {
     this.inputs = inputs;
     this.references = references;
+    this.refersToPrincipals = refersToPrincipals;
     this.names = inputs.map(({ name }) => name);
     this.tags = inputs.filter(({ kind }) => kind === "tags");
     this.#byName = new Map(inputs.map((input) => [input.name, input]));
@@ -155,7 +162,8 @@ export function inputCatalogue({ callerAttributes = {}, entities }: DeclaredInpu
         attributes !== undefined && Object.hasOwn(attributes, name) ? attributes[name] : undefined,
     }),
   );
-  return new InputCatalogue([...builtIn, ...declared], entityReferences(entities));
+  const refersToPrincipals = /\bPrincipal\b/.test(entities?.schema ?? "");
+  return new InputCatalogue([...builtIn, ...declared], entityReferences(entities), refersToPrincipals);
 }
 
 type Row = readonly [path: string, name: string, kind: InputKind, value: Input["value"]];

@@ -125,14 +125,12 @@ describe("a header", () => {
 
   test.each([
     ["text", ""],
-    ["text", "a, b"],
     ["text", "a  b"],
     ["text", "%"],
     ["text", "%ff"],
     ["text", "%00"],
     ["text", "caf\u00e9"],
     ["text", long],
-    ["set_of_text", "a,b"],
     ["set_of_text", " a"],
     ["set_of_text", "a %zz"],
     ["set_of_text", Array.from({ length: 1_001 }, (_, index) => index).join(" ")],
@@ -161,10 +159,13 @@ describe("a header", () => {
     expect(headerAttributes(inbound, { declared: one("text"), names: {} })).toEqual({});
   });
 
-  test.each([[["a", "a"]], [["", "a"]]])("twice is refused, required or not: %j", async (given) => {
-    const refusal = await refusalOf((async () => read("text", given))());
-    expect(refusal).toMatchObject({ reason: "invalid_token", message: "more than one header for the attribute it" });
-  });
+  test.each([[["a", "a"]], [["", "a"]], [["a, a"]], [["a,"]]])(
+    "twice is refused, required or not: %j",
+    async (given) => {
+      const refusal = await refusalOf((async () => read("text", given))());
+      expect(refusal).toMatchObject({ reason: "invalid_token", message: "more than one header for the attribute it" });
+    },
+  );
 
   const loopback = parseNetwork("127.0.0.1");
   const rule = {

@@ -51,6 +51,26 @@ test("the newest whose citation matched says what it is, and all say which label
   expect(registeredOf([])).toBeUndefined();
 });
 
+test("a rewrap by somebody else changes key and profile, and not of whom the artifact is", () => {
+  const first = found(1, { resource: { kind: "patient" }, key_reference: "kms://a" }, "matched");
+  const rewrap = found(
+    2,
+    { resource: { kind: "report" }, key_reference: "kms://b", artifact_profile: "envelope" },
+    "matched",
+  );
+  const caller = { ...rewrap.record.caller, principal_id: "rotator" };
+  const outcome = { ...rewrap.record.outcome, rewraps: [digest] };
+  const by = (record: StoredRecord) => ({ ...record, caller, outcome }) as unknown as StoredRecord;
+  expect(registeredOf([first.record, by(rewrap.record)])).toMatchObject({
+    labels: ["label-2"],
+    labels_ever: ["label-1", "label-2"],
+    resource: { kind: "patient" },
+    principal: "owner",
+    key_reference: "kms://b",
+    artifact_profile: "envelope",
+  });
+});
+
 test("of more labels than can be looked at nothing is known", () => {
   const many = (first: number, count: number) =>
     found(first, { labels: Array.from({ length: count }, (_, position) => `label-${first}-${position}`) });

@@ -84,3 +84,17 @@ test("inputs are those of both layers' policies for the action, and what decides
   });
   expect(restricted.decide(ask("protect")).inputs).toEqual(["key_reference"]);
 });
+
+test("what is read of a principal by way of an entity depends on the caller", () => {
+  const schema = "namespace Org { entity Key = { owner?: Principal }; }";
+  const entities = { schemaFile: "org.cedarschema", schema, files: {}, references: { key_reference: "Org::Key" } };
+  const known = inputCatalogue({ entities });
+  const read = (condition: string) => {
+    const parsed = policyToJson(`permit (principal, action, resource) when { ${condition} };`);
+    if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
+    return inputsRead(parsed.json, known);
+  };
+  expect(read("context.claimed.key_entity.owner == principal")).toEqual([...identity, "key_reference"]);
+  expect(read("context.claimed.key_entity.owner.scopes == principal.scopes")).toEqual([...known.names].sort());
+  expect(read("context.claimed.key_entity.owner has subject")).toEqual([...known.names].sort());
+});

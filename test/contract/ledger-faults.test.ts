@@ -66,11 +66,11 @@ function expectIndexed(): void {
 }
 
 /**
- * BEGIN, signing key; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 4 terms, advance; head,
- * anchor, signing key, 2 entries, 2 openings, tile, search key, search keys, a genesis of 3 terms and a record of 4,
- * open log; COMMIT.
+ * BEGIN, signing key; head, anchor, 2 entries, 2 openings, tile, search keys, 2 records of 4 terms, how far the index of
+ * registrations is, advance; head, anchor, signing key, 2 entries, 2 openings, tile, search key, search keys, a genesis
+ * of 3 terms and a record of 4, how far the index is, open log; COMMIT.
  */
-const commitOfThree = 38;
+const commitOfThree = 40;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);

@@ -35,7 +35,9 @@ function values(field: DescField, text: fc.Arbitrary<string>): fc.Arbitrary<unkn
       return scalars(field.scalar, text);
     case "list":
       return fc.array(items(field, text), { maxLength: 3 });
-    default:
+    case "map":
+      if (field.scalar === ScalarType.STRING)
+        return fc.dictionary(wellFormed, text, { maxKeys: 3, noNullPrototype: true });
       throw new Error(`${field} is in no answer`);
   }
 }

@@ -82,9 +82,22 @@ function compileField(field: DescField, outer: readonly DescMessage[]): Write | 
         })
       );
     }
+    case "map":
+      return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING ? textMap(field) : undefined;
     default:
       return undefined;
   }
+}
+
+/** Each entry is a message with its key and its value, both always written. */
+function textMap({ localName, number }: DescField): Write {
+  return (writer, message) => {
+    for (const [key, value] of Object.entries(message[localName] as Readonly<Record<string, string>>)) {
+      writer.tag(number, WireType.LengthDelimited).fork();
+      writer.tag(1, WireType.LengthDelimited).string(key).tag(2, WireType.LengthDelimited).string(value);
+      writer.join();
+    }
+  };
 }
 
 function scalar(field: DescField & { readonly fieldKind: "scalar" }): Write | undefined {

@@ -98,9 +98,17 @@ function converter(
       const convert = field.listKind === "enum" ? enumName(field.enum) : compile(field.message, long, outer);
       return convert && ((list: readonly never[]) => list.map(convert));
     }
+    case "map":
+      return field.mapKey === ScalarType.STRING && field.scalar === ScalarType.STRING ? textMap : undefined;
     default:
       return undefined;
   }
+}
+
+/** Like texts of lists. */
+function textMap(map: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  for (const value of Object.values(map)) ofType("string", value);
+  return map;
 }
 
 function textConverter(long: (text: string) => string): Convert {

@@ -44,7 +44,15 @@ const destroying = [...recorded, "clients remove", "clients rotate", "operators 
 /** These add something, or build anew what can be built anew, or only read. */
 const harmless = [
   ...["serve", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
-  ...["operators list", "policy check", "policy test", "policy explain", "policy replay", "policy schema"],
+  ...[
+    "operators list",
+    "policy check",
+    "policy test",
+    "policy explain",
+    "policy replay",
+    "policy schema",
+    "policy diff",
+  ],
   ...["ledger verify", "ledger export", "ledger pack", "ledger pack verify", "ledger search", "ledger reindex"],
   ...["ledger hold place", "ledger hold list", "ledger receipt verify"],
 ];

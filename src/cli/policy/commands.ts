@@ -25,20 +25,31 @@ export function addPolicyCommands(program: Command, terminal: Terminal): void {
 export function addPolicyCheckCommand(policy: Command, terminal: Terminal): void {
   withCommonOptions(policy.command("check"))
     .argument("[directory]", "policy directory (default: SVC_POLICY_DIR)")
+    .option("--strict", "fail too where a policy applies to no request whatever")
     .description("validate a policy directory: syntax, types, manifest and annotations")
-    .action(async (argument: string | undefined, options: CommonOptions) => {
+    .action(async (argument: string | undefined, options: CommonOptions & { readonly strict?: boolean }) => {
       const output = createOutput(options.json === true, terminal);
       const compiled = await compileOrReport(argument, options, output);
       if (compiled === undefined) return;
-      const { directory, engine, ignored } = compiled;
-      output.succeed(
-        { directory, policy_revision: engine.revision, policies: engine.policies.length, ignored },
-        [
-          `${directory}: ${engine.policies.length} policies, revision ${engine.revision}`,
-          ...(ignored.length === 0 ? [] : [`not read: ${ignored.join(", ")}`]),
-        ].join("\n"),
-      );
+      const { directory, bundle, engine, ignored } = compiled;
+      // Loaded here, so that no other command pays for it.
+      const { policiesThatNeverApply } = await import("../../policy/compare/never-applies.ts");
+      const never = policiesThatNeverApply(bundle).map(({ id, file, line }) => ({ id, file, line }));
+      const neverLines = never.map(({ id, file, line }) => `${file}:${line}: ${id} applies to no request`);
+      const value = {
+        directory,
+        policy_revision: engine.revision,
+        policies: engine.policies.length,
+        ignored,
+        never_apply: never,
+      };
+      const lines = [
+        `${directory}: ${engine.policies.length} policies, revision ${engine.revision}`,
+        ...(ignored.length === 0 ? [] : [`not read: ${ignored.join(", ")}`]),
+      ];
       engine.release();
+      if (options.strict === true && never.length > 0) output.fail(neverLines, value, lines.join("\n"));
+      else output.succeed(value, [...lines, ...neverLines].join("\n"));
     });
 }
 

@@ -6,13 +6,12 @@ import { parseTimestamp } from "../../base/timestamps.ts";
 import type { RecordedComparison } from "../../domain/recorded-differences.ts";
 import { compareBundles, type PolicyComparison } from "../../policy/compare/compare.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
-import { type PolicyBundle, parseBundleContent } from "../../policy/load/bundle.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
 import { comparisonMembers, comparisonText, recordedMembers, recordedText } from "./diff-text.ts";
-import { compileOrReport } from "./directory.ts";
+import { type CompiledDirectory, compileOrReport } from "./directory.ts";
 
 interface DiffOptions extends CommonOptions {
   readonly since?: number;
@@ -50,19 +49,20 @@ export function addPolicyDiffCommand(policy: Command, terminal: Terminal): void 
           terminal.exitCode(exitCodes.notCompared);
         },
       };
-      const engines: CompiledEngine[] = [];
+      const directories: CompiledDirectory[] = [];
       try {
         for (const directory of [old, next]) {
           const compiled = await compileOrReport(directory, options, failing);
           if (compiled === undefined) return;
-          engines.push(compiled.engine);
+          directories.push(compiled);
         }
-        const [before, after] = engines as [CompiledEngine, CompiledEngine];
+        const [from, to] = directories as [CompiledDirectory, CompiledDirectory];
+        const [before, after] = [from.engine, to.engine];
         const recorded = await recordedOrReport([before, after], options, failing, terminal);
         if (recorded === "failed") return;
-        report(compareBundles(bundleOf(before), bundleOf(after)), recorded, [before, after], options, output, terminal);
+        report(compareBundles(from.bundle, to.bundle), recorded, [before, after], options, output, terminal);
       } finally {
-        for (const engine of engines) engine.release();
+        for (const { engine } of directories) engine.release();
       }
     });
 }
@@ -79,12 +79,6 @@ function parseCount(text: string): number {
   const count = parseDecimal(text);
   if (count === undefined) throw new InvalidArgumentError("must be a whole number");
   return count;
-}
-
-function bundleOf({ content, revision }: CompiledEngine): PolicyBundle {
-  const bundle = parseBundleContent(content, revision);
-  if (bundle === undefined) throw new TypeError("an engine's content is a bundle");
-  return bundle;
 }
 
 /** Undefined where recorded decisions are not asked for. */

@@ -2,6 +2,7 @@
 import * as fileSystem from "node:fs/promises";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
+import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyDirectory, loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
 import type { PolicyTest } from "../../policy/tools/policy-test-file.ts";
@@ -10,6 +11,7 @@ import type { Output } from "../output.ts";
 
 export interface CompiledDirectory {
   readonly directory: string;
+  readonly bundle: PolicyBundle;
   readonly engine: CompiledEngine;
   /** Paths of what the directory holds besides policies, and is harmless. */
   readonly ignored: readonly string[];
@@ -29,7 +31,7 @@ export async function compileOrReport(
   if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
   const compiled = compilePolicyBundle(loaded.bundle);
   return compiled.problems === undefined
-    ? { directory, engine: compiled.engine, ignored: loaded.ignored }
+    ? { directory, bundle: loaded.bundle, engine: compiled.engine, ignored: loaded.ignored }
     : reportProblems(compiled.problems, output);
 }
 

@@ -160,6 +160,7 @@ export class PolicyTables {
       indices,
       this.#variables.variables,
       side,
+      comparisons.inexact.size === 0,
       (variables, row) =>
         queryFor(side, this.questionOf(new Map(variables.map((variable, position) => [variable, row[position] ?? 0])))),
     );

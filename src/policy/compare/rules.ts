@@ -9,6 +9,8 @@ import type { Variable } from "./variables.ts";
 
 /** Rows that a table may have; of a larger one a part is looked at. */
 const maxRows = 4_096;
+/** The same of a table that decides nothing for certain. */
+const maxTriedRows = 256;
 
 export interface PolicyRules {
   /** When it applies. */
@@ -19,32 +21,51 @@ export interface PolicyRules {
   readonly problem?: string;
 }
 
-/** @param queryOf the question in which the variables have the values; undefined where no request has them */
+/** What a policy says of a question by itself. */
+export type Verdict = "applies" | "fails" | "otherwise";
+
+/** Asks Cedar about the policy alone. `release` gives its memory back. */
+export function verdictsOf(
+  policy: CheckedPolicy,
+  { catalogue, engine }: Side,
+): { readonly verdictOn: (query: PolicyQuery) => Verdict; readonly release: () => void } {
+  const known = { source: engine.entities, use: policy.entities };
+  const build = cedarRequestBuilder(policy.reads, policy.namedActions, catalogue, known);
+  const prepared = new PreparedSet([policy.text]);
+  return {
+    verdictOn(query) {
+      const { outcome, policies } = prepared.evaluate(build(query));
+      if (outcome === "error") return "fails";
+      return policies.length > 0 ? "applies" : "otherwise";
+    },
+    release: () => prepared.release(),
+  };
+}
+
+/**
+ * @param isExact whether the values stand for all
+ * @param queryOf the question in which the variables have the values; undefined where no request has them
+ */
 export function policyRules(
   policy: CheckedPolicy,
   indices: readonly number[],
   variables: readonly Variable[],
-  { catalogue, engine }: Side,
+  side: Side,
+  isExact: boolean,
   queryOf: (indices: readonly number[], row: Row) => PolicyQuery | undefined,
 ): PolicyRules {
-  const known = { source: engine.entities, use: policy.entities };
-  const build = cedarRequestBuilder(policy.reads, policy.namedActions, catalogue, known);
-  const prepared = new PreparedSet([policy.text]);
-  const { rows, isWhole } = rowsOf(indices.map((index) => variables[index]?.values.length ?? 0));
-  const applies: Row[] = [];
-  const fails: Row[] = [];
-  const otherwise: Row[] = [];
+  const { verdictOn, release } = verdictsOf(policy, side);
+  const sizes = indices.map((index) => variables[index]?.values.length ?? 0);
+  const { rows, isWhole } = rowsOf(sizes, isExact ? maxRows : maxTriedRows);
+  const by: Record<Verdict, Row[]> = { applies: [], fails: [], otherwise: [] };
   let problem = isWhole ? undefined : "too many combinations of values";
   for (const row of rows) {
     const query = queryOf(indices, row);
-    if (query === undefined) {
-      problem = "values that no question can have";
-      continue;
-    }
-    const { outcome, policies } = prepared.evaluate(build(query));
-    (outcome === "error" ? fails : policies.length > 0 ? applies : otherwise).push(row);
+    if (query === undefined) problem = "values that no question can have";
+    else by[verdictOn(query)].push(row);
   }
-  prepared.release();
+  release();
+  const { applies, fails, otherwise } = by;
   return {
     applies: { variables: indices, applies, otherwise: [...otherwise, ...fails] },
     ...(fails.length > 0 && { fails: { variables: indices, applies: fails, otherwise: [...otherwise, ...applies] } }),
@@ -53,30 +74,23 @@ export function policyRules(
 }
 
 /** All rows of a table; where they are too many, those in which at most two values are not the first. */
-export function rowsOf(sizes: readonly number[]): { readonly rows: readonly Row[]; readonly isWhole: boolean } {
-  if (sizes.reduce((product, size) => product * size, 1) <= maxRows) {
+export function rowsOf(
+  sizes: readonly number[],
+  maximum: number = maxRows,
+): { readonly rows: readonly Row[]; readonly isWhole: boolean } {
+  if (sizes.reduce((product, size) => product * size, 1) <= maximum) {
     let rows: Row[] = [[]];
     for (const size of sizes) rows = rows.flatMap((row) => range(size).map((value) => [...row, value]));
     return { rows, isWhole: true };
   }
-  const none = sizes.map(() => 0);
-  const rows = [none];
-  for (const [first, size] of sizes.entries()) {
-    for (const value of range(size).slice(1)) {
-      const one = none.with(first, value);
-      rows.push(one);
-      for (const [second, other] of sizes.entries()) {
-        if (second > first)
-          rows.push(
-            ...range(other)
-              .slice(1)
-              .map((another) => one.with(second, another)),
-          );
-      }
-      if (rows.length >= maxRows) return { rows: rows.slice(0, maxRows), isWhole: false };
-    }
-  }
-  return { rows, isWhole: false };
+  const others = (row: Row, from: number) =>
+    sizes.flatMap((size, variable) =>
+      variable < from ? [] : range(size).flatMap((value) => (value === 0 ? [] : [row.with(variable, value)])),
+    );
+  const none: Row = sizes.map(() => 0);
+  const ones = others(none, 0).slice(0, maximum);
+  const twos = ones.flatMap((row) => others(row, row.findLastIndex((value) => value !== 0) + 1).slice(0, maximum));
+  return { rows: [none, ...ones, ...twos].slice(0, maximum), isWhole: false };
 }
 
 function range(size: number): readonly number[] {

@@ -178,6 +178,9 @@ export class Comparisons {
     const isThere = name.startsWith("registered.") && !/\.(?:resource\.id|key_reference|attributes\..*)$/s.test(name);
     const term = this.terms.get(name) ?? { name, kind, optional: optional && !isThere };
     this.terms.set(name, term);
+    if (name.startsWith("registered.")) {
+      this.terms.set("registered", { name: "registered", kind: "record", optional: true });
+    }
     return term;
   }
 }

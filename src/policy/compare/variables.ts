@@ -255,7 +255,9 @@ function place(question: object, term: string, value: unknown): void {
 
 function placed(question: object, term: string): unknown {
   let at: unknown = question;
-  for (const name of pathTo(term))
-    at = Object.hasOwn(at as object, name) ? (at as Record<string, unknown>)[name] : undefined;
+  for (const name of pathTo(term)) {
+    if (at === undefined || !Object.hasOwn(at as object, name)) return undefined;
+    at = (at as Record<string, unknown>)[name];
+  }
   return at;
 }

@@ -120,3 +120,17 @@ test("the sample directory is compared exhaustively", async () => {
     ["denies", "tenant/none of set default, which is new"],
   ]);
 });
+
+test("check names what applies to no request, and fails by it where it is strict", async () => {
+  const [kind, other] = ["a", "b"].map((word) => `context.claimed.resource.kind == "${word}"`);
+  write("new", "none.cedar", `\n${forbid(`${kind} && ${other}`)}`);
+  const line = "set/none.cedar:2: none applies to no request";
+  const checked = await run("check", join(root, "new"));
+  expect(checked).toMatchObject({ code: 0, out: expect.stringMatching(`\n${line}\n$`) });
+  expect(await run("check", join(root, "new"), "--strict")).toMatchObject({ code: 1, err: `${line}\n` });
+  expect(JSON.parse((await run("check", join(root, "new"), "--json")).out)).toMatchObject({
+    ok: true,
+    never_apply: [{ id: "none", file: "set/none.cedar", line: 2 }],
+  });
+  expect(await run("check", join(root, "old"), "--strict")).toMatchObject({ code: 0 });
+});

@@ -1,14 +1,15 @@
 /** Which requests two policy directories decide differently. */
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { compareBundles, type PolicyComparison } from "../../../src/policy/compare/compare.ts";
+import { policiesThatNeverApply } from "../../../src/policy/compare/never-applies.ts";
 import type { PolicyQuery } from "../../../src/policy/engine/decision.ts";
 import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { describeProblem } from "../../../src/policy/load/problem.ts";
 import { parseQuery } from "../../../src/policy/tools/query.ts";
 import { differenceOf } from "../../../src/policy/tools/shadow.ts";
-import { knowingFiles } from "./entities.ts";
+import { entityConditions, knowingFiles } from "./entities.ts";
 import { engineOf, type Files, memoryFileSystem, openFiles, permitAll, queries } from "./harness.ts";
 
 async function bundleOf(files: Files): Promise<PolicyBundle> {
@@ -199,6 +200,32 @@ test.each(table)("%s", async (_name, old, next, changes) => {
   }
 });
 
+test("a condition on entities is never taken for one that was decided", async () => {
+  for (const [index, condition] of entityConditions.entries()) {
+    const { changes, undecided } = await compare(knowingFiles, {
+      ...knowingFiles,
+      "default/b.cedar": forbid("b", condition),
+    });
+    const isConstant = /^(?:Org::|Principal::)/.test(condition);
+    expect(undecided.length > 0 || isConstant, `${index} ${condition}`).toBe(true);
+    expect(undecided.join(), condition).not.toContain("no question can have");
+    for (const { difference } of changes) expect(difference.kind).toBe("denies");
+  }
+});
+
+test("attributes of callers are told apart by all their types", async () => {
+  const declared = (conditions: string) => ({ ...knowingFiles, "default/b.cedar": forbid("b", conditions) });
+  const roles = 'principal has roles && principal.roles.contains("r") && principal.roles.containsAny(["s", "t"])';
+  const { changes, undecided } = await compare(knowingFiles, declared(`${roles} && principal.clearance > 2`));
+  expect(undecided).toEqual([]);
+  expect(changes).toMatchObject([
+    {
+      difference: { kind: "denies" },
+      example: { principal: { attributes: { clearance: 3, roles: ["r", expect.any(String)] } } },
+    },
+  ]);
+});
+
 /** Conditions whose values can be told apart, in ways that cross each other. */
 const conditions = [
   'principal.tenant == "tenant-a"',
@@ -283,5 +310,51 @@ test("what the organisation knows decides too, and is never compared to the end"
   expect(await compare(knowingFiles, { ...knowingFiles, "labels.json": lower })).toEqual({
     changes: [],
     undecided: [],
+  });
+});
+
+describe("a policy applies to no request", () => {
+  const named = async (condition: string) => {
+    const bundle = await bundleOf({ ...openFiles, "default/b.cedar": forbid("b", condition) });
+    return policiesThatNeverApply(bundle).map(({ id }) => id);
+  };
+
+  test.each([
+    'context.claimed.resource.kind == "a" && context.claimed.resource.kind == "b"',
+    'context.claimed.labels.contains("a") && !context.claimed.labels.contains("a")',
+    'context.claimed.labels.isEmpty() && context.claimed.labels.contains("a")',
+    "context.claimed has content_size_bytes && context.claimed.content_size_bytes > 7 && context.claimed.content_size_bytes < 7",
+    "context.claimed has content_size_bytes && context.claimed.content_size_bytes < 0",
+    'principal.subject like "a*" && principal.subject like "b*"',
+    'principal.tenant == "tenant-a" && principal == Principal::"tenant-b/p"',
+    'principal.auth_source == "password"',
+    'context.claimed has artifact_profile && context.claimed.artifact_profile == "zip"',
+  ])("where %s", async (condition) => {
+    expect(await named(condition)).toEqual(["b"]);
+  });
+
+  test.each([
+    'context.claimed.resource.kind == "a" || context.claimed.resource.kind == "b"',
+    'principal.subject like "a*" && principal.subject like "*b"',
+    'principal == Principal::"tenant-b/p"',
+    "context.claimed.workload.application == context.claimed.resource.kind",
+    "context.claimed has content_size_bytes && context.claimed.content_size_bytes * 2 == 6",
+    'action == Action::"unwrap"',
+  ])("but not where %s", async (condition) => {
+    expect(await named(condition)).toEqual([]);
+  });
+
+  test("and then none does", async () => {
+    const pair = fc.tuple(fc.constantFrom(...conditions), fc.constantFrom(...conditions), fc.boolean());
+    await fc.assert(
+      fc.asyncProperty(pair, fc.array(queries, { minLength: 50, maxLength: 50 }), async ([a, b, isNegated], asked) => {
+        const condition = `(${a}) && ${isNegated ? "!" : ""}(${b})`;
+        if ((await named(condition)).length === 0) return;
+        const engine = await engineOf({ ...openFiles, "default/b.cedar": forbid("b", condition) });
+        for (const query of asked) expect(engine.decide(query).reasons, condition).not.toContain("tenant/b");
+        engine.release();
+      }),
+      { numRuns: 25 },
+    );
   });
 });

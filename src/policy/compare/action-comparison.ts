@@ -131,10 +131,27 @@ class ActionSearch {
       anyOf: both.flatMap(({ anyOf }) => anyOf),
     };
     const canAllow = both.length === 2 && must.every(({ policy }) => policy.effect === "permit");
-    for (const each of canAllow ? [allowed, wanted] : [wanted]) {
+    for (const each of [
+      ...(canAllow ? [allowed] : []),
+      wanted,
+      ...this.#denied(0, wanted),
+      ...this.#denied(1, wanted),
+    ]) {
       // The same may follow in one case and not in another.
       this.#tables.guidanceCases().some((rule) => this.#look({ ...each, must: [...each.must, rule] }, cause, true));
     }
+  }
+
+  /** What is wanted so that the side denies, in each way in which it may: what denies anyway may be told otherwise. */
+  #denied(side: SideIndex, wanted: Wanted): readonly Wanted[] {
+    const layers = this.#tables.layersOn(side) ?? [];
+    return [
+      ...this.#blockers[side].map(({ rule }) => ({ ...wanted, must: [...wanted.must, rule] })),
+      ...layers.map((layer) => ({
+        ...wanted,
+        mustNot: [...wanted.mustNot, ...this.#tables.permitsOn(side, layer).map(ruleOf)],
+      })),
+    ];
   }
 
   /** What is wanted so that the side allows; undefined where it allows nothing. */

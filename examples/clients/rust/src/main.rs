@@ -85,6 +85,8 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
+        // Members that come later are optional.
+        ..Default::default()
     };
     let plan = platform
         .call(to_protect, |request| {

@@ -86,6 +86,19 @@ const presented = fc.record({
   proof: fc.constantFrom("none", "own", "other"),
 });
 
+const nothingShown = { scheme: "Bearer", certificate: "none", throughIngress: false, proof: "none" };
+const letInBy: Record<Mode, readonly [confirmation: unknown, presented: typeof nothingShown]> = {
+  none: [undefined, nothingShown],
+  mtls: [
+    { x5t: "own", jkt: "absent", noise: {} },
+    { ...nothingShown, certificate: "own" },
+  ],
+  dpop: [
+    { x5t: "absent", jkt: "own", noise: {} },
+    { ...nothingShown, scheme: "DPoP", proof: "own" },
+  ],
+};
+
 test("a token is let in with the key that it is bound to by the one method that is asked for, and else never", async () => {
   start();
   const seen = new Set<string>();
@@ -107,7 +120,8 @@ test("a token is let in with the key that it is bound to by the one method that 
       expect(await letIn()).toBe(expected && mode !== "dpop");
       if (expected) seen.add(mode);
     }),
-    { numRuns: 1_500 },
+    // The examples are let in, one in each mode: chance seldom draws a token, a key and a proof that are all of one kind.
+    { numRuns: 1_500, examples: modes.map((mode) => [mode, ...letInBy[mode]]) },
   );
   expect(seen.size).toBe(modes.length);
 }, 60_000);

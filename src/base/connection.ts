@@ -7,6 +7,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Server, Socket } from "node:net";
 import { addressGroup } from "./network.ts";
 import type { OpenAnswer } from "./open-answers.ts";
+import { localSums, type Sums } from "./sums.ts";
 
 /** Told of every defect: what was thrown, and the address of the peer whose connection it ends. */
 export type OnDefect = (error: unknown, remoteAddress: string) => void;
@@ -88,35 +89,40 @@ export interface ConnectionOptions {
   readonly isShared?: (remoteAddress: string) => boolean;
   /** Told of each connection that was refused, because there are too many. */
   readonly onRefused?: (remoteAddress: string) => void;
+  /** Counts connections; default: those of this server alone. */
+  readonly counts?: Sums;
 }
+
+/** Under which all connections count. No address is called that. */
+const all = "all";
 
 /**
  * Has the server do all that it does for a connection in that connection's name, and holds their number. Before it
  * listens. Where there are too many, a connection with nothing under way makes room for a new one.
  */
 export function confineConnections(server: Server, options: ConnectionOptions): void {
-  const { onDefect, maxConnections, onRefused, isShared = () => false } = options;
-  const open = new Set<Connection>();
-  const ofAddress = new Map<string, number>();
+  const { onDefect, maxConnections, onRefused, isShared = () => false, counts = localSums() } = options;
+  const open = new OpenConnections();
   const listeners = server.listeners("connection");
   server.removeAllListeners("connection");
+  const enter = (address: string | undefined): boolean => {
+    if (address !== undefined && !counts.add(address, 1, Math.ceil(maxConnections / 2))) return false;
+    if (counts.add(all, 1, maxConnections) || (open.endIdle() && counts.add(all, 1, maxConnections))) return true;
+    if (address !== undefined) counts.subtract(address, 1);
+    return false;
+  };
   server.on("connection", (socket: Socket) => {
     const remoteAddress = socket.remoteAddress ?? "";
     const address = isShared(remoteAddress) ? undefined : addressGroup(remoteAddress);
-    const others = address === undefined ? 0 : (ofAddress.get(address) ?? 0);
-    if (others >= maxConnections / 2 || (open.size >= maxConnections && !makeRoom(open))) {
+    if (!enter(address)) {
       onRefused?.(remoteAddress);
       return void socket.resetAndDestroy();
     }
     const connection = new Connection(socket, onDefect);
-    open.add(connection);
-    if (address !== undefined) ofAddress.set(address, others + 1);
+    const leaveAll = open.add(connection, () => counts.subtract(all, 1));
     socket.once("close", () => {
-      open.delete(connection);
-      if (address === undefined) return;
-      const left = (ofAddress.get(address) ?? 0) - 1;
-      if (left > 0) ofAddress.set(address, left);
-      else ofAddress.delete(address);
+      leaveAll();
+      if (address !== undefined) counts.subtract(address, 1);
     });
     for (const listener of listeners) connection.run(() => listener.call(server, socket));
   });
@@ -125,18 +131,32 @@ export function confineConnections(server: Server, options: ConnectionOptions): 
 /** Connections that are looked at to find an idle one: more would make every refusal cost more. */
 const maxLookedAt = 64;
 
-/** Ends the first idle one of those that have not been looked at for longest. */
-function makeRoom(open: Set<Connection>): boolean {
-  let lookedAt = 0;
-  for (const connection of open) {
-    open.delete(connection);
-    if (connection.isIdle) {
-      connection.end();
-      return true;
-    }
-    open.add(connection);
-    lookedAt += 1;
-    if (lookedAt === maxLookedAt) return false;
+/** Connections, each with what is to be done when it is open no longer. */
+class OpenConnections {
+  readonly #open = new Map<Connection, () => void>();
+
+  /** Returns what says that it is closed, for as long as it has not been ended here. */
+  add(connection: Connection, onLeft: () => void): () => void {
+    this.#open.set(connection, onLeft);
+    return () => {
+      if (this.#open.delete(connection)) onLeft();
+    };
   }
-  return false;
+
+  /** Ends the first idle one of those that have not been looked at for longest, which counts no longer at once. */
+  endIdle(): boolean {
+    let lookedAt = 0;
+    for (const [connection, onLeft] of this.#open) {
+      this.#open.delete(connection);
+      if (connection.isIdle) {
+        onLeft();
+        connection.end();
+        return true;
+      }
+      this.#open.set(connection, onLeft);
+      lookedAt += 1;
+      if (lookedAt === maxLookedAt) return false;
+    }
+    return false;
+  }
 }

@@ -3,6 +3,7 @@ import { Worker } from "node:worker_threads";
 import { outsideConnections } from "../../base/connection.ts";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
+import { localSums, type Sums } from "../../base/sums.ts";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { ArtifactDigests, ArtifactHasher } from "../ports.ts";
 import type { Job, JobResult } from "./hash-object.ts";
@@ -15,6 +16,8 @@ export interface HasherOptions {
   readonly maxPendingChars?: number;
   /** The same for one tenant. Default 32 Mi: 3 objects of full size. */
   readonly maxTenantPendingChars?: number;
+  /** Counts those characters; default: those of this hasher alone. */
+  readonly pendingChars?: Sums;
   /** Starts the thread. */
   readonly startWorker?: () => Worker;
 }
@@ -43,14 +46,17 @@ function startThread(): Worker {
   return new Worker(new URL("./worker.ts", import.meta.url), { env: threadEnvironment() });
 }
 
+/** Under which all objects count, and those of a tenant. */
+const all = "all";
+const accountOf = (tenantId: TenantId) => `tenant ${tenantId}`;
+
 class WorkerHasher implements ThreadedHasher {
   readonly #maxPendingChars: number;
   readonly #maxTenantPendingChars: number;
   readonly #startWorker: () => Worker;
   readonly #waiting: Pending[] = [];
-  /** Characters that wait or are at work, by tenant. */
-  readonly #pendingChars = new Map<TenantId, number>();
-  #totalPendingChars = 0;
+  /** Characters that wait or are at work, by tenant and of all. */
+  readonly #pendingChars: Sums;
   /** The job that the thread has: one at a time, so that a crash costs no other, and an abort can still remove it. */
   #current: Pending | undefined;
   #worker: Worker | undefined;
@@ -59,6 +65,7 @@ class WorkerHasher implements ThreadedHasher {
   constructor(options: HasherOptions) {
     this.#maxPendingChars = options.maxPendingChars ?? 64 * 1024 * 1024;
     this.#maxTenantPendingChars = options.maxTenantPendingChars ?? 32 * 1024 * 1024;
+    this.#pendingChars = options.pendingChars ?? localSums();
     this.#startWorker = options.startWorker ?? startThread;
   }
 
@@ -94,12 +101,11 @@ class WorkerHasher implements ThreadedHasher {
 
   #admit(tenantId: TenantId, chars: number): void {
     if (this.#isClosed) throw new ServiceError("internal", "the service is stopping");
-    const tenantChars = (this.#pendingChars.get(tenantId) ?? 0) + chars;
-    if (tenantChars > this.#maxTenantPendingChars || this.#totalPendingChars + chars > this.#maxPendingChars) {
-      throw new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
+    if (this.#pendingChars.add(accountOf(tenantId), chars, this.#maxTenantPendingChars)) {
+      if (this.#pendingChars.add(all, chars, this.#maxPendingChars)) return;
+      this.#pendingChars.subtract(accountOf(tenantId), chars);
     }
-    this.#pendingChars.set(tenantId, tenantChars);
-    this.#totalPendingChars += chars;
+    throw new ServiceError("overloaded", "too many artifact objects wait to be hashed", { retryAfterSeconds: 1 });
   }
 
   #next(): void {
@@ -164,10 +170,8 @@ class WorkerHasher implements ThreadedHasher {
 
   #settle(pending: Pending, answer: () => void): void {
     const chars = pending.objectBase64.length;
-    const tenantChars = (this.#pendingChars.get(pending.tenantId) ?? 0) - chars;
-    if (tenantChars > 0) this.#pendingChars.set(pending.tenantId, tenantChars);
-    else this.#pendingChars.delete(pending.tenantId);
-    this.#totalPendingChars -= chars;
+    this.#pendingChars.subtract(accountOf(pending.tenantId), chars);
+    this.#pendingChars.subtract(all, chars);
     pending.signal.removeEventListener("abort", pending.onAbort);
     answer();
   }

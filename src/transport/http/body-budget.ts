@@ -2,6 +2,7 @@
 
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
+import { localSums, type Sums } from "../../base/sums.ts";
 import type { Call } from "../calls/call.ts";
 
 /** What one body has of the budget, from before it is read until its call is over. */
@@ -30,6 +31,8 @@ export interface BodyBudgetOptions {
   readonly maxBytes: number;
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
+  /** Counts the bytes; default: those of this budget alone. */
+  readonly sums?: Sums;
   /** Told of every refusal. */
   readonly onRefused?: (share: BodyShare) => void;
 }
@@ -55,19 +58,20 @@ class SharedBudget implements BodyBudget {
   readonly #maxBytes: number;
   readonly #addressOf: (inbound: InboundRequest) => string;
   readonly #onRefused: (share: BodyShare) => void;
-  /** By name of the account; what is not there is 0. */
-  readonly #heldBytes = new Map<string, number>();
+  /** By name of the account. */
+  readonly #heldBytes: Sums;
   readonly #all: Account;
 
-  constructor({ maxBytes, addressOf, onRefused = () => {} }: BodyBudgetOptions) {
+  constructor({ maxBytes, addressOf, sums = localSums(), onRefused = () => {} }: BodyBudgetOptions) {
     this.#maxBytes = maxBytes;
+    this.#heldBytes = sums;
     this.#addressOf = addressOf;
     this.#onRefused = onRefused;
     this.#all = { name: "all", share: "all", maxBytes };
   }
 
   get inFlightBytes(): number {
-    return this.#held(this.#all);
+    return this.#heldBytes.of(this.#all.name);
   }
 
   lease({ caller }: Call, inbound: InboundRequest): BodyLease {
@@ -87,18 +91,17 @@ class SharedBudget implements BodyBudget {
         const more = bytes - heldBytes;
         if (more <= 0) return;
         // What comes late for a call that is over has no room: nobody would give it back.
-        const full = isOver ? this.#all : accounts.find((account) => this.#held(account) + more > account.maxBytes);
+        const full = isOver ? this.#all : this.#take(accounts, more);
         if (full !== undefined) {
           this.#onRefused(full.share);
           throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });
         }
         heldBytes = bytes;
-        for (const account of accounts) this.#add(account, more);
       },
       release: () => {
         if (isOver) return;
         isOver = true;
-        for (const account of accounts) this.#add(account, -heldBytes);
+        for (const { name } of accounts) this.#heldBytes.subtract(name, heldBytes);
       },
     };
   }
@@ -107,14 +110,12 @@ class SharedBudget implements BodyBudget {
     return { name: `${share}:${name}`, share, maxBytes: this.#maxBytes * part };
   }
 
-  #held({ name }: Account): number {
-    return this.#heldBytes.get(name) ?? 0;
-  }
-
-  #add(account: Account, bytes: number): void {
-    const held = this.#held(account) + bytes;
-    if (held > 0) this.#heldBytes.set(account.name, held);
-    else this.#heldBytes.delete(account.name);
+  /** Takes so much of all accounts; or of none, and returns the first that is full. */
+  #take(accounts: readonly Account[], bytes: number): Account | undefined {
+    const full = accounts.findIndex(({ name, maxBytes }) => !this.#heldBytes.add(name, bytes, maxBytes));
+    if (full === -1) return undefined;
+    for (const { name } of accounts.slice(0, full)) this.#heldBytes.subtract(name, bytes);
+    return accounts[full];
   }
 }
 

@@ -7,6 +7,7 @@ import type { FastifyRequest } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { neighbourhood } from "../../base/network.ts";
+import { localSums, type Sums } from "../../base/sums.ts";
 import { kRequest } from "../calls/exchange.ts";
 
 /** Streams that may be open at once. */
@@ -29,35 +30,36 @@ export const conversationLimits: StreamLimits = { perConnection: 4, perAddress: 
  * Refuses streams beyond the limits: `rate_limited` where the caller has too many, `overloaded` where all have.
  *
  * @param addressOf address that a call comes from, as `callerAddress` returns it
+ * @param open counts the streams of addresses and of all
  */
-export function limitStreams(limits: StreamLimits, addressOf: (inbound: InboundRequest) => string): Interceptor {
-  const open = new Map<string, number>();
-  let inAll = 0;
+export function limitStreams(
+  limits: StreamLimits,
+  addressOf: (inbound: InboundRequest) => string,
+  open: Sums = localSums(),
+): Interceptor {
+  const ofConnections = localSums();
   return (next) => async (request) => {
     const incoming = request.contextValues.get(kRequest);
     if (incoming === undefined) throw new Error("call without a request");
     const address = addressOf(incoming.inbound);
     const shares = [
-      [`${connectionNumber(incoming)} ${address}`, limits.perConnection],
-      [address, limits.perAddress],
-      [neighbourhood(address), limits.perNeighbourhood],
+      [ofConnections, `${connectionNumber(incoming)} ${address}`, limits.perConnection],
+      [open, address, limits.perAddress],
+      [open, neighbourhood(address), limits.perNeighbourhood],
+      [open, "all", limits.inAll],
     ] as const;
-    if (shares.some(([name, limit]) => (open.get(name) ?? 0) >= limit))
-      throw new ServiceError("rate_limited", "too many streams are open", { retryAfterSeconds: 1 });
-    if (inAll >= limits.inAll)
-      throw new ServiceError("overloaded", "too many streams are open", { retryAfterSeconds: 1 });
-    const count = (by: 1 | -1) => {
-      inAll += by;
-      for (const [name] of shares) {
-        const now = (open.get(name) ?? 0) + by;
-        if (now === 0) open.delete(name);
-        else open.set(name, now);
-      }
+    const full = shares.findIndex(([sums, name, limit]) => !sums.add(name, 1, limit));
+    const leave = (taken: readonly (typeof shares)[number][]) => {
+      for (const [sums, name] of taken) sums.subtract(name, 1);
     };
-    count(1);
+    if (full !== -1) {
+      leave(shares.slice(0, full));
+      const reason = full === shares.length - 1 ? "overloaded" : "rate_limited";
+      throw new ServiceError(reason, "too many streams are open", { retryAfterSeconds: 1 });
+    }
     // The context of a call is aborted when the call is over, however it ends.
-    request.signal.addEventListener("abort", () => count(-1), { once: true });
-    if (request.signal.aborted) count(-1);
+    request.signal.addEventListener("abort", () => leave(shares), { once: true });
+    if (request.signal.aborted) leave(shares);
     return next(request);
   };
 }

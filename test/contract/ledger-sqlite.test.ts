@@ -1,4 +1,5 @@
-import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
+import { guestFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { ledgerSuite } from "./ledger-suite.ts";
 
 ledgerSuite("SQLite", async () => sqliteFixture());
+ledgerSuite("SQLite that another thread has opened", async () => guestFixture());

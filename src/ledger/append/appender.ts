@@ -51,6 +51,13 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxRecordBytes: 1024 * 1024,
 };
 
+/** Bounds of what waits in one of several appenders that share the memory for it, each an even part. */
+export function queueLimitsFor(appenders = 1): Pick<AppenderLimits, "maxQueuedPerTenant" | "maxQueuedBytes"> {
+  const { maxQueuedPerTenant, maxQueuedBytes } = defaultAppenderLimits;
+  const part = (limit: number) => Math.ceil(limit / appenders);
+  return { maxQueuedPerTenant: part(maxQueuedPerTenant), maxQueuedBytes: part(maxQueuedBytes) };
+}
+
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
 

@@ -1,6 +1,8 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync } from "node:fs";
+import { queueLimitsFor } from "../../ledger/append/appender.ts";
 import type { StoreBackend, StoreSettings } from "../backend.ts";
+import type { SharedSqliteStore } from "./open-ledger.ts";
 import { anchorPathOf } from "./paths.ts";
 
 /** How long a migration waits for another process that migrates the same file. */
@@ -9,9 +11,11 @@ const migrationBusyTimeoutMs = 60_000;
 export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anchor">): StoreBackend {
   const paths = { path, anchorPath: anchorPathOf(path, anchor) };
   return {
-    async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, machine) {
-      const { openSqliteStores } = await import("./open-ledger.ts");
-      return openSqliteStores({ ...paths, keyPath, originPrefix, ...machine });
+    async openStores({ ledgerKey: keyPath, ledgerOrigin: originPrefix }, { shared, threads, ...machine }) {
+      const { openSharedSqliteStores, openSqliteStores } = await import("./open-ledger.ts");
+      const limits = queueLimitsFor(threads);
+      if (shared !== undefined) return openSharedSqliteStores(shared as SharedSqliteStore, { ...machine, limits });
+      return openSqliteStores({ ...paths, keyPath, originPrefix, ...machine, limits });
     },
     async openArchive() {
       requireFile(path);

@@ -2,6 +2,7 @@
 import { realpathSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
+import type { MessagePort } from "node:worker_threads";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill } from "../../base/ids.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../ledger/append/appender.ts";
@@ -13,10 +14,12 @@ import { requireOriginPrefix } from "../../ledger/tlog/log-name.ts";
 import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import { openedFile } from "./file-identity.ts";
+import { GuestThread } from "./guest.ts";
 import type { StorePaths } from "./paths.ts";
+import type { WorkerData } from "./protocol.ts";
 import { prepareStore } from "./schema/prepare.ts";
-import { SqliteStore } from "./store.ts";
-import type { ThreadLimits } from "./thread.ts";
+import { SqliteStore, type StoreThreads } from "./store.ts";
+import { StoreThread, type ThreadLimits } from "./thread.ts";
 
 /**
  * How to open the ledger. The files of store and anchor, and their directories, are made where they are missing; the
@@ -70,7 +73,9 @@ export async function openSqliteLedger(options: SqliteLedgerOptions): Promise<St
  * Opens the stores, bringing the file to this program's schema first. Rejects with `IncompatibleStoreError` for a file
  * of a newer version or another program, and where a log is not what the anchor says or the key is not its own; with `store_unavailable` or a file system error when it cannot be opened.
  */
-export async function openSqliteStores(options: SqliteLedgerOptions): Promise<SqliteStores> {
+export async function openSqliteStores(
+  options: SqliteLedgerOptions,
+): Promise<SqliteStores & Pick<Required<ServiceStores>, "share">> {
   const { originPrefix, clock, random, logger } = options;
   requireOriginPrefix(originPrefix);
   const path = resolve(options.path);
@@ -83,31 +88,75 @@ export async function openSqliteStores(options: SqliteLedgerOptions): Promise<Sq
   // SQLite keeps its other files beside the file that a link leads to.
   const [realPath, realAnchorPath] = [realpathSync(path), realpathSync(anchorPath)];
   const links = [path, anchorPath].filter((each) => each !== realPath && each !== realAnchorPath);
-  const store = await SqliteStore.start({
-    data: {
-      path: realPath,
-      anchorPath: realAnchorPath,
-      storeId: prepared.storeId,
-      files: [openedFile(realPath), ...links.map((link) => openedFile(link, true))],
-      anchorFile: openedFile(realAnchorPath),
-      originPrefix,
-      busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
-      connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,
-      connectionData: options.connection?.data,
+  const data: Omit<WorkerData, "answered" | "role"> = {
+    path: realPath,
+    anchorPath: realAnchorPath,
+    storeId: prepared.storeId,
+    files: [openedFile(realPath), ...links.map((link) => openedFile(link, true))],
+    anchorFile: openedFile(realAnchorPath),
+    originPrefix,
+    busyTimeoutMs: options.busyTimeoutMs ?? defaultBusyTimeoutMs,
+    connectionModule: (options.connection?.module ?? new URL("./connection.ts", import.meta.url)).href,
+    connectionData: options.connection?.data,
+  };
+  const limits = { ...defaultThreadLimits, ...options.threads };
+  const start = (role: WorkerData["role"]) => new StoreThread({ ...data, role }, limits, logger);
+  const [writer, reader] = [start("writer"), start("reader")];
+  const threads = { writer, reader, searcher: () => start("searcher") };
+  const stores = await openStores(threads, keys, options);
+  return {
+    ...stores,
+    share() {
+      const ports = { writer: writer.share(), reader: reader.share() };
+      const { responseTimeoutMs } = limits;
+      const message: SharedSqliteStore = { ...ports, signingKey: keys.current, keyPath, responseTimeoutMs };
+      return { message, ports: Object.values(ports) };
     },
-    limits: { ...defaultThreadLimits, ...options.threads },
-    clock,
-    random,
-    logger,
-    keys,
-  });
-  const anchor = await options.openAnchor?.(store, keys).catch(async (error: unknown) => {
+  };
+}
+
+/** What another thread of the process opens the same stores with. The ports are handed over to it. */
+export interface SharedSqliteStore {
+  readonly writer: MessagePort;
+  readonly reader: MessagePort;
+  /** Public key that signs now, and the file that it is in. */
+  readonly signingKey: Uint8Array;
+  readonly keyPath: string;
+  readonly responseTimeoutMs: number;
+}
+
+/**
+ * Opens, in another thread, stores that one thread of the process has opened: their threads and files are those. Rejects
+ * with `KeyFileError` where the key is not in its file any more, with `store_unavailable` where the stores are closed.
+ */
+export async function openSharedSqliteStores(
+  { writer, reader, signingKey, keyPath, responseTimeoutMs }: SharedSqliteStore,
+  options: SharedSqliteOptions,
+): Promise<SqliteStores> {
+  const keys = KeyRing.from(signingKey, { keyPath, logger: options.logger });
+  const readerThread = new GuestThread(reader, responseTimeoutMs);
+  // Whoever searches much does so in the thread that opened the stores.
+  const threads = { writer: new GuestThread(writer, responseTimeoutMs), reader: readerThread };
+  return openStores({ ...threads, searcher: () => readerThread }, keys, options);
+}
+
+type SharedSqliteOptions = Pick<
+  SqliteLedgerOptions,
+  "clock" | "random" | "logger" | "openAnchor" | "commits" | "limits"
+>;
+
+async function openStores(
+  threads: StoreThreads,
+  keys: KeyRing,
+  { clock, random, openAnchor, commits, limits }: SharedSqliteOptions,
+): Promise<SqliteStores> {
+  const store = await SqliteStore.open({ threads, clock, random, keys });
+  const anchor = await openAnchor?.(store, keys).catch(async (error: unknown) => {
     await store.close();
     throw error;
   });
   const gatherTurns = availableParallelism() === 1 ? gatherTurnsOnOneCore : 0;
-  const limits = { ...defaultAppenderLimits, gatherTurns, ...options.limits };
-  const ledger = new StoredLedger(store, keys, limits, anchor, options.commits);
+  const ledger = new StoredLedger(store, keys, { ...defaultAppenderLimits, gatherTurns, ...limits }, anchor, commits);
   // One file has one writer, which gets on with all tenants or with none.
   return { ledger, shared: store, stuck: () => [] };
 }

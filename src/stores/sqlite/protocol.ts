@@ -1,4 +1,5 @@
 /** What passes between the store and its two threads. */
+import type { MessagePort } from "node:worker_threads";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { AttemptLimit } from "../../domain/ports.ts";
 import type { SearchQuery } from "../../ledger/ports/search.ts";
@@ -27,6 +28,8 @@ export interface WorkerData {
   readonly connectionModule: string;
   /** Handed to that `openConnection` as its second argument. */
   readonly connectionData: unknown;
+  /** Memory that is shared: the thread counts its answers there, to whomever they go. */
+  readonly answered: Int32Array;
 }
 
 /** What the call gives will be signed. */
@@ -66,8 +69,15 @@ export interface NumberedRequest {
   readonly request: WorkerRequest;
 }
 
-export type WorkerMessage =
-  /** The connection is open; calls may come. */
-  | { readonly type: "ready" }
+/** From now on the thread serves what comes on this port too. */
+export interface ConnectRequest {
+  readonly connect: MessagePort;
+}
+
+export type WorkerAnswer =
   | { readonly type: "result"; readonly id: number; readonly result: unknown }
   | { readonly type: "failure"; readonly id: number; readonly failure: StoreFailure };
+
+export type WorkerMessage =
+  /** The connection is open; calls may come. */
+  { readonly type: "ready" } | WorkerAnswer;

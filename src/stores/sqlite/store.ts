@@ -16,48 +16,52 @@ import type { BatchResult, LedgerStore, LogState, StoredCosignature, TenantBatch
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
 import type { Hash } from "../../ledger/tlog/tree.ts";
-import type { StoreLogger } from "../backend.ts";
 import { type RegistrationsLook, upToDate } from "../found-registrations.ts";
 import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches } from "../proof-batches.ts";
-import type { WorkerData } from "./protocol.ts";
-import { StoreThread, type ThreadLimits } from "./thread.ts";
+import type { StoreCaller } from "./calls.ts";
 
 /** What the store is made of. */
 export interface SqliteStoreOptions {
-  readonly data: Omit<WorkerData, "role">;
-  readonly limits: ThreadLimits;
+  readonly threads: StoreThreads;
   readonly clock: Clock;
   readonly random: RandomFill;
-  readonly logger: StoreLogger | undefined;
   /** The keys that will sign what the store gives. */
   readonly keys: KeyRing;
+}
+
+/** The threads of a store. They become the store's: they are closed with it. */
+export interface StoreThreads {
+  readonly writer: StoreCaller;
+  readonly reader: StoreCaller;
+  /** The thread that searches; started when it is first asked for. */
+  readonly searcher: () => StoreCaller;
 }
 
 export class SqliteStore implements LedgerStore {
   readonly #clock: Clock;
   readonly #random: RandomFill;
-  readonly #writer: StoreThread;
-  readonly #reader: StoreThread;
-  readonly #startSearcher: () => StoreThread;
-  #searcher: StoreThread | undefined;
+  readonly #writer: StoreCaller;
+  readonly #reader: StoreCaller;
+  readonly #startSearcher: () => StoreCaller;
+  #searcher: StoreCaller | undefined;
   readonly #proofs: ProofBatches;
   readonly #keys: KeyRing;
 
-  private constructor({ data, limits, clock, random, logger, keys }: SqliteStoreOptions) {
+  private constructor({ threads, clock, random, keys }: SqliteStoreOptions) {
     this.#keys = keys;
     this.#clock = clock;
     this.#random = random;
-    this.#writer = new StoreThread({ ...data, role: "writer" }, limits, logger);
-    this.#reader = new StoreThread({ ...data, role: "reader" }, limits, logger);
-    this.#startSearcher = () => new StoreThread({ ...data, role: "searcher" }, limits, logger);
+    this.#writer = threads.writer;
+    this.#reader = threads.reader;
+    this.#startSearcher = threads.searcher;
     this.#proofs = new ProofBatches(
       async (rows) => (await this.#writer.call({ call: "noteProofs", rows, nowMs: clock.now() })) as readonly boolean[],
     );
   }
 
-  /** Starts both threads on a file that has been migrated. Rejects when either cannot open it. */
-  static async start(options: SqliteStoreOptions): Promise<SqliteStore> {
+  /** Waits for the threads, which work on a file that has been migrated. Rejects when one cannot open it. */
+  static async open(options: SqliteStoreOptions): Promise<SqliteStore> {
     const store = new SqliteStore(options);
     try {
       await Promise.all([store.#writer.ready, store.#reader.ready]);

@@ -1,11 +1,12 @@
-/** A supervised worker thread of the store: calls go to it, and it is replaced when it dies. */
-
-import { Worker } from "node:worker_threads";
+/** A supervised worker thread of the store: calls go to it, from several threads perhaps, and it is replaced when it dies. */
+import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { StoreLogger } from "../backend.ts";
 import { unavailable } from "../errors.ts";
-import { type StoreFailure, toError } from "./errors.ts";
-import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+import { type StoreCaller, StoreCalls } from "./calls.ts";
+import type { StoreFailure } from "./errors.ts";
+import type { GuestMessage, HostMessage } from "./guest.ts";
+import type { ConnectRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 
 /** Bounds of a thread. Milliseconds. */
 export interface ThreadLimits {
@@ -19,57 +20,65 @@ export interface ThreadLimits {
   readonly maxRestartDelayMs: number;
 }
 
-interface Pending {
-  resolve(result: unknown): void;
-  reject(error: Error): void;
+/** A thread that runs, and the calls on it. */
+interface Running {
+  readonly worker: Worker;
+  readonly calls: StoreCalls;
+  readonly answered: Int32Array;
 }
 
-export class StoreThread {
-  readonly #data: WorkerData;
+export class StoreThread implements StoreCaller {
+  readonly #data: Omit<WorkerData, "answered">;
   readonly #limits: ThreadLimits;
   readonly #logger: StoreLogger | undefined;
-  /** In the order of their calls, in which the thread answers: it works on the first of them. */
-  readonly #pending = new Map<number, Pending>();
-  #watch: NodeJS.Timeout | undefined;
-  #worker: Worker | undefined;
-  #ready = Promise.withResolvers<void>();
+  readonly #ready = Promise.withResolvers<void>();
+  /** Others who call the thread, by the port on which they are told where it is. */
+  readonly #guests = new Set<MessagePort>();
+  #running: Running | undefined;
   #isReady = false;
-  #nextId = 0;
   #failuresInARow = 0;
   #restart: NodeJS.Timeout | undefined;
   #closing = false;
   #movedReported = false;
 
-  constructor(data: WorkerData, limits: ThreadLimits, logger: StoreLogger | undefined) {
+  constructor(data: Omit<WorkerData, "answered">, limits: ThreadLimits, logger: StoreLogger | undefined) {
     this.#data = data;
     this.#limits = limits;
     this.#logger = logger;
     this.#start();
   }
 
-  /** Resolves when the thread first serves; rejects when it died before it did. */
   get ready(): Promise<void> {
     return this.#ready.promise;
   }
 
-  /** Rejects with `store_unavailable` when the thread is down, dies, or takes too long; else as `toError` says. */
   call(request: WorkerRequest): Promise<unknown> {
-    const worker = this.#worker;
-    if (worker === undefined || !this.#isReady)
+    const running = this.#running;
+    if (running === undefined || !this.#isReady)
       return Promise.reject(unavailable("The store's thread is starting again."));
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const id = this.#nextId++;
-    this.#pending.set(id, { resolve, reject });
-    if (this.#pending.size === 1) this.#watchFirst(worker);
-    worker.postMessage({ id, request } satisfies NumberedRequest);
-    return promise;
+    return running.calls.call(request);
   }
 
-  /** Lets the thread finish what it was given, close its connection and end. */
+  /** A port for a `GuestThread` elsewhere in the process; closing the other one ends that. */
+  share(): MessagePort {
+    const { port1: own, port2: theirs } = new MessageChannel();
+    this.#guests.add(own);
+    own.on("message", (message: GuestMessage) => {
+      if ("failure" in message) this.#reportMoved(message.failure);
+      else if (this.#running?.worker.threadId === message.hangs)
+        this.#fail(this.#running.worker, "The store did not answer in time.");
+    });
+    own.once("close", () => this.#guests.delete(own));
+    own.unref();
+    this.#introduce(own);
+    return theirs;
+  }
+
   async close(): Promise<void> {
-    const worker = this.#worker;
+    const worker = this.#running?.worker;
     this.#closing = true;
     clearTimeout(this.#restart);
+    for (const guest of this.#guests) guest.close();
     if (worker === undefined) return;
     const exited = new Promise((resolve) => worker.once("exit", resolve));
     if (this.#isReady) await this.call({ call: "close" }).catch(() => worker.terminate());
@@ -78,53 +87,50 @@ export class StoreThread {
   }
 
   #start(): void {
+    const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL("./worker.ts", import.meta.url), {
-      workerData: this.#data,
+      workerData: { ...this.#data, answered } satisfies WorkerData,
       name: `store-${this.#data.role}`,
       env: threadEnvironment(),
       // What a thread makes is gone after each call: a young generation of the usual 16 MiB only takes memory.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
-    this.#worker = worker;
+    const calls = new StoreCalls({
+      port: worker,
+      responseTimeoutMs: this.#limits.responseTimeoutMs,
+      answered,
+      onHang: () => this.#fail(worker, "The store did not answer in time."),
+      onFailure: (failure) => this.#reportMoved(failure),
+    });
+    this.#running = { worker, calls, answered };
     let cause = "The store's thread ended.";
-    worker.on("message", (message: WorkerMessage) => this.#receive(worker, message));
+    worker.on("message", (message: WorkerMessage) => this.#receive(calls, message));
     worker.on("error", (error: unknown) => {
       cause = error instanceof Error ? error.message : String(error);
     });
     worker.on("exit", () => this.#fail(worker, cause));
   }
 
-  /** Gives the call that the thread works on its time. */
-  #watchFirst(worker: Worker): void {
-    clearTimeout(this.#watch);
-    const [first] = this.#pending.keys();
-    if (first === undefined) return;
-    this.#watch = setTimeout(() => {
-      // An answer may have come while this thread was busy itself: it is read first.
-      setImmediate(() => {
-        if (this.#pending.has(first)) this.#fail(worker, "The store did not answer in time.");
-      });
-    }, this.#limits.responseTimeoutMs);
-  }
-
-  #receive(worker: Worker, message: WorkerMessage): void {
+  #receive(calls: StoreCalls, message: WorkerMessage): void {
     if (message.type === "ready") {
       this.#isReady = true;
       this.#ready.resolve();
+      for (const guest of this.#guests) this.#introduce(guest);
       return;
     }
-    const pending = this.#pending.get(message.id);
-    if (pending === undefined) return;
-    this.#pending.delete(message.id);
-    this.#watchFirst(worker);
     this.#failuresInARow = 0;
-    if (message.type === "result") {
-      this.#movedReported = false;
-      pending.resolve(message.result);
-      return;
-    }
-    this.#reportMoved(message.failure);
-    pending.reject(toError(message.failure));
+    if (message.type === "result") this.#movedReported = false;
+    calls.receive(message);
+  }
+
+  /** Has a guest and the thread talk to each other, where the thread serves. */
+  #introduce(guest: MessagePort): void {
+    const running = this.#running;
+    if (running === undefined || !this.#isReady) return;
+    const { port1: atThread, port2: atGuest } = new MessageChannel();
+    const { answered, worker } = running;
+    worker.postMessage({ connect: atThread } satisfies ConnectRequest, [atThread]);
+    guest.postMessage({ port: atGuest, answered, threadId: worker.threadId } satisfies HostMessage, [atGuest]);
   }
 
   #reportMoved({ kind, message }: StoreFailure): void {
@@ -138,13 +144,13 @@ export class StoreThread {
 
   /** The worker is no more, or is to be no more: whoever waits for it is refused, and another is started. */
   #fail(worker: Worker, cause: string): void {
-    if (this.#worker !== worker) return; // said already
-    this.#worker = undefined;
+    if (this.#running?.worker !== worker) return; // said already
+    const { calls } = this.#running;
+    this.#running = undefined;
     this.#isReady = false;
     void worker.terminate();
-    clearTimeout(this.#watch);
-    for (const { reject } of this.#pending.values()) reject(unavailable(cause));
-    this.#pending.clear();
+    calls.fail(cause);
+    for (const guest of this.#guests) guest.postMessage({ ended: cause } satisfies HostMessage);
     if (this.#closing) return;
     this.#ready.reject(unavailable(cause));
     const { minRestartDelayMs, maxRestartDelayMs } = this.#limits;

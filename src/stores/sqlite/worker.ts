@@ -1,11 +1,11 @@
 /** Entry point of the store's threads: opens its connection, then serves one call after the other. */
-import { parentPort, workerData } from "node:worker_threads";
+import { type MessagePort, parentPort, workerData } from "node:worker_threads";
 import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { describeFailure, isBusy } from "./errors.ts";
 import { type OpenedFile, openedDatabase, openedFile, requireInPlace, StoreMovedError } from "./file-identity.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
-import type { NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+import type { ConnectRequest, NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
 import { SqliteWriter } from "./writer.ts";
 
@@ -148,13 +148,29 @@ function dropStore(): void {
   }
 }
 
-port.on("message", (message: NumberedRequest) => {
+const guests = new Set<MessagePort>();
+
+function answerOn(to: MessagePort, message: NumberedRequest): void {
+  const answered = answer(message);
+  Atomics.add(data.answered, 0, 1);
+  to.postMessage(answered);
+}
+
+function connect(guest: MessagePort): void {
+  guests.add(guest);
+  guest.on("message", (message: NumberedRequest) => answerOn(guest, message));
+  guest.once("close", () => guests.delete(guest));
+}
+
+port.on("message", (message: NumberedRequest | ConnectRequest) => {
+  if ("connect" in message) return connect(message.connect);
   if (message.request.call === "close") {
     dropStore();
     port.postMessage({ type: "result", id: message.id, result: undefined } satisfies WorkerMessage);
+    for (const guest of guests) guest.close();
     port.close();
     return;
   }
-  port.postMessage(answer(message));
+  answerOn(port, message);
 });
 port.postMessage({ type: "ready" } satisfies WorkerMessage);

@@ -6,7 +6,7 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { unnamedTenant } from "./compare.ts";
 import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf } from "./policy-tables.ts";
-import { rowsOf, verdictsOf } from "./rules.ts";
+import { maxRows, rowsOf, verdictsOf } from "./rules.ts";
 import { queryFor, type Side, sideOf } from "./side.ts";
 import { questionOf, variablesOf } from "./variables.ts";
 
@@ -30,11 +30,15 @@ function neverApplies(policy: CheckedPolicy, side: Side): boolean {
     ...[...comparisons.principals].map((uid) => uid.slice(0, uid.indexOf("/"))),
     ...[...(comparisons.values.get("caller.tenant_id") ?? [])].map(String),
   ];
+  const tenants = [unnamedTenant, ...new Set(named as TenantId[])];
+  // Every row is asked of every tenant and action.
+  const maximum = maxRows / (tenants.length * policy.actions.size);
   const { verdictOn, release } = verdictsOf(policy, side);
-  const isCertain = [unnamedTenant, ...new Set(named as TenantId[])].every((tenant) => {
+  const isCertain = tenants.every((tenant) => {
     const { variables, inexact, of } = variablesOf([comparisons], tenant, new Map());
     const indices = of(comparisons);
-    const { rows, isWhole } = rowsOf(indices.map((index) => variables[index]?.values.length ?? 0));
+    const sizes = indices.map((index) => variables[index]?.values.length ?? 0);
+    const { rows, isWhole } = rowsOf(sizes, maximum);
     if (inexact.size > 0 || !isWhole) return false;
     return [...policy.actions].every((action) =>
       rows.every((row) => {

@@ -8,7 +8,7 @@ import type { Row, Rule } from "./solver.ts";
 import type { Variable } from "./variables.ts";
 
 /** Rows that a table may have; of a larger one a part is looked at. */
-const maxRows = 4_096;
+export const maxRows = 4_096;
 /** The same of a table that decides nothing for certain. */
 const maxTriedRows = 256;
 

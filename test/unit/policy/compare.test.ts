@@ -345,17 +345,26 @@ describe("a policy applies to no request", () => {
     expect(await named(condition)).toEqual([]);
   });
 
+  test("but where Cedar's own validator says so of its type, the directory is refused", async () => {
+    const action = 'action == Action::"protect"';
+    await expect(named(`(${action}) && !(${action})`)).rejects.toThrow("policy is impossible");
+  });
+
   test("and then none does", async () => {
     const pair = fc.tuple(fc.constantFrom(...conditions), fc.constantFrom(...conditions), fc.boolean());
     await fc.assert(
       fc.asyncProperty(pair, fc.array(queries, { minLength: 50, maxLength: 50 }), async ([a, b, isNegated], asked) => {
         const condition = `(${a}) && ${isNegated ? "!" : ""}(${b})`;
-        if ((await named(condition)).length === 0) return;
+        const never = await named(condition).catch((refusal: Error) => {
+          expect(refusal.message, condition).toContain("policy is impossible");
+          return [];
+        });
+        if (never.length === 0) return;
         const engine = await engineOf({ ...openFiles, "default/b.cedar": forbid("b", condition) });
         for (const query of asked) expect(engine.decide(query).reasons, condition).not.toContain("tenant/b");
         engine.release();
       }),
-      { numRuns: 25, endOnFailure: true, seed: 71 },
+      { numRuns: 25, endOnFailure: true },
     );
   });
 });

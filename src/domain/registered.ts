@@ -3,9 +3,16 @@
  * (`ledger/artifacts/registrations.ts`); what they say is made of them here, in the same way when a decision is made and
  * when it is evaluated again.
  */
+import { ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
-import { newestRegistration, ownersRegistration } from "../ledger/artifacts/registrations.ts";
+import {
+  countingRegistrations,
+  newestRegistration,
+  ownersRegistration,
+  type Registration,
+  registrationsOf,
+} from "../ledger/artifacts/registrations.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../ledger/ports/registrations.ts";
@@ -29,14 +36,57 @@ const maxLabels = 1_000;
  * are those of different artifacts, of which nothing is known together.
  *
  * @param names of the artifact, as `artifactNames` makes them
- * @throws ServiceError `store_unavailable`
+ * @throws ServiceError `store_unavailable`, also where what is found is damaged: nobody is judged by less than was registered
  */
 export async function lookUpRegistered(
   ledger: Pick<Ledger, "registrations">,
   tenantId: TenantId,
   names: readonly string[],
 ): Promise<LookedUp> {
-  return whatIsKnown(await ledger.registrations(tenantId, names));
+  try {
+    return whatIsKnown(await ledger.registrations(tenantId, names));
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
+    const message = "What was registered of the artifact cannot be read: its record is damaged.";
+    throw new ServiceError("store_unavailable", message, { cause: error.details.cause });
+  }
+}
+
+/** Whether one more registration of an artifact, which follows all that are known, would count. */
+type WouldCount = (
+  registration: Pick<Registration, "principalId" | "matched"> & { rewraps: readonly string[] },
+) => boolean;
+
+/**
+ * Says what a registration is about to change, under each name of its artifact. Where nothing can be known of that any
+ * more, or what is there is damaged, nobody is told that it is another's.
+ *
+ * @throws ServiceError `store_unavailable`
+ */
+export async function registeredBefore(
+  ledger: Pick<Ledger, "registrations">,
+  tenantId: TenantId,
+  names: readonly string[],
+): Promise<readonly WouldCount[]> {
+  const found = await ledger.registrations(tenantId, names).catch((error: unknown) => {
+    if (error instanceof ServiceError && error.reason === "internal") return [];
+    throw error;
+  });
+  return found.flatMap((list, position) => {
+    const name = names[position] ?? "";
+    if (typeof list === "string") return [];
+    const before = list.flatMap(({ leafIndex, record }) => registrationsOf(leafIndex, record).get(name) ?? []);
+    return ({ principalId, matched, rewraps }): boolean => {
+      const next = {
+        leafIndex: Number.POSITIVE_INFINITY,
+        principalId,
+        matched,
+        rewraps: rewraps.includes(name),
+        labels: [],
+      };
+      return countingRegistrations<Registration>([...before, next]).includes(next);
+    };
+  });
 }
 
 /** @param found what is relied on under each name */

@@ -1,7 +1,12 @@
 /** Registrations as stores find them. */
 import type { RecordId } from "../base/ids.ts";
-import { storedArtifact } from "../ledger/artifacts/registration-index.ts";
-import { maxReliedOn, type Registration, registrationsOf } from "../ledger/artifacts/registrations.ts";
+import { storedArtifact, unreadableName } from "../ledger/artifacts/registration-index.ts";
+import {
+  maxReliedOn,
+  maxReliedOnBytes,
+  type Registration,
+  registrationsOf,
+} from "../ledger/artifacts/registrations.ts";
 import type { RegistrationRowOfLeaf, StoredEntry } from "../ledger/ports/archive.ts";
 import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
 import { DamagedError } from "./errors.ts";
@@ -16,6 +21,8 @@ export interface RegistrationRow {
   readonly sealed: Uint8Array;
   /** Null where the record was erased. */
   readonly opening: Uint8Array | null;
+  /** Whether leaf and record were left out, because there are too many bytes of them. */
+  readonly isCut: boolean;
 }
 
 /** Rows of one artifact that are looked at, at most. */
@@ -36,12 +43,13 @@ export function toRegistrationRow(row: Readonly<Record<string, unknown>>): Regis
     leaf: row.leaf as Uint8Array,
     sealed: row.sealed as Uint8Array,
     opening: row.opening as Uint8Array | null,
+    isCut: row.is_cut === true,
   };
 }
 
 /** Any row with its record, for the audit. */
 export function toAuditedRow(row: Readonly<Record<string, unknown>>): StoredEntry & { readonly isReliedOn: boolean } {
-  const { opening, ...others } = toRegistrationRow(row);
+  const { opening, isCut: _, ...others } = toRegistrationRow(row);
   return { ...others, opening: opening ?? undefined, isReliedOn: row.relied_on === 1 };
 }
 
@@ -74,7 +82,7 @@ export interface RegistrationsLook {
  */
 export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
   if (rows.some(({ opening }) => opening === null)) return "erased";
-  if (rows.length > maxReliedOn) return "too_many";
+  if (rows.length > maxReliedOn || rows.some(({ isCut }) => isCut)) return "too_many";
   return rows.map(({ recordId, leafIndex, leaf, sealed, opening }) => {
     const record = openStoredRecord(`record ${recordId}`, leaf, sealed, opening as Uint8Array);
     if (!registrationsOf(leafIndex, record).has(name))
@@ -83,10 +91,45 @@ export function foundRegistrations(name: string, rows: readonly RegistrationRow[
   });
 }
 
-/** What the rows say of each of the names: rows of artifacts under the key. */
-export function foundByName(key: Uint8Array, names: readonly string[], rows: readonly RegistrationRow[]) {
-  const byArtifact = Map.groupBy(rows, ({ artifact }) => hexOf(artifact));
-  return names.map((name) => foundRegistrations(name, byArtifact.get(hexOf(storedArtifact(key, name))) ?? []));
+/** Those of the names, and what would be under any of them if it could be read. */
+export function namesToLookAt(names: readonly string[]): readonly string[] {
+  return [unreadableName, ...names];
+}
+
+/**
+ * What was found under each of the names.
+ *
+ * @param rowsOf the rows of the artifact with a name, `maxRows` of them at most: of each of `namesToLookAt`
+ * @throws DamagedError as `foundRegistrations`, and where a registration could not be read that may be of any artifact
+ */
+export function foundByName(
+  names: readonly string[],
+  rowsOf: (name: string) => readonly RegistrationRow[],
+): readonly ArtifactRegistrations[] {
+  const unreadable = rowsOf(unreadableName);
+  const first = unreadable.find(({ opening }) => opening !== null) ?? unreadable[maxReliedOn];
+  if (first !== undefined)
+    throw new DamagedError(
+      `The registration at leaf ${first.leafIndex} did not open when it was indexed: nobody can tell what it is of.`,
+    );
+  return names.map((name) => foundRegistrations(name, rowsOf(name)));
+}
+
+/** Leaves out what is too much to be read for a decision. */
+export function boundRows(rows: Iterable<Readonly<Record<string, unknown>>>): readonly RegistrationRow[] {
+  let sizeBytes = 0;
+  return Array.from(rows, (found) => {
+    const row = toRegistrationRow(found);
+    sizeBytes += rowBytes(row);
+    return sizeBytes > maxReliedOnBytes ? { ...row, leaf: none, sealed: none, isCut: true } : row;
+  });
+}
+
+const none = new Uint8Array();
+
+/** Bytes that the row brings with it. */
+export function rowBytes({ leaf, sealed }: Pick<RegistrationRow, "leaf" | "sealed">): number {
+  return leaf.length + sealed.length;
 }
 
 /** An artifact as it is stored, as a key of maps. */
@@ -100,21 +143,36 @@ export function hexOf(artifact: Uint8Array): string {
  * @param key of the tenant's index
  */
 export function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
-  for (const [name, registration] of readRegistrations(row) ?? [])
-    if (hexOf(storedArtifact(key, name)) === hexOf(row.artifact)) return registration;
+  const registrations = readRegistrations(row);
+  if (registrations instanceof Map)
+    for (const [name, registration] of registrations)
+      if (hexOf(storedArtifact(key, name)) === hexOf(row.artifact)) return registration;
   return "unreadable";
 }
 
-/** What the record at a leaf registers; undefined where it was erased, or does not open. */
-export function readRegistrations(
-  row: Omit<RegistrationRow, "artifact" | "recordId">,
-): ReadonlyMap<string, Registration> | undefined {
+/** What leaves register that the index has not got yet. */
+export interface MissingRegistrations {
+  readonly registrations: readonly ReadonlyMap<string, Registration>[];
+  /** Leaves of registrations that do not open. */
+  readonly unreadable: readonly number[];
+}
+
+/** What the records register that were not erased. */
+export function missingRegistrations(rows: readonly RegistrationRow[]): MissingRegistrations {
+  const read = rows.map((row) => [row.leafIndex, readRegistrations(row)] as const);
+  return {
+    registrations: read.flatMap(([, registrations]) => (typeof registrations === "string" ? [] : [registrations])),
+    unreadable: read.flatMap(([leafIndex, registrations]) => (registrations === "damaged" ? [leafIndex] : [])),
+  };
+}
+
+function readRegistrations(row: RegistrationRow): ReadonlyMap<string, Registration> | "erased" | "damaged" {
   const { leafIndex, leaf, sealed, opening } = row;
-  if (opening === null) return undefined;
+  if (opening === null) return "erased";
   try {
     return registrationsOf(leafIndex, openStoredRecord(`leaf ${leafIndex}`, leaf, sealed, opening));
   } catch (error) {
-    if (error instanceof DamagedError) return undefined;
+    if (error instanceof DamagedError) return "damaged";
     throw error;
   }
 }

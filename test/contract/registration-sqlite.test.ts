@@ -1,4 +1,49 @@
+import { DatabaseSync } from "node:sqlite";
+import { expect, test } from "vitest";
 import { sqliteErasureFixture } from "./erasure-sqlite-fixture.ts";
+import { erasedOf, statement } from "./erasure-suite.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { registrationSuite } from "./registration-suite.ts";
 
 registrationSuite("SQLite", async () => sqliteErasureFixture());
+
+test.each([
+  ["the one that is relied on", 1],
+  ["one that another superseded", 2],
+])("of an older store, what its anchor notes as erased stays so: %s", async (_, position) => {
+  const fixture = sqliteErasureFixture();
+  const [clock, random, alice] = [manualClock(), seededRandom(), tenant("alice")];
+  const makeRecord = recordMaker(clock, random);
+  const digest = `sha256:${"ab".repeat(32)}`;
+  const register = async () => {
+    const request = { artifact_digest: digest, labels: [] };
+    const outcome = { accepted: true, citation: "none" };
+    return (await ledger.append(makeRecord(alice, { kind: "registration", request, outcome }))).recordId;
+  };
+  let ledger = await fixture.open({ clock, random });
+  const ids = [await register(), await register(), await register()];
+  await ledger.close();
+  // What an operator does who puts an older copy of the store back, and accepts it.
+  const erased = ids[position - 1];
+  if (erased === undefined) throw new Error("There is no such registration.");
+  const anchor = new DatabaseSync(fixture.store.anchorPath);
+  anchor.prepare("INSERT INTO erased_records VALUES (?, ?)").run(alice, erased);
+  anchor.close();
+
+  ledger = await fixture.open({ clock, random });
+  expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
+  for (const sql of ["DELETE FROM registered_artifacts", "UPDATE log_heads SET registered_to = 0"]) fixture.query(sql);
+  expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
+  await register();
+  expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
+  const administration = await fixture.administration({ clock, random });
+  const { reapplied } = await administration.reapplyErasures(undefined, statement);
+  expect(reapplied).toMatchObject([{ recordId: erased }]);
+  expect(erasedOf(await administration.erase(alice, [erased], statement))).toMatchObject([{ wasErased: true }]);
+  await administration.close();
+  await ledger.close();
+  ledger = await fixture.open({ clock, random });
+  expect(await ledger.registrations(alice, [digest])).toEqual(["erased"]);
+  await ledger.close();
+  await fixture.remove();
+});

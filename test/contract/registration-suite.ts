@@ -33,6 +33,8 @@ interface Said {
   readonly rewraps?: readonly string[];
   readonly digest?: string;
   readonly cid?: string;
+  /** Length of some text that nobody reads. */
+  readonly padding?: number;
 }
 
 /** Checks one store against the contract. */
@@ -57,10 +59,11 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
       const record = makeRecord(tenantId, { kind: "registration" });
       const principal_id = parsePrincipalId(said.by ?? "owner");
       if (principal_id === undefined) throw new Error("The test's own value is malformed.");
-      const { citation = "none", rewraps, cid, labels = [] } = said;
+      const { citation = "none", rewraps, cid, padding, labels = [] } = said;
       const request = {
         artifact_digest: said.digest ?? digest,
         labels,
+        ...(padding !== undefined && { attributes: { padding: "x".repeat(padding) } }),
         ...(cid !== undefined && { artifact_cid: cid }),
       };
       const outcome = {
@@ -199,6 +202,34 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
       expect(await problems()).toEqual([]);
     });
 
+    describe("records that are large", () => {
+      const artifacts = ["1", "2", "3", "4"].map((digit) => `sha256:${digit.repeat(64)}`);
+      const large = (labels: readonly string[]): readonly Said[] =>
+        artifacts.map((own) => ({ digest: own, labels, padding: 400_000 }));
+
+      test("are read in pages: by the next append to each of their artifacts, and where the index has none", async () => {
+        const ids: RecordId[][] = artifacts.map(() => []);
+        for (const labels of [["a"], ["b"], ["c"], ["d"]]) {
+          const registered = await Promise.all(large(labels).map((said) => register(said)));
+          for (const [position, recordId] of registered.entries()) ids[position]?.push(recordId);
+        }
+        // Of each more than a page would be: what they say together is known, though a stranger says more.
+        await Promise.all(artifacts.map((own) => register({ digest: own, by: "stranger", labels: ["e"] })));
+        expect(await found(artifacts)).toEqual(ids);
+        await forget();
+        expect(await found(artifacts)).toEqual(ids);
+        expect(await problems()).toEqual([]);
+      });
+
+      test("cannot be known where there is more than a decision reads", async () => {
+        const kept: RecordId[] = [];
+        for (const label of "abcde") kept.push(await register({ digest: other, labels: [label], padding: 400_000 }));
+        for (const label of "abcdef") await register({ labels: [label], padding: 400_000 });
+        expect(await found([digest, other])).toEqual(["too_many", kept]);
+        expect(await problems()).toEqual([]);
+      });
+    });
+
     describe("erasure", () => {
       test.each([
         ["the first", 0],
@@ -272,6 +303,49 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         expect(await found()).toEqual([[first, newest]]);
         expect(last).not.toBe(newest);
         expect(await problems()).toEqual([]);
+      });
+    });
+
+    describe("a registration that does not open when it is looked at", () => {
+      /** Nobody can tell what the first of two is of. */
+      const damageOne = async () => {
+        const ids = [await register({ labels: ["restricted"] }), await register({ digest: other })] as const;
+        await forget();
+        await fixture.damage(alice, ids[0]);
+        return ids;
+      };
+      const refusal = {
+        reason: "internal",
+        details: { cause: { message: expect.stringMatching(/leaf 1 did not open/) } },
+      };
+
+      test("fails every question of its tenant, however much is appended, and no other tenant's", async () => {
+        await damageOne();
+        await register({}, bob);
+        for (const names of [[digest], [other], ["cid:none"]]) {
+          await expect(found(names)).rejects.toMatchObject(refusal);
+          await register({ digest: other });
+        }
+        expect(await found([digest], bob)).toHaveLength(1);
+        const indexer = await fixture.indexer({ random });
+        await indexer.rebuild(alice, () => {});
+        await indexer.close();
+        await expect(found()).rejects.toMatchObject(refusal);
+        expect(await problems()).toEqual([expect.stringMatching(/does not verify|cannot be opened|leaf 1/)]);
+      });
+
+      test("fails none once it was erased, which says that it is gone", async () => {
+        const [damaged, kept] = await damageOne();
+        await expect(found()).rejects.toMatchObject(refusal);
+        await erase(damaged);
+        expect(await found([digest, other])).toEqual([[], [kept]]);
+      });
+
+      test("fails the question about its artifact where the index has it", async () => {
+        const [own, kept] = [await register(), await register({ digest: other })];
+        await fixture.damage(alice, own);
+        await expect(found()).rejects.toMatchObject({ reason: "internal" });
+        expect(await found([other])).toEqual([[kept]]);
       });
     });
 

@@ -25,6 +25,15 @@ export function storedArtifact(key: Uint8Array, name: string): Uint8Array {
 /** Leaves that one append makes up for at least, where an older program left its registrations out. */
 export const leavesPerCatchUp = 1_024;
 
+/** Bytes of stored records after which no more are read before these have been looked at. */
+export const pageBytes = 4 * 1024 * 1024;
+
+/**
+ * Under this name, which no artifact has, stand registrations that did not open when they were looked at: nobody can tell
+ * what they are of.
+ */
+export const unreadableName = "\u0000unreadable";
+
 /** Bytes that every leaf of a registration has, so that others need not be read. */
 export const registrationMark: Uint8Array = Buffer.from('"kind":"registration"');
 

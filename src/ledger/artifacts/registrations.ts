@@ -108,3 +108,6 @@ export function reliedOn<Some extends Registration>(counting: readonly Some[]): 
 
 /** Registrations of one artifact that are relied on, at most. One that has more cannot be known. */
 export const maxReliedOn = 16;
+
+/** Bytes of those, as they are stored, that are read for a decision, at most. One that has more cannot be known. */
+export const maxReliedOnBytes = 2 * 1024 * 1024;

@@ -5,84 +5,40 @@ import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import {
   byArtifact,
   encodedRegistrations,
+  type FreshRegistrations,
   indexChange,
   leavesPerCatchUp,
+  pageBytes,
   registrationMark,
   storedArtifact,
+  unreadableName,
 } from "../../../ledger/artifacts/registration-index.ts";
-import type { Registration } from "../../../ledger/artifacts/registrations.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import {
   foundByName,
   hexOf,
   knownRegistration,
-  maxRows,
+  type MissingRegistrations,
+  missingRegistrations,
+  namesToLookAt,
   type RegistrationsLook,
-  readRegistrations,
+  rowBytes,
   toRegistrationRow,
 } from "../../found-registrations.ts";
-import type { Queries, Statement } from "../connection/connection.ts";
+import type { Queries } from "../connection/connection.ts";
 import type { ConnectionPool } from "../connection/pool.ts";
 import { lockHead, type StoredHead } from "../log/log-rows.ts";
-import { visibleOpening } from "../log/log-statements.ts";
-
-const keyOf: Statement = { name: "artifact_key", text: "SELECT key FROM artifact_keys WHERE tenant_id = $1" };
-const insertKey: Statement = {
-  name: "insert_artifact_key",
-  text: "INSERT INTO artifact_keys (tenant_id, key) VALUES ($1, $2)",
-};
-/** Of each artifact no more than say all that can be known. */
-const reliedOnRows = `
-  SELECT asked.artifact, own.*
-    FROM unnest($2::bytea[]) AS asked (artifact)
-    CROSS JOIN LATERAL (
-      SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
-        JOIN registered_artifacts registered
-          ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
-       WHERE entries.tenant_id = $1 AND registered.tenant_id = $1
-         AND registered.artifact = asked.artifact AND registered.relied_on = 1
-       ORDER BY registered.leaf_index LIMIT ${maxRows}) own`;
-const reliedOn: Statement = { name: "registrations", text: reliedOnRows };
-/** One statement is one snapshot, on whichever node the tenant's rows are. */
-const lookAt: Statement = {
-  name: "look_at_registrations",
-  text: `SELECT size, registered_to, key, found.*
-           FROM log_heads
-           LEFT JOIN artifact_keys ON artifact_keys.tenant_id = $1
-           LEFT JOIN LATERAL (${reliedOnRows}) found ON true
-          WHERE log_heads.tenant_id = $1`,
-};
-const behind: Statement = {
-  name: "registrations_behind",
-  text: `SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
-          WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
-            AND position($4::bytea IN leaf) > 0
-          ORDER BY entries.leaf_index`,
-};
-const addRows: Statement = {
-  name: "add_registrations",
-  text: `INSERT INTO registered_artifacts (tenant_id, artifact, relied_on, leaf_index)
-         SELECT head.tenant_id, row.*
-           FROM log_heads head, unnest($2::bytea[], $3::integer[], $4::bigint[]) AS row
-          WHERE head.tenant_id = $1`,
-};
-const supersede: Statement = {
-  name: "supersede_registrations",
-  text: `UPDATE registered_artifacts SET relied_on = 0
-          WHERE tenant_id = $1 AND relied_on = 1
-            AND (artifact, leaf_index) IN (SELECT * FROM unnest($2::bytea[], $3::bigint[]))`,
-};
-/** Of what was erased nothing but its row says which artifact it was of. */
-const clear: Statement = {
-  name: "clear_registrations",
-  text: `DELETE FROM registered_artifacts registered
-          WHERE tenant_id = $1 AND NOT EXISTS
-            (SELECT FROM erasures WHERE erasures.tenant_id = $1 AND erasures.leaf_index = registered.leaf_index)`,
-};
-const moveTo: Statement = {
-  name: "move_registered_to",
-  text: "UPDATE log_heads SET registered_to = $2 WHERE tenant_id = $1",
-};
+import {
+  addRows,
+  behind,
+  clear,
+  insertKey,
+  keyOf,
+  lookAt,
+  moveTo,
+  reliedOn,
+  supersede,
+} from "./registration-statements.ts";
 
 /** Keys that are remembered, one a tenant. About 200 bytes each. */
 const maxKeys = 16_384;
@@ -94,7 +50,7 @@ export class RegistrationIndex {
   /** Rejects with `DamagedError` where what is found does not verify. */
   async look(queries: Queries, tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {
     const key = this.#keys.get(tenantId);
-    const artifacts = key === undefined ? [] : names.map((name) => storedArtifact(key, name));
+    const artifacts = key === undefined ? [] : namesToLookAt(names).map((name) => storedArtifact(key, name));
     const { rows } = await queries.query(lookAt, [tenantId, artifacts]);
     const stored = (rows[0]?.key ?? undefined) as Uint8Array | undefined;
     if (!isSame(stored, key)) {
@@ -103,11 +59,12 @@ export class RegistrationIndex {
       return this.look(queries, tenantId, names);
     }
     const found = rows.filter(({ leaf_index }) => leaf_index !== null).map(toRegistrationRow);
+    const byArtifact = Map.groupBy(found, ({ artifact }) => hexOf(artifact));
     const [head] = rows;
     return {
       size: (head?.size ?? 0) as number,
       indexedTo: (head?.registered_to ?? 0) as number,
-      found: key === undefined ? names.map(() => []) : foundByName(key, names, found),
+      found: foundByName(names, (name) => (key && byArtifact.get(hexOf(storedArtifact(key, name)))) ?? []),
     };
   }
 
@@ -118,7 +75,8 @@ export class RegistrationIndex {
     records: readonly EncodedRecord[],
     { firstLeafIndex, artifactKey }: Sequenced,
   ): Promise<void> {
-    return this.#index(queries, tenantId, encodedRegistrations(records, firstLeafIndex), artifactKey);
+    const registrations = encodedRegistrations(records, firstLeafIndex);
+    return this.#index(queries, tenantId, { registrations, unreadable: [] }, artifactKey);
   }
 
   /**
@@ -182,10 +140,13 @@ export class RegistrationIndex {
     leaves: number,
   ): Promise<number> {
     const end = Math.min(size, registeredTo + leaves);
-    if (end === registeredTo) return end;
-    const { rows } = await queries.query(behind, [tenantId, registeredTo, end, registrationMark]);
-    const registrations = rows.flatMap((row) => readRegistrations(toRegistrationRow(row)) ?? []);
-    await this.#index(queries, tenantId, registrations, freshKey);
+    for (let first = registeredTo; first < end; ) {
+      const { rows } = await queries.query(behind, [tenantId, first, end, registrationMark]);
+      const page = rows.map(toRegistrationRow);
+      await this.#index(queries, tenantId, missingRegistrations(page), freshKey);
+      const isFull = page.reduce((sum, row) => sum + rowBytes(row), 0) >= pageBytes;
+      first = isFull ? (page.at(-1)?.leafIndex ?? end) + 1 : end;
+    }
     return end;
   }
 
@@ -193,18 +154,38 @@ export class RegistrationIndex {
   async #index(
     queries: Queries,
     tenantId: TenantId,
-    registrations: readonly ReadonlyMap<string, Registration>[],
+    { registrations, unreadable }: MissingRegistrations,
     freshKey: Uint8Array,
   ): Promise<void> {
-    if (registrations.every(({ size }) => size === 0)) return;
+    if (unreadable.length === 0 && registrations.every(({ size }) => size === 0)) return;
     const known = await readKey(queries, tenantId);
     if (known === undefined) await queries.query(insertKey, [tenantId, freshKey]);
     const key = known ?? freshKey;
-    const byHash = byArtifact(key, registrations);
-    const { rows } = await queries.query(reliedOn, [tenantId, byHash.map(({ artifact }) => artifact)]);
-    const rowsByHash = Map.groupBy(rows.map(toRegistrationRow), ({ artifact }) => hexOf(artifact));
-    const changes = byHash.map(({ artifact, fresh }) => {
-      const relied = rowsByHash.get(hexOf(artifact)) ?? [];
+    const unreadableArtifact = storedArtifact(key, unreadableName);
+    await addTo(
+      queries,
+      tenantId,
+      unreadable.map((leafIndex) => ({ artifact: unreadableArtifact, leafIndex, isReliedOn: true })),
+    );
+    for (let pending = byArtifact(key, registrations); pending.length > 0; )
+      pending = await indexPage(queries, tenantId, key, pending);
+  }
+}
+
+/** Indexes registrations of some of the artifacts. Resolves with the others. */
+async function indexPage(
+  queries: Queries,
+  tenantId: TenantId,
+  key: Uint8Array,
+  pending: readonly FreshRegistrations[],
+): Promise<readonly FreshRegistrations[]> {
+  const { rows } = await queries.query(reliedOn, [tenantId, pending.map(({ artifact }) => artifact)]);
+  const known = Map.groupBy(rows.map(toRegistrationRow), ({ artifact }) => hexOf(artifact));
+  const isCut = ({ artifact }: FreshRegistrations) => known.get(hexOf(artifact))?.[0]?.isCut === true;
+  const changes = pending
+    .filter((one) => !isCut(one))
+    .map(({ artifact, fresh }) => {
+      const relied = known.get(hexOf(artifact)) ?? [];
       return {
         artifact,
         ...indexChange(
@@ -213,15 +194,18 @@ export class RegistrationIndex {
         ),
       };
     });
-    const added = changes.flatMap(({ artifact, added }) => added.map((row) => ({ artifact, ...row })));
-    const superseded = changes.flatMap(({ artifact, superseded }) =>
-      superseded.map((leafIndex) => ({ artifact, leafIndex })),
-    );
-    await Promise.all([
-      ...(superseded.length === 0 ? [] : [queries.query(supersede, [tenantId, ...columns(superseded)])]),
-      ...(added.length === 0 ? [] : [queries.query(addRows, [tenantId, ...addedColumns(added)])]),
-    ]);
-  }
+  const superseded = changes.flatMap(({ artifact, superseded }) =>
+    superseded.map((leafIndex) => ({ artifact, leafIndex })),
+  );
+  await Promise.all([
+    ...(superseded.length === 0 ? [] : [queries.query(supersede, [tenantId, ...columns(superseded)])]),
+    addTo(
+      queries,
+      tenantId,
+      changes.flatMap(({ artifact, added }) => added.map((row) => ({ artifact, ...row }))),
+    ),
+  ]);
+  return pending.filter(isCut);
 }
 
 function isSame(one: Uint8Array | undefined, other: Uint8Array | undefined): boolean {
@@ -236,9 +220,12 @@ function columns(rows: readonly { readonly artifact: Uint8Array; readonly leafIn
   return [rows.map(({ artifact }) => artifact), rows.map(({ leafIndex }) => leafIndex)] as const;
 }
 
-function addedColumns(
+async function addTo(
+  queries: Queries,
+  tenantId: TenantId,
   rows: readonly { readonly artifact: Uint8Array; readonly leafIndex: number; readonly isReliedOn: boolean }[],
-) {
+): Promise<void> {
+  if (rows.length === 0) return;
   const [artifacts, leaves] = columns(rows);
-  return [artifacts, rows.map(({ isReliedOn }) => (isReliedOn ? 1 : 0)), leaves];
+  await queries.query(addRows, [tenantId, artifacts, rows.map(({ isReliedOn }) => (isReliedOn ? 1 : 0)), leaves]);
 }

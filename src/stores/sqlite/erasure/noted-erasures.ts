@@ -46,6 +46,7 @@ export function hideErased(connection: SqliteConnection, noted: readonly Erasure
   const isErased = (table: string) =>
     `EXISTS (SELECT 1 FROM ${table} AS erased
               WHERE erased.tenant_id = kept.tenant_id AND erased.record_id = kept.record_id)`;
+  const notYet = hasErasures(connection) ? `AND NOT ${isErased("main.erasures")}` : "";
   connection.exec(`
     CREATE TEMP TABLE noted_erasures (
       tenant_id TEXT NOT NULL,
@@ -54,9 +55,11 @@ export function hideErased(connection: SqliteConnection, noted: readonly Erasure
     ) STRICT, WITHOUT ROWID;
     CREATE TEMP VIEW openings AS
       SELECT tenant_id, record_id, opening FROM main.openings AS kept
-       WHERE NOT ${isErased("temp.noted_erasures")} ${hasErasures(connection) ? `AND NOT ${isErased("main.erasures")}` : ""};
+       WHERE NOT ${isErased("temp.noted_erasures")} ${notYet};
   `);
-  const entry = connection.prepare("SELECT leaf_index, leaf FROM entries WHERE tenant_id = ? AND record_id = ?");
+  const entry = connection.prepare(
+    `SELECT leaf_index, leaf FROM entries AS kept WHERE tenant_id = ? AND record_id = ? ${notYet}`,
+  );
   const hide = connection.prepare("INSERT INTO temp.noted_erasures (tenant_id, record_id) VALUES (?, ?)");
   for (const { tenantId, recordId } of noted) {
     const row = entry.get(tenantId, recordId);
@@ -64,6 +67,11 @@ export function hideErased(connection: SqliteConnection, noted: readonly Erasure
     const { kind } = readLeaf(`The leaf ${row.leaf_index}`, row.leaf as Uint8Array);
     if (unerasable[kind] === undefined) hide.run(tenantId, recordId);
   }
+}
+
+/** Whether something is hidden that the store itself does not have among the erased ones. */
+export function hasNotedErasures(connection: SqliteConnection): boolean {
+  return connection.prepare("SELECT 1 FROM temp.noted_erasures").get() !== undefined;
 }
 
 /** Whether the schema is one that knows erasures: an older one is read, too. */

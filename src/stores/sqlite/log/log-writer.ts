@@ -59,7 +59,7 @@ export class LogWriter {
     this.#originPrefix = originPrefix;
     const isNoted = anchor.notesErasure.bind(anchor);
     this.#idempotency = new IdempotencyRecords(connection, this.#rows, isNoted);
-    this.registrations = new RegistrationIndex(connection, isNoted);
+    this.registrations = new RegistrationIndex(connection);
     this.#tiles = new TileWriter(connection);
     this.#search = new SearchWriter(connection);
     this.#openLog = connection.prepare(

@@ -1,17 +1,22 @@
 /** Writes the index of registrations, inside transactions that the caller holds. */
-import type { RecordId, TenantId } from "../../../base/ids.ts";
+import type { TenantId } from "../../../base/ids.ts";
 import {
   byArtifact,
   indexChange,
   leavesPerCatchUp,
+  pageBytes,
   registrationMark,
+  storedArtifact,
+  unreadableName,
 } from "../../../ledger/artifacts/registration-index.ts";
 import type { Registration } from "../../../ledger/artifacts/registrations.ts";
 import {
   knownRegistration,
+  type MissingRegistrations,
   maxRows,
+  missingRegistrations,
   type RegistrationRow,
-  readRegistrations,
+  rowBytes,
   toRegistrationRow,
 } from "../../found-registrations.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
@@ -28,7 +33,6 @@ export const reliedOnRows = `
    ORDER BY registered_artifacts.leaf_index LIMIT ${maxRows}`;
 
 export class RegistrationIndex {
-  readonly #isNoted: (tenantId: TenantId, recordId: RecordId) => boolean;
   readonly #indexedTo: SqliteStatement;
   readonly #moveTo: SqliteStatement;
   readonly #key: SqliteStatement;
@@ -39,9 +43,7 @@ export class RegistrationIndex {
   readonly #supersede: SqliteStatement;
   readonly #clear: SqliteStatement;
 
-  /** @param isNoted whether the store's anchor notes that the record was erased */
-  constructor(connection: SqliteConnection, isNoted: (tenantId: TenantId, recordId: RecordId) => boolean) {
-    this.#isNoted = isNoted;
+  constructor(connection: SqliteConnection) {
     this.#indexedTo = connection.prepare("SELECT size, registered_to FROM log_heads WHERE tenant_id = ?");
     this.#moveTo = connection.prepare("UPDATE log_heads SET registered_to = ? WHERE tenant_id = ?");
     this.#key = connection.prepare("SELECT key FROM artifact_keys WHERE tenant_id = ?");
@@ -97,7 +99,7 @@ export class RegistrationIndex {
   ): number {
     const indexedTo = this.catchUp(tenantId, key, Math.max(leavesPerCatchUp, 2 * (end - size)));
     if (indexedTo < size) return indexedTo;
-    this.#index(tenantId, registrations, key);
+    this.#index(tenantId, { registrations, unreadable: [] }, key);
     return end;
   }
 
@@ -108,20 +110,30 @@ export class RegistrationIndex {
     const [size, first] = [head.size as number, head.registered_to as number];
     if (first === size) return size;
     const end = Math.min(size, first + leaves);
-    const rows = [...this.#behind.iterate(tenantId, first, end, registrationMark)];
-    const registrations = rows.flatMap((row) => readRegistrations(this.#visible(tenantId, row)) ?? []);
-    this.#index(tenantId, registrations, key);
+    let page: RegistrationRow[] = [];
+    let sizeBytes = 0;
+    for (const found of this.#behind.iterate(tenantId, first, end, registrationMark)) {
+      const row = toRegistrationRow(found);
+      page.push(row);
+      sizeBytes += rowBytes(row);
+      if (sizeBytes < pageBytes) continue;
+      this.#index(tenantId, missingRegistrations(page), key);
+      page = [];
+      sizeBytes = 0;
+    }
+    this.#index(tenantId, missingRegistrations(page), key);
     this.#moveTo.run(end, tenantId);
     return end;
   }
 
-  #index(tenantId: TenantId, registrations: readonly ReadonlyMap<string, Registration>[], freshKey: Uint8Array): void {
-    if (registrations.every(({ size }) => size === 0)) return;
+  #index(tenantId: TenantId, { registrations, unreadable }: MissingRegistrations, freshKey: Uint8Array): void {
+    if (unreadable.length === 0 && registrations.every(({ size }) => size === 0)) return;
     const known = this.#key.get(tenantId)?.key as Uint8Array | undefined;
     if (known === undefined) this.#keepKey.run(tenantId, freshKey);
     const key = known ?? freshKey;
+    for (const leafIndex of unreadable) this.#add.run(tenantId, storedArtifact(key, unreadableName), 1, leafIndex);
     for (const { artifact, fresh } of byArtifact(key, registrations)) {
-      const rows = [...this.#reliedOn.iterate(tenantId, artifact)].map((row) => this.#visible(tenantId, row));
+      const rows = [...this.#reliedOn.iterate(tenantId, artifact)].map(toRegistrationRow);
       const change = indexChange(
         rows.map((row) => knownRegistration(key, row)),
         fresh,
@@ -130,10 +142,5 @@ export class RegistrationIndex {
       for (const { leafIndex, isReliedOn } of change.added)
         this.#add.run(tenantId, artifact, isReliedOn ? 1 : 0, leafIndex);
     }
-  }
-
-  #visible(tenantId: TenantId, row: Record<string, unknown>): RegistrationRow {
-    const found = toRegistrationRow(row);
-    return this.#isNoted(tenantId, found.recordId) ? { ...found, opening: null } : found;
   }
 }

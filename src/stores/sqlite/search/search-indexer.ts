@@ -91,8 +91,7 @@ export class SqliteSearchIndexer implements SearchIndexer {
   }
 
   async #rebuildRegistrations(tenantId: TenantId): Promise<void> {
-    // What only the anchor notes as erased is kept from those who read.
-    const index = new RegistrationIndex(this.#connection, () => false);
+    const index = new RegistrationIndex(this.#connection);
     const freshKey = this.#options.random(new Uint8Array(artifactKeyBytes));
     this.#write(() => index.clear(tenantId));
     while (!index.isWhole(tenantId)) {

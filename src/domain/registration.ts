@@ -12,6 +12,7 @@ import { appendOnce } from "./idempotency.ts";
 import { platformDomains } from "./platform-domains.ts";
 import type { ArtifactHasher } from "./ports.ts";
 import { type CallIdentity, newRecord } from "./record.ts";
+import { registeredBefore } from "./registered.ts";
 import { type RegistrationRequest, type RequestSummary, summarize } from "./requests.ts";
 import { keyReferenceViolations, operationViolations, profileViolations, refuseViolations } from "./support.ts";
 import { cidWarnings, citationWarnings, digestWarnings, warnings } from "./warnings.ts";
@@ -83,10 +84,16 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
       const { tenantId } = call.caller;
       const derived =
         objectBase64 === undefined ? undefined : await deriveArtifact(hasher, tenantId, sent, objectBase64, signal);
-      const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, sent);
       const request = withSafeLocator(sent);
       const artifact_cid = derived?.cid ?? sent.artifact_cid;
-      const rewraps = registeredNames(request, { artifact_cid }).filter((name) => citation.rewraps?.includes(name));
+      const names = registeredNames(request, { artifact_cid });
+      const [citation, before] = await Promise.all([
+        cite({ ...rules, nowMs: clock.now() }, call.caller, sent),
+        registeredBefore(ledger, tenantId, names),
+      ]);
+      const rewraps = names.filter((name) => citation.rewraps?.includes(name));
+      const matched = citation.result === "matched";
+      const isOutranked = isAccepted(citation) && !before.every((one) => one({ ...call.caller, matched, rewraps }));
       const outcome = {
         accepted: isAccepted(citation),
         artifact_cid,
@@ -101,7 +108,10 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
         requestSummary: summary(sent, derived),
         registration: registration(deployment.scopes.required("artifact-register"), sent, derived, citation),
         platformDomains: platformDomains(live),
-        warnings: registrationWarnings(sent, request, derived, citation),
+        warnings: [
+          ...registrationWarnings(sent, request, derived, citation),
+          ...(isOutranked ? [warnings.outranked] : []),
+        ],
       };
       // The object is known by its CID.
       const payload = { ...sent, artifact_object: derived?.cid };

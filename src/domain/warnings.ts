@@ -12,6 +12,9 @@ export const warnings = {
   profileOverridden: "policy replaced the requested artifact profile: use the one in execution.artifact_profile",
   locatorStripped:
     "artifact_locator carried user information, a query string or a fragment: it was removed before recording",
+  outranked:
+    "the artifact is another principal's, who registered it before: this registration is recorded, and changes nothing " +
+    "that policies know of it; it would where it cited an allowed rewrap of the artifact",
   occurredInFuture: "occurred_at is more than 5 minutes in the future",
   noArtifactIdentity:
     "the event names neither a matching decision nor an artifact: it cannot be linked to other records",

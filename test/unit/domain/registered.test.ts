@@ -4,8 +4,9 @@ import { ServiceError } from "../../../src/base/errors.ts";
 import type { RecordId } from "../../../src/base/ids.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import { registeredOf, reliedOnIds, whatIsKnown } from "../../../src/domain/registered.ts";
+import { createRegistrations } from "../../../src/domain/registration.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
-import type { FoundRegistration } from "../../../src/ledger/ports/registrations.ts";
+import type { ArtifactRegistrations, FoundRegistration } from "../../../src/ledger/ports/registrations.ts";
 import { createWorld, described, identity, sha256 } from "./world.ts";
 
 const digest = `sha256:${sha256("artifact")}`;
@@ -166,4 +167,84 @@ test("policies that were replaced meanwhile decide, with what they read", async 
   expect(ledger.records[0]?.outcome.registered).toBeUndefined();
   const ids: readonly RecordId[] | undefined = reliedOnIds(ledger.records[0]?.outcome ?? {});
   expect(ids).toBeUndefined();
+});
+
+describe("a registrar is told where its registration changes nothing", () => {
+  const registration = {
+    ...described,
+    operation: "protect",
+    artifact_profile: "tdf",
+    artifact_digest: digest,
+  } as const;
+  const outranked = /^the artifact is another principal's/;
+  const by = (one: FoundRegistration, principal_id: string, rewraps?: readonly string[]): FoundRegistration => {
+    const { caller, outcome } = one.record;
+    const record = { ...one.record, caller: { ...caller, principal_id }, outcome: { ...outcome, rewraps } };
+    return { ...one, record: record as unknown as StoredRecord };
+  };
+  const others = [by(found(1, {}, "matched"), "somebody-else")];
+  test.each<[name: string, known: ArtifactRegistrations, isTold: boolean]>([
+    ["nobody registered it before", [], false],
+    ["it did so itself", [by(found(1), "payroll-service")], false],
+    ["somebody else did, without a citation", [by(found(1), "somebody-else")], true],
+    ["somebody else did, with one", others, true],
+    ["nothing is known any more", "erased", false],
+  ])("%s", async (_, known, isTold) => {
+    const { ledger, dependencies } = setUp();
+    ledger.registered.set(digest, known);
+    const registrations = createRegistrations(dependencies);
+    const { signal } = new AbortController();
+    const register = (change: object = {}) =>
+      registrations.register(identity(), { ...registration, ...change }, undefined, signal);
+    const answer = await register();
+    expect(answer.registration.accepted).toBe(true);
+    expect(answer.warnings).toEqual(isTold ? [expect.stringMatching(outranked)] : []);
+    // What is not accepted counts anyway for nothing, and says so.
+    const unknown = await register({ decision_id: "none" });
+    expect(unknown.warnings).toEqual([expect.stringMatching(/no decision that is known/)]);
+  });
+
+  test("not where it cites what makes it count", async () => {
+    const { ledger, dependencies, protection } = setUp();
+    const registrations = createRegistrations(dependencies);
+    const { signal } = new AbortController();
+    const register = async (operation: "protect" | "rewrap") => {
+      const plan = { ...described, operation, artifact_digest: digest };
+      const { decision } = await protection.plan(identity(), plan);
+      const request = { ...registration, operation, decision_id: decision.decisionId };
+      return (await registrations.register(identity(), request, undefined, signal)).warnings;
+    };
+    ledger.registered.set(digest, [by(found(1), "somebody-else")]);
+    expect(await register("protect")).toEqual([]);
+    ledger.registered.set(digest, others);
+    expect(await register("rewrap")).toEqual([]);
+    expect(await register("protect")).toEqual([expect.stringMatching(outranked)]);
+  });
+
+  test("not where it cannot be known, and the registration is recorded all the same", async () => {
+    const { ledger, dependencies } = setUp();
+    const registrations = createRegistrations(dependencies);
+    const { signal } = new AbortController();
+    ledger.registrations = async () => {
+      throw new ServiceError("internal", "The stored record is damaged.");
+    };
+    const answer = await registrations.register(identity(), registration, undefined, signal);
+    expect(answer).toMatchObject({ registration: { accepted: true }, warnings: [] });
+  });
+});
+
+test("where what was registered is damaged nothing is decided, and the answer says why", async () => {
+  const { engine, ledger, protection } = setUp();
+  engine.registered = true;
+  const cause = new Error("leaf 1 does not verify");
+  ledger.registrations = async () => {
+    throw new ServiceError("internal", "The stored record is damaged.", { cause });
+  };
+  await expect(protection.plan(identity(), plan)).rejects.toMatchObject({
+    reason: "store_unavailable",
+    message: expect.stringContaining("damaged"),
+    details: { cause },
+  });
+  expect(ledger.records).toEqual([]);
+  expect(engine.queries).toEqual([]);
 });

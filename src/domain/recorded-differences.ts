@@ -22,6 +22,8 @@ export interface RecordedComparison {
   readonly compared: number;
   /** Decisions that were erased, or whose record cannot be asked about again. */
   readonly passedOver: number;
+  /** Decisions about an artifact of which one of the engines reads what was registered, and nobody looked it up then. */
+  readonly notLookedUp: number;
   /** Most first. */
   readonly changes: readonly RecordedChange[];
 }
@@ -46,10 +48,13 @@ export async function compareRecorded(
   const tally = new Tally();
   let compared = 0;
   let passedOver = 0;
+  let notLookedUp = 0;
   for (const tenantId of tenants) {
     for await (const decisionId of decisionsSince(archive, tenantId, fromMs)) {
       const found = decisionId === undefined ? "erased" : await findDecision(archive, tenantId, decisionId);
       if (typeof found === "string") passedOver += 1;
+      else if (!found.isComplete && (old.readsRegistered(found.query) || next.readsRegistered(found.query)))
+        notLookedUp += 1;
       else {
         compared += 1;
         const { query, record } = found;
@@ -60,10 +65,10 @@ export async function compareRecorded(
           tally.add({ kind: difference.kind, before, after, example }, query.claimed.workload.application);
         }
       }
-      onProgress(compared + passedOver);
+      onProgress(compared + passedOver + notLookedUp);
     }
   }
-  return { compared, passedOver, changes: tally.changes() };
+  return { compared, passedOver, notLookedUp, changes: tally.changes() };
 }
 
 /** Ids of the tenant's decisions, in the order of its log; undefined for each that was erased. */

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttributeValues } from "../base/caller-attributes.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
+import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
@@ -45,7 +46,8 @@ export type Irreproducible =
 
 export interface Replay extends RecordedDecision, Pick<RecordedEngine, "sameEngine"> {
   readonly own: Evaluated;
-  readonly current: Evaluated;
+  /** `not_looked_up` where these policies read what was registered of the artifact, and nobody looked that up then. */
+  readonly current: Evaluated | "not_looked_up";
 }
 
 /** Replays the decision. Rejects with `store_unavailable` where the archive cannot be read. */
@@ -57,17 +59,17 @@ export async function replayDecision(
 ): Promise<Replay | Irreproducible> {
   const decision = await findDecision(archive, tenantId, decisionId);
   if (typeof decision === "string") return decision;
-  const { record, query } = decision;
+  const { record, query, isComplete } = decision;
   const compiled = await compileRecorded(archive, record);
   if (typeof compiled === "string") return compiled;
   const { engine, sameEngine } = compiled;
   try {
+    const isAnswerable = isComplete || !current.readsRegistered(query);
     return {
-      record,
-      query,
+      ...decision,
       sameEngine,
       own: evaluate(record, query, engine.decide(query)),
-      current: evaluate(record, query, current.decide(query)),
+      current: isAnswerable ? evaluate(record, query, current.decide(query)) : "not_looked_up",
     };
   } finally {
     engine.release();
@@ -78,6 +80,11 @@ export async function replayDecision(
 export interface RecordedDecision {
   readonly record: StoredRecord;
   readonly query: PolicyQuery;
+  /**
+   * Whether the query has all that the ledger knew. It has not where the request names an artifact and no policy read then
+   * what was registered of it: others that do cannot be asked.
+   */
+  readonly isComplete: boolean;
 }
 
 /** Finds the decision, and what it relied on. Rejects with `store_unavailable` where the archive cannot be read. */
@@ -90,11 +97,16 @@ export async function findDecision(
   if (typeof record === "string") return record;
   const question = recordedQuery(record);
   if (question === undefined) return "not_a_decision";
-  const registrations = await Promise.all((reliedOnIds(record.outcome) ?? []).map((id) => archive.find(tenantId, id)));
+  const reliedOn = reliedOnIds(record.outcome);
+  const registrations = await Promise.all((reliedOn ?? []).map((id) => archive.find(tenantId, id)));
   const missing = registrations.find((one) => typeof one === "string");
   if (missing !== undefined) return missing;
   const registered = registeredOf(registrations.filter((one) => typeof one !== "string"));
-  return { record, query: registered === undefined ? question : { ...question, registered } };
+  return {
+    record,
+    query: registered === undefined ? question : { ...question, registered },
+    isComplete: reliedOn !== undefined || artifactNames(record.request).length === 0,
+  };
 }
 
 /** An engine of the revision that decided, which is the caller's to release. Rejects as `findDecision` does. */

@@ -21,10 +21,11 @@ export function comparisonMembers({ changes, undecided }: PolicyComparison) {
   };
 }
 
-export function recordedMembers({ compared, passedOver, changes }: RecordedComparison) {
+export function recordedMembers({ compared, passedOver, notLookedUp, changes }: RecordedComparison) {
   return {
     compared,
     passed_over: passedOver,
+    not_looked_up: notLookedUp,
     ways: changes.map(({ kind, before, after, count, callers, example }) => ({
       kind,
       count,
@@ -83,10 +84,11 @@ function answerText({ allow, reasons }: Answer): string {
   return `${allow ? "ALLOW" : "DENY"}, because of ${reasons.join(", ") || "no policy"}`;
 }
 
-export function recordedText({ compared, passedOver, changes }: RecordedComparison): string {
+export function recordedText({ compared, passedOver, notLookedUp, changes }: RecordedComparison): string {
   const differing = changes.reduce((sum, { kind, count }) => sum + (kind === "reasons" ? 0 : count), 0);
   return [
     `recorded decisions: ${compared} compared, ${differing} come out differently, ${passedOver} passed over`,
+    ...(notLookedUp === 0 ? [] : [`  not compared: ${notLookedUp}, for which nobody looked up what was registered`]),
     ...changes.flatMap(recordedLines),
   ].join("\n");
 }

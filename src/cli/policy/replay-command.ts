@@ -62,14 +62,18 @@ function printReplay(replay: Replay, output: Output): void {
     recorded: record.outcome,
     same_engine: sameEngine,
     own: evaluatedMembers(own),
-    current: evaluatedMembers(current),
+    current: current === "not_looked_up" ? { status: current } : evaluatedMembers(current),
   };
   const text = [
     `${query.action} on ${record.route} at ${record.recorded_at}: ${answer(record.outcome)}`,
     `under its own revision ${own.policyRevision}: ${resultText(own)}`,
     ...own.differences.map(differenceLine),
-    `under the current revision ${current.policyRevision}: ${resultText(current)}`,
-    ...current.differences.map(differenceLine),
+    ...(current === "not_looked_up"
+      ? ["under the current revision: unknown, because it reads what was registered, which nobody looked up then"]
+      : [
+          `under the current revision ${current.policyRevision}: ${resultText(current)}`,
+          ...current.differences.map(differenceLine),
+        ]),
   ].join("\n");
   const engine = sameEngine ? "" : ": it was made by another version of the engine";
   if (reproduced) output.succeed(value, text);

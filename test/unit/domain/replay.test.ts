@@ -1,8 +1,9 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
 import { createKeyAccess } from "../../../src/domain/key-access.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
+import { compareRecorded } from "../../../src/domain/recorded-differences.ts";
 import { recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { PolicyEngine } from "../../../src/policy/engine/decision.ts";
@@ -14,13 +15,14 @@ import { deployment, FakeEngine, FakeLedger, identity, livePlatform, must, start
 
 function world(engine: PolicyEngine = new FakeEngine()) {
   const ledger = new FakeLedger(() => startMs);
+  let drawn = 0;
   const dependencies = {
     deployment: deployment(),
     live: livePlatform(),
     ledger,
     engine,
     clock: { now: () => startMs },
-    random: (bytes: Uint8Array) => bytes.fill(7),
+    random: (bytes: Uint8Array) => bytes.fill(drawn++),
   };
   return { ledger, protection: createProtection(dependencies), keyAccess: createKeyAccess(dependencies) };
 }
@@ -135,7 +137,7 @@ test("an absent member differs from one that is there", async () => {
   const { archive, decisionId } = await decided(openFiles);
   const current = await engineOf({ ...openFiles, "default/all.cedar": permitAll.replace("permit", "forbid") });
   const replay = await replayDecision(archive, tenantId, decisionId, current);
-  if (typeof replay === "string") throw new Error(replay);
+  if (typeof replay === "string" || replay.current === "not_looked_up") throw new Error("It is not compared.");
   expect(replay.current.differences).toContainEqual({
     member: "guidance.key_transport",
     recorded: expect.objectContaining({ mode: "wrapped_key_reference" }),
@@ -168,4 +170,53 @@ test("a bundle of another engine is named as such; one that no longer compiles i
   expect(await replayWith({ engine: "cedar 1, rules 0" })).toMatchObject({ sameEngine: false });
   const sets = { ...bundle.sets, default: { "all.cedar": "permit" } };
   expect(await replayWith({ sets })).toBe("revision_refused");
+});
+
+describe("a decision about an artifact of which nobody looked up what was registered", () => {
+  const reading = '@id("known") forbid (principal, action, resource) unless { context has registered };';
+  const readingFiles = { ...openFiles, "default/known.cedar": reading };
+  const digest = `sha256:${"ab".repeat(32)}`;
+
+  /** Decides twice, about an artifact and about none, under policies that read nothing of it. */
+  async function decidedTwice(files: Files) {
+    const engine = await engineOf(files);
+    const { ledger, protection } = world(engine);
+    const request = { operation: "access", labels: [], attributes: {} } as const;
+    const plain = { ...request, workload: { application: "payroll" }, resource: { kind: "record" } };
+    const ids: RecordId[] = [];
+    for (const named of [{ artifact_digest: digest }, { artifact_cid: "a cid" }, {}])
+      ids.push((await protection.plan(identity(), { ...plain, ...named })).decision.decisionId as RecordId);
+    const archive = {
+      find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
+      policyRevision: async () => engine.content,
+      search: async () => ({ found: ids.map((recordId) => ({ recordId, kind: "decision", erased: false })) as never }),
+    };
+    return { archive, engine, ids };
+  }
+
+  test("is not compared with policies that read it, and others are", async () => {
+    const { archive, engine, ids } = await decidedTwice(openFiles);
+    const reads = await engineOf(readingFiles);
+    const replay = (id: RecordId | undefined, current: PolicyEngine) =>
+      replayDecision(archive, tenantId, must(id), current);
+    for (const id of ids.slice(0, 2))
+      expect(await replay(id, reads)).toMatchObject({ own: { differences: [] }, current: "not_looked_up" });
+    expect(await replay(ids[0], engine)).toMatchObject({ current: { differences: [] } });
+    expect(await replay(ids[2], reads)).toMatchObject({ current: { outcome: { allow: false } } });
+
+    for (const engines of [[engine, reads] as const, [reads, engine] as const]) {
+      const compared = await compareRecorded(archive, [tenantId], 0, engines, () => {});
+      expect(compared).toMatchObject({ compared: 1, passedOver: 0, notLookedUp: 2, changes: [{ count: 1 }] });
+    }
+    const alike = await compareRecorded(archive, [tenantId], 0, [engine, engine], () => {});
+    expect(alike).toMatchObject({ compared: 3, notLookedUp: 0, changes: [] });
+  });
+
+  test("is compared where it was looked up, and nothing was known", async () => {
+    const { archive, ids } = await decidedTwice(readingFiles);
+    const current = await engineOf(readingFiles);
+    expect(await replayDecision(archive, tenantId, must(ids[0]), current)).toMatchObject({
+      current: { differences: [] },
+    });
+  });
 });

@@ -67,7 +67,7 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
           issuer: issuer.url,
           requireAtJwt: false,
           authSource: "bearer_token",
-          readAttributes: () => undefined,
+          readAttributes: () => ({}),
         },
         keys.find,
         systemClock,

@@ -1,19 +1,22 @@
 /** The attributes of the caller that the operator declares, as credentials have them. */
 import type { JWTPayload } from "jose";
+import type { Caller } from "../base/caller.ts";
 import {
   type AttributeDeclaration,
   type AttributeDeclarations,
   type AttributeType,
   type AttributeValue,
-  type AttributeValues,
   attributeValue,
   type DeclaredAttributes,
 } from "../base/caller-attributes.ts";
 import { refusedToken } from "./challenge.ts";
 import { canonicalText, type InboundRequest } from "./inbound-request.ts";
 
-/** Reads the attributes that the claims have; undefined where none are declared. Throws as `callerFromClaims` does. */
-export type ReadAttributes = (payload: JWTPayload) => AttributeValues | undefined;
+/** What is read of a caller besides, and by which declarations. */
+export type CallerAttributes = Pick<Caller, "attributes" | "declaredAttributes">;
+
+/** Reads the attributes that the claims have; none where none are declared. Throws as `callerFromClaims` does. */
+export type ReadAttributes = (payload: JWTPayload) => CallerAttributes;
 
 /** Reads attributes where `claim` of each declaration says that a token has them. */
 export function claimedAttributes(declared: DeclaredAttributes): ReadAttributes {
@@ -41,10 +44,7 @@ export interface AttributeHeaders {
  * because one of the two came from somebody else.
  * @throws ServiceError `invalid_token`
  */
-export function headerAttributes(
-  inbound: InboundRequest,
-  { declared, names }: AttributeHeaders,
-): AttributeValues | undefined {
+export function headerAttributes(inbound: InboundRequest, { declared, names }: AttributeHeaders): CallerAttributes {
   return valuesOf(declared.current, "no valid header for the attribute", ({ type }, name) => {
     const header = Object.hasOwn(names, name) ? names[name] : undefined;
     const values = header === undefined ? [] : inbound.headerValues(header);
@@ -57,19 +57,19 @@ export function headerAttributes(
 
 /** @param refusal what a caller is told where a required attribute is missing or of another type; its name follows */
 function valuesOf(
-  declared: AttributeDeclarations,
+  declaredAttributes: AttributeDeclarations,
   refusal: string,
   read: (declaration: AttributeDeclaration, name: string) => unknown,
-): AttributeValues | undefined {
-  const declarations = Object.entries(declared);
-  if (declarations.length === 0) return undefined;
+): CallerAttributes {
+  const declarations = Object.entries(declaredAttributes);
+  if (declarations.length === 0) return {};
   const values: Record<string, AttributeValue> = {};
   for (const [name, declaration] of declarations) {
     const value = attributeValue(declaration.type, read(declaration, name));
     if (value !== undefined) values[name] = value;
     else if (declaration.required) throw refusedToken("invalid_token", `${refusal} ${name}`);
   }
-  return values;
+  return { attributes: values, declaredAttributes };
 }
 
 /** Own members alone: a claim `__proto__` is one like others. */

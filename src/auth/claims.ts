@@ -37,8 +37,7 @@ export function callerFromClaims(
   if (subject === undefined) throw refusedToken("invalid_token", "the access token carries no valid subject claim");
   const scopes = parseScopes(ownClaim(payload, names.scope));
   if (scopes === undefined) throw refusedToken("invalid_token", "the access token carries no valid scope claim");
-  const attributes = readAttributes(payload);
-  return { tenantId, principalId, subject, authSource, scopes, ...(attributes !== undefined && { attributes }) };
+  return { tenantId, principalId, subject, authSource, scopes, ...readAttributes(payload) };
 }
 
 /** Scopes from a space-separated string or an array of strings. Undefined where the value is neither. */

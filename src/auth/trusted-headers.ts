@@ -64,8 +64,7 @@ export function callerFromHeaders(inbound: InboundRequest, rule: IdentityHeaderR
     throw refusedToken("invalid_token", "the subject header is missing, repeated or malformed");
   const scopes = readScopes(inbound, names.scopes);
   const attributes = rule.attributes && headerAttributes(inbound, rule.attributes);
-  const authSource = "trusted_headers";
-  return { tenantId, principalId, subject, authSource, scopes, ...(attributes !== undefined && { attributes }) };
+  return { tenantId, principalId, subject, authSource: "trusted_headers", scopes, ...attributes };
 }
 
 /** An ingress that announces one of the names as a trailer (RFC 9110 §6.6.2) lets through what it should have set. */

@@ -1,4 +1,4 @@
-import type { AttributeValues } from "./caller-attributes.ts";
+import type { AttributeDeclarations, AttributeValues } from "./caller-attributes.ts";
 import type { PrincipalId, TenantId } from "./ids.ts";
 
 export const authSources = ["bearer_token", "trusted_headers", "session_token"] as const;
@@ -16,4 +16,6 @@ export interface Caller {
   readonly scopes: readonly string[];
   /** Attributes that the operator declares; absent where none are declared. */
   readonly attributes?: AttributeValues;
+  /** The declarations by which they were read; absent like them. */
+  readonly declaredAttributes?: AttributeDeclarations;
 }

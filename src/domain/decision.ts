@@ -55,7 +55,8 @@ export interface Decided {
  * Decides and records. Resolves when the record is durable. What the ledger has of the artifact is looked up first, where
  * a policy that could apply reads it.
  *
- * @throws ServiceError `store_unavailable`, or the reason of the call's signal: then nothing was decided
+ * @throws ServiceError `store_unavailable`, `policy_unavailable`, or the reason of the call's signal: then nothing was
+ *   decided
  */
 export async function decide(
   { deployment, engine, observe, ledger, clock, random }: DecisionDependencies,

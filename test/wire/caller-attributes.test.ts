@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vi
 import { runCommandLine } from "../../src/cli/run.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { h1Connect, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
@@ -157,6 +158,39 @@ test("a decision comes out again years later, whatever is declared then", async 
   await gateway.app.reloadPolicy();
   expect(recordOf((await ask(token)).body).outcome).not.toHaveProperty("caller_attributes");
   expect(await replay(other.decision.decision_id)).toMatchObject({ status: "reproduced" });
+});
+
+test("are never taken for those of another claim: what a reload declares anew is read anew", async () => {
+  await start();
+  const token = tokenWith({ clearance: 2, realm_access: { roles: ["doctor"] }, groups: ["porter"] });
+  const body = JSON.stringify(plan);
+  const head = h1Request("POST /v1/sdk/protection-plan", [
+    `Authorization: Bearer ${token}`,
+    "Content-Type: application/json",
+    `Content-Length: ${body.length}`,
+    "Expect: 100-continue",
+  ]);
+  /** Asks; the caller is known by the time that the policies are replaced, and the question is not. */
+  const askAround = async (replace: () => Promise<void>) => {
+    const connection = await h1Connect(gateway.url);
+    connection.write(head);
+    expect(await connection.next()).toMatchObject({ status: 100 });
+    await replace();
+    await gateway.app.reloadPolicy();
+    connection.write(body);
+    const answer = await connection.next();
+    connection.destroy();
+    return { status: answer?.status, body: JSON.parse(answer?.text ?? "{}"), headers: answer?.headers };
+  };
+  const refused = await askAround(() => write("manifest.yaml", declaring.replace("realm_access.roles", "groups")));
+  expect(refused).toMatchObject({ status: 503, body: { error: { reason: "policy_unavailable" } } });
+  expect(refused.headers?.get("retry-after")).toBe("1");
+  expect((await ask(token)).body.decision).toMatchObject({ allow: false, reasons: [] });
+  // Other policies about the same attributes decide at once.
+  const decided = await askAround(() =>
+    write("default/doctors.cedar", files["default/doctors.cedar"].replace('"doctor"', '"porter"')),
+  );
+  expect(decided).toMatchObject({ status: 200, body: { decision: { allow: true } } });
 });
 
 test("come from the headers of a trusted ingress, one for each", async () => {

@@ -24,7 +24,7 @@ type Unrecorded =
   | "ingestion.send_only";
 
 /** What an answer says of its caller: no attributes. */
-type AnsweredCaller = `caller.${SnakeCase<keyof Omit<Caller, "attributes">>}`;
+type AnsweredCaller = `caller.${SnakeCase<keyof Omit<Caller, "attributes" | "declaredAttributes">>}`;
 
 /** Every member of an answer is compared, or listed as unrecorded. */
 type Compared = Exclude<PathOf<PartName>, Unrecorded> | AnsweredCaller | "status";

@@ -114,7 +114,10 @@ export interface PolicyDecision {
 
 /** A loaded policy set, or the newest good one of a directory that is watched. */
 export interface PolicyEngine {
-  /** Pure and synchronous: reads memory only. Never throws for a query of the right type. */
+  /**
+   * Pure and synchronous: reads memory only. Never throws for a query of the right type, but where it can be replaced
+   * `policy_unavailable`, for a caller of whom other attributes were read than are declared now.
+   */
   decide(query: PolicyQuery): PolicyDecision;
   /** Whether a policy that could apply reads `registered`: where none does, it need not be looked up. Pure, like `decide`. */
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean;

@@ -1,8 +1,11 @@
 /** The engine in force, replaceable at run time. */
 import { isDeepStrictEqual } from "node:util";
 import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller-attributes.ts";
+import { ServiceError } from "../../base/errors.ts";
 import type { CompiledEngine } from "./bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
+
+const none: AttributeDeclarations = {};
 
 /**
  * Delegates to the engine in force. Decisions are synchronous, so none mixes two policy sets, and an engine that was
@@ -25,7 +28,17 @@ export class PolicyHolder implements PolicyEngine {
     return this.#engine.revision;
   }
 
+  /**
+   * Decides.
+   * @throws ServiceError `policy_unavailable` where other attributes were declared when those of the caller were read:
+   *   the same name may be of another claim by now
+   */
   decide(query: PolicyQuery): PolicyDecision {
+    const { declaredAttributes = none } = query.caller;
+    if (!isDeepStrictEqual(declaredAttributes, this.#declared.current)) {
+      const message = "The attributes of callers were declared anew while the call was on its way.";
+      throw new ServiceError("policy_unavailable", message, { retryAfterSeconds: 1 });
+    }
     return this.#engine.decide(query);
   }
 

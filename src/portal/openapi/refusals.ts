@@ -164,7 +164,7 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
   policy_unavailable: [
     {
       routes: (route) => decisions.has(route),
-      when: "No policy is in force: nothing was decided.",
+      when: "No policy is in force, or a reload declared other attributes of callers meanwhile: nothing was decided.",
       example: simple("policy_unavailable", "no policy is in force", 5),
     },
   ],

@@ -1,6 +1,6 @@
 import type { JWTPayload } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { claimedAttributes, headerAttributes } from "../../../src/auth/attributes.ts";
+import * as reading from "../../../src/auth/attributes.ts";
 import { callerFromHeaders, identityHeaderNames } from "../../../src/auth/trusted-headers.ts";
 import type { AttributeDeclarations, AttributeType, DeclaredAttributes } from "../../../src/base/caller-attributes.ts";
 import { parseNetwork } from "../../../src/base/network.ts";
@@ -10,6 +10,11 @@ import { authenticatorOf, bearer, inboundOf, manualTime, patient, refusalOf } fr
 
 const declared = (current: AttributeDeclarations): DeclaredAttributes => ({ current, revision: 0 });
 const one = (type: AttributeType, required = false, claim = ["it"]) => declared({ it: { type, claim, required } });
+
+const claimedAttributes = (of: DeclaredAttributes) => (token: JWTPayload) =>
+  reading.claimedAttributes(of)(token).attributes;
+const headerAttributes = (...given: Parameters<typeof reading.headerAttributes>) =>
+  reading.headerAttributes(...given).attributes;
 
 /** As a token's payload is read: `__proto__` is a member like others. */
 const payload = (json: string) => JSON.parse(json) as JWTPayload;

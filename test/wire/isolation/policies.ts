@@ -1,8 +1,8 @@
 /** Policy sets, the memory of rulings, kept revisions and managed keys. */
 import { expect } from "vitest";
-import { policyOf, tenantsWithoutSets, tenantsWithSets } from "./policy-sets.ts";
+import { personKind, personPolicyOf, policyOf, tenantsWithoutSets, tenantsWithSets } from "./policy-sets.ts";
 import type { IsolationRow } from "./row.ts";
-import { answerOf, bearer, type Wire, type World } from "./world.ts";
+import { answerOf, bearer, recordOf, type Wire, type World } from "./world.ts";
 
 const plan = {
   operation: "protect",
@@ -42,7 +42,29 @@ async function ownKeysOnly(world: World, wire: Wire): Promise<void> {
   expect(await ask(owner)).toMatchObject({ allow: true });
 }
 
+/** What is known of a principal is known of it alone, though others of the same name ask, and are known as well. */
+async function ownEntitiesOnly(world: World, wire: Wire): Promise<void> {
+  const body = { ...plan, resource: { kind: personKind } };
+  const ask = async (tenant: string) => {
+    const known = tenantsWithSets.includes(tenant) ? [`platform/${personPolicyOf(tenant)}`] : [];
+    for (const route of ["/v1/sdk/protection-plan", "/v1/sdk/policy-resolve"]) {
+      const answer = answerOf(await wire.call(route, body, bearer(world.token(tenant))));
+      const reasons = [...known, "platform/platform", `tenant/${policyOf(tenant)}`];
+      expect(answer.decision.reasons, tenant).toEqual(reasons);
+      const { outcome } = recordOf(answer);
+      for (const other of tenantsWithSets) {
+        if (other === tenant) continue;
+        expect(JSON.stringify([answer.decision, outcome]), other).not.toContain(`"platform/${personPolicyOf(other)}"`);
+      }
+    }
+  };
+  const tenants = [...tenantsWithSets, ...tenantsWithoutSets, ...world.tenants()];
+  for (const tenant of [...tenants, ...tenants.toReversed()]) await ask(tenant);
+  await Promise.all(tenants.map(ask));
+}
+
 export const policyRows: readonly IsolationRow[] = [
   { thing: "a policy set and its remembered rulings", tables: ["policy_revisions"], check: ownSetDecides },
   { thing: "a managed key", tables: [], check: ownKeysOnly },
+  { thing: "what is known of a principal", tables: [], check: ownEntitiesOnly },
 ];

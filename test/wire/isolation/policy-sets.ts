@@ -12,6 +12,36 @@ export const tenantsWithoutSets = ["toString", "hasOwnProperty"] as const;
 export const policyOf = (tenant: string) =>
   tenantsWithSets.includes(tenant) ? `own-${tenantsWithSets.indexOf(tenant)}` : "everybody";
 
+/** Principal of every tenant. */
+const principal = "payroll-service";
+/** What kind of resource the policies about people are about. */
+export const personKind = "person";
+/** Id of the platform's policy that knows the tenant's principal, and nobody else's of the same name. */
+export const personPolicyOf = (tenant: string) => `person-${tenantsWithSets.indexOf(tenant)}`;
+
+const schema = `namespace Org {
+  entity Group;
+  entity Person in [Group] = { "tenant": String };
+}
+`;
+const people = tenantsWithSets.flatMap((tenant) => {
+  const group = { type: "Org::Group", id: personPolicyOf(tenant) };
+  const person = { type: "Org::Person", id: `${tenant}/${principal}` };
+  return [
+    { uid: group, attrs: {}, parents: [] },
+    { uid: person, attrs: { tenant }, parents: [group] },
+  ];
+});
+const personPolicies = [
+  ...tenantsWithSets.map((tenant) => {
+    const id = personPolicyOf(tenant);
+    return `@id("${id}") permit (principal, action, resource) when
+      { context.claimed.resource.kind == "${personKind}" && principal has entity && principal.entity in Org::Group::"${id}" };`;
+  }),
+  `@id("mixed-up") forbid (principal, action, resource)
+   when { principal has entity && principal.entity.tenant != principal.tenant };`,
+].join("\n");
+
 const permit = (id: string) => `@id("${id}")\n@alert("${id}")\npermit (principal, action, resource);\n`;
 
 /** Writes the policy directory into an empty folder. */
@@ -29,5 +59,9 @@ export function writePolicies(folder: string): void {
     ["*", "default"],
     ...tenantsWithSets.map((tenant) => [tenant, policyOf(tenant)]),
   ]);
-  writeFileSync(join(folder, "manifest.json"), JSON.stringify({ platform: "platform", tenants }));
+  writeFileSync(join(folder, "platform", "people.cedar"), personPolicies);
+  writeFileSync(join(folder, "org.cedarschema"), schema);
+  writeFileSync(join(folder, "people.json"), JSON.stringify(people));
+  const entities = { schema: "org.cedarschema", files: ["people.json"], principal: "Org::Person" };
+  writeFileSync(join(folder, "manifest.json"), JSON.stringify({ platform: "platform", tenants, entities }));
 }

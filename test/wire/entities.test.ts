@@ -1,0 +1,124 @@
+/** What the organisation knows: from files to decisions, in force at once and as a whole, and again in replays. */
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { wireClients } from "../harness/clients.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
+import { entity, entitySchema, type Json, uid } from "../unit/policy/entities.ts";
+
+const route = "/v1/sdk/protection-plan";
+const plan = {
+  operation: "access",
+  workload: { application: "wards" },
+  resource: { kind: "letter" },
+  labels: ["blue"],
+};
+const classified = entity("Label", "classified");
+const labelsWith = (...parents: readonly Json[]) =>
+  JSON.stringify([classified, entity("Label", "blue", { rank: 1 }, parents)]);
+const files = {
+  "manifest.yaml": `platform: platform
+tenants: { "*": default }
+entities: { schema: org.cedarschema, files: [labels.json], labels: Org::Label }
+`,
+  "org.cedarschema": entitySchema,
+  "labels.json": labelsWith(),
+  "platform/all.cedar": '@id("all") permit (principal, action, resource);\n',
+  "default/all.cedar": '@id("all") permit (principal, action, resource);\n',
+  "default/classified.cedar": `@id("classified") forbid (principal, action, resource)
+when { context.claimed.label_set in Org::Label::"classified" };\n`,
+};
+const denied = { allow: false, reasons: ["tenant/classified"] };
+const allowed = { allow: true };
+
+let policies: string;
+let gateway: Gateway;
+
+beforeEach(async () => {
+  policies = await mkdtemp(join(tmpdir(), "entities-"));
+  for (const [file, text] of Object.entries(files)) await write(file, text);
+  gateway = await startGateway({ env: { SVC_POLICY_DIR: policies, SVC_POLICY_POLL_MS: "3600000" } });
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await gateway.stop();
+  await rm(policies, { recursive: true });
+});
+
+async function write(file: string, text: string): Promise<void> {
+  await mkdir(dirname(join(policies, file)), { recursive: true });
+  await writeFile(join(policies, file), text);
+}
+
+async function decide() {
+  const { body } = await rest(gateway.url + route, { token: await gateway.token(), body: plan });
+  return body.decision;
+}
+
+test("what a file says of a label decides from the reload on, over every protocol; a bad one changes nothing", async () => {
+  const clients = wireClients(gateway.url);
+  const decideEverywhere = async () => {
+    const method = methodOn(route);
+    const headers = { authorization: `Bearer ${await gateway.token()}` };
+    const outcomes = await Promise.all(
+      clients.map(async (client) => await client.call(method, requestFromRest(method, plan), headers)),
+    );
+    return outcomes.map((outcome) => JSON.stringify(outcome).match(/"allow":(true|false)/)?.[1]);
+  };
+  try {
+    expect(await decide()).toMatchObject(allowed);
+    await write("labels.json", labelsWith(uid("Label", "classified")));
+    await gateway.app.reloadPolicy();
+    expect(await decide()).toMatchObject(denied);
+    const before = await decide();
+    for (const bad of ["[{]", labelsWith(uid("Label", "nowhere")), labelsWith(uid("Person", "classified"))]) {
+      await write("labels.json", bad);
+      await gateway.app.reloadPolicy().catch(() => {});
+      expect(await decide()).toMatchObject({ ...denied, policy_revision: before.policy_revision });
+      const { body } = await rest(`${gateway.opsUrl}/readyz`, {});
+      expect(JSON.stringify(body)).toContain("a newer policy set was refused");
+    }
+    expect(new Set(await decideEverywhere())).toEqual(new Set(["false"]));
+    await write("labels.json", labelsWith());
+    await gateway.app.reloadPolicy();
+    expect(new Set(await decideEverywhere())).toEqual(new Set(["true"]));
+  } finally {
+    for (const client of clients) client.close();
+  }
+});
+
+test("a decision comes out again as what was known then says, and is compared with what is known now", async () => {
+  const first = await decide();
+  await write("labels.json", labelsWith(uid("Label", "classified")));
+  await gateway.app.reloadPolicy();
+  const second = await decide();
+  expect([first, second]).toMatchObject([allowed, denied]);
+  expect(first.policy_revision).not.toBe(second.policy_revision);
+
+  const { tenant_id } = (await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() })).body.caller;
+  for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
+  vi.stubEnv("SVC_STORE", `sqlite:${join(gateway.dataDir, "platform.db")}`);
+  vi.stubEnv("SVC_POLICY_DIR", policies);
+  const replay = async (decisionId: string) => {
+    const { terminal, written } = captureTerminal();
+    await runCommandLine(["policy", "replay", "--decision", decisionId, "--tenant", tenant_id, "--json"], terminal);
+    return JSON.parse(written.out);
+  };
+  expect(await replay(first.decision_id)).toMatchObject({
+    status: "reproduced",
+    own: { differences: [], outcome: allowed },
+    current: { outcome: denied, policy_revision: second.policy_revision },
+  });
+  // Whatever is known later: nothing at all any more.
+  await write("manifest.yaml", 'platform: platform\ntenants: { "*": default }\n');
+  for (const file of ["org.cedarschema", "labels.json", "default/classified.cedar"]) await rm(join(policies, file));
+  expect(await replay(second.decision_id)).toMatchObject({
+    status: "reproduced",
+    own: { differences: [], outcome: denied },
+    current: { outcome: allowed },
+  });
+});

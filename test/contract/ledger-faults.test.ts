@@ -114,6 +114,39 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
   },
 );
 
+/** Makes calls while the thread waits for a lock; resolves with what became of them. */
+async function whileLocked(calls: () => readonly Promise<unknown>[]): Promise<PromiseSettledResult<unknown>[]> {
+  const other = new DatabaseSync(fixture.path);
+  other.exec("BEGIN IMMEDIATE");
+  const results = Promise.allSettled(calls());
+  // The appender writes in the next turn.
+  for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+  other.exec("ROLLBACK");
+  other.close();
+  return results;
+}
+
+test("writes that wait at the same time share a commit, and one that is refused is refused alone", async () => {
+  await ledger.close();
+  await open({ busyTimeoutMs: 5_000, limits: { maxWritesInFlight: 8, maxRecordsPerWrite: 1 } });
+  const taken = makeRecord(alice);
+  await ledger.append(taken);
+  const names = Array.from({ length: 7 }, (_, at) => tenant(`tenant-${at}`));
+  const before = control.commits;
+  const results = await whileLocked(() => names.map((name) => ledger.append(makeRecord(name))));
+  expect(results.map(({ status }) => status)).not.toContain("rejected");
+  // The first may have begun alone. Each commit is one of the store and one of the anchor.
+  expect(control.commits - before).toBeLessThanOrEqual(4);
+  const records = [...names.slice(1).map((name) => makeRecord(name)), taken];
+  const refused = (await whileLocked(() => records.map((record) => ledger.append(record)))).map(
+    ({ status }) => status === "rejected",
+  );
+  expect(refused).toEqual(records.map((record) => record === taken));
+  for (const name of names.slice(1)) await expectGapless(fixture, name, 3);
+  await expectGapless(fixture, "alice", 2);
+  await fixture.verify();
+});
+
 test("those who queue behind a write that fails are refused with it", async () => {
   await ledger.close();
   await open({ limits: { maxRecordsPerWrite: 1 } });

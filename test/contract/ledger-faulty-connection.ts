@@ -14,10 +14,11 @@ const faultCell = 0;
 const countdownCell = 1;
 const maxPagesCell = 2;
 const stallCell = 3;
+const commitsCell = 4;
 
 /** The test's end. */
 export class FaultControl {
-  readonly cells = new Int32Array(new SharedArrayBuffer(16));
+  readonly cells = new Int32Array(new SharedArrayBuffer(20));
 
   /** Arms the fault for the nth operation of the writing connection from now, counted from 1. */
   arm(fault: Fault, operation: number): void {
@@ -32,6 +33,11 @@ export class FaultControl {
 
   disarm(): void {
     Atomics.store(this.cells, faultCell, faults.none);
+  }
+
+  /** Commits so far, of store and anchor. */
+  get commits(): number {
+    return Atomics.load(this.cells, commitsCell);
   }
 
   /** Lets the file grow to so many pages only: SQLite then reports a full disk. 0 lifts the limit. */
@@ -54,6 +60,7 @@ export function openConnection(options: ConnectionOptions, cells: Int32Array): S
     exec(sql) {
       if (sql.startsWith("BEGIN"))
         real.exec(`PRAGMA max_page_count = ${Atomics.load(cells, maxPagesCell) || 4_294_967_294}`);
+      if (sql === "COMMIT") Atomics.add(cells, commitsCell, 1);
       operate(() => real.exec(sql));
     },
     prepare: (sql) => wrap(real.prepare(sql)),

@@ -1,18 +1,26 @@
 /** Entry point of the store's threads: opens its connection, then serves one call after the other. */
-import { type MessagePort, parentPort, workerData } from "node:worker_threads";
+import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { type openConnection as OpenConnection, readStoreId, type SqliteConnection } from "./connection.ts";
 import { hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
-import { describeFailure, isBusy } from "./errors.ts";
+import { describeFailure, isBusy, type StoreFailure } from "./errors.ts";
 import { type OpenedFile, openedDatabase, openedFile, requireInPlace, StoreMovedError } from "./file-identity.ts";
 import { anchorConnection, SqliteAnchor } from "./log/anchor.ts";
-import type { ConnectRequest, NumberedRequest, WorkerData, WorkerMessage, WorkerRequest } from "./protocol.ts";
+import type {
+  ConnectRequest,
+  NumberedRequest,
+  WorkerAnswer,
+  WorkerData,
+  WorkerMessage,
+  WorkerRequest,
+} from "./protocol.ts";
 import { SqliteReader } from "./reader.ts";
 import { SqliteWriter } from "./writer.ts";
 
 const data = workerData as WorkerData;
 const { role, path, anchorPath, originPrefix, busyTimeoutMs, connectionModule, connectionData } = data;
-const port = parentPort;
-if (port === null) throw new Error("This file runs in a worker thread.");
+if (parentPort === null) throw new Error("This file runs in a worker thread.");
+/** Of whoever has started the thread. */
+const own: MessagePort = parentPort;
 
 const { openConnection } = (await import(connectionModule)) as {
   openConnection(options: Parameters<typeof OpenConnection>[0], data: unknown): SqliteConnection;
@@ -66,14 +74,17 @@ function openWriter(connection: SqliteConnection): SqliteWriter {
 }
 
 /** The writer serves nothing from a file that is gone: it looks before its answer, and from then on before its work. */
-function serve(request: WorkerRequest): unknown {
+function serve(requests: readonly WorkerRequest[]): readonly unknown[] {
   store ??= openStore();
   if (isMoved) requireInPlace([...files, ...otherFiles]);
-  const result = dispatch(store, request);
+  const served = store;
+  const works = requests.map((request) => () => dispatch(served, request));
+  const results =
+    served instanceof SqliteWriter && works.length > 1 ? served.together(works) : works.map((work) => work());
   if (role === "writer") requireInPlace(files);
-  if (request.call === "probe") requireInPlace(role === "writer" ? otherFiles : files);
+  if (requests.some(({ call }) => call === "probe")) requireInPlace(role === "writer" ? otherFiles : files);
   isMoved = false;
-  return result;
+  return results;
 }
 
 function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): unknown {
@@ -102,15 +113,49 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
   throw new Error(`The ${role} does not serve ${request.call}.`);
 }
 
-function answer({ id, request }: NumberedRequest): WorkerMessage {
+/** Answers calls in order. Those that are served together are taken apart where one of them has nothing stored of all. */
+function answer(messages: readonly NumberedRequest[]): readonly WorkerAnswer[] {
   try {
-    return { type: "result", id, result: serve(request) };
+    const results = serve(messages.map(({ request }) => request));
+    return messages.map(({ id }, position) => ({ type: "result", id, result: results[position] }));
   } catch (error) {
     const failure = describeFailure(movedOr(error));
     if (failure.kind === "moved") keepMoved();
     if (failure.kind === "store" && !isBusy(error)) dropStore();
-    return { type: "failure", id, failure };
+    if (messages.length > 1 && isOfOne(failure)) return messages.flatMap((message) => answer([message]));
+    return messages.map(({ id }) => ({ type: "failure", id, failure }));
   }
+}
+
+/** Whether it is what one of several calls brought that failed. Nothing was committed. */
+function isOfOne({ kind }: StoreFailure): boolean {
+  return kind === "data" || kind === "unsound" || kind === "damaged" || kind === "retired";
+}
+
+/** Calls that may share a transaction. */
+const shareable: ReadonlySet<WorkerRequest["call"]> = new Set([
+  "append",
+  "noteProofs",
+  "takeAttempt",
+  "giveBackAttempt",
+  "storeCosignatures",
+  "keepPolicyRevision",
+]);
+/** As many appends are large already, and those who wait for the first need not wait for more. */
+const maxTogether = 16;
+
+/** All that waits, in order; those that stand side by side and may share a transaction are together. */
+function groups(waiting: readonly Waiting[]): readonly (readonly Waiting[])[] {
+  const all: Waiting[][] = [];
+  let open: Waiting[] = [];
+  for (const one of waiting) {
+    const isShareable = role === "writer" && shareable.has(one.message.request.call);
+    if (!isShareable || open.length === maxTogether) open = [];
+    if (open.length === 0) all.push(open);
+    open.push(one);
+    if (!isShareable) open = [];
+  }
+  return all;
 }
 
 /** A file that is gone explains every other failure; and closed, it would be gone for good. */
@@ -148,29 +193,61 @@ function dropStore(): void {
   }
 }
 
-const guests = new Set<MessagePort>();
-
-function answerOn(to: MessagePort, message: NumberedRequest): void {
-  const answered = answer(message);
-  Atomics.add(data.answered, 0, 1);
-  to.postMessage(answered);
+/** A call, and where its answer goes. */
+interface Waiting {
+  readonly from: MessagePort;
+  readonly message: NumberedRequest;
 }
+
+const guests = new Set<MessagePort>();
 
 function connect(guest: MessagePort): void {
   guests.add(guest);
-  guest.on("message", (message: NumberedRequest) => answerOn(guest, message));
+  guest.on("message", (message: NumberedRequest) => answerAll(guest, message));
   guest.once("close", () => guests.delete(guest));
 }
 
-port.on("message", (message: NumberedRequest | ConnectRequest) => {
-  if ("connect" in message) return connect(message.connect);
-  if (message.request.call === "close") {
-    dropStore();
-    port.postMessage({ type: "result", id: message.id, result: undefined } satisfies WorkerMessage);
-    for (const guest of guests) guest.close();
-    port.close();
-    return;
+/** Answers a call, with all that wait behind it and on other ports. */
+function answerAll(to: MessagePort, first: NumberedRequest): void {
+  const waiting = [{ from: to, message: first }, ...[to, ...otherPorts(to)].flatMap(received)];
+  for (const group of groups(waiting)) {
+    const [{ message: head }] = group as [Waiting];
+    if (head.request.call === "close") {
+      close(head.id);
+      return;
+    }
+    const answers = answer(group.map(({ message }) => message));
+    group.forEach(({ from }, position) => {
+      Atomics.add(data.answered, 0, 1);
+      from.postMessage(answers[position]);
+    });
   }
-  answerOn(port, message);
+}
+
+function otherPorts(than: MessagePort): readonly MessagePort[] {
+  return [own, ...guests].filter((other) => other !== than);
+}
+
+/** The calls that wait on a port. */
+function received(from: MessagePort): readonly Waiting[] {
+  const waiting: Waiting[] = [];
+  for (let next = receiveMessageOnPort(from); next !== undefined; next = receiveMessageOnPort(from)) {
+    const message = next.message as NumberedRequest | ConnectRequest;
+    if ("connect" in message) connect(message.connect);
+    else waiting.push({ from, message });
+  }
+  return waiting;
+}
+
+function close(id: number): void {
+  dropStore();
+  own.postMessage({ type: "result", id, result: undefined } satisfies WorkerMessage);
+  for (const guest of guests) guest.close();
+  own.close();
+}
+
+own.on("message", (message: NumberedRequest | ConnectRequest) => {
+  if ("connect" in message) connect(message.connect);
+  else answerAll(own, message);
 });
-port.postMessage({ type: "ready" } satisfies WorkerMessage);
+own.postMessage({ type: "ready" } satisfies WorkerMessage);

@@ -8,7 +8,7 @@ import type { ProofRow } from "../proof-batches.ts";
 import { inTransaction, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import type { SqliteAnchor } from "./log/anchor.ts";
 import { Cosignatures } from "./log/cosignatures.ts";
-import { LogWriter, type SeededBatch } from "./log/log-writer.ts";
+import { type AppendedBatch, LogWriter, type SeededBatch } from "./log/log-writer.ts";
 import { Attempts, DpopReplays } from "./shared.ts";
 
 /**
@@ -27,6 +27,8 @@ export class SqliteWriter {
   readonly #policyRevision: SqliteStatement;
   readonly #probe: SqliteStatement;
   readonly #newestKey: SqliteStatement;
+  /** Appended in the transaction that is under way. */
+  #appended: AppendedBatch[] = [];
 
   /** Connection and anchor become the writer's: they are closed with it. */
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
@@ -46,18 +48,25 @@ export class SqliteWriter {
   }
 
   /**
+   * Does the work of several calls in one transaction, so that they share its sync. When it throws, the outcome is that of
+   * `inTransaction`, for all of them.
+   */
+  together<Result>(works: readonly (() => Result)[]): Result[] {
+    return this.#transact(() => works.map((work) => work()));
+  }
+
+  /**
    * Appends batches in one transaction. One file has one writer at a time, so tenants share it: the commit's sync is
    * what costs. Durable and anchored when it returns; when it throws, the outcome of the commit is unknown. Throws
    * `RetiredKeyError`, like all that names the key that will sign, where that is not the store's newest.
    */
   append(batches: readonly SeededBatch[], nowMs: number, signingKey: Uint8Array): readonly BatchResult[] {
-    const appended = inTransaction(this.#connection, () => {
+    return this.#transact(() => {
       this.#requireNewest(signingKey);
-      return batches.map((batch) => this.#logs.append(batch, nowMs));
+      const appended = batches.map((batch) => this.#logs.append(batch, nowMs));
+      this.#appended.push(...appended);
+      return appended.map(({ result }) => result);
     });
-    for (const { settle } of appended) settle();
-    this.#anchor.advance(appended.map(({ log }) => log));
-    return appended.map(({ result }) => result);
   }
 
   /** The newest state of a log, anchored, so that it may be signed. */
@@ -70,30 +79,30 @@ export class SqliteWriter {
   }
 
   storeCosignatures(cosignatures: readonly StoredCosignature[]): void {
-    inTransaction(this.#connection, () => this.#cosignatures.keep(cosignatures));
+    this.#transact(() => this.#cosignatures.keep(cosignatures));
   }
 
   keepPolicyRevision(revision: string, content: string): void {
-    inTransaction(this.#connection, () => this.#policyRevision.run(revision, content));
+    this.#transact(() => this.#policyRevision.run(revision, content));
   }
 
   /** Looks at some of the leaves that the index of registrations has not got yet. */
   indexRegistrations(tenantId: TenantId, key: Uint8Array): void {
-    inTransaction(this.#connection, () => this.#logs.registrations.catchUp(tenantId, key));
+    this.#transact(() => this.#logs.registrations.catchUp(tenantId, key));
   }
 
   /** For each proof, in order, whether this is its first use. */
   noteProofs(rows: readonly ProofRow[], nowMs: number): readonly boolean[] {
-    return inTransaction(this.#connection, () => this.#dpopReplays.note(rows, nowMs));
+    return this.#transact(() => this.#dpopReplays.note(rows, nowMs));
   }
 
   /** Empty where the attempt is counted; else the limits that are reached. */
   takeAttempt(limits: readonly AttemptLimit[], nowMs: number): readonly ReachedLimit[] {
-    return inTransaction(this.#connection, () => this.#attempts.take(limits, nowMs));
+    return this.#transact(() => this.#attempts.take(limits, nowMs));
   }
 
   giveBackAttempt(limits: readonly AttemptLimit[], nowMs: number): void {
-    inTransaction(this.#connection, () => this.#attempts.giveBack(limits, nowMs));
+    this.#transact(() => this.#attempts.giveBack(limits, nowMs));
   }
 
   /** A real write, because a full disk still reads and locks. */
@@ -113,6 +122,16 @@ export class SqliteWriter {
   close(): void {
     this.#connection.close();
     this.#anchor.close();
+  }
+
+  /** Runs the work in a transaction: in the one that is under way, where there is one. */
+  #transact<Result>(work: () => Result): Result {
+    if (this.#connection.isTransaction) return work();
+    this.#appended = [];
+    const result = inTransaction(this.#connection, work);
+    for (const { settle } of this.#appended) settle();
+    this.#anchor.advance(this.#appended.map(({ log }) => log));
+    return result;
   }
 
   #requireNewest(signingKey: Uint8Array): void {

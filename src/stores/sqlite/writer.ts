@@ -88,7 +88,7 @@ export class SqliteWriter {
 
   /** Looks at some of the leaves that the index of registrations has not got yet. */
   indexRegistrations(tenantId: TenantId, key: Uint8Array): void {
-    this.#transact(() => this.#logs.registrations.catchUp(tenantId, key));
+    this.#transact(() => this.#logs.indexRegistrations(tenantId, key));
   }
 
   /** For each proof, in order, whether this is its first use. */
@@ -128,10 +128,18 @@ export class SqliteWriter {
   #transact<Result>(work: () => Result): Result {
     if (this.#connection.isTransaction) return work();
     this.#appended = [];
-    const result = inTransaction(this.#connection, work);
-    for (const { settle } of this.#appended) settle();
-    this.#anchor.advance(this.#appended.map(({ log }) => log));
-    return result;
+    let isAnchored = false;
+    try {
+      const result = inTransaction(this.#connection, () => {
+        this.#logs.begin();
+        return work();
+      });
+      this.#anchor.advance(this.#appended.map(({ log }) => log));
+      isAnchored = true;
+      return result;
+    } finally {
+      this.#logs.end(isAnchored);
+    }
   }
 
   #requireNewest(signingKey: Uint8Array): void {

@@ -133,7 +133,6 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
   }
 
   #settle(tenantId: TenantId, { erased, appended }: ErasedBatch): void {
-    appended?.settle();
     if (appended !== undefined) this.#anchor.advance([appended.log]);
     this.#anchor.noteErasures(erased.map(({ recordId }) => ({ tenantId, recordId })));
   }
@@ -169,7 +168,6 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
         const seed = this.#random(new Uint8Array(seedBytes(records.length)));
         return { hold, appended: this.#logs.append({ tenantId, records, seed }, this.#clock.now()) };
       });
-      released?.appended.settle();
       if (released !== undefined) this.#anchor.advance([released.appended.log]);
       return released?.hold;
     });

@@ -52,17 +52,24 @@ export class SqliteAnchor {
   readonly #connection: SqliteConnection;
   readonly #find: SqliteStatement;
   readonly #advance: SqliteStatement;
+  readonly #version: SqliteStatement;
 
   /** The connection becomes the anchor's: it is closed with it. */
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
     this.#find = connection.prepare("SELECT * FROM anchored_logs WHERE tenant_id = ?");
+    this.#version = connection.prepare("PRAGMA data_version");
     // Never back, and never to another log.
     this.#advance = connection.prepare(
       `INSERT INTO anchored_logs (tenant_id, origin, size, root) VALUES (?, ?, ?, ?)
        ON CONFLICT DO UPDATE SET size = excluded.size, root = excluded.root
         WHERE excluded.size > size AND excluded.origin = origin`,
     );
+  }
+
+  /** Changes when another connection has committed something. */
+  dataVersion(): number {
+    return this.#version.get()?.data_version as number;
   }
 
   find(tenantId: TenantId): AnchoredLog | undefined {

@@ -11,6 +11,12 @@ export interface StoredHead extends LogState {
   readonly lastRecordedAtMs: number;
 }
 
+/** A head with all that an append needs. */
+export interface WritableHead extends StoredHead {
+  /** The index of registrations has the leaves before this one. */
+  readonly registeredTo: number;
+}
+
 const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms";
 
 export class LogRows {
@@ -56,6 +62,20 @@ export class LogRows {
 
   rootAt(tenantId: TenantId, size: number): Hash {
     return this.tree(tenantId, size).root();
+  }
+}
+
+/** Reads heads to append to them. The newest schema has what it takes. */
+export class WritableHeads {
+  readonly #head: SqliteStatement;
+
+  constructor(connection: SqliteConnection) {
+    this.#head = connection.prepare(`SELECT ${headColumns}, registered_to FROM log_heads WHERE tenant_id = ?`);
+  }
+
+  of(tenantId: TenantId): WritableHead | undefined {
+    const row = this.#head.get(tenantId);
+    return row && { ...headOf(row), registeredTo: row.registered_to as number };
   }
 }
 

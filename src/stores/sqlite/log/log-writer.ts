@@ -2,7 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
 import { committedRecords } from "../../../ledger/append/committed-record.ts";
-import { EdgeCache, loadEdge } from "../../../ledger/append/edge-cache.ts";
+import { loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { encodedRegistrations } from "../../../ledger/artifacts/registration-index.ts";
 import { anchorProblem } from "../../../ledger/ports/anchor.ts";
@@ -18,10 +18,11 @@ import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { SearchWriter } from "../search/search-writer.ts";
+import { type IndexGeneration, SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { IdempotencyRecords } from "./idempotency-records.ts";
-import { LogRows, type StoredHead, TileWriter } from "./log-rows.ts";
+import { KnownLogs } from "./known-logs.ts";
+import { LogRows, type StoredHead, TileWriter, type WritableHead, WritableHeads } from "./log-rows.ts";
 
 /** A batch with the randomness that it needs, drawn where the caller owns it. */
 export interface SeededBatch extends TenantBatch {
@@ -34,15 +35,15 @@ export interface AppendedBatch {
   readonly result: BatchResult;
   /** The log's newest state: the result's trees are of this size or smaller. */
   readonly log: LogState;
-  /** To be called after the commit. */
-  settle(): void;
 }
 
 export class LogWriter {
   readonly #rows: LogRows;
   readonly #anchor: SqliteAnchor;
   readonly #originPrefix: string;
-  readonly #edges = new EdgeCache();
+  readonly #heads: WritableHeads;
+  readonly #known = new KnownLogs();
+  readonly #version: SqliteStatement;
   readonly #idempotency: IdempotencyRecords;
   readonly #tiles: TileWriter;
   readonly #search: SearchWriter;
@@ -55,6 +56,8 @@ export class LogWriter {
 
   constructor(connection: SqliteConnection, anchor: SqliteAnchor, originPrefix: string) {
     this.#rows = new LogRows(connection);
+    this.#heads = new WritableHeads(connection);
+    this.#version = connection.prepare("PRAGMA data_version");
     this.#anchor = anchor;
     this.#originPrefix = originPrefix;
     const isNoted = anchor.notesErasure.bind(anchor);
@@ -85,16 +88,36 @@ export class LogWriter {
   }
 
   /**
+   * A transaction has begun on the connection, and `end` will be called after it. Without that, nothing is believed of what
+   * appends before it did.
+   */
+  begin(): void {
+    this.#known.begin(`${this.#version.get()?.data_version} ${this.#anchor.dataVersion()}`);
+  }
+
+  /** The transaction has ended; true where it was committed and the anchor was advanced to what it did. */
+  end(isCommitted: boolean): void {
+    this.#known.end(isCommitted);
+  }
+
+  /** Looks at some of the leaves that a log's index of registrations has not got yet. */
+  indexRegistrations(tenantId: TenantId, key: Uint8Array): void {
+    this.#known.forget(tenantId);
+    this.registrations.catchUp(tenantId, key);
+  }
+
+  /**
    * Appends. Throws `UnsoundLogError` where the log is not what its anchor says or its edge is damaged,
    * `UnstorableError` where a record cannot be built, an SQLite error otherwise.
    */
   append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
-    const head = this.#rows.headOfTenant(tenantId);
-    this.#refuseUnsound(tenantId, head);
+    const known = this.#known.current(tenantId);
+    const head = known?.head ?? this.#heads.of(tenantId);
+    if (known === undefined) this.#refuseUnsound(tenantId, head);
     const plan = planBatch(readBatch(records), (idempotency) => this.#idempotency.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
-      return { result: { log: head.origin, results: plan.results([]) }, log: head, settle: () => {} };
-    const edge = head === undefined ? new RightEdge() : (this.#edges.take(head) ?? this.#loadEdge(head));
+      return { result: { log: head.origin, results: plan.results([]) }, log: head };
+    const edge = head === undefined ? new RightEdge() : (this.#known.takeEdge(head) ?? this.#loadEdge(head));
     const sequenced = this.#sequence(head, plan.fresh, nowMs, seed);
     for (const entry of sequenced.entries) this.#insert(tenantId, entry, edge);
     const tree = edge.tree();
@@ -102,10 +125,13 @@ export class LogWriter {
     const committed = committedRecords(sequenced, tree, log);
     this.#tiles.write(tenantId, edge.takeTouched());
     this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
-    this.#index(tenantId, plan, sequenced);
-    this.#moveHead(head, sequenced, log, this.#register(tenantId, head, plan, sequenced));
-    const result = { log: log.origin, results: plan.results(committed) };
-    return { result, log, settle: () => this.#edges.put(tenantId, edge, log.root) };
+    const indexes = known?.indexes ?? this.#indexesOf(tenantId, sequenced);
+    for (const index of indexes) this.#search.addTo(tenantId, index, indexedRecords(sequenced, plan.fresh));
+    const registeredTo = this.#register(tenantId, head, plan, sequenced);
+    this.#moveHead(head, sequenced, log, registeredTo);
+    const { lastRecordedAtMs } = sequenced.head;
+    this.#known.note({ head: { ...log, lastRecordedAtMs, registeredTo }, edge, indexes });
+    return { result: { log: log.origin, results: plan.results(committed) }, log };
   }
 
   #loadEdge(head: StoredHead): RightEdge {
@@ -154,16 +180,16 @@ export class LogWriter {
     });
   }
 
-  #index(tenantId: TenantId, { fresh }: BatchPlan, sequenced: Sequenced): void {
-    const { searchKey } = sequenced;
-    if (searchKey !== undefined) this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0);
-    this.#search.add(tenantId, indexedRecords(sequenced, fresh));
+  #indexesOf(tenantId: TenantId, { searchKey }: Sequenced): readonly IndexGeneration[] {
+    if (searchKey === undefined) return this.#search.indexesOf(tenantId);
+    return [this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0)];
   }
 
   /** Returns the leaf that the index of registrations has come to. */
-  #register(tenantId: TenantId, head: StoredHead | undefined, { fresh }: BatchPlan, sequenced: Sequenced): number {
+  #register(tenantId: TenantId, head: WritableHead | undefined, { fresh }: BatchPlan, sequenced: Sequenced): number {
     const registrations = encodedRegistrations(fresh, sequenced.firstLeafIndex);
-    const leaves = { size: head?.size ?? 0, end: sequenced.head.size };
+    const { registeredTo, size } = head ?? { registeredTo: 0, size: 0 };
+    const leaves = { registeredTo, size, end: sequenced.head.size };
     return this.registrations.append(tenantId, leaves, registrations, sequenced.artifactKey);
   }
 

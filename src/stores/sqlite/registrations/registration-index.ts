@@ -87,17 +87,19 @@ export class RegistrationIndex {
   /**
    * Adds what is appended behind the leaf `size`, after some of the leaves before it that the index has not got yet.
    *
+   * @param leaves the leaf that the index has come to, the size of the log, and its size with what is appended
    * @param registrations of each record that registers something
    * @param key a fresh one, for a log that has none
    * @returns the leaf that the index has come to: `end`, or before `size` where more is missing than one append makes up for
    */
   append(
     tenantId: TenantId,
-    { size, end }: { readonly size: number; readonly end: number },
+    { registeredTo, size, end }: { readonly registeredTo: number; readonly size: number; readonly end: number },
     registrations: readonly ReadonlyMap<string, Registration>[],
     key: Uint8Array,
   ): number {
-    const indexedTo = this.catchUp(tenantId, key, Math.max(leavesPerCatchUp, 2 * (end - size)));
+    const indexedTo =
+      registeredTo === size ? size : this.catchUp(tenantId, key, Math.max(leavesPerCatchUp, 2 * (end - size)));
     if (indexedTo < size) return indexedTo;
     this.#index(tenantId, { registrations, unreadable: [] }, key);
     return end;

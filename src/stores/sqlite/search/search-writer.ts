@@ -2,7 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import { blockOf, newestEdition, StoredTerms, termsOfEdition } from "../../../ledger/search/search-index.ts";
 import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
-import type { SqliteConnection, SqliteStatement } from "../connection.ts";
+import type { SqliteConnection, SqliteStatement, SqliteValue } from "../connection.ts";
 
 /** One time that an index was, or is being, built. */
 export interface IndexGeneration {
@@ -18,15 +18,23 @@ export function editionOf(connection: SqliteConnection): string {
   return column === undefined ? "1" : "fields";
 }
 
+/** Rows that one statement adds at most: about as many as a batch of a few records has. */
+const maxRowsPerInsert = 32;
+/** Values of a row. */
+const columns = 5;
+
 export class SearchWriter {
   readonly #terms = new StoredTerms();
   readonly #addKey: SqliteStatement;
   readonly #keys: SqliteStatement;
   readonly #newEdition: number;
-  readonly #insert: SqliteStatement;
+  readonly #connection: SqliteConnection;
+  /** By the number of rows that they add. */
+  readonly #inserts = new Map<number, SqliteStatement>();
   readonly #remove: SqliteStatement;
 
   constructor(connection: SqliteConnection) {
+    this.#connection = connection;
     const edition = editionOf(connection);
     const isNewest = edition === "fields";
     this.#addKey = connection.prepare(
@@ -36,10 +44,6 @@ export class SearchWriter {
     this.#newEdition = isNewest ? newestEdition : 1;
     this.#keys = connection.prepare(
       `SELECT generation, key, ${edition} AS edition FROM search_keys WHERE tenant_id = ? ORDER BY generation`,
-    );
-    this.#insert = connection.prepare(
-      `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT DO NOTHING`,
     );
     this.#remove = connection.prepare("DELETE FROM search_terms WHERE tenant_id = ? AND block = ? AND leaf_index = ?");
   }
@@ -53,21 +57,42 @@ export class SearchWriter {
     return { generation, key, edition: this.#newEdition };
   }
 
-  /** Adds new records of a log to all of its indexes: the one that serves, and any that is being built. */
-  add(tenantId: TenantId, records: readonly IndexedRecord[]): void {
-    for (const row of [...this.#keys.iterate(tenantId)]) {
-      const { generation, key, edition } = row as unknown as IndexGeneration;
-      this.addTo(tenantId, { generation, key, edition }, records);
-    }
+  /** The indexes of a log: the one that serves, and any that is being built. */
+  indexesOf(tenantId: TenantId): readonly IndexGeneration[] {
+    return [...this.#keys.iterate(tenantId)].map(({ generation, key, edition }) => ({
+      generation: generation as number,
+      key: key as Uint8Array,
+      edition: edition as number,
+    }));
   }
 
   /** Adds records to one index. */
   addTo(tenantId: TenantId, { generation, key, edition }: IndexGeneration, records: Iterable<IndexedRecord>): void {
+    let rows: SqliteValue[] = [];
     for (const { leafIndex, terms } of records) {
       const block = blockOf(leafIndex);
-      for (const term of termsOfEdition(edition, terms))
-        this.#insert.run(tenantId, block, generation, this.#terms.of(key, term), leafIndex);
+      for (const term of termsOfEdition(edition, terms)) {
+        rows.push(tenantId, block, generation, this.#terms.of(key, term), leafIndex);
+        if (rows.length === maxRowsPerInsert * columns) {
+          this.#insert(rows);
+          rows = [];
+        }
+      }
     }
+    if (rows.length > 0) this.#insert(rows);
+  }
+
+  /** A statement with many rows costs a third less than as many statements. */
+  #insert(values: readonly SqliteValue[]): void {
+    const count = values.length / columns;
+    const statement =
+      this.#inserts.get(count) ??
+      this.#connection.prepare(
+        `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
+         VALUES ${Array(count).fill("(?, ?, ?, ?, ?)").join(", ")} ON CONFLICT DO NOTHING`,
+      );
+    this.#inserts.set(count, statement);
+    statement.run(...values);
   }
 
   /** Removes all that any index has of a leaf. */

@@ -9,21 +9,25 @@ import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
 import type { Appended } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
 import {
-  type BatchFailure,
+  type BatchOutcome,
   type BatchResult,
   type BatchWriter,
+  type Patience,
   UnsoundLogError,
   UnstorableError,
 } from "../ports/store.ts";
 import { recordText } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
+import { Contention } from "./contention.ts";
 import { halve, type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
-  /** Writes under way at a time; their tenants differ. */
+  /** Writes under way at a time, save those of tenants which get writes of their own; their tenants differ. */
   readonly maxWritesInFlight: number;
+  /** Writes under way at a time of tenants which get writes of their own: a write of many passes them by. */
+  readonly maxWritesApart: number;
   /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
   readonly slowWriteMs: number;
   /**
@@ -46,6 +50,7 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxRecordsPerWrite: 256,
   maxBytesPerWrite: 4 * 1024 * 1024,
   maxWritesInFlight: 1,
+  maxWritesApart: 1,
   slowWriteMs: Number.POSITIVE_INFINITY,
   gatherTurns: 0,
   maxRecordBytes: 1024 * 1024,
@@ -68,7 +73,9 @@ export class Appender {
   readonly #anchor: SharedAnchor | undefined;
   readonly #queues: TenantQueues;
   readonly #timers: Timers;
-  #writesInFlight = 0;
+  readonly #contention = new Contention();
+  /** Writes under way, by whether they are a tenant's own. */
+  readonly #writes = { wait: 0, leave: 0 };
   /** Records that were ever queued. */
   #queued = 0;
   #answersWaiting = 0;
@@ -87,7 +94,7 @@ export class Appender {
     this.#anchor = anchor;
     this.#signer = signer;
     this.#limits = limits;
-    this.#queues = new TenantQueues(limits);
+    this.#queues = new TenantQueues(limits, (tenantId) => this.#contention.isApart(tenantId));
   }
 
   /**
@@ -146,42 +153,50 @@ export class Appender {
     outsideConnections(setImmediate, () => {
       if (turnsLeft > 0 && this.#queued > queued) return this.#gather(turnsLeft - 1);
       this.#scheduled = false;
-      while (this.#mayWrite && this.#queues.hasReady) void this.#writeNext();
+      while (this.#queues.hasReady && this.#mayWrite("leave")) void this.#writeNext("leave");
+      while (this.#queues.hasReadyApart && this.#mayWrite("wait")) void this.#writeNext("wait");
     });
   }
 
-  get #mayWrite(): boolean {
-    return this.#writesInFlight < this.#limits.maxWritesInFlight && this.#answersWaiting < maxAnswersWaiting;
+  #mayWrite(patience: Patience): boolean {
+    const { maxWritesInFlight, maxWritesApart } = this.#limits;
+    const most = patience === "wait" ? maxWritesApart : maxWritesInFlight;
+    return this.#writes[patience] < most && this.#answersWaiting < maxAnswersWaiting;
   }
 
-  async #writeNext(): Promise<void> {
-    const shares = this.#queues.take();
-    const leave = this.#enter();
+  async #writeNext(patience: Patience): Promise<void> {
+    const shares = patience === "wait" ? this.#queues.takeApart() : this.#queues.take();
+    const leave = this.#enter(patience);
     try {
-      await this.#write(shares);
+      await this.#write(shares, patience);
     } catch (cause) {
       this.#refuse(shares, cause);
     } finally {
       leave();
       this.#queues.release(shares);
-      if (this.#queues.hasReady) this.#schedule();
+      this.#goOn();
       this.#settleClose();
     }
   }
 
+  /** Writes what waits, where something does. */
+  #goOn(): void {
+    if (this.#queues.hasReady || this.#queues.hasReadyApart) this.#schedule();
+  }
+
   /** Counts a write, until it has ended or has been slow. Returns what ends it. */
-  #enter(): () => void {
+  #enter(patience: Patience): () => void {
     const { slowWriteMs } = this.#limits;
     let isCounted = true;
     const leave = () => {
-      if (isCounted) this.#writesInFlight -= 1;
+      if (isCounted) this.#writes[patience] -= 1;
       isCounted = false;
     };
-    this.#writesInFlight += 1;
+    this.#writes[patience] += 1;
     if (slowWriteMs === Number.POSITIVE_INFINITY) return leave;
     const cancel = this.#timers.after(slowWriteMs, () => {
       leave();
-      if (this.#queues.hasReady) this.#schedule();
+      this.#goOn();
     });
     return () => {
       cancel();
@@ -190,31 +205,36 @@ export class Appender {
   }
 
   /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
-  async #write(shares: readonly Share[]): Promise<void> {
+  async #write(shares: readonly Share[], patience: Patience): Promise<void> {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
-    const outcomes = await this.#writer
-      .write(shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) })))
-      .catch((error: unknown) => {
-        if (!(error instanceof UnstorableError)) throw error;
-        return error;
-      });
-    if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, outcomes);
+    const batches = shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) }));
+    const outcomes = await this.#writer.write(batches, patience).catch((error: unknown) => {
+      if (!(error instanceof UnstorableError)) throw error;
+      return error;
+    });
+    if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, patience, outcomes);
     const unstorable = shares.flatMap((share, index) => {
       const error = this.#answer(share, outcomes[index], anchored[index]);
       return error === undefined ? [] : [{ share, error }];
     });
-    for (const { share, error } of unstorable) await this.#writeHalves([share], error);
+    for (const { share, error } of unstorable) await this.#writeHalves([share], patience, error);
   }
 
   /** Answers those who wait for a share. Returns why not, where its data is the reason. */
   #answer(
     share: Share,
-    outcome: BatchResult | BatchFailure | undefined,
+    outcome: BatchOutcome | undefined,
     since: AnchoredLog | undefined,
   ): UnstorableError | undefined {
     const { waiting } = share;
     if (outcome === undefined) throw new Error("The store left a batch unanswered.");
+    if ("left" in outcome) {
+      this.#contention.noteLeft(share.tenantId, outcome);
+      this.#queues.giveBack(share);
+      return undefined;
+    }
     if ("results" in outcome) {
+      this.#contention.noteWritten(share.tenantId);
       if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
       if (this.#anchor === undefined) answerBatch(waiting, outcome, this.#signer);
       else void this.#answerAnchored(share, outcome, this.#anchor, since);
@@ -246,15 +266,16 @@ export class Appender {
       for (const { reject } of waiting) reject(refusal);
     } finally {
       this.#answersWaiting -= 1;
-      if (this.#queues.hasReady) this.#schedule();
+      this.#goOn();
       this.#settleClose();
     }
   }
 
-  async #writeHalves(shares: readonly Share[], cause: UnstorableError): Promise<void> {
+  async #writeHalves(shares: readonly Share[], patience: Patience, cause: UnstorableError): Promise<void> {
     const halves = halve(shares);
     if (halves !== undefined) {
-      for (const half of halves) await this.#write(half); // one after the other: order within a tenant holds
+      // One after the other, and none left out of a tenant that is in both: order within a tenant holds.
+      for (const half of halves) await this.#write(half, shares.length === 1 ? "wait" : patience);
       return;
     }
     const refusal =

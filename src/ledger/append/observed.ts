@@ -4,7 +4,7 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Appended, Ledger } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { ArtifactRegistrations } from "../ports/registrations.ts";
-import type { BatchFailure, BatchResult, BatchWriter } from "../ports/store.ts";
+import type { BatchOutcome, BatchWriter } from "../ports/store.ts";
 
 export class ObservedLedger implements Ledger {
   readonly #ledger: Ledger;
@@ -77,9 +77,9 @@ export interface CommitObserver {
 /** The same writer. A write that failed, or that appended nothing, is not told of. */
 export function observedWriter(writer: BatchWriter, { elapsedMs, committed }: CommitObserver): BatchWriter {
   return {
-    async write(batches) {
+    async write(batches, patience) {
       const startedMs = elapsedMs();
-      const outcomes = await writer.write(batches);
+      const outcomes = await writer.write(batches, patience);
       const records = outcomes.reduce((sum, outcome) => sum + appendedBy(outcome), 0);
       if (records > 0) committed(records, elapsedMs() - startedMs);
       return outcomes;
@@ -87,7 +87,7 @@ export function observedWriter(writer: BatchWriter, { elapsedMs, committed }: Co
   };
 }
 
-function appendedBy(outcome: BatchResult | BatchFailure): number {
+function appendedBy(outcome: BatchOutcome): number {
   if (!("results" in outcome)) return 0;
   let appended = 0;
   for (const result of outcome.results)

@@ -41,16 +41,26 @@ export class TenantQueues {
   readonly #queues = new Map<TenantId, TenantQueue>();
   /** Tenants with records to write, in round-robin order: a `Set` keeps the order of insertion. */
   readonly #ready = new Set<TenantQueue>();
+  /** As `#ready`, of those who get writes of their own. */
+  readonly #readyApart = new Set<TenantQueue>();
+  readonly #isApart: (tenantId: TenantId) => boolean;
   readonly #busy = new Set<TenantId>();
   #queuedBytes = 0;
 
-  constructor(limits: QueueLimits) {
+  /** @param isApart whether a tenant gets a write of its own; asked when it becomes ready */
+  constructor(limits: QueueLimits, isApart: (tenantId: TenantId) => boolean = () => false) {
     this.#limits = limits;
+    this.#isApart = isApart;
   }
 
-  /** Whether a share can be taken now. */
+  /** Whether `take` finds something now. */
   get hasReady(): boolean {
     return this.#ready.size > 0;
+  }
+
+  /** Whether `takeApart` does. */
+  get hasReadyApart(): boolean {
+    return this.#readyApart.size > 0;
   }
 
   /** Whether nothing waits and nothing is being written. */
@@ -72,7 +82,7 @@ export class TenantQueues {
     queue.queuedBytes += waiting.sizeBytes;
     this.#queuedBytes += waiting.sizeBytes;
     this.#queues.set(tenantId, queue);
-    if (!this.#busy.has(tenantId)) this.#ready.add(queue);
+    if (!this.#busy.has(tenantId)) this.#makeReady(queue);
     return true;
   }
 
@@ -81,20 +91,23 @@ export class TenantQueues {
    * long queue so gets what the others leave and never delays them by more than one write.
    */
   take(): readonly Share[] {
-    const counts = this.#countInTurn();
-    const shares: Share[] = [];
-    for (const [queue, count] of counts) {
-      const waiting = queue.waiting.splice(0, count);
-      for (const { sizeBytes } of waiting) {
-        queue.queuedBytes -= sizeBytes;
-        this.#queuedBytes -= sizeBytes;
-      }
-      if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
-      this.#ready.delete(queue);
-      this.#busy.add(queue.tenantId);
-      shares.push({ tenantId: queue.tenantId, waiting });
+    return this.#take([...this.#ready].slice(0, this.#limits.maxTenantsPerWrite));
+  }
+
+  /** Takes what one write shall carry of the next tenant that gets one of its own. */
+  takeApart(): readonly Share[] {
+    return this.#take([...this.#readyApart].slice(0, 1));
+  }
+
+  /** Gives back what was taken and not written: it is the first that is taken again, once the tenant is released. */
+  giveBack({ tenantId, waiting }: Share): void {
+    const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
+    queue.waiting = [...waiting, ...queue.waiting];
+    for (const { sizeBytes } of waiting) {
+      queue.queuedBytes += sizeBytes;
+      this.#queuedBytes += sizeBytes;
     }
-    return shares;
+    this.#queues.set(tenantId, queue);
   }
 
   /** The tenants' shares have been written or refused: each may be served again, after those that wait already. */
@@ -102,7 +115,7 @@ export class TenantQueues {
     for (const { tenantId } of shares) {
       this.#busy.delete(tenantId);
       const queue = this.#queues.get(tenantId);
-      if (queue !== undefined) this.#ready.add(queue);
+      if (queue !== undefined) this.#makeReady(queue);
     }
   }
 
@@ -112,6 +125,7 @@ export class TenantQueues {
     const all = [...this.#queues.values()].flatMap((queue) => queue.waiting);
     this.#queues.clear();
     this.#ready.clear();
+    this.#readyApart.clear();
     this.#queuedBytes = 0;
     return all;
   }
@@ -120,14 +134,38 @@ export class TenantQueues {
     if (queue === undefined) return [];
     this.#queues.delete(queue.tenantId);
     this.#ready.delete(queue);
+    this.#readyApart.delete(queue);
     for (const { sizeBytes } of queue.waiting) this.#queuedBytes -= sizeBytes;
     return queue.waiting;
   }
 
-  #countInTurn(): Map<TenantQueue, number> {
-    const { maxTenantsPerWrite, maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
+  #makeReady(queue: TenantQueue): void {
+    const isApart = this.#isApart(queue.tenantId);
+    (isApart ? this.#ready : this.#readyApart).delete(queue);
+    (isApart ? this.#readyApart : this.#ready).add(queue);
+  }
+
+  #take(queues: readonly TenantQueue[]): readonly Share[] {
+    const shares: Share[] = [];
+    for (const [queue, count] of this.#countInTurn(queues)) {
+      const waiting = queue.waiting.splice(0, count);
+      for (const { sizeBytes } of waiting) {
+        queue.queuedBytes -= sizeBytes;
+        this.#queuedBytes -= sizeBytes;
+      }
+      if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
+      this.#ready.delete(queue);
+      this.#readyApart.delete(queue);
+      this.#busy.add(queue.tenantId);
+      shares.push({ tenantId: queue.tenantId, waiting });
+    }
+    return shares;
+  }
+
+  #countInTurn(queues: readonly TenantQueue[]): Map<TenantQueue, number> {
+    const { maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
     const counts = new Map<TenantQueue, number>();
-    let turn = [...this.#ready].slice(0, maxTenantsPerWrite);
+    let turn = queues;
     let records = 0;
     let bytes = 0;
     while (turn.length > 0) {

@@ -55,6 +55,21 @@ export interface BatchFailure {
   readonly isLate?: boolean;
 }
 
+/** A batch that a write left out, of which nothing was stored: with it, others would have waited for its log. */
+export interface BatchLeft {
+  /** `held`: somebody else writes to the log now. `apart`: only a write of its own can carry it. */
+  readonly left: "held" | "apart";
+}
+
+/** What became of a batch. */
+export type BatchOutcome = BatchResult | BatchFailure | BatchLeft;
+
+/**
+ * Whether a write waits for logs that somebody else writes to, or leaves them out. One that waits holds up nobody else: it
+ * is of one batch, save in stores which one writer has to himself.
+ */
+export type Patience = "wait" | "leave";
+
 /** The newest committed state of a log. */
 export interface LogState extends StoredTree {
   readonly tenantId: TenantId;
@@ -83,7 +98,7 @@ export interface BatchWriter {
    * Rejects where no batch has a result: with `UnstorableError` because of the data (nothing was stored), with anything
    * else because of the store (all of it may have become durable, or none). A tenant is in one batch at a time only.
    */
-  write(batches: readonly TenantBatch[]): Promise<readonly (BatchResult | BatchFailure)[]>;
+  write(batches: readonly TenantBatch[], patience: Patience): Promise<readonly BatchOutcome[]>;
 }
 
 /** A cosignature of a witness, as a store keeps it. */

@@ -19,6 +19,7 @@ import { openFileAnchor } from "./log/anchor.ts";
 import { LogWriter } from "./log/log-writer.ts";
 import { SigningKeysOfStore } from "./log/signing-keys.ts";
 import { RegistrationIndex } from "./registrations/registration-index.ts";
+import { isDistributed } from "./schema/distribute.ts";
 import { handOverLogs, prepareStore } from "./schema/prepare.ts";
 import { PostgresStore } from "./store.ts";
 
@@ -50,6 +51,18 @@ export interface PostgresLedgerOptions extends ConnectionSettings {
 const defaultPoolSize = 10;
 const defaultTimeoutMs = 5_000;
 
+/** Writes of many tenants at a time: while one commits, the next is made. */
+const sharedWrites = 2;
+
+/** How many writes there are at a time. They leave two connections to those who read. */
+function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<AppenderLimits> {
+  const writes = Math.max(1, poolSize - 2);
+  // On a cluster a write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
+  if (isDistributed) return { maxTenantsPerWrite: 1, maxWritesInFlight: writes, slowWriteMs: slowAfterMs };
+  const maxWritesInFlight = Math.min(sharedWrites, Math.max(1, writes >> 1));
+  return { maxWritesInFlight, maxWritesApart: Math.max(1, writes - maxWritesInFlight), slowWriteMs: slowAfterMs };
+}
+
 /** The stores, with the ledger as suites and benchmarks look at it too. */
 export interface PostgresStores extends ServiceStores {
   readonly ledger: StoredLedger;
@@ -76,11 +89,12 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
     const writer = new LogWriter({ pool, anchor, originPrefix, clock, random, keys, registrations });
     await handOverLogs(pool, writer, keys.position);
     for (const line of describeUndone(await findUndone(pool))) logger?.warn({}, `${line}; ${undoneRemedy}`);
-    const store = new PostgresStore({ pool, writer, anchor, clock, keys, registrations, random });
-    // A write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
-    const maxWritesInFlight = Math.max(1, poolSize - 2);
-    const concurrency = { maxTenantsPerWrite: 1, maxWritesInFlight, slowWriteMs: slowAfterMs };
-    const limits = { ...defaultAppenderLimits, ...concurrency, ...options.limits };
+    const distributed = await isDistributed(pool);
+    const store = new PostgresStore({
+      ...{ pool, writer, anchor, clock, keys, registrations, random },
+      isDistributed: distributed,
+    });
+    const limits = { ...defaultAppenderLimits, ...concurrencyOf(poolSize, distributed), ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
     return {
       ledger: new StoredLedger(store, signer, limits, shared, options.commits),

@@ -8,13 +8,15 @@ import type { LogAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../ledger/ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
-import type {
-  BatchFailure,
-  BatchResult,
-  LedgerStore,
-  LogState,
-  StoredCosignature,
-  TenantBatch,
+import {
+  type BatchFailure,
+  type BatchOutcome,
+  type LedgerStore,
+  type LogState,
+  type Patience,
+  type StoredCosignature,
+  type TenantBatch,
+  UnstorableError,
 } from "../../ledger/ports/store.ts";
 import type { LogName } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
@@ -47,6 +49,8 @@ export interface PostgresStoreOptions {
   readonly keys: SigningKeysOfStore;
   readonly registrations: RegistrationIndex;
   readonly random: RandomFill;
+  /** Whether the tables are spread over nodes: then every tenant has transactions of its own. */
+  readonly isDistributed: boolean;
 }
 
 export class PostgresStore implements LedgerStore {
@@ -60,8 +64,10 @@ export class PostgresStore implements LedgerStore {
   readonly #keys: SigningKeysOfStore;
   readonly #registrations: RegistrationIndex;
   readonly #random: RandomFill;
+  readonly #isDistributed: boolean;
 
-  constructor({ pool, writer, anchor, clock, keys, registrations, random }: PostgresStoreOptions) {
+  constructor({ pool, writer, anchor, clock, keys, registrations, random, isDistributed }: PostgresStoreOptions) {
+    this.#isDistributed = isDistributed;
     this.#random = random;
     this.#registrations = registrations;
     this.#pool = pool;
@@ -74,9 +80,10 @@ export class PostgresStore implements LedgerStore {
     this.#attempts = new Attempts(pool);
   }
 
-  /** One transaction a tenant, as many at a time as there are connections. */
-  async write(batches: readonly TenantBatch[]): Promise<readonly (BatchResult | BatchFailure)[]> {
+  /** One transaction for all, or one a tenant, as many at a time as there are connections. */
+  async write(batches: readonly TenantBatch[], patience: Patience): Promise<readonly BatchOutcome[]> {
     const startedMs = performance.now();
+    if (patience === "leave" && !this.#isDistributed) return this.#writeTogether(batches, startedMs);
     const outcomes = await Promise.allSettled(batches.map((batch) => this.#writer.append(batch)));
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
     // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
@@ -84,6 +91,17 @@ export class PostgresStore implements LedgerStore {
     return outcomes.map((outcome) =>
       outcome.status === "fulfilled" ? outcome.value : failureOf(outcome.reason, performance.now() - startedMs),
     );
+  }
+
+  async #writeTogether(batches: readonly TenantBatch[], startedMs: number): Promise<readonly BatchOutcome[]> {
+    try {
+      return await this.#writer.appendOfMany(batches);
+    } catch (reason) {
+      const error = toError(reason);
+      if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;
+      const failure = failureOf(reason, performance.now() - startedMs);
+      return batches.map(() => failure);
+    }
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

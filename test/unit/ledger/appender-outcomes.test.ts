@@ -3,8 +3,9 @@ import { expect, test } from "vitest";
 import { ServiceError } from "../../../src/base/errors.ts";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import {
-  type BatchFailure,
+  type BatchOutcome,
   type BatchResult,
+  type Patience,
   type TenantBatch,
   UnsoundLogError,
   UnstorableError,
@@ -28,11 +29,11 @@ function resultOf({ tenantId, records }: TenantBatch): BatchResult {
 }
 
 /** Appends a record of each tenant in one write, whose batches end as `outcome` says. */
-function appendAll(outcome: (batch: TenantBatch) => BatchResult | BatchFailure) {
+function appendAll(outcome: (batch: TenantBatch, patience: Patience) => BatchOutcome) {
   const writes: string[][] = [];
-  const write = async (batches: readonly TenantBatch[]) => {
+  const write = async (batches: readonly TenantBatch[], patience: Patience) => {
     writes.push(batches.map(({ tenantId, records }) => `${tenantId} ${records.length}`));
-    return batches.map(outcome);
+    return batches.map((batch) => outcome(batch, patience));
   };
   const appender = new Appender({ write }, signer);
   const names = ["alice", "bob", "alice"];
@@ -73,4 +74,60 @@ test("a log that is not sound refuses its own tenant", async () => {
     { status: "rejected", reason: { reason: "store_unavailable" } },
     { status: "fulfilled" },
   ]);
+});
+
+test("a batch that was left because its log is held is written again, whole and first, and then waits on its own", async () => {
+  const waits: string[] = [];
+  const { writes, results } = appendAll((batch, patience) => {
+    if (patience === "wait") waits.push(batch.tenantId);
+    return batch.tenantId === "alice" && patience === "leave" ? { left: "held" } : resultOf(batch);
+  });
+  expect(await results).toMatchObject([
+    { status: "fulfilled", value: { leafIndex: 0 } },
+    { status: "fulfilled", value: { log: "o/bob" } },
+    { status: "fulfilled", value: { leafIndex: 1 } },
+  ]);
+  expect(writes).toEqual([["alice 2", "bob 1"], ["alice 2"], ["alice 2"], ["alice 2"]]);
+  expect(waits).toEqual(["alice"]);
+});
+
+test("a batch that only a write of its own can carry gets one at once", async () => {
+  const { writes, results } = appendAll((batch, patience) =>
+    batch.tenantId === "bob" && patience === "leave" ? { left: "apart" } : resultOf(batch),
+  );
+  expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
+  expect(writes).toEqual([["alice 2", "bob 1"], ["bob 1"]]);
+});
+
+test("those who wait on their own hold up nobody else, and closing waits for them", async () => {
+  const released = Promise.withResolvers<void>();
+  const write = async (batches: readonly TenantBatch[], patience: Patience): Promise<BatchOutcome[]> => {
+    if (patience === "wait") await released.promise;
+    return batches.map((batch) =>
+      batch.tenantId === "alice" && patience === "leave" ? { left: "apart" } : resultOf(batch),
+    );
+  };
+  const appender = new Appender({ write }, signer);
+  const held = appender.append(makeRecord(tenant("alice")));
+  for (let turn = 0; turn < 4; turn++) await appender.append(makeRecord(tenant("bob")));
+  const order: string[] = [];
+  const [later, closed] = [appender.append(makeRecord(tenant("alice"))), appender.close()];
+  void held.then(() => order.push("held"));
+  void later.then(() => order.push("later"));
+  released.resolve();
+  await closed;
+  await later;
+  expect(order).toEqual(["held", "later"]);
+});
+
+test("halves of a tenant's batch are written in order, whoever holds the log", async () => {
+  const order: string[] = [];
+  const { results } = appendAll((batch, patience) => {
+    if (batch.records.length > 1) return { error: new UnstorableError("bad") };
+    if (batch.tenantId === "alice" && patience === "leave") return { left: "held" };
+    order.push(...batch.records.map((json) => readRecordText(json).recordId));
+    return resultOf(batch);
+  });
+  const [first, , third] = (await results).map((result) => result.status === "fulfilled" && result.value.recordId);
+  expect(order.filter((id) => id === first || id === third)).toEqual([first, third]);
 });

@@ -41,15 +41,17 @@ export class Bulkhead {
 
   /**
    * Runs work with a connection; keys that were slow before wait for a slot first. `onOver` is called, at most once,
-   * when the work has become slow and no slot is left: then it should end. Rejects with `TimeLimitError` where no slot
-   * comes free in time, and as `connect` and the work do.
+   * when the work has become slow and no slot is left: then it should end. Work without a key is of many: it waits for no
+   * slot, and its caller bounds how much of it there is. Rejects with `TimeLimitError` where no slot comes free in time,
+   * and as `connect` and the work do.
    */
   async run<Connection, Result>(
-    key: string,
+    key: string | undefined,
     remainingMs: () => number,
     connect: () => Promise<Connection>,
     work: (connection: Connection, onOver: (end: () => void) => void) => Promise<Result>,
   ): Promise<Result> {
+    if (key === undefined) return work(await connect(), () => {});
     const permit = { holdsSlot: this.#slow.has(key) };
     if (permit.holdsSlot) await this.#takeSlot(key, remainingMs());
     let cancel = () => {};
@@ -77,7 +79,8 @@ export class Bulkhead {
   }
 
   /** Notes that the work of somebody was called off or took too long. */
-  noteStuck(key: string): void {
+  noteStuck(key: string | undefined): void {
+    if (key === undefined) return;
     this.#noteSlow(key);
     if (this.#stuck.has(key)) return;
     this.#stuck.add(key);

@@ -52,6 +52,11 @@ export function isConnectionLost(error: unknown): boolean {
   return error instanceof Error && !isOwn(error);
 }
 
+/** Whether a statement waited for a lock for longer than the transaction lets it. */
+export function isLockTimeout(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === "55P03";
+}
+
 /** Whether a statement was refused because one before it in the transaction failed. */
 export function isInFailedTransaction(error: unknown): boolean {
   return error instanceof DatabaseError && error.code === "25P02";

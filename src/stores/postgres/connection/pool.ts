@@ -72,10 +72,15 @@ export class ConnectionPool implements Queries {
   /**
    * Runs work in one transaction, durable when it resolves. The work's first statements travel with the BEGIN. Rejects
    * with `UnknownOutcomeError` where it may have been committed or not; with anything else it was not.
+   * @param lockTimeoutMs bound of each wait for a lock, where that is less than the time limit
    */
-  transaction<Result>(work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
+  transaction<Result>(
+    work: (connection: PostgresConnection) => Promise<Result>,
+    lockTimeoutMs?: number,
+  ): Promise<Result> {
+    const bound = lockTimeoutMs === undefined ? "" : `; SET LOCAL lock_timeout = ${lockTimeoutMs}`;
     return this.#withConnection(ownKey, async (connection) => {
-      const begun = connection.command("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE");
+      const begun = connection.command(`BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE${bound}`);
       try {
         const [result] = await Promise.all([work(connection), begun]);
         await commit(connection);
@@ -107,7 +112,7 @@ export class ConnectionPool implements Queries {
    * Does work again that failed for no fault of its own and committed nothing, a few times. All of it, with every wait,
    * has one time limit. The key says whose work it is: a tenant, where it is one's.
    */
-  retrying<Result>(work: () => Promise<Result>, key = ownKey): Promise<Result> {
+  retrying<Result>(work: () => Promise<Result>, key: string | typeof ofMany = ownKey): Promise<Result> {
     const turn = this.#turns.getStore() ?? this.#newTurn(key);
     return this.#turns.run(turn, async () => {
       for (let attempt = 1; ; attempt++) {
@@ -130,8 +135,8 @@ export class ConnectionPool implements Queries {
     await this.#pool.end();
   }
 
-  #newTurn(key: string): Turn {
-    return { key, endsAtMs: performance.now() + this.#timeoutMs };
+  #newTurn(key: string | typeof ofMany): Turn {
+    return { key: key === ofMany ? undefined : key, endsAtMs: performance.now() + this.#timeoutMs };
   }
 
   #withConnection<Result>(key: string, work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
@@ -196,13 +201,16 @@ export class ConnectionPool implements Queries {
 
 /** Work on behalf of somebody, which may take several attempts, and several connections one after the other. */
 interface Turn {
-  readonly key: string;
+  /** Undefined for work of many. */
+  readonly key: string | undefined;
   /** As `performance.now` counts. */
   readonly endsAtMs: number;
 }
 
 /** Of work that is nobody else's. */
 const ownKey = "the service";
+/** In place of a key: work of many tenants, none of which it waits for. */
+export const ofMany: unique symbol = Symbol("many tenants");
 
 const remainingMs = ({ endsAtMs }: Turn) => Math.max(0, endsAtMs - performance.now());
 

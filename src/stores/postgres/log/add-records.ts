@@ -1,47 +1,50 @@
-/** Adds a batch to a log's right edge, and prepares the statements that store it. */
+/** Adds a batch to a log's right edge, and says which rows store it. */
+
 import type { TenantId } from "../../../base/ids.ts";
 import type { BatchPlan } from "../../../ledger/append/batch-plan.ts";
 import { committedRecords } from "../../../ledger/append/committed-record.ts";
-import type { Sequenced } from "../../../ledger/append/sequence.ts";
+import type { SealedEntry, Sequenced } from "../../../ledger/append/sequence.ts";
 import type { BatchResult, LogState } from "../../../ledger/ports/store.ts";
 import { indexedRecords } from "../../../ledger/search/search-terms.ts";
-import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import type { PostgresConnection } from "../connection/connection.ts";
-import type { IndexGeneration, SearchWriter } from "../search/search-index.ts";
-import { keepAnswers } from "./idempotency-records.ts";
-import { insertRecords, upsertTiles } from "./log-statements.ts";
+import type { RightEdge, WrittenTile } from "../../../ledger/tlog/right-edge.ts";
+import type { IndexGeneration, SearchTerms, TermRow } from "../search/search-index.ts";
+import { type KeptCall, keptCall } from "./idempotency-records.ts";
 
 interface Adding {
-  readonly connection: PostgresConnection;
   readonly tenantId: TenantId;
   readonly indexes: readonly IndexGeneration[];
-  readonly search: SearchWriter;
-  readonly nowMs: number;
+  readonly terms: SearchTerms;
 }
 
-/** Adds sequenced records to the edge, and says what is to be written of them, under the lock of the log's head. */
+/** What a batch adds to the tables beside the head, under its lock. */
+export interface AddedRows {
+  readonly entries: readonly SealedEntry[];
+  readonly tiles: readonly WrittenTile[];
+  readonly calls: readonly KeptCall[];
+  readonly terms: readonly TermRow[];
+}
+
+/** Adds sequenced records to the edge. The result counts once the rows are committed. */
 export function addRecords(
   plan: BatchPlan,
   sequenced: Sequenced,
   edge: RightEdge,
-  { connection, tenantId, indexes, search, nowMs }: Adding,
-) {
+  { tenantId, indexes, terms }: Adding,
+): { readonly log: LogState; readonly result: BatchResult; readonly rows: AddedRows } {
   const { entries, head } = sequenced;
   for (const { leafHash } of entries) edge.append(leafHash);
   const tree = edge.tree();
   const log: LogState = { tenantId, origin: head.origin, size: edge.size, root: tree.root() };
   const result: BatchResult = { log: log.origin, results: plan.results(committedRecords(sequenced, tree, log)) };
-  const tiles = edge.takeTouched();
   const own = entries.slice(-plan.fresh.length);
   const calls = plan.fresh.flatMap(({ idempotency }, position) => {
     const entry = own[position];
-    return idempotency === undefined || entry === undefined ? [] : [[idempotency, entry] as const];
+    return idempotency === undefined || entry === undefined ? [] : [keptCall(idempotency, entry)];
   });
-  const writes = [
-    () => insertRecords(connection, tenantId, entries),
-    () => upsertTiles(connection, tenantId, tiles),
-    () => keepAnswers(connection, tenantId, calls, log.size, nowMs),
-    () => search.add(connection, tenantId, indexes, indexedRecords(sequenced, plan.fresh)),
-  ];
-  return { log, result, writes };
+  const tiles = edge.takeTouched();
+  return {
+    log,
+    result,
+    rows: { entries, tiles, calls, terms: terms.rowsOf(indexes, indexedRecords(sequenced, plan.fresh)) },
+  };
 }

@@ -1,7 +1,7 @@
 /** Checks logs against their anchor before an append, and advances the anchor after a commit. */
 import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
-import { anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
+import { type AnchoredLog, anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
 import { type LogState, UnsoundLogError } from "../../../ledger/ports/store.ts";
 import { MissingTileError } from "../../../ledger/tlog/tile-nodes.ts";
 import { type Hash, sameHash } from "../../../ledger/tlog/tree.ts";
@@ -19,11 +19,21 @@ export class LogAnchoring {
     this.#anchor = anchor;
   }
 
-  /** Advances the anchor to a state that is durable. */
-  async confirm(log: LogState | undefined): Promise<void> {
-    if (log === undefined) return;
-    await this.#anchor?.advance([log]);
-    this.#confirmed.set(log.tenantId, log.root);
+  /** Advances the anchor to states that are durable, of all logs in one step. */
+  async confirm(...logs: readonly LogState[]): Promise<void> {
+    if (logs.length === 0) return;
+    await this.#anchor?.advance(logs);
+    for (const { tenantId, root } of logs) this.#confirmed.set(tenantId, root);
+  }
+
+  /** Whether a state of the tenant's log was seen to be durable: then it has one. */
+  hasLog(tenantId: TenantId): boolean {
+    return this.#confirmed.has(tenantId);
+  }
+
+  /** What was noted of a log, where something was. */
+  async anchored(tenantId: TenantId): Promise<AnchoredLog | undefined> {
+    return this.#anchor?.find(tenantId);
   }
 
   /** Whether this state was seen to be durable and is the one that is anchored. */
@@ -45,9 +55,18 @@ export class LogAnchoring {
     if (anchored === undefined) return;
     const isOlder = log !== undefined && anchored.size < log.size;
     const tree = isOlder ? await readTree(queries, tenantId, anchored.size) : undefined;
-    const problem = orMessage(() => anchorProblem(anchored, { log, rootAt: () => tree?.root() as Hash }));
-    if (problem !== undefined) throw new UnsoundLogError(problem);
+    requireSound(anchored, log, () => tree?.root() as Hash);
   }
+}
+
+/** Throws `UnsoundLogError` where the log is not what its anchor says. */
+export function requireSound(
+  anchored: AnchoredLog | undefined,
+  log: LogState | undefined,
+  rootAt: (size: number) => Hash,
+): void {
+  const problem = orMessage(() => anchorProblem(anchored, { log, rootAt }));
+  if (problem !== undefined) throw new UnsoundLogError(problem);
 }
 
 /** A root that cannot be computed is a problem of the log like any other. */

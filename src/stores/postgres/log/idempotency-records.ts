@@ -11,6 +11,7 @@ import {
   sealIdempotencyRecord,
 } from "../../../ledger/record/idempotency-record.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
+import { bigintArray, byteaArray } from "../connection/arrays.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { readTree } from "./log-rows.ts";
 
@@ -52,7 +53,8 @@ export async function findIdempotencyRecords(
   const scopes = new Map<string, Idempotency>();
   for (const { idempotency } of records) if (idempotency !== undefined) scopes.set(idempotency.scope, idempotency);
   if (scopes.size === 0) return () => undefined;
-  const { rows } = await queries.query(find, [tenantId, [...scopes.keys()].map((scope) => Buffer.from(scope, "hex"))]);
+  const asked = byteaArray([...scopes.keys()].map((scope) => Buffer.from(scope, "hex")));
+  const { rows } = await queries.query(find, [tenantId, asked]);
   const known = new Map<string, KnownScopes>();
   for (const row of rows) {
     const stored = toIdempotencyRow(row);
@@ -64,20 +66,40 @@ export async function findIdempotencyRecords(
   return (idempotency) => known.get(idempotency.scope)?.(idempotency);
 }
 
+/** The answer to a call, as it is kept. */
+export interface KeptCall {
+  readonly scope: Uint8Array;
+  readonly leafIndex: number;
+  readonly sealed: Uint8Array;
+}
+
+export function keptCall(idempotency: Idempotency, { leafIndex, opening }: SealedEntry): KeptCall {
+  return {
+    scope: Buffer.from(idempotency.scope, "hex"),
+    leafIndex,
+    sealed: sealIdempotencyRecord(idempotency, opening),
+  };
+}
+
+/** What was kept before that may go. Milliseconds since the Unix epoch. */
+export function oldestKeptMs(nowMs: number): number {
+  return nowMs - idempotencyTtlMs;
+}
+
 /** Keeps the answers to the calls of a batch, and lets some go that are old enough. Under the lock of the head. */
 export async function keepAnswers(
   queries: Queries,
   tenantId: TenantId,
-  calls: readonly (readonly [Idempotency, SealedEntry])[],
+  calls: readonly KeptCall[],
   treeSize: number,
   nowMs: number,
 ): Promise<void> {
   if (calls.length === 0) return;
-  const scopes = calls.map(([{ scope }]) => Buffer.from(scope, "hex"));
-  const indices = calls.map(([, { leafIndex }]) => leafIndex);
-  const sealed = calls.map(([idempotency, { opening }]) => sealIdempotencyRecord(idempotency, opening));
+  const scopes = byteaArray(calls.map(({ scope }) => scope));
+  const indices = bigintArray(calls.map(({ leafIndex }) => leafIndex));
+  const sealed = byteaArray(calls.map((call) => call.sealed));
   await Promise.all([
-    queries.query(purge, [tenantId, nowMs - idempotencyTtlMs, purgedPerInsert * calls.length]),
+    queries.query(purge, [tenantId, oldestKeptMs(nowMs), purgedPerInsert * calls.length]),
     queries.query(keep, [tenantId, treeSize, nowMs, scopes, indices, sealed]),
   ]);
 }

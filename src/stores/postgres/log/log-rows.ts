@@ -16,7 +16,7 @@ export interface StoredHead extends LogState {
   readonly registeredTo: number;
 }
 
-const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to";
+export const headColumns = "tenant_id, origin, size, root, last_recorded_at_ms, key_position, registered_to";
 const tenantOfName: Statement = { name: "tenant_of_name", text: "SELECT tenant_id FROM log_names WHERE name = $1" };
 const headOf: Statement = { name: "head", text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = $1` };
 const allHeads: Statement = { name: "heads", text: `SELECT ${headColumns} FROM log_heads ORDER BY tenant_id` };
@@ -72,7 +72,7 @@ export async function readTree(queries: Queries, tenantId: TenantId, size: numbe
   return new Tree(size, nodesOfTiles(await readTiles(queries, tenantId, proofTiles(size, leafIndex))));
 }
 
-function toHead(row: Row): StoredHead {
+export function toHead(row: Row): StoredHead {
   return {
     tenantId: row.tenant_id as TenantId,
     origin: row.origin as string,

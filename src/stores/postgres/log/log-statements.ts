@@ -3,6 +3,7 @@ import type { TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
 import type { WrittenTile } from "../../../ledger/tlog/right-edge.ts";
+import { bigintArray, byteaArray, integerArray, textArray } from "../connection/arrays.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import type { StoredHead } from "./log-rows.ts";
 
@@ -99,22 +100,22 @@ export async function insertRecords(
   tenantId: TenantId,
   entries: readonly SealedEntry[],
 ): Promise<void> {
-  const recordIds = entries.map(({ recordId }) => recordId);
+  const recordIds = textArray(entries.map(({ recordId }) => recordId));
   const rows = [
-    entries.map(({ leafIndex }) => leafIndex),
+    bigintArray(entries.map(({ leafIndex }) => leafIndex)),
     recordIds,
-    entries.map(({ leaf }) => leaf),
-    entries.map(({ sealed }) => sealed),
+    byteaArray(entries.map(({ leaf }) => leaf)),
+    byteaArray(entries.map(({ sealed }) => sealed)),
   ];
   await Promise.all([
     queries.query(insertEntries, [tenantId, ...rows]),
-    queries.query(insertOpenings, [tenantId, recordIds, entries.map(({ opening }) => opening)]),
+    queries.query(insertOpenings, [tenantId, recordIds, byteaArray(entries.map(({ opening }) => opening))]),
   ]);
 }
 
 /** A tile that is being filled is written again, longer; what it had stays. */
 export async function upsertTiles(queries: Queries, tenantId: TenantId, tiles: readonly WrittenTile[]): Promise<void> {
-  const levels = tiles.map(({ level }) => level);
-  const indices = tiles.map(({ index }) => index);
-  await queries.query(writeTiles, [tenantId, levels, indices, tiles.map(({ hashes }) => hashes)]);
+  const levels = integerArray(tiles.map(({ level }) => level));
+  const indices = bigintArray(tiles.map(({ index }) => index));
+  await queries.query(writeTiles, [tenantId, levels, indices, byteaArray(tiles.map(({ hashes }) => hashes))]);
 }

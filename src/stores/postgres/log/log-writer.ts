@@ -1,12 +1,15 @@
-/** Appends batches to logs: one transaction a tenant, under the lock of the log's head. */
-import type { Clock } from "../../../base/clock.ts";
-import type { RandomFill, TenantId } from "../../../base/ids.ts";
+/** Appends batches to logs, under the locks of the logs' heads: in a transaction of one tenant, or of many. */
+import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
-import { EdgeCache, loadEdge } from "../../../ledger/append/edge-cache.ts";
-import { type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
+import { loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
-import type { LogAnchor } from "../../../ledger/ports/anchor.ts";
-import { type BatchResult, type LogState, type TenantBatch, UnstorableError } from "../../../ledger/ports/store.ts";
+import {
+  type BatchOutcome,
+  type BatchResult,
+  type LogState,
+  type TenantBatch,
+  UnstorableError,
+} from "../../../ledger/ports/store.ts";
 import { rotationRecord } from "../../../ledger/record/operator-records.ts";
 import type { AppendableRecord, EncodedRecord } from "../../../ledger/record/record.ts";
 import { writeRecord } from "../../../ledger/record/record-text.ts";
@@ -15,25 +18,23 @@ import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { partialTiles } from "../../../ledger/tlog/tiles.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
-import { ConflictError, UnknownOutcomeError } from "../connection/errors.ts";
-import type { ConnectionPool } from "../connection/pool.ts";
+import { ConflictError, isLockTimeout, UnknownOutcomeError } from "../connection/errors.ts";
+import { type ConnectionPool, ofMany } from "../connection/pool.ts";
 import type { RegistrationIndex } from "../registrations/registration-index.ts";
-import { beginIndex, type IndexGeneration, indexesOf, SearchWriter } from "../search/search-index.ts";
-import { addRecords } from "./add-records.ts";
-import { LogAnchoring } from "./anchoring.ts";
-import { findIdempotencyRecords } from "./idempotency-records.ts";
+import { addTerms, beginIndex, type IndexGeneration, indexesOf } from "../search/search-index.ts";
+import type { AddedRows } from "./add-records.ts";
+import { findIdempotencyRecords, keepAnswers } from "./idempotency-records.ts";
 import { headByName, headOfTenant, lockHead, readTiles, type StoredHead } from "./log-rows.ts";
-import { advanceHead, insertHead, namingLog, passOnLog, touch } from "./log-statements.ts";
+import { advanceHead, insertHead, insertRecords, namingLog, passOnLog, touch, upsertTiles } from "./log-statements.ts";
+import { LogTools, type LogToolsOptions } from "./log-tools.ts";
+import { appendOfMany } from "./shared-writer.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
-export interface LogWriterOptions {
+/** How long a transaction of many tenants waits for a lock of any other row than the heads. */
+const sharedLockTimeoutMs = 100;
+
+export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;
-  readonly anchor: LogAnchor | undefined;
-  readonly originPrefix: string;
-  readonly clock: Clock;
-  readonly random: RandomFill;
-  /** The keys that will sign what is written; undefined where nothing will be signed. */
-  readonly keys?: SigningKeysOfStore | undefined;
   readonly registrations: RegistrationIndex;
 }
 
@@ -54,25 +55,13 @@ export type WithHeadLock<Result> = (
 
 export class LogWriter {
   readonly #pool: ConnectionPool;
-  readonly #anchoring: LogAnchoring;
-  readonly #originPrefix: string;
-  readonly #clock: Clock;
-  readonly #random: RandomFill;
-  readonly #keys: SigningKeysOfStore | undefined;
-  readonly #edges = new EdgeCache();
-  readonly #search = new SearchWriter();
+  readonly #tools: LogTools;
   readonly #registrations: RegistrationIndex;
-  /** Tenants whose newest append has an unknown outcome. */
-  readonly #doubted = new Set<TenantId>();
 
-  constructor({ pool, anchor, originPrefix, clock, random, keys, registrations }: LogWriterOptions) {
+  constructor({ pool, registrations, ...tools }: LogWriterOptions) {
     this.#registrations = registrations;
-    this.#keys = keys;
     this.#pool = pool;
-    this.#anchoring = new LogAnchoring(anchor);
-    this.#originPrefix = originPrefix;
-    this.#clock = clock;
-    this.#random = random;
+    this.#tools = new LogTools(tools);
   }
 
   /**
@@ -85,9 +74,30 @@ export class LogWriter {
     const { result, log, edge } = await this.#doubting(tenantId, () =>
       this.#pool.retrying(() => this.#appendOnce(tenantId, batch), tenantId),
     );
-    if (edge !== undefined) this.#edges.put(tenantId, edge, log.root);
-    await this.#anchoring.confirm(log);
+    if (edge !== undefined) this.#tools.edges.put(tenantId, edge, log.root);
+    await this.#tools.anchoring.confirm(log);
     return result;
+  }
+
+  /**
+   * Appends the batches of many tenants in one transaction, durable and anchored when it resolves. A tenant whose log is
+   * held, or that needs a transaction of its own, is left. Where it rejects nothing was stored, save with
+   * `UnknownOutcomeError`; else as `append`.
+   */
+  async appendOfMany(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
+    const { edges, anchoring, doubted } = this.#tools;
+    const work = (connection: PostgresConnection) => appendOfMany(connection, batches, this.#tools);
+    try {
+      const appended = await this.#pool.retrying(() => this.#pool.transaction(work, sharedLockTimeoutMs), ofMany);
+      for (const { log, edge } of appended.edges) edges.put(log.tenantId, edge, log.root);
+      await anchoring.confirm(...appended.logs);
+      return batches.map(({ tenantId }) => appended.outcomes.get(tenantId) ?? { left: "apart" });
+    } catch (error) {
+      // Somebody's rows are locked, and nobody knows whose: each of them for himself.
+      if (isLockTimeout(error)) return batches.map(() => ({ left: "apart" }));
+      if (error instanceof UnknownOutcomeError) for (const { tenantId } of batches) doubted.add(tenantId);
+      throw error;
+    }
   }
 
   /**
@@ -97,10 +107,10 @@ export class LogWriter {
   async head(name: LogName): Promise<LogState | undefined> {
     const head = await headByName(this.#pool, name);
     if (head === undefined) return undefined;
-    await this.#keys?.followLog(this.#pool, head.keyPosition);
-    if (await this.#anchoring.isConfirmed(head)) return head;
+    await this.#tools.keys?.followLog(this.#pool, head.keyPosition);
+    if (await this.#tools.anchoring.isConfirmed(head)) return head;
     const log = await this.#pool.retrying(() => this.#confirmHead(head.tenantId), head.tenantId);
-    await this.#anchoring.confirm(log);
+    if (log !== undefined) await this.#tools.anchoring.confirm(log);
     return log;
   }
 
@@ -110,7 +120,7 @@ export class LogWriter {
    * Durable and anchored when it resolves. Rejects like `append`, and as the work does.
    */
   async withHeadLock<Result>(tenantId: TenantId, work: WithHeadLock<Result>): Promise<Result> {
-    const fresh = () => this.#random(new Uint8Array(artifactKeyBytes));
+    const fresh = () => this.#tools.random(new Uint8Array(artifactKeyBytes));
     while (!(await this.#registrations.catchUpSome(this.#pool, tenantId, fresh())));
     const { result, appended } = await this.#doubting(tenantId, () =>
       this.#pool.retrying(() =>
@@ -128,19 +138,19 @@ export class LogWriter {
         }),
       ),
     );
-    if (appended?.edge !== undefined) this.#edges.put(tenantId, appended.edge, appended.log.root);
-    await this.#anchoring.confirm(appended?.log);
+    if (appended?.edge !== undefined) this.#tools.edges.put(tenantId, appended.edge, appended.log.root);
+    if (appended !== undefined) await this.#tools.anchoring.confirm(appended.log);
     return result;
   }
 
   /** Hands a log over to the key that this process signs with, where it has an older one. Rejects like `append`. */
   async handOver(tenantId: TenantId): Promise<void> {
     const log = await this.#pool.retrying(() => this.#confirmHead(tenantId), tenantId);
-    await this.#anchoring.confirm(log);
+    if (log !== undefined) await this.#tools.anchoring.confirm(log);
   }
 
   async #appendOnce(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
-    if (this.#doubted.has(tenantId)) await this.#settleDoubt(tenantId);
+    if (this.#tools.doubted.has(tenantId)) await this.#settleDoubt(tenantId);
     const appended = await this.#pool.transaction(async (connection) => {
       // All sent at once, and answered in this order: what follows the lock is seen under it.
       const [head, known, indexes] = await Promise.all([
@@ -159,17 +169,17 @@ export class LogWriter {
    */
   async #soundHead(connection: PostgresConnection, tenantId: TenantId): Promise<StoredHead | undefined> {
     const head = await lockHead(connection, tenantId);
-    await this.#anchoring.refuseUnsound(connection, tenantId, head);
-    if (head === undefined || this.#keys === undefined) return head;
-    await this.#keys.followLog(connection, head.keyPosition);
-    return head.keyPosition < this.#keys.position ? this.#handOver(connection, head, this.#keys) : head;
+    await this.#tools.anchoring.refuseUnsound(connection, tenantId, head);
+    if (head === undefined || this.#tools.keys === undefined) return head;
+    await this.#tools.keys.followLog(connection, head.keyPosition);
+    return head.keyPosition < this.#tools.keys.position ? this.#handOver(connection, head, this.#tools.keys) : head;
   }
 
   /** Says in the log, for every key since the one that it has, that the next one signs from there on. */
   async #handOver(connection: PostgresConnection, head: StoredHead, keys: SigningKeysOfStore): Promise<StoredHead> {
     const { tenantId } = head;
     const { position } = keys;
-    const machine = { clock: this.#clock, random: this.#random };
+    const machine = { clock: this.#tools.clock, random: this.#tools.random };
     const records = Array.from({ length: position - head.keyPosition }, (_, at) => {
       const next = head.keyPosition + at + 1;
       const keysOfStep = { previous: keys.at(next - 1), current: keys.at(next), statement: keys.statementAt(next) };
@@ -193,68 +203,57 @@ export class LogWriter {
       await touch(connection, tenantId);
       return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
     }
-    const edge = this.#edges.take(head) ?? (await this.#loadEdge(connection, head));
-    const sequenced = this.#sequence(head, plan.fresh);
-    const {
-      log,
-      writes,
-      result: place,
-    } = addRecords(plan, sequenced, edge, { ...this.#adding(connection, tenantId), indexes });
+    const edge = this.#tools.edges.take(head) ?? (await this.#loadEdge(connection, head));
+    const sequenced = this.#tools.sequence(head, plan.fresh);
+    const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes });
     const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
     const { registeredTo } = registering;
     const [moved] = await Promise.all([
       advanceHead(connection, head, log, { ...sequenced.head, registeredTo }),
       registering.write(),
-      ...writes.map((write) => write()),
+      this.#writeRows(connection, log, rows),
     ]);
     if (!moved) throw new ConflictError("The head of the log was moved by another writer.");
-    return { result: place, log, edge };
+    return { result, log, edge };
   }
 
   /** The first batch of a tenant. */
   async #open(tenantId: TenantId, batch: readonly EncodedRecord[]): Promise<Appended> {
     const plan = planBatch(batch, () => undefined);
-    const sequenced = this.#sequence(undefined, plan.fresh);
+    const sequenced = this.#tools.sequence(undefined, plan.fresh);
     // Before the log and apart from it: the name's row need not be where the tenant's rows are.
     await this.#pool.write(...namingLog(logNameOf(sequenced.head.origin), tenantId));
     const index = { generation: 1, key: sequenced.searchKey as Uint8Array, edition: newestEdition };
     const opened = await this.#pool.transaction(async (connection) => {
       const edge = new RightEdge();
-      const { log, writes, result } = addRecords(plan, sequenced, edge, {
-        ...this.#adding(connection, tenantId),
-        indexes: [index],
-      });
+      const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes: [index] });
       const { lastRecordedAtMs } = sequenced.head;
-      const keyPosition = this.#keys?.position ?? 0;
+      const keyPosition = this.#tools.keys?.position ?? 0;
       const isOurs = await insertHead(connection, { ...log, lastRecordedAtMs, keyPosition, registeredTo: log.size });
       if (!isOurs) throw new ConflictError("The log was opened by another writer.");
       await Promise.all([
         this.#registrations.add(connection, tenantId, plan.fresh, sequenced),
         beginIndex(connection, tenantId, index),
-        ...writes.map((write) => write()),
+        this.#writeRows(connection, log, rows),
       ]);
       return { result, log, edge };
     });
     // A rotation that was noted meanwhile may not have seen this log: then nothing is signed with the old key.
-    await this.#keys?.follow(this.#pool);
+    await this.#tools.keys?.follow(this.#pool);
     return opened;
   }
 
-  #adding(connection: PostgresConnection, tenantId: TenantId) {
-    return { connection, tenantId, search: this.#search, nowMs: this.#clock.now() };
-  }
-
-  /** Fresh randomness at every attempt: what was sealed in one that failed may be on the server's disk. */
-  #sequence(head: StoredHead | undefined, records: readonly EncodedRecord[]): Sequenced {
-    const [first, ...rest] = records;
-    if (first === undefined) throw new UnstorableError("The batch is empty.");
-    const seed = this.#random(new Uint8Array(seedBytes(records.length)));
-    const key = head === undefined ? this.#keys?.at(this.#keys.position) : undefined;
-    try {
-      return sequence(head, [first, ...rest], this.#clock.now(), seed, this.#originPrefix, key);
-    } catch (cause) {
-      throw new UnstorableError(cause instanceof Error ? cause.message : "The record cannot be built.", { cause });
-    }
+  async #writeRows(
+    connection: PostgresConnection,
+    { tenantId, size }: LogState,
+    { entries, tiles, calls, terms }: AddedRows,
+  ): Promise<void> {
+    await Promise.all([
+      insertRecords(connection, tenantId, entries),
+      upsertTiles(connection, tenantId, tiles),
+      keepAnswers(connection, tenantId, calls, size, this.#tools.clock.now()),
+      addTerms(connection, tenantId, terms),
+    ]);
   }
 
   async #loadEdge(connection: PostgresConnection, head: StoredHead): Promise<RightEdge> {
@@ -266,7 +265,7 @@ export class LogWriter {
     try {
       return await work();
     } catch (error) {
-      if (error instanceof UnknownOutcomeError) this.#doubted.add(tenantId);
+      if (error instanceof UnknownOutcomeError) this.#tools.doubted.add(tenantId);
       throw error;
     }
   }
@@ -274,7 +273,7 @@ export class LogWriter {
   /** Waits for whoever holds the head still, and makes durable what is there before anything is read of it. */
   async #settleDoubt(tenantId: TenantId): Promise<void> {
     await this.#confirmHead(tenantId);
-    this.#doubted.delete(tenantId);
+    this.#tools.doubted.delete(tenantId);
   }
 
   async #confirmHead(tenantId: TenantId): Promise<LogState | undefined> {

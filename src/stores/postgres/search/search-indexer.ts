@@ -17,7 +17,7 @@ import { lockHead } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
-import { type IndexGeneration, SearchWriter } from "./search-index.ts";
+import { addTerms, type IndexGeneration, SearchTerms } from "./search-index.ts";
 
 /** Leaves of one transaction. */
 const leavesEach = 256;
@@ -81,7 +81,7 @@ class RebuildError extends TransactionError {
 export class PostgresSearchIndexer implements SearchIndexer {
   readonly #options: PostgresIndexerOptions;
   readonly #pool: ConnectionPool;
-  readonly #writer = new SearchWriter();
+  readonly #terms = new SearchTerms();
 
   private constructor(options: PostgresIndexerOptions) {
     this.#options = options;
@@ -157,7 +157,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
     const records = read.flatMap(({ leafIndex, record }) =>
       typeof record === "string" ? [] : [{ leafIndex, terms: indexedTermsOf(record) }],
     );
-    await this.#writer.add(queries, tenantId, [rebuild], records);
+    await addTerms(queries, tenantId, this.#terms.rowsOf([rebuild], records));
     return {
       erased: read.filter(({ record }) => record === "erased").length,
       damaged: read.filter(({ record }) => record === "damaged").map(({ leafIndex }) => leafIndex),

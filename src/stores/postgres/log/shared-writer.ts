@@ -1,0 +1,204 @@
+/**
+ * Appends batches of many tenants in one transaction. Heads that somebody else holds are passed by, so that nobody waits
+ * for another's log; what only a transaction of its own can do for a tenant is left to one.
+ */
+import type { TenantId } from "../../../base/ids.ts";
+import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
+import { loadEdge } from "../../../ledger/append/edge-cache.ts";
+import type { Sequenced } from "../../../ledger/append/sequence.ts";
+import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
+import type { Idempotency } from "../../../ledger/ports/record.ts";
+import {
+  type BatchLeft,
+  type BatchOutcome,
+  type BatchResult,
+  type LogState,
+  type TenantBatch,
+  UnstorableError,
+} from "../../../ledger/ports/store.ts";
+import { idempotentResult } from "../../../ledger/record/idempotency-record.ts";
+import type { EncodedRecord } from "../../../ledger/record/record.ts";
+import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
+import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
+import { partialTiles } from "../../../ledger/tlog/tiles.ts";
+import { Tree } from "../../../ledger/tlog/tree.ts";
+import { DamagedError } from "../../errors.ts";
+import type { PostgresConnection, Queries, Row } from "../connection/connection.ts";
+import { ConflictError, toError } from "../connection/errors.ts";
+import { type SharedRegistrations, writeRegistrationsOfMany } from "../registrations/shared-registrations.ts";
+import { type IndexGeneration, indexesOfMany } from "../search/search-index.ts";
+import { requireSound } from "./anchoring.ts";
+import { toIdempotencyRow } from "./idempotency-records.ts";
+import type { StoredHead } from "./log-rows.ts";
+import type { LogTools } from "./log-tools.ts";
+import {
+  findKeptOfMany,
+  lockFreeHeads,
+  type OwnRows,
+  type OwnTile,
+  readTilesOfMany,
+  touchMany,
+  writeOfMany,
+} from "./shared-statements.ts";
+
+/** A tenant's part of the transaction, under the lock of its head. */
+interface Part {
+  readonly tenantId: TenantId;
+  readonly records: readonly EncodedRecord[];
+  readonly head: StoredHead;
+  readonly indexes: readonly IndexGeneration[];
+  readonly kept: readonly Row[];
+  readonly anchored: AnchoredLog | undefined;
+  /** Undefined where it is to be loaded. */
+  readonly edge: RightEdge | undefined;
+}
+
+/** What one attempt did. Valid once its transaction has committed. */
+export interface SharedAppend {
+  /** By tenant; none for those that were not in the transaction. */
+  readonly outcomes: ReadonlyMap<TenantId, BatchOutcome>;
+  readonly edges: readonly { readonly log: LogState; readonly edge: RightEdge }[];
+  /** The newest state of every log that has a result. */
+  readonly logs: readonly LogState[];
+}
+
+const held: BatchLeft = { left: "held" };
+const apart: BatchLeft = { left: "apart" };
+
+/** One attempt, in a transaction that the caller holds. */
+export async function appendOfMany(
+  connection: PostgresConnection,
+  batches: readonly TenantBatch[],
+  tools: LogTools,
+): Promise<SharedAppend> {
+  const outcomes = new Map<TenantId, BatchOutcome>();
+  const parts = await takeParts(connection, batches, tools, outcomes);
+  const readTile = await readTilesOfMany(connection, parts.flatMap(tilesFor));
+  const written: (OwnRows & { readonly edge: RightEdge })[] = [];
+  const registering: SharedRegistrations[] = [];
+  const touched: LogState[] = [];
+  for (const part of parts) {
+    try {
+      const added = addPart(part, readTile(part.tenantId), tools);
+      outcomes.set(part.tenantId, added.result);
+      if (added.rows === undefined) touched.push(part.head);
+      else {
+        written.push(added.rows);
+        registering.push({ tenantId: part.tenantId, records: added.plan.fresh, sequenced: added.sequenced });
+      }
+    } catch (error) {
+      // Its own fault, and nothing was sent of it.
+      if (!(error instanceof UnstorableError || error instanceof DamagedError)) throw error;
+      outcomes.set(part.tenantId, { error: toError(error) });
+    }
+  }
+  await Promise.all([
+    written.length === 0 ? undefined : write(connection, written, tools),
+    touchMany(
+      connection,
+      touched.map(({ tenantId }) => tenantId),
+    ),
+    writeRegistrationsOfMany(connection, registering),
+  ]);
+  return { outcomes, edges: written, logs: [...written.map(({ log }) => log), ...touched] };
+}
+
+async function write(queries: Queries, rows: readonly OwnRows[], tools: LogTools): Promise<void> {
+  if (!(await writeOfMany(queries, rows, tools.clock.now())))
+    throw new ConflictError("The head of a log was moved by another writer.");
+}
+
+/** Locks what is free, and reads what the batches need. Says of the others why they are left. */
+async function takeParts(
+  connection: PostgresConnection,
+  batches: readonly TenantBatch[],
+  tools: LogTools,
+  outcomes: Map<TenantId, BatchOutcome>,
+): Promise<readonly Part[]> {
+  const wanted = batches
+    .filter(({ tenantId }) => !tools.doubted.has(tenantId))
+    .map(({ tenantId, records }) => ({ tenantId, records: readBatch(records) }));
+  for (const { tenantId } of batches) outcomes.set(tenantId, apart);
+  const tenants = wanted.map(({ tenantId }) => tenantId);
+  // All sent at once, and answered in this order: what follows the locks is seen under them.
+  const [heads, keptRows, indexes] = await Promise.all([
+    lockFreeHeads(connection, tenants),
+    findKeptOfMany(connection, wanted.flatMap(scopesOf)),
+    indexesOfMany(connection, tenants),
+  ]);
+  const kept = Map.groupBy(keptRows, ({ tenant_id }) => tenant_id as TenantId);
+  const parts: Part[] = [];
+  for (const { tenantId, records } of wanted) {
+    const head = heads.get(tenantId);
+    if (head === undefined) {
+      if (tools.anchoring.hasLog(tenantId)) outcomes.set(tenantId, held);
+      continue;
+    }
+    // To be handed over first, or by another process; or its index of registrations has to catch up.
+    if (tools.keys !== undefined && head.keyPosition !== tools.keys.position) continue;
+    if (head.registeredTo !== head.size) continue;
+    parts.push({
+      tenantId,
+      records,
+      head,
+      indexes: indexes.get(tenantId) ?? [],
+      kept: kept.get(tenantId) ?? [],
+      anchored: await tools.anchoring.anchored(tenantId),
+      edge: tools.edges.take(head),
+    });
+  }
+  return parts;
+}
+
+function scopesOf({ tenantId, records }: { readonly tenantId: TenantId; readonly records: readonly EncodedRecord[] }) {
+  return records.flatMap(({ idempotency }) => (idempotency === undefined ? [] : [{ tenantId, ...idempotency }]));
+}
+
+/** Tiles that have to be read for a part: of its edge, where that is not at hand, and of older trees. */
+function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnTile[] {
+  const isBehind = anchored !== undefined && anchored.size < head.size;
+  const tiles = [
+    ...(edge === undefined ? partialTiles(head.size) : []),
+    ...(isBehind ? proofTiles(anchored.size) : []),
+    ...kept.flatMap(({ tree_size, leaf_index }) => proofTiles(tree_size as number, leaf_index as number)),
+  ];
+  const own = new Map(tiles.map(({ level, index }) => [`${level}/${index}`, { tenantId, level, index }]));
+  return [...own.values()];
+}
+
+interface Added {
+  readonly plan: BatchPlan;
+  readonly sequenced: Sequenced;
+  readonly result: BatchResult;
+  readonly rows: OwnRows & { readonly edge: RightEdge };
+}
+/** A part all of whose calls have their results. */
+interface Answered {
+  readonly result: BatchResult;
+  readonly rows: undefined;
+}
+
+/** Throws `UnsoundLogError` or `UnstorableError` where the tenant's batch cannot be appended. */
+function addPart(part: Part, readTile: TileReader, tools: LogTools): Added | Answered {
+  const { tenantId, records, head, indexes, anchored } = part;
+  const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));
+  requireSound(anchored, head, (size) => treeAt(size).root());
+  const plan = planBatch(records, knownIn(part.kept, treeAt));
+  const edge = part.edge ?? loadEdge(head, readTile);
+  if (plan.fresh.length === 0) {
+    tools.edges.put(tenantId, edge, head.root);
+    return { result: { log: head.origin, results: plan.results([]) }, rows: undefined };
+  }
+  const sequenced = tools.sequence(head, plan.fresh);
+  const { log, result, rows } = tools.addRecords(plan, sequenced, edge, { tenantId, indexes });
+  const { lastRecordedAtMs } = sequenced.head;
+  return { plan, sequenced, result, rows: { ...rows, head, log, lastRecordedAtMs, edge } };
+}
+
+function knownIn(rows: readonly Row[], treeAt: (size: number) => Tree) {
+  const stored = new Map(rows.map((row) => [(row.scope as Buffer).toString("hex"), toIdempotencyRow(row)]));
+  return (idempotency: Idempotency) => {
+    const row = stored.get(idempotency.scope);
+    return row && idempotentResult(row, idempotency, treeAt);
+  };
+}

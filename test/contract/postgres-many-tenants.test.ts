@@ -1,0 +1,235 @@
+/** Transactions of many tenants: what they cost, and that what goes wrong for one of them is felt by that one alone. */
+import { Client } from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { TenantId } from "../../src/base/ids.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import type { Appended } from "../../src/ledger/ports/ledger.ts";
+import type { NewRecord } from "../../src/ledger/ports/record.ts";
+import { PostgresArchive } from "../../src/stores/postgres/archive.ts";
+import { bigintArray, byteaArray, integerArray, textArray } from "../../src/stores/postgres/connection/arrays.ts";
+import type { PostgresStores } from "../../src/stores/postgres/open-ledger.ts";
+import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { type CuttingProxy, cuttingProxy } from "./cutting-proxy.ts";
+import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { expectGapless } from "./ledger-suite.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const names = Array.from({ length: 24 }, (_, at) => tenant(`tenant-${at}`));
+
+let server: PostgresServer;
+let fixture: PostgresFixture;
+let stores: PostgresStores;
+
+beforeAll(async () => {
+  server = await startPostgres({ settings: { log_statement: "all" } });
+}, 60_000);
+afterAll(() => server.stop());
+beforeEach(async () => {
+  fixture = await postgresFixture(server);
+  stores = await fixture.openStores({ clock, random, poolSize: 10 });
+});
+afterEach(async () => {
+  await stores.ledger.close();
+  await fixture.remove();
+});
+
+const append = (tenantId: TenantId, changes: Partial<NewRecord> = {}) =>
+  stores.ledger.append(makeRecord(tenantId, changes));
+
+/** Statements that the server ran meanwhile, of any kind. */
+async function statementsOf(work: () => Promise<unknown>): Promise<readonly string[]> {
+  const before = server.log().length;
+  await work();
+  // The log comes through a pipe: what is asked last stands last.
+  const mark = `mark ${before}`;
+  await fixture.query(`SELECT '${mark}'`);
+  while (!server.log().slice(before).includes(mark)) await new Promise(setImmediate);
+  const lines = server.log().slice(before).split("\n");
+  return lines
+    .flatMap((line) => /LOG: {2}(?:execute (\w+)|statement: (.*))/.exec(line)?.slice(1).join("") ?? [])
+    .filter((line) => !line.includes(mark));
+}
+
+async function expectSound(acknowledged: readonly (Appended & { readonly tenantId: TenantId })[]): Promise<void> {
+  const archive = await PostgresArchive.open({ target: fixture.target, anchorPath: undefined, clock });
+  try {
+    for (const head of await archive.logs()) {
+      expect(await auditLog(archive.log(head))).not.toHaveProperty("problem");
+      await expectGapless(fixture, head.tenantId, head.size);
+    }
+  } finally {
+    await archive.close();
+  }
+  const places = acknowledged.map(({ tenantId, leafIndex }) => `${tenantId} ${leafIndex}`);
+  expect(new Set(places).size).toBe(places.length);
+  for (const name of names) {
+    const own = acknowledged.filter(({ tenantId }) => tenantId === name);
+    const stored = await fixture.rows(name);
+    for (const { leafIndex, recordId } of own) {
+      expect(stored[leafIndex]?.recordId).toBe(recordId);
+      expect(stored.filter((row) => row.recordId === recordId)).toHaveLength(1);
+    }
+  }
+}
+
+describe("a commit of many tenants", () => {
+  const registered = (name: TenantId): Partial<NewRecord> => ({
+    kind: "registration",
+    request: { artifact_digest: `sha256:${"c".repeat(64)}`, purpose: name },
+    outcome: { accepted: true, citation: "none" },
+  });
+  const kept = (at: number): Partial<NewRecord> => ({
+    idempotency: { scope: at.toString(16).padStart(64, "0"), payloadDigest: `sha256:${"d".repeat(64)}`, answer: {} },
+  });
+
+  test("takes as many statements for many of them as for two", async () => {
+    const round = (count: number, at: number) =>
+      statementsOf(() =>
+        Promise.all(
+          names
+            .slice(0, count)
+            .flatMap((name, own) => [append(name), append(name, registered(name)), append(name, kept(at + own))]),
+        ),
+      );
+    await round(names.length, 0); // opens the logs, each in a transaction of its own
+    await round(names.length, 100);
+    const [few, many] = [await round(2, 200), await round(names.length, 300)];
+    expect(many).toEqual(few);
+    expect(few.filter((statement) => statement.startsWith("COMMIT"))).toHaveLength(1);
+    expect(few.length).toBeLessThanOrEqual(maxStatements);
+    await expectSound([]);
+  });
+
+  test("answers retries of many, each with its own first answer", async () => {
+    const call = (at: number) => append(names[at] as TenantId, kept(at));
+    const calls = names.map((_, at) => at);
+    const first = await Promise.all(calls.map(call));
+    const again = await Promise.all(calls.map(call));
+    expect(again.map(({ recordId, earlierAnswer }) => [recordId, earlierAnswer])).toEqual(
+      first.map(({ recordId }) => [recordId, {}]),
+    );
+  });
+});
+
+/** BEGIN, 3 reads; heads, entries, openings, tiles, kept answers and what of them goes, terms; registrations: key, rows, added; COMMIT. */
+const maxStatements = 16;
+
+test("a tenant whose head is held is passed by: the others are answered meanwhile", async () => {
+  const [held = names[0] as TenantId, ...others] = names;
+  await Promise.all(names.map((name) => append(name)));
+  const holder = new Client({ connectionString: fixture.url });
+  await holder.connect();
+  await holder.query("BEGIN");
+  await holder.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [held]);
+  let isOver = false;
+  const waiting = append(held).finally(() => {
+    isOver = true;
+  });
+  for (let turn = 0; turn < 4; turn++) await Promise.all(others.map((name) => append(name)));
+  expect(isOver).toBe(false);
+  await holder.query("ROLLBACK");
+  await holder.end();
+  expect(await waiting).toMatchObject({ leafIndex: 2 });
+});
+
+test("a tenant whose log is not sound, or whose record is bad, fails alone", async () => {
+  const taken = makeRecord(names[1] as TenantId);
+  await Promise.all(names.map((name) => append(name)));
+  await stores.ledger.append(taken);
+  await fixture.query("UPDATE tiles SET hashes = sha256(hashes) WHERE tenant_id = 'tenant-0'");
+  await stores.ledger.close();
+  stores = await fixture.openStores({ clock, random: seededRandom("again"), poolSize: 10 });
+  const records = names.map((name) => (name === taken.tenantId ? taken : makeRecord(name)));
+  const results = await Promise.allSettled(records.map((record) => stores.ledger.append(record)));
+  expect(results.flatMap((result, at) => (result.status === "rejected" ? [[at, result.reason.reason]] : []))).toEqual([
+    [0, "store_unavailable"],
+    [1, "internal"],
+  ]);
+});
+
+test("whatever goes wrong, each log stays gapless and holds what was acknowledged exactly once", {
+  timeout: 120_000,
+}, async () => {
+  const dice = diceOf("many tenants");
+  const proxy = await cuttingProxy(server.port);
+  const target = { ...fixture.target, port: proxy.port };
+  const replicas = [
+    stores,
+    await fixture.openStores({ clock, random: seededRandom("other"), target, poolSize: 6, timeoutMs: 2_000 }),
+  ] as const;
+  const acknowledged: (Appended & { readonly tenantId: TenantId })[] = [];
+  const taken: NewRecord[] = [];
+  try {
+    for (let round = 0; round < 20; round++) {
+      const holder = dice(3) === 0 ? await holding(names[dice(names.length)] as TenantId) : undefined;
+      cutSomewhere(proxy, dice);
+      const calls = Array.from({ length: 1 + dice(40) }, async () => {
+        const isBad = taken.length > 0 && dice(20) === 0;
+        const record = isBad
+          ? (taken[dice(taken.length)] as NewRecord)
+          : makeRecord(names[dice(names.length)] as TenantId);
+        const appended = await (replicas[dice(2)] as PostgresStores).ledger.append(record);
+        taken.push(record);
+        acknowledged.push({ ...appended, tenantId: record.tenantId });
+      });
+      const settled = Promise.allSettled(calls);
+      if (holder !== undefined) await holder();
+      await settled;
+      proxy.disarm();
+    }
+  } finally {
+    await replicas[1].ledger.close();
+    await proxy.close();
+  }
+  expect(acknowledged.length).toBeGreaterThan(100);
+  await expectSound(acknowledged);
+});
+
+/** Holds a head for some statements of others. Resolves with what lets it go. */
+async function holding(tenantId: TenantId): Promise<() => Promise<void>> {
+  const client = new Client({ connectionString: fixture.url });
+  await client.connect();
+  await client.query("BEGIN");
+  await client.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [tenantId]);
+  return async () => {
+    for (let statement = 0; statement < 20; statement++) await client.query("SELECT 1");
+    await client.query("ROLLBACK");
+    await client.end();
+  };
+}
+
+function cutSomewhere(proxy: CuttingProxy, dice: (sides: number) => number): void {
+  const way = dice(5);
+  if (way === 0) proxy.cutBefore("insert_entries");
+  if (way === 1) proxy.cutBefore("COMMIT\0");
+  if (way === 2) proxy.cutAfter("COMMIT\0");
+}
+
+/** Numbers below `sides`, the same ones in every run. */
+function diceOf(seed: string): (sides: number) => number {
+  const fill = seededRandom(seed);
+  return (sides) => Buffer.from(fill(new Uint8Array(4))).readUInt32BE() % sides;
+}
+
+test("arrays reach the server as they are", async () => {
+  const client = new Client({ connectionString: fixture.url });
+  await client.connect();
+  const texts = ["", "a,b", 'quo"te', "back\\slash", "NULL", "ünï\u{1f600}"];
+  const bytes = [new Uint8Array(), new Uint8Array([0, 1, 255]), new Uint8Array(300).fill(92)];
+  const numbers = [0, -1, 2 ** 31 - 1];
+  const large = [...numbers, Number.MAX_SAFE_INTEGER];
+  const asked = async (type: string, value: Buffer) =>
+    (await client.query(`SELECT unnest($1::${type}[]) AS value`, [value])).rows.map(({ value }) => value);
+  try {
+    expect(await asked("text", textArray(texts))).toEqual(texts);
+    expect(await asked("bytea", byteaArray(bytes))).toEqual(bytes.map((each) => Buffer.from(each)));
+    expect(await asked("integer", integerArray(numbers))).toEqual(numbers);
+    expect(await asked("bigint", bigintArray(large))).toEqual(large.map(String));
+    for (const empty of [textArray([]), byteaArray([])]) expect(await asked("text", empty).catch(() => [])).toEqual([]);
+  } finally {
+    await client.end();
+  }
+});

@@ -13,9 +13,9 @@ import {
   PolicyTables,
   type SideIndex,
 } from "./policy-tables.ts";
-import { queryFor, type Side } from "./side.ts";
+import type { Side } from "./side.ts";
 import { type Assignment, type Budget, solve, type Wanted } from "./solver.ts";
-import type { WrittenQuestion } from "./variables.ts";
+import { queryFor, type WrittenQuestion } from "./variables.ts";
 
 /** A request that is decided differently. */
 export interface Found {
@@ -196,7 +196,7 @@ class ActionSearch {
   #ask(assignment: Assignment, cause: string): Found | undefined {
     const example = this.#tables.questionOf(assignment);
     const [before, after] = this.#sides.map((side) => {
-      const query = queryFor(side, example);
+      const query = queryFor(side.bundle, example);
       return query && side.engine.decide(query);
     });
     const difference = before && after && differenceOf(before, after);

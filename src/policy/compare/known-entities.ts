@@ -2,9 +2,7 @@
 import { checkBundle } from "../check/check.ts";
 import type { EntityUid } from "../entities/entity-values.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-
-/** Ids by the full name of their type. */
-export type KnownEntities = ReadonlyMap<string, readonly string[]>;
+import type { KnownEntities } from "./terms.ts";
 
 /** Of each type: those that differ, those that policies name, and so many of all. */
 const maximumIds = { changed: 8, named: 8, other: 2 };

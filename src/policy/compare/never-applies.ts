@@ -7,8 +7,8 @@ import { unnamedTenant } from "./compare.ts";
 import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf } from "./policy-tables.ts";
 import { maxRows, rowsOf, verdictsOf } from "./rules.ts";
-import { queryFor, type Side, sideOf } from "./side.ts";
-import { questionOf, variablesOf } from "./variables.ts";
+import { type Side, sideOf } from "./side.ts";
+import { queryFor, questionOf, variablesOf } from "./variables.ts";
 
 /**
  * The policies that apply to no request whatever, such as one `when` a kind is "a" and is "b". Only what is certain is
@@ -43,7 +43,7 @@ function neverApplies(policy: CheckedPolicy, side: Side): boolean {
     return [...policy.actions].every((action) =>
       rows.every((row) => {
         const values = indices.map((index, position) => [index, variables[index]?.values[row[position] ?? 0]] as const);
-        const query = queryFor(side, questionOf(variables, new Map(values), tenant, action));
+        const query = queryFor(side.bundle, questionOf(variables, new Map(values), tenant, action));
         return query !== undefined && verdictOn(query) === "otherwise";
       }),
     );

@@ -6,10 +6,18 @@ import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
 import { combinedRule, policyRules, rowsOf } from "./rules.ts";
-import { layersOf, queryFor, type Side, type SideLayer } from "./side.ts";
+import { layersOf, type Side, type SideLayer } from "./side.ts";
 import type { Assignment, Rule } from "./solver.ts";
 import { Comparisons } from "./terms.ts";
-import { questionOf, understood, type Value, type Variables, variablesOf, type WrittenQuestion } from "./variables.ts";
+import {
+  queryFor,
+  questionOf,
+  understood,
+  type Value,
+  type Variables,
+  variablesOf,
+  type WrittenQuestion,
+} from "./variables.ts";
 
 /** Index of a side: what was, and what is to be. */
 export type SideIndex = 0 | 1;
@@ -162,7 +170,10 @@ export class PolicyTables {
       side,
       comparisons.inexact.size === 0,
       (variables, row) =>
-        queryFor(side, this.questionOf(new Map(variables.map((variable, position) => [variable, row[position] ?? 0])))),
+        queryFor(
+          side.bundle,
+          this.questionOf(new Map(variables.map((variable, position) => [variable, row[position] ?? 0]))),
+        ),
     );
     if (problem !== undefined) this.#undecided.add(`${name}: ${problem}`);
     const parameters = (policy.guidance.obligations ?? []).flatMap((obligation) =>

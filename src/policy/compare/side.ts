@@ -3,13 +3,11 @@ import type { TenantId } from "../../base/ids.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
-import type { Layer, PolicyAction, PolicyQuery } from "../engine/decision.ts";
+import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { compilePolicyBundle } from "../engine/engine.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
-import { parseQuery } from "../tools/query.ts";
-import type { KnownEntities } from "./known-entities.ts";
-import type { WrittenQuestion } from "./variables.ts";
+import type { KnownEntities } from "./terms.ts";
 
 export interface Side {
   readonly bundle: PolicyBundle;
@@ -48,28 +46,3 @@ export function layersOf(
   const own = engine.setOf("tenant", tenant);
   return own === undefined ? undefined : [layer("platform", bundle.manifest.platform), layer("tenant", own)];
 }
-
-/**
- * The question as it comes to this side: with the attributes of the caller that it declares. Undefined where no request
- * asks it.
- */
-export function queryFor({ bundle }: Side, question: WrittenQuestion): PolicyQuery | undefined {
-  const { callerAttributes = {} } = bundle;
-  const given = (question.principal.attributes ?? {}) as Readonly<Record<string, unknown>>;
-  const attributes = Object.fromEntries(
-    Object.entries(callerAttributes).flatMap(([name, { type, required }]) => {
-      if (Object.hasOwn(given, name)) return [[name, given[name]]];
-      return required ? [[name, usual[type]]] : [];
-    }),
-  );
-  const { attributes: _, ...principal } = question.principal;
-  const hasAttributes = Object.keys(callerAttributes).length > 0;
-  try {
-    return parseQuery({ ...question, principal: { ...principal, ...(hasAttributes && { attributes }) } });
-  } catch (error) {
-    if (error instanceof RangeError) return undefined;
-    throw error;
-  }
-}
-
-const usual = { text: "anything-else", set_of_text: [], whole_number: 0, yes_no: false } as const;

@@ -8,7 +8,9 @@ import { pathOf } from "../check/reads.ts";
 import { expressionText } from "../engine/conditions.ts";
 import type { EntityReference } from "../engine/entity-references.ts";
 import type { Input, InputCatalogue } from "../engine/inputs.ts";
-import type { KnownEntities } from "./known-entities.ts";
+
+/** Ids of entities by the full name of their type. */
+export type KnownEntities = ReadonlyMap<string, readonly string[]>;
 
 /** An input, or one attribute of a request. */
 export interface Term {

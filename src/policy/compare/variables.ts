@@ -2,6 +2,9 @@
 import { authSources } from "../../base/caller.ts";
 import { parsePrincipalId } from "../../base/ids.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
+import type { PolicyQuery } from "../engine/decision.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
+import { parseQuery } from "../tools/query.ts";
 import type { Comparisons, Term } from "./terms.ts";
 import { textValues } from "./text-values.ts";
 
@@ -261,3 +264,31 @@ function placed(question: object, term: string): unknown {
   }
   return at;
 }
+
+/**
+ * The question as a bundle is asked it: with the attributes of the caller that it declares. Undefined where no request asks
+ * it.
+ */
+export function queryFor(
+  bundle: Pick<PolicyBundle, "callerAttributes">,
+  question: WrittenQuestion,
+): PolicyQuery | undefined {
+  const { callerAttributes = {} } = bundle;
+  const given = (question.principal.attributes ?? {}) as Readonly<Record<string, unknown>>;
+  const attributes = Object.fromEntries(
+    Object.entries(callerAttributes).flatMap(([name, { type, required }]) => {
+      if (Object.hasOwn(given, name)) return [[name, given[name]]];
+      return required ? [[name, usual[type]]] : [];
+    }),
+  );
+  const { attributes: _, ...principal } = question.principal;
+  const hasAttributes = Object.keys(callerAttributes).length > 0;
+  try {
+    return parseQuery({ ...question, principal: { ...principal, ...(hasAttributes && { attributes }) } });
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+const usual = { text: "anything-else", set_of_text: [], whole_number: 0, yes_no: false } as const;

@@ -16,6 +16,13 @@ export interface SetResult {
   readonly policies: readonly number[];
 }
 
+/** What Cedar says of each policy that decided, or that failed: positions in the set. */
+export interface Diagnosis {
+  readonly allows: boolean;
+  readonly reasons: readonly number[];
+  readonly failed: readonly number[];
+}
+
 const failed: SetResult = { outcome: "error", policies: [] };
 
 interface CedarSet {
@@ -43,17 +50,26 @@ export class PreparedSet {
    * here that is an error, and so is a missing request. Does not throw.
    */
   evaluate(request: CedarRequest | undefined): SetResult {
-    if (this.#released || request === undefined) return failed;
+    const diagnosis = this.diagnose(request);
+    if (diagnosis === undefined) return failed;
+    if (diagnosis.failed.length > 0) return { outcome: "error", policies: diagnosis.failed };
+    return { outcome: diagnosis.allows ? "allow" : "deny", policies: diagnosis.reasons };
+  }
+
+  /** What Cedar says besides; undefined where it says nothing. Does not throw. */
+  diagnose(request: CedarRequest | undefined): Diagnosis | undefined {
+    if (this.#released || request === undefined) return undefined;
     try {
       const answer = statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#set.name });
-      if (answer.type === "failure") return failed;
+      if (answer.type === "failure") return undefined;
       const { decision, diagnostics } = answer.response;
-      if (diagnostics.errors.length > 0) {
-        return { outcome: "error", policies: diagnostics.errors.map(({ policyId }) => positionOf(policyId)) };
-      }
-      return { outcome: decision === "allow" ? "allow" : "deny", policies: diagnostics.reason.map(positionOf) };
+      return {
+        allows: decision === "allow",
+        reasons: diagnostics.reason.map(positionOf),
+        failed: diagnostics.errors.map(({ policyId }) => positionOf(policyId)),
+      };
     } catch {
-      return failed; // values that Cedar cannot represent
+      return undefined; // values that Cedar cannot represent
     }
   }
 

@@ -1,0 +1,149 @@
+/** A policy set that is evaluated here: indexed, each policy compiled when it is first looked at. */
+import type { PolicyAction } from "../engine/decision.ts";
+import type { SetResult } from "../engine/prepared-set.ts";
+import { demandsOf } from "./demands.ts";
+import { compileCondition } from "./expression.ts";
+import { type IndexedPolicy, PolicyIndex } from "./policy-index.ts";
+import type { Program } from "./program.ts";
+import type { Paths, Scene } from "./scene.ts";
+import { evaluationFailed } from "./values.ts";
+
+export interface CompilablePolicy {
+  /** JSON of its `Program`. */
+  readonly program: string;
+  /** Actions that its scope admits. */
+  readonly actions: ReadonlySet<PolicyAction>;
+}
+
+/** Positions in the set, from 0, in no particular order. */
+export interface Applying {
+  readonly permits: readonly number[];
+  readonly forbids: readonly number[];
+  readonly failed: readonly number[];
+  /** Policies that may apply, and that Cedar alone can evaluate. */
+  readonly unknown: readonly number[];
+}
+
+/** Policies that are indexed between two turns of the event loop: about a millisecond. */
+const policiesATurn = 100;
+
+interface Runnable {
+  readonly forbids: boolean;
+  /** Undefined where Cedar alone can evaluate it. */
+  readonly conditions: readonly ((scene: Scene) => boolean)[] | undefined;
+}
+
+interface ActionIndex {
+  readonly actions: ReadonlySet<string>;
+  readonly index: PolicyIndex;
+}
+
+export class CompiledSet {
+  /** Positions of the policies that Cedar alone can evaluate. */
+  readonly unknown: readonly number[];
+  readonly #policies: readonly CompilablePolicy[];
+  readonly #paths: Paths;
+  readonly #runnable: (Runnable | undefined)[] = [];
+  /** Policies whose scopes admit the same actions are indexed together. */
+  readonly #indices: readonly ActionIndex[];
+  /** When each policy was last looked at. */
+  readonly #seen: Uint32Array;
+  #evaluation = 0;
+
+  private constructor(
+    policies: readonly CompilablePolicy[],
+    unknown: readonly number[],
+    paths: Paths,
+    indices: readonly ActionIndex[],
+  ) {
+    this.unknown = unknown;
+    this.#policies = policies;
+    this.#paths = paths;
+    this.#indices = indices;
+    this.#seen = new Uint32Array(policies.length);
+  }
+
+  /** Indexes policies, in steps. */
+  static *of(policies: readonly CompilablePolicy[], paths: Paths): Generator<undefined, CompiledSet> {
+    const unknown: number[] = [];
+    const byActions = new Map<string, IndexedPolicy[]>();
+    for (const [position, { program, actions }] of policies.entries()) {
+      const { conditions, isKnown } = JSON.parse(program) as Program;
+      if (!isKnown) unknown.push(position);
+      const alike = [...actions].sort().join(" ");
+      const indexed = byActions.get(alike) ?? [];
+      byActions.set(alike, indexed);
+      indexed.push({ position, ...demandsOf(conditions, paths) });
+      if (position % policiesATurn === policiesATurn - 1) yield;
+    }
+    const indices: ActionIndex[] = [];
+    for (const [actions, indexed] of byActions) {
+      indices.push({ actions: new Set(actions.split(" ")), index: yield* PolicyIndex.of(indexed, paths) });
+    }
+    return new CompiledSet(policies, unknown, paths, indices);
+  }
+
+  /** Evaluates the policies that the action and the request can meet. Throws `leftToCedar` where Cedar has to be asked. */
+  applying(scene: Scene, action: string): Applying {
+    const applying = {
+      permits: [] as number[],
+      forbids: [] as number[],
+      failed: [] as number[],
+      unknown: [] as number[],
+    };
+    const evaluation = this.#nextEvaluation();
+    for (const { actions, index } of this.#indices) {
+      if (!actions.has(action)) continue;
+      for (const positions of index.candidates(scene)) {
+        for (const position of positions) {
+          if (this.#seen[position] === evaluation) continue;
+          this.#seen[position] = evaluation;
+          this.#apply(position, scene, applying);
+        }
+      }
+    }
+    return applying;
+  }
+
+  #apply(position: number, scene: Scene, applying: { [Of in keyof Applying]: number[] }): void {
+    const { forbids, conditions } = this.#compiled(position);
+    if (conditions === undefined) {
+      applying.unknown.push(position);
+      return;
+    }
+    try {
+      for (const condition of conditions) if (!condition(scene)) return;
+      applying[forbids ? "forbids" : "permits"].push(position);
+    } catch (error) {
+      if (error !== evaluationFailed) throw error;
+      applying.failed.push(position);
+    }
+  }
+
+  #compiled(position: number): Runnable {
+    const known = this.#runnable[position];
+    if (known !== undefined) return known;
+    const { forbids, conditions, isKnown } = JSON.parse(
+      (this.#policies[position] as CompilablePolicy).program,
+    ) as Program;
+    const compiled = isKnown ? conditions.map((condition) => compileCondition(condition, this.#paths)) : undefined;
+    const runnable: Runnable = { forbids, conditions: compiled };
+    this.#runnable[position] = runnable;
+    return runnable;
+  }
+
+  #nextEvaluation(): number {
+    if (this.#evaluation === 2 ** 32 - 1) {
+      this.#seen.fill(0);
+      this.#evaluation = 0;
+    }
+    return ++this.#evaluation;
+  }
+}
+
+/** What Cedar says of a set of which these apply: any that fails is an error, and a prohibition overrules. */
+export function resultOf({ permits, forbids, failed }: Omit<Applying, "unknown">): SetResult {
+  if (failed.length > 0) return { outcome: "error", policies: failed };
+  if (forbids.length > 0) return { outcome: "deny", policies: forbids };
+  return permits.length > 0 ? { outcome: "allow", policies: permits } : { outcome: "deny", policies: [] };
+}

@@ -1,0 +1,221 @@
+/**
+ * What a policy demands before it can apply, so that it is looked at only where a request meets that. Demands are
+ * conditions of a policy's top level. One may decide that the policy does not apply only if nothing that is evaluated up
+ * to it can fail: that is proven here, from the policy itself and from what requests have (`Assumption`).
+ */
+import { constantOf, slotOf } from "./expression.ts";
+import type { Expression } from "./program.ts";
+import type { Paths, Slot } from "./scene.ts";
+import { EntityValue, SetValue, type Value } from "./values.ts";
+
+/** The value at the path is, has, is in, begins or ends with, one of the values. Those of entities are their keys. */
+export interface Demand {
+  readonly slot: Slot;
+  readonly kind: "equals" | "equalsEntity" | "contains" | "containsEntity" | "in" | "startsWith" | "endsWith";
+  readonly values: readonly (string | number | bigint | boolean)[];
+}
+
+/** What must be so of a request: where there is something at the path before, there is at this; or it is of this type. */
+export interface Assumption {
+  readonly slot: Slot;
+  readonly is: "there" | Type;
+}
+
+type Type = "bool" | "long" | "string" | "set" | "entity" | "members";
+
+export interface Demands {
+  /** Any of them is needed. None where nothing can be proven. */
+  readonly demands: readonly Demand[];
+  /** Without them no demand says anything. */
+  readonly assumptions: readonly Assumption[];
+}
+
+/** Finds what the conditions demand, which are evaluated in their order. */
+export function demandsOf(conditions: readonly Expression[], paths: Paths): Demands {
+  const demands: Demand[] = [];
+  let assumptions: readonly Assumption[] = [];
+  let known: ReadonlySet<Slot> = new Set();
+  for (const condition of conditions) {
+    const proof = new Proof(paths);
+    if (!proof.is(condition, "bool", known)) break;
+    const demand = demandOf(condition, paths);
+    if (demand !== undefined) demands.push(demand);
+    assumptions = [...assumptions, ...proof.assumptions];
+    known = new Set([...known, ...impliedBy(condition, paths)]);
+  }
+  return { demands, assumptions: demands.length === 0 ? [] : assumptions };
+}
+
+/** Paths at which something is, where the expression is true. */
+function impliedBy(expression: Expression, paths: Paths): readonly Slot[] {
+  if (expression[0] === "&&") return [...impliedBy(expression[1], paths), ...impliedBy(expression[2], paths)];
+  if (expression[0] === "has") {
+    const left = slotOf(expression[1], paths);
+    const slots: Slot[] = [];
+    for (const name of left === undefined ? [] : (expression.slice(2) as string[])) {
+      slots.push(paths.member(slots.at(-1) ?? (left as Slot), name));
+    }
+    return slots;
+  }
+  const tag = expression[0] === "hasTag" ? slotOf(["getTag", expression[1], expression[2]], paths) : undefined;
+  return tag === undefined ? [] : [tag];
+}
+
+/** Proves that the evaluation of expressions cannot fail, under assumptions. */
+class Proof {
+  readonly assumptions: Assumption[] = [];
+  readonly #paths: Paths;
+
+  constructor(paths: Paths) {
+    this.#paths = paths;
+  }
+
+  /** Whether it has a value, of this type, wherever there is something at the known paths. */
+  is(expression: Expression, type: Type, known: ReadonlySet<Slot>): boolean {
+    const found = this.#typeOf(expression, known);
+    if (found !== "any") return found === type || (type === "members" && found === "entity");
+    const slot = slotOf(expression, this.#paths);
+    if (slot !== undefined) this.assumptions.push({ slot, is: type });
+    return slot !== undefined;
+  }
+
+  /** Undefined where it may have none; `any` where it is not known. */
+  #typeOf(expression: Expression, known: ReadonlySet<Slot>): Type | "any" | undefined {
+    const slot = slotOf(expression, this.#paths);
+    if (slot !== undefined) return this.#pathType(slot, known);
+    const all = (parts: readonly (readonly [Expression, Type])[], type: Type) =>
+      parts.every(([part, needed]) => this.is(part, needed, known)) ? type : undefined;
+    const hasValue = (part: Expression) => this.#typeOf(part, known) !== undefined;
+    switch (expression[0]) {
+      case "value":
+        return typeof expression[1] === "string" ? "string" : typeof expression[1] === "number" ? "long" : "bool";
+      case "entity":
+        return "entity";
+      case "set":
+        return expression[1].every(hasValue) ? "set" : undefined;
+      case "has":
+        return this.#canHave(expression[1], expression.slice(2) as string[], known) ? "bool" : undefined;
+      case "like":
+        return all([[expression[1], "string"]], "bool");
+      case "is":
+        return all([[expression[1], "entity"]], "bool");
+      case "!":
+        return all([[expression[1], "bool"]], "bool");
+      case "isEmpty":
+        return all([[expression[1], "set"]], "bool");
+      case "&&": {
+        const [, left, right] = expression;
+        const implied = new Set([...known, ...impliedBy(left, this.#paths)]);
+        return this.is(left, "bool", known) && this.is(right, "bool", implied) ? "bool" : undefined;
+      }
+      case "||":
+        return all(both(expression[1], expression[2], "bool"), "bool");
+      case "==":
+      case "!=":
+        return hasValue(expression[1]) && hasValue(expression[2]) ? "bool" : undefined;
+      case "<":
+      case "<=":
+      case ">":
+      case ">=":
+        return all(both(expression[1], expression[2], "long"), "bool");
+      case "in": {
+        const [, left, right] = expression;
+        const set = constantOf(right);
+        const isSet = set instanceof SetValue && set.items.every((item) => item instanceof EntityValue);
+        return this.is(left, "entity", known) && (isSet || this.is(right, "entity", known)) ? "bool" : undefined;
+      }
+      case "contains":
+        return hasValue(expression[2]) ? all([[expression[1], "set"]], "bool") : undefined;
+      case "containsAll":
+      case "containsAny":
+        return all(both(expression[1], expression[2], "set"), "bool");
+      case "hasTag": {
+        const [, left, right] = expression;
+        return this.is(left, "entity", known) && this.is(right, "string", known) ? "bool" : undefined;
+      }
+      default: // arithmetic, which may overflow; and what is seldom a condition
+        return undefined;
+    }
+  }
+
+  /** A path has a value where something is at each of its steps: it is known, or assumed of members. */
+  #pathType(slot: Slot, known: ReadonlySet<Slot>): Type | "any" | undefined {
+    const step = this.#paths.step(slot);
+    if (step === undefined) return slot === this.#paths.variable("context") ? "members" : "entity";
+    if (this.#pathType(step.parent, known) === undefined) return undefined;
+    if (known.has(slot)) return "any";
+    if (step.isTag) return undefined;
+    this.assumptions.push({ slot, is: "there" });
+    return "any";
+  }
+
+  #canHave(left: Expression, names: readonly string[], known: ReadonlySet<Slot>): boolean {
+    let slot = slotOf(left, this.#paths);
+    if (slot === undefined || !this.is(left, "members", known)) return false;
+    for (const name of names.slice(0, -1)) {
+      slot = this.#paths.member(slot, name);
+      this.assumptions.push({ slot, is: "members" });
+    }
+    return true;
+  }
+}
+
+function both(left: Expression, right: Expression, type: Type): readonly (readonly [Expression, Type])[] {
+  return [
+    [left, type],
+    [right, type],
+  ];
+}
+
+/** What must be so where the condition is true; undefined where it cannot be looked up. */
+function demandOf(condition: Expression, paths: Paths): Demand | undefined {
+  const itself = slotOf(condition, paths);
+  if (itself !== undefined) return { slot: itself, kind: "equals", values: [true] };
+  const [operator, left, right] = condition as readonly [string, Expression, Expression];
+  if (operator === "||") return joined(demandOf(left, paths), demandOf(right, paths));
+  if (operator === "like") {
+    const [, , ...pattern] = condition as readonly [string, Expression, ...string[]];
+    const [first = "", last = ""] = [pattern[0], pattern.at(-1)];
+    if (pattern.length === 1) return demand("equals", slotOf(left, paths), [first]);
+    return first === "" && last === ""
+      ? undefined
+      : demand(first.length < last.length ? "endsWith" : "startsWith", slotOf(left, paths), [
+          first.length < last.length ? last : first,
+        ]);
+  }
+  if (!looked.includes(operator)) return undefined;
+  const [before, after] = [slotOf(left, paths), slotOf(right, paths)];
+  const [constant, other] = [constantOf(left), constantOf(right)];
+  if (operator === "==") return demand("equals", before ?? after, one(other ?? constant));
+  if (operator === "in") return demand("in", before, other instanceof SetValue ? other.items : one(other));
+  if (operator === "contains" && constant instanceof SetValue) return demand("equals", after, constant.items);
+  if (operator === "contains") return demand("contains", before, one(other));
+  if (operator === "containsAll") {
+    // Each is needed, so that the first will do.
+    return other instanceof SetValue ? demand("contains", before, other.items.slice(0, 1)) : undefined;
+  }
+  const [slot, set] = other === undefined ? [after, constant] : [before, other];
+  return set instanceof SetValue ? demand("contains", slot, set.items) : undefined;
+}
+
+const looked: readonly string[] = ["==", "in", "contains", "containsAll", "containsAny"];
+
+function one(value: Value | undefined): readonly Value[] {
+  return value === undefined ? [] : [value];
+}
+
+function demand(kind: Demand["kind"], slot: Slot | undefined, values: readonly Value[]): Demand | undefined {
+  if (slot === undefined || values.length === 0) return undefined;
+  const entities = values.filter((value) => value instanceof EntityValue);
+  if (entities.length === values.length) {
+    const ofEntities = kind === "equals" ? "equalsEntity" : kind === "contains" ? "containsEntity" : kind;
+    return { slot, kind: ofEntities, values: entities.map(({ key }) => key) };
+  }
+  const plain = values.filter((value) => typeof value !== "object");
+  return plain.length === values.length && kind !== "in" ? { slot, kind, values: plain } : undefined;
+}
+
+function joined(left: Demand | undefined, right: Demand | undefined): Demand | undefined {
+  if (left === undefined || left.slot !== right?.slot || left.kind !== right.kind) return undefined;
+  return { ...left, values: [...left.values, ...right.values] };
+}

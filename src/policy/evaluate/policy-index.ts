@@ -1,0 +1,152 @@
+/** Which policies a request can meet the demands of: found by what the request has, not by looking at each policy. */
+import type { Assumption, Demand, Demands } from "./demands.ts";
+import type { Paths, Scene, Slot } from "./scene.ts";
+import { EntityValue, SetValue, type Value } from "./values.ts";
+
+/** A policy, by its position in the set. */
+export interface IndexedPolicy extends Demands {
+  readonly position: number;
+}
+
+/** Policies by the values that they demand of one path in one way. */
+interface Group {
+  readonly slot: Slot;
+  readonly kind: Demand["kind"];
+  readonly buckets: Map<Demand["values"][number], Bucket>;
+  /** Lengths of the texts that values begin or end with. */
+  readonly lengths: Set<number>;
+}
+
+interface Bucket {
+  /** What they demand besides. */
+  readonly policies: IndexedPolicy[];
+  readonly positions: number[];
+  /** Of many policies, by what else they demand. */
+  index?: PolicyIndex;
+}
+
+/** Policies that are looked at one by one. */
+const maxTogether = 8;
+/** Policies that are indexed between two turns of the event loop. */
+const policiesATurn = 200;
+
+export class PolicyIndex {
+  readonly #paths: Paths;
+  /** Every policy that is here, and those that demand nothing. */
+  readonly #all: number[] = [];
+  readonly #always: number[] = [];
+  readonly #groups = new Map<string, Group>();
+  readonly #assumptions = new Map<string, Assumption>();
+
+  private constructor(paths: Paths) {
+    this.#paths = paths;
+  }
+
+  /** Indexes policies in steps, each by that of its demands that the fewest have. */
+  static *of(policies: readonly IndexedPolicy[], paths: Paths): Generator<undefined, PolicyIndex> {
+    const index = new PolicyIndex(paths);
+    const wanted = new Wanted();
+    for (const demand of policies.flatMap(({ demands }) => demands)) wanted.add(demand);
+    for (const [number, policy] of policies.entries()) {
+      index.#all.push(policy.position);
+      const [rarest, ...others] = policy.demands.toSorted((a, b) => wanted.by(a) - wanted.by(b));
+      if (rarest === undefined) index.#always.push(policy.position);
+      else index.#add(policy, rarest, others);
+      if (number % policiesATurn === policiesATurn - 1) yield;
+    }
+    for (const { buckets } of index.#groups.values()) {
+      for (const bucket of buckets.values()) {
+        const isLarge = bucket.positions.length > maxTogether;
+        if (isLarge && bucket.policies.some(({ demands }) => demands.length > 0)) {
+          bucket.index = yield* PolicyIndex.of(bucket.policies, paths);
+        }
+        bucket.policies.length = 0;
+      }
+    }
+    return index;
+  }
+
+  /** Positions of all policies that may apply or fail; some more than once. */
+  *candidates(scene: Scene): Generator<readonly number[]> {
+    for (const assumption of this.#assumptions.values()) {
+      if (!this.#isSo(assumption, scene)) return yield this.#all;
+    }
+    yield this.#always;
+    for (const group of this.#groups.values()) {
+      const value = scene.value(group.slot);
+      if (value === undefined) continue; // a test before the demand is false then
+      for (const key of keysOf(group, value, scene)) {
+        const found = group.buckets.get(key);
+        if (found?.index !== undefined) yield* found.index.candidates(scene);
+        else if (found !== undefined) yield found.positions;
+      }
+    }
+  }
+
+  #add({ position, assumptions }: IndexedPolicy, { slot, kind, values }: Demand, others: readonly Demand[]): void {
+    for (const assumption of assumptions) this.#assumptions.set(`${assumption.slot} ${assumption.is}`, assumption);
+    const name = `${slot} ${kind}`;
+    const group: Group = this.#groups.get(name) ?? { slot, kind, buckets: new Map(), lengths: new Set() };
+    this.#groups.set(name, group);
+    for (const value of values) {
+      const bucket = group.buckets.get(value) ?? { policies: [], positions: [] };
+      group.buckets.set(value, bucket);
+      bucket.positions.push(position);
+      // What was assumed once need not be asked again.
+      bucket.policies.push({ position, demands: others, assumptions: [] });
+      if (typeof value === "string") group.lengths.add(value.length);
+    }
+  }
+
+  #isSo({ slot, is }: Assumption, scene: Scene): boolean {
+    if (!scene.has(slot)) {
+      const parent = this.#paths.step(slot)?.parent;
+      return is !== "there" || parent === undefined || !scene.has(parent);
+    }
+    if (is === "there") return true;
+    if (is === "members") return scene.hasMembers(slot);
+    const value = scene.value(slot);
+    if (is === "set") return value instanceof SetValue;
+    if (is === "entity") return value instanceof EntityValue;
+    return typeof value === (is === "bool" ? "boolean" : is === "long" ? "number" : "string");
+  }
+}
+
+/** How many policies demand each value. */
+class Wanted {
+  readonly #counts = new Map<string, number>();
+
+  add(demand: Demand): void {
+    for (const name of names(demand)) this.#counts.set(name, (this.#counts.get(name) ?? 0) + 1);
+  }
+
+  by(demand: Demand): number {
+    return names(demand).reduce((sum, name) => sum + (this.#counts.get(name) ?? 0), 0);
+  }
+}
+
+function names({ slot, kind, values }: Demand): readonly string[] {
+  return values.map((value) => `${slot} ${kind} ${typeof value} ${value}`);
+}
+
+/** What a value is known by in the group. */
+function keysOf({ kind, lengths }: Group, value: Value, scene: Scene): Iterable<Demand["values"][number]> {
+  switch (kind) {
+    case "equals":
+      return typeof value === "object" ? [] : [value];
+    case "equalsEntity":
+      return value instanceof EntityValue ? [value.key] : [];
+    case "contains":
+      return value instanceof SetValue ? value.items.filter((item) => typeof item !== "object") : [];
+    case "containsEntity":
+      return value instanceof SetValue
+        ? value.items.filter((item) => item instanceof EntityValue).map(({ key }) => key)
+        : [];
+    case "in":
+      return value instanceof EntityValue ? [value.key, ...scene.ancestors(value)] : [];
+    case "startsWith":
+      return typeof value === "string" ? [...lengths].map((length) => value.slice(0, length)) : [];
+    case "endsWith":
+      return typeof value === "string" ? [...lengths].map((length) => value.slice(-length)) : [];
+  }
+}

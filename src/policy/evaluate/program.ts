@@ -1,0 +1,163 @@
+/**
+ * A policy as the evaluator takes it: what must hold for it to apply, in Cedar's order, made of Cedar's syntax tree and
+ * a tenth of its size. Operators that are not known here stay unknown, and so does a number that does not survive JSON: Cedar evaluates such a policy.
+ */
+import type { EntityUidJson, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
+
+export type Unary = "!" | "neg" | "isEmpty";
+export type Binary =
+  | ("&&" | "||" | "==" | "!=" | "<" | "<=" | ">" | ">=" | "+" | "-" | "*")
+  | ("in" | "contains" | "containsAll" | "containsAny" | "hasTag" | "getTag");
+
+export type Expression =
+  /** Name of a variable, then of members. */
+  | readonly ["path", string, ...string[]]
+  | readonly ["value", string | number | boolean]
+  /** Type and id. */
+  | readonly ["entity", string, string]
+  | readonly ["set", readonly Expression[]]
+  | readonly ["record", readonly (readonly [string, Expression])[]]
+  | readonly [".", Expression, string]
+  /** Names of members within each other. */
+  | readonly ["has", Expression, ...string[]]
+  /** Texts between wildcards. */
+  | readonly ["like", Expression, ...string[]]
+  | readonly ["is", Expression, string]
+  | readonly ["if", Expression, Expression, Expression]
+  | readonly [Unary, Expression]
+  | readonly [Binary, Expression, Expression]
+  | readonly ["unknown"];
+
+export interface Program {
+  readonly forbids: boolean;
+  /** Evaluated in this order until one does not hold. */
+  readonly conditions: readonly Expression[];
+  /** Whether nothing of it is unknown. */
+  readonly isKnown: boolean;
+}
+
+/** Reads Cedar's tree. */
+export function programOf({ effect, principal, action, resource, conditions }: PolicyJson): Program {
+  const all = [
+    ...scopeConditions("principal", principal as Constraint),
+    ...scopeConditions("action", action as Constraint),
+    ...scopeConditions("resource", resource as Constraint),
+    ...conditions.flatMap(({ kind, body }): readonly Expression[] =>
+      kind === "when" ? conjuncts(expressionOf(body)) : [["!", expressionOf(body)]],
+    ),
+  ];
+  return { forbids: effect === "forbid", conditions: all, isKnown: all.every(isKnown) };
+}
+
+interface Constraint {
+  readonly op: string;
+  readonly entity?: EntityUidJson;
+  readonly entities?: readonly EntityUidJson[];
+  readonly entity_type?: string;
+  readonly in?: { readonly entity?: EntityUidJson };
+}
+
+function scopeConditions(name: string, scope: Constraint): readonly Expression[] {
+  const variable: Expression = ["path", name];
+  const known = ["op", "entity", "entities", "entity_type", "in"];
+  if (!Object.keys(scope).every((member) => known.includes(member))) return [["unknown"]];
+  const within = scope.in?.entity ?? (scope.op === "in" ? scope.entity : undefined);
+  const isIn: readonly Expression[] = within === undefined ? [] : [["in", variable, entityExpression(within)]];
+  if (scope.op === "All") return [];
+  if (scope.op === "==" && scope.entity !== undefined) return [["==", variable, entityExpression(scope.entity)]];
+  if (scope.op === "is" && scope.entity_type !== undefined && (scope.in === undefined) === (within === undefined)) {
+    return [["is", variable, scope.entity_type], ...isIn];
+  }
+  if (scope.op === "in" && scope.entities !== undefined) {
+    return [["in", variable, ["set", scope.entities.map(entityExpression)]]];
+  }
+  return scope.op === "in" && within !== undefined ? isIn : [["unknown"]];
+}
+
+function entityExpression(entity: EntityUidJson): Expression {
+  const { type, id } = "__entity" in entity ? entity.__entity : entity;
+  return typeof type === "string" && typeof id === "string" ? ["entity", type, id] : ["unknown"];
+}
+
+function conjuncts(expression: Expression): readonly Expression[] {
+  return expression[0] === "&&" ? [...conjuncts(expression[1]), ...conjuncts(expression[2])] : [expression];
+}
+
+type Node = Readonly<Record<string, unknown>>;
+
+export const variables: readonly string[] = ["principal", "action", "resource", "context"];
+
+const unknown: Expression = ["unknown"];
+const unary: readonly string[] = ["!", "neg", "isEmpty"] satisfies Unary[];
+const binary: readonly string[] = [
+  ...["&&", "||", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*"],
+  ...["in", "contains", "containsAll", "containsAny", "hasTag", "getTag"],
+] satisfies string[];
+
+function expressionOf(tree: unknown): Expression {
+  const entries = Object.entries(tree as Node);
+  const [operator = "", operand] = entries[0] ?? [];
+  if (entries.length !== 1) return unknown;
+  if (operator === "Value") return literalOf(operand);
+  if (operator === "Var") return variables.includes(operand as string) ? ["path", operand as string] : unknown;
+  if (typeof operand !== "object" || operand === null) return unknown;
+  if (operator === "Set") return Array.isArray(operand) ? ["set", operand.map(expressionOf)] : unknown;
+  if (operator === "Record") {
+    return ["record", Object.entries(operand).map(([name, value]) => [name, expressionOf(value)] as const)];
+  }
+  const { left, right, arg, attr, pattern, entity_type: type, in: within, ...others } = operand as Node;
+  if (operator === "if-then-else") {
+    const { if: condition, then, else: otherwise } = others;
+    return ["if", expressionOf(condition), expressionOf(then), expressionOf(otherwise)];
+  }
+  if (Object.keys(others).length > 0) return unknown;
+  if (unary.includes(operator)) return [operator as Unary, expressionOf(arg)];
+  if (left === undefined) return unknown;
+  const first = expressionOf(left);
+  if (binary.includes(operator)) return [operator as Binary, first, expressionOf(right)];
+  switch (operator) {
+    case ".":
+      if (typeof attr !== "string") return unknown;
+      return first[0] === "path" ? [...first, attr] : [".", first, attr];
+    case "has": {
+      const names = [attr].flat();
+      return names.every((name) => typeof name === "string") ? ["has", first, ...names] : unknown;
+    }
+    case "like":
+      return likeOf(first, pattern);
+    case "is": {
+      if (typeof type !== "string") return unknown;
+      const isType: Expression = ["is", first, type];
+      return within === undefined ? isType : ["&&", isType, ["in", first, expressionOf(within)]];
+    }
+    default:
+      return unknown;
+  }
+}
+
+function literalOf(value: unknown): Expression {
+  if (typeof value === "string" || typeof value === "boolean") return ["value", value];
+  // Larger ones were rounded on their way here, to what is no safe integer either.
+  if (typeof value === "number") return Number.isSafeInteger(value) ? ["value", value] : unknown;
+  if (typeof value !== "object" || value === null || Object.keys(value).join() !== "__entity") return unknown;
+  return entityExpression(value as EntityUidJson);
+}
+
+function likeOf(left: Expression, pattern: unknown): Expression {
+  if (!Array.isArray(pattern)) return unknown;
+  const texts = [""];
+  for (const element of pattern as readonly unknown[]) {
+    const literal = (Object(element) as { readonly Literal?: unknown }).Literal;
+    if (element === "Wildcard") texts.push("");
+    else if (typeof literal === "string") texts.push(`${texts.pop()}${literal}`);
+    else return unknown;
+  }
+  return ["like", left, ...texts];
+}
+
+function isKnown(expression: Expression): boolean {
+  if (expression[0] === "unknown") return false;
+  if (expression[0] === "set") return expression[1].every(isKnown);
+  if (expression[0] === "record") return expression[1].every(([, member]) => isKnown(member));
+  return expression.every((part) => typeof part !== "object" || isKnown(part as Expression));
+}

@@ -1,0 +1,103 @@
+/** Cedar's values, and Cedar's equality of them. */
+import type { CedarValueJson } from "@cedar-policy/cedar-wasm/nodejs";
+
+/** Long is a number where that is safe, and otherwise a bigint, so that equal ones are identical. */
+export type Value = string | boolean | number | bigint | EntityValue | SetValue | RecordValue;
+
+/** What Cedar's evaluation fails of: a policy that throws it is one that could not be evaluated. */
+export const evaluationFailed = new Error("the evaluation fails");
+/** What is not evaluated here: Cedar has to be asked. */
+export const leftToCedar = new Error("Cedar alone can evaluate this");
+
+export class EntityValue {
+  readonly type: string;
+  readonly id: string;
+  /** Equal for equal entities only: a type has no quotation mark. */
+  readonly key: string;
+
+  constructor(type: string, id: string) {
+    this.type = type;
+    this.id = id;
+    this.key = `${type}"${id}`;
+  }
+}
+
+export class SetValue {
+  readonly items: readonly Value[];
+  #plain: ReadonlySet<Value> | undefined;
+  #texts: ReadonlySet<string> | undefined;
+
+  constructor(items: readonly Value[]) {
+    this.items = items;
+  }
+
+  has(value: Value): boolean {
+    if (typeof value !== "object") {
+      this.#plain ??= new Set(this.items);
+      return this.#plain.has(value);
+    }
+    this.#texts ??= new Set(this.items.filter((item) => typeof item === "object").map(canonicalText));
+    return this.#texts.has(canonicalText(value));
+  }
+}
+
+export class RecordValue {
+  /** No name is special in a map. */
+  readonly members: ReadonlyMap<string, Value>;
+
+  constructor(members: ReadonlyMap<string, Value>) {
+    this.members = members;
+  }
+}
+
+export function areEqual(left: Value, right: Value): boolean {
+  if (left === right) return true;
+  if (left instanceof EntityValue) return right instanceof EntityValue && left.key === right.key;
+  return typeof left === "object" && typeof right === "object" && canonicalText(left) === canonicalText(right);
+}
+
+/** The same for equal values only. */
+function canonicalText(value: Value): string {
+  if (value instanceof EntityValue) return `E${JSON.stringify([value.type, value.id])}`;
+  if (value instanceof SetValue) return `S{${[...new Set(value.items.map(canonicalText))].sort().join()}}`;
+  if (value instanceof RecordValue) {
+    const members = [...value.members].map(([name, member]) => `${JSON.stringify(name)}:${canonicalText(member)}`);
+    return `R{${members.sort().join()}}`;
+  }
+  return typeof value === "string" ? JSON.stringify(value) : `${value}`;
+}
+
+/** The value of Cedar's JSON. Throws `leftToCedar` for what is none, or an extension's. */
+export function readJson(json: CedarValueJson): Value {
+  switch (typeof json) {
+    case "string":
+    case "boolean":
+      return json;
+    case "number":
+      if (!Number.isSafeInteger(json)) throw leftToCedar;
+      return json + 0; // no negative zero
+    case "object": {
+      if (json === null) throw leftToCedar;
+      if (Array.isArray(json)) return new SetValue(json.map(readJson));
+      const names = Object.keys(json);
+      if (!names.some((name) => escapes.includes(name))) {
+        const present = names.filter((name) => json[name as keyof typeof json] !== undefined);
+        return new RecordValue(new Map(present.map((name) => [name, readJson(json[name as keyof typeof json])])));
+      }
+      const { __entity: uid } = json as { readonly __entity?: unknown };
+      if (names.length > 1 || uid === undefined) throw leftToCedar;
+      return entityOf(uid);
+    }
+    default:
+      throw leftToCedar;
+  }
+}
+
+const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
+
+/** The entity that `{"type": …, "id": …}` names. Throws `leftToCedar` for anything else. */
+export function entityOf(uid: unknown): EntityValue {
+  const { type, id, ...others } = Object(uid) as Readonly<Record<string, unknown>>;
+  if (typeof type !== "string" || typeof id !== "string" || Object.keys(others).length > 0) throw leftToCedar;
+  return new EntityValue(type, id);
+}

@@ -8,6 +8,7 @@ import {
 } from "@cedar-policy/cedar-wasm/nodejs";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
+import { programOf } from "../evaluate/program.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
@@ -32,6 +33,8 @@ export interface PolicyContent {
   readonly namedActions: readonly string[];
   /** What it uses of what the organisation knows, and the entities of it that it names. */
   readonly entities: EntityUse & { readonly named: readonly TypeAndId[] };
+  /** JSON of its `Program`. */
+  readonly program: string;
 }
 
 /** A parsed policy with its location. Its id is unique in the set. */
@@ -93,5 +96,6 @@ function contentOf(
     reads: joinInputs([inputsRead(tree, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),
     namedActions: namedActions(tree),
     entities: { ...entityUse(tree, catalogue), named: entitiesNamed(tree) },
+    program: JSON.stringify(programOf(tree)),
   };
 }

@@ -8,6 +8,7 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { type PolicyProblem, sortProblems } from "../load/problem.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 import { SetChecker } from "./check-set.ts";
+import { DifferentialRun } from "./differential-run.ts";
 
 /** Policies of each set by name, and all that is wrong with them. */
 export interface CheckedBundle {
@@ -15,6 +16,8 @@ export interface CheckedBundle {
   readonly problems: readonly PolicyProblem[];
   /** What the organisation knows, as `joinEntities` writes it. Absent where the bundle declares nothing of it. */
   readonly entities?: string;
+  /** Of each set whose compiled policies differ from what Cedar makes of them, in what. Such a set is evaluated by Cedar. */
+  readonly disagreements: ReadonlyMap<string, string>;
 }
 
 /** Bundles do not change, so that one is loaded and then compiled need not be paid for twice. */
@@ -31,11 +34,11 @@ function check(bundle: PolicyBundle): CheckedBundle {
   const entities = bundle.entities && joinEntities(bundle.entities);
   // Where the operator's schema is wrong, every policy that names its types would seem to be.
   if (entities !== undefined && !entities.hasSchema)
-    return { sets: new Map(), problems: sortProblems(entities.problems) };
+    return { sets: new Map(), problems: sortProblems(entities.problems), disagreements: new Map() };
   const schema = checkParseSchema(bundle.schema);
   if (schema.type === "failure") {
     const problems = schema.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
-    return { sets: new Map(), problems };
+    return { sets: new Map(), problems, disagreements: new Map() };
   }
   const problems: PolicyProblem[] = [...(entities?.problems ?? [])];
   const sets = new Map<string, readonly CheckedPolicy[]>();
@@ -50,7 +53,20 @@ function check(bundle: PolicyBundle): CheckedBundle {
   for (const name of new Set(Object.values(bundle.manifest.tenants))) {
     problems.push(...certainConflicts([...platform, ...(sets.get(name) ?? [])], bundle));
   }
-  return { sets, problems: sortProblems(problems), ...(entities !== undefined && { entities: entities.lines }) };
+  const disagreements =
+    problems.length > 0 ? new Map<string, string>() : disagreementsOf(sets, bundle, entities?.lines);
+  return {
+    sets,
+    problems: sortProblems(problems),
+    ...(entities !== undefined && { entities: entities.lines }),
+    disagreements,
+  };
+}
+
+function disagreementsOf(sets: CheckedBundle["sets"], bundle: PolicyBundle, entities: string | undefined) {
+  const run = new DifferentialRun(bundle, entities ?? "");
+  const found = [...sets].map(([name, policies]) => [name, run.disagreement(policies)] as const);
+  return new Map(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
 }
 
 /** A policy that names an entity that no file has would never match. */

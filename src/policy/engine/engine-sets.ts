@@ -1,8 +1,9 @@
 /**
- * The Cedar sets of one engine, released together.
+ * The policy sets of one engine, released together. They are evaluated here (`compiled-set.ts`), and by Cedar where it has to
+ * be asked; Cedar's sets are prepared when they are first needed.
  *
- * Both layers are evaluated in one call to Cedar where possible, since the request is most of a call's cost. The
- * outcome is that of separate calls. The position of a policy in the joint set gives its layer, and the policies that
+ * Cedar evaluates both layers in one call where possible, since the request is most of a call's cost. The outcome is that
+ * of separate calls. The position of a policy in the joint set gives its layer, and the policies that
  * Cedar names are enough to split the outcome by layer:
  *
  * - where any policy fails, all that failed are named, so each layer knows its own errors;
@@ -11,7 +12,11 @@
  *   holds; which of the two is open, and no matter: the other layer denies, and what denies without a policy has no
  *   reasons to add.
  */
+import { hash } from "node:crypto";
 import type { CheckedPolicy } from "../check/check-policy.ts";
+import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
+import { Paths, Scene } from "../evaluate/scene.ts";
+import { leftToCedar } from "../evaluate/values.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 import { PreparedSet, type SetResult } from "./prepared-set.ts";
 
@@ -25,41 +30,143 @@ export interface Evaluation {
 /** Evaluates layers: one evaluation each, in their order; errors where there is no request. Does not throw. */
 export type EvaluateLayers = (request: CedarRequest | undefined) => readonly Evaluation[];
 
+/**
+ * What evaluates: the policies as they were compiled here; Cedar alone; or both, for whoever would rather know than be fast.
+ * With both, Cedar's answer counts where they differ.
+ */
+export type Evaluator = "compiled" | "cedar" | "both";
+
+export interface EngineSetsOptions {
+  readonly evaluator: Evaluator;
+  /** Names of sets that Cedar alone evaluates, because the evaluator was found to differ from it. */
+  readonly onCedar: ReadonlySet<string>;
+  /** Both were asked, and differ. */
+  readonly onDisagreement: (disagreement: string) => void;
+}
+
 export class EngineSets {
   readonly #policies: ReadonlyMap<string, readonly CheckedPolicy[]>;
+  readonly #options: EngineSetsOptions;
+  readonly #paths = new Paths();
+  /** By name of the set. Those of one text are one. */
+  readonly #compiled = new Map<string, CompiledSet>();
+  readonly #byText = new Map<string, CompiledSet>();
   readonly #alone = new Map<string, PreparedSet>();
+  /** What Cedar alone can evaluate of a set. */
+  readonly #unknown = new Map<string, PreparedSet>();
   readonly #joint: PreparedSet[] = [];
+  #isOnCedar: boolean;
   #released = false;
 
   /** Checked policies by name of their set. */
-  constructor(policies: ReadonlyMap<string, readonly CheckedPolicy[]>) {
+  constructor(policies: ReadonlyMap<string, readonly CheckedPolicy[]>, options: EngineSetsOptions) {
     this.#policies = policies;
+    this.#options = options;
+    this.#isOnCedar = options.evaluator === "cedar";
   }
 
-  /** Evaluates a set by itself. The first time costs more: it is then that Cedar parses the set. Does not throw. */
+  /** Leaves every later evaluation to Cedar. */
+  useCedar(): void {
+    this.#isOnCedar = true;
+  }
+
+  /** Compiles the layers, given by their sets, in steps. */
+  *layers(names: readonly string[], isJoint: boolean): Generator<undefined, EvaluateLayers> {
+    const { evaluator, onCedar, onDisagreement } = this.#options;
+    let prepared: EvaluateLayers | undefined;
+    const byCedar: EvaluateLayers = (request) => {
+      prepared ??= isJoint ? this.#together(names) : this.#apart(names);
+      return prepared(request);
+    };
+    if (evaluator === "cedar" || names.some((name) => onCedar.has(name))) {
+      prepared = isJoint ? this.#together(names) : this.#apart(names);
+      return prepared;
+    }
+    const sets: (readonly [string, CompiledSet])[] = [];
+    for (const name of names) sets.push([name, yield* this.#compile(name)]);
+    const compiled: EvaluateLayers = (request) => {
+      if (request === undefined || this.#isOnCedar || this.#released) return byCedar(request);
+      const scene = new Scene(request, this.#paths);
+      return sets.map(([name, set]) => this.#evaluateCompiled(name, set, scene, request));
+    };
+    if (evaluator === "compiled") return compiled;
+    return (request) => {
+      const cedar = names.map((name) => this.evaluate(name, request));
+      const ours = compiled(request);
+      for (const [layer, name] of names.entries()) {
+        const [one, other] = [described(cedar[layer]), described(ours[layer])];
+        if (one !== other) onDisagreement(`of the set ${name}, Cedar says ${one}; compiled: ${other}`);
+      }
+      return cedar;
+    };
+  }
+
+  /** Evaluates a set by itself, by Cedar. The first time costs more: it is then that Cedar parses it. Does not throw. */
   evaluate(set: string, request: CedarRequest | undefined): Evaluation {
     return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(request);
-  }
-
-  /** Evaluates each layer, given by its set, in a call of its own. */
-  apart(layers: readonly string[]): EvaluateLayers {
-    const evaluates = layers.map((set) => this.#alonePrepared(set));
-    return (request) => evaluates.map((evaluate) => evaluate(request));
-  }
-
-  /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
-  together(layers: readonly string[]): EvaluateLayers {
-    const policies = layers.flatMap((set, layer) => this.#policiesOf(set).map(({ id, text }) => ({ layer, id, text })));
-    const prepared = new PreparedSet(policies.map(({ text }) => text));
-    this.#joint.push(prepared);
-    const owners = policies.map(({ layer, id }) => ({ layer, id }));
-    return (request) => splitByLayer(prepared.evaluate(request), owners, layers.length);
   }
 
   /** Later evaluations are errors. Idempotent. */
   release(): void {
     this.#released = true;
-    for (const prepared of [...this.#alone.values(), ...this.#joint]) prepared.release();
+    for (const prepared of [...this.#alone.values(), ...this.#unknown.values(), ...this.#joint]) prepared.release();
+  }
+
+  /** Evaluates each layer, given by its set, in a call of its own. */
+  #apart(layers: readonly string[]): EvaluateLayers {
+    const evaluates = layers.map((set) => this.#alonePrepared(set));
+    return (request) => evaluates.map((evaluate) => evaluate(request));
+  }
+
+  /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
+  #together(layers: readonly string[]): EvaluateLayers {
+    const policies = layers.flatMap((set, layer) => this.#policiesOf(set).map(({ id, text }) => ({ layer, id, text })));
+    const prepared = new PreparedSet(policies.map(({ text }) => text));
+    this.#joint.push(prepared);
+    if (this.#released) prepared.release();
+    const owners = policies.map(({ layer, id }) => ({ layer, id }));
+    return (request) => splitByLayer(prepared.evaluate(request), owners, layers.length);
+  }
+
+  *#compile(name: string): Generator<undefined, CompiledSet> {
+    const known = this.#compiled.get(name);
+    if (known !== undefined) return known;
+    const policies = this.#policiesOf(name);
+    const digest = hash("sha256", JSON.stringify(policies.map(({ text }) => text)), "base64");
+    const set = this.#byText.get(digest) ?? (yield* CompiledSet.of(policies, this.#paths));
+    this.#byText.set(digest, set);
+    this.#compiled.set(name, set);
+    return set;
+  }
+
+  #evaluateCompiled(name: string, set: CompiledSet, scene: Scene, request: CedarRequest): Evaluation {
+    try {
+      const { permits, forbids, failed, unknown } = set.applying(scene, request.action.id);
+      if (unknown.length === 0) return this.#named(name, resultOf({ permits, forbids, failed }));
+      const cedar = this.#unknownPrepared(name, set).diagnose(request);
+      if (cedar === undefined) return { outcome: "error", policyIds: [] };
+      const positions = (of: readonly number[]) => of.map((position) => set.unknown[position] as number);
+      // Where Cedar denies it does not say which of its permits apply, and it does not matter.
+      return this.#named(
+        name,
+        resultOf({
+          permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
+          forbids: [...forbids, ...(cedar.allows ? [] : positions(cedar.reasons))],
+          failed: [...failed, ...positions(cedar.failed)],
+        }),
+      );
+    } catch (error) {
+      if (error !== leftToCedar) throw error;
+      return this.evaluate(name, request);
+    }
+  }
+
+  #unknownPrepared(name: string, { unknown }: CompiledSet): PreparedSet {
+    const policies = this.#policiesOf(name);
+    const prepared =
+      this.#unknown.get(name) ?? new PreparedSet(unknown.map((position) => (policies[position] as CheckedPolicy).text));
+    this.#unknown.set(name, prepared);
+    return prepared;
   }
 
   #policiesOf(set: string): readonly CheckedPolicy[] {
@@ -67,14 +174,20 @@ export class EngineSets {
   }
 
   #alonePrepared(set: string): (request: CedarRequest | undefined) => Evaluation {
-    const policies = this.#policiesOf(set);
-    const prepared = this.#alone.get(set) ?? new PreparedSet(policies.map(({ text }) => text));
+    const prepared = this.#alone.get(set) ?? new PreparedSet(this.#policiesOf(set).map(({ text }) => text));
     this.#alone.set(set, prepared);
-    return (request) => {
-      const { outcome, policies: named } = prepared.evaluate(request);
-      return { outcome, policyIds: named.map((position) => (policies[position] as CheckedPolicy).id) };
-    };
+    if (this.#released) prepared.release();
+    return (request) => this.#named(set, prepared.evaluate(request));
   }
+
+  #named(set: string, { outcome, policies: positions }: SetResult): Evaluation {
+    const policies = this.#policiesOf(set);
+    return { outcome, policyIds: positions.map((position) => (policies[position] as CheckedPolicy).id) };
+  }
+}
+
+function described(evaluation: Evaluation | undefined): string {
+  return `${evaluation?.outcome} by ${[...(evaluation?.policyIds ?? [])].sort().join(", ") || "no policy"}`;
 }
 
 interface Owner {

@@ -6,7 +6,7 @@ import { bundleContent, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
 import type { LayerSet } from "./combined-decision.ts";
-import { EngineSets } from "./engine-sets.ts";
+import { EngineSets, type Evaluator } from "./engine-sets.ts";
 import { inputCatalogue } from "./inputs.ts";
 import { type PlansByAction, plansOf } from "./plan.ts";
 
@@ -14,11 +14,15 @@ export interface EngineOptions {
   /** Rulings kept in memory: 0 for none, which changes no answer. Default 10,000, about 20 MB when full. */
   readonly cachedDecisions?: number;
   /**
-   * Platform policies up to which both layers are evaluated in one call; beyond, each has its own. It changes no
+   * Platform policies up to which Cedar evaluates both layers in one call; beyond, each has its own. It changes no
    * answer: one call costs about half of two, but every tenant's set then holds the platform's policies too. Default
    * 64.
    */
   readonly maxSharedPolicies?: number;
+  /** Default `compiled`. */
+  readonly evaluator?: Evaluator;
+  /** Told of what Cedar and the compiled policies differ in, where both are asked. */
+  readonly onDisagreement?: (disagreement: string) => void;
 }
 
 /** An engine, or everything that is wrong with its bundle. */
@@ -49,16 +53,21 @@ export async function compileInTurns(
   }
 }
 
-/** Compiles in steps, of which none is longer than Cedar takes for one tenant's set: about 25 µs a policy. */
+/** Compiles in steps of a millisecond or so; where Cedar alone evaluates, a step is a tenant's set, at 25 µs a policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems, entities }: CheckedBundle,
-  { cachedDecisions = 10_000, maxSharedPolicies = 64 }: EngineOptions,
+  { sets, problems, entities, disagreements }: CheckedBundle,
+  {
+    cachedDecisions = 10_000,
+    maxSharedPolicies = 64,
+    evaluator = "compiled",
+    onDisagreement = () => {},
+  }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
   const content = bundleContent(bundle);
   yield;
-  const engineSets = new EngineSets(sets);
+  const engineSets = new EngineSets(sets, { evaluator, onCedar: new Set(disagreements.keys()), onDisagreement });
   const catalogue = inputCatalogue(bundle);
   const declared = bundle.entities;
   const source = declared && { declared, table: yield* EntityTable.from(entities ?? "") };
@@ -71,8 +80,7 @@ function* compile(
   const isShared = platform.policies.size <= maxSharedPolicies;
   const plans = new Map<string, PlansByAction>();
   for (const set of new Set(Object.values(bundle.manifest.tenants))) {
-    const names = [platform.set, set];
-    const evaluate = isShared ? engineSets.together(names) : engineSets.apart(names);
+    const evaluate = yield* engineSets.layers([platform.set, set], isShared);
     plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
     yield;
   }

@@ -1,0 +1,256 @@
+/**
+ * Compares the compiled policies of a set with Cedar before they decide anything: on requests made of what the policies
+ * themselves compare with, of what is next to that, and of anything else.
+ */
+import { type PatternElem, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { authSources } from "../../base/caller.ts";
+import { artifactProfiles } from "../../base/vocabulary.ts";
+import { Comparisons, type KnownEntities, type Term } from "../compare/terms.ts";
+import { queryFor, questionOf, type Value, type Variable } from "../compare/variables.ts";
+import { type CedarRequest, type CedarRequestBuilder, fullRequestBuilder } from "../engine/cedar-request.ts";
+import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
+import { policyActions } from "../engine/schema.ts";
+import { EntityTable } from "../entities/entity-table.ts";
+import type { EntityUid } from "../entities/entity-values.ts";
+import { CedarPart } from "../evaluate/against-cedar.ts";
+import { CompiledSet } from "../evaluate/compiled-set.ts";
+import { Paths } from "../evaluate/scene.ts";
+import type { PolicyBundle } from "../load/bundle.ts";
+import type { CheckedPolicy } from "./check-policy.ts";
+import { joinUses } from "./entity-use.ts";
+
+/** Policies that Cedar is asked about together: most of what a call costs is the request. */
+const policiesTogether = 20;
+/** Requests besides one for each policy. */
+const requestsBesides = 10;
+/** Entities of each type that requests refer to, whether policies name them or not. */
+const samplesOfType = 2;
+
+/** Compares sets of one bundle. Of policies that sets have in common only one is looked at closely. */
+export class DifferentialRun {
+  readonly #bundle: PolicyBundle;
+  readonly #catalogue: InputCatalogue;
+  readonly #entities: string;
+  #table: EntityTable | undefined;
+  #samples: Map<string, readonly string[]> | undefined;
+  readonly #compared = new Set<string>();
+
+  /** @param entities as `joinEntities` writes them */
+  constructor(bundle: PolicyBundle, entities: string) {
+    this.#bundle = bundle;
+    this.#catalogue = inputCatalogue(bundle);
+    this.#entities = entities;
+  }
+
+  /** What differs first, in words; undefined where nothing does. Does not throw. */
+  disagreement(policies: readonly CheckedPolicy[]): string | undefined {
+    try {
+      return this.#compare(policies);
+    } catch (error) {
+      return `the policies could not be compared: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+
+  #compare(policies: readonly CheckedPolicy[]): string | undefined {
+    const paths = new Paths();
+    const set = run(CompiledSet.of(policies, paths));
+    const all = [...policies.entries()];
+    const fresh = all.filter(([, { text }]) => !this.#compared.has(text));
+    const compared = fresh.length > 0 ? fresh : all.slice(0, policiesTogether);
+    for (const effect of ["permit", "forbid"]) {
+      const some = compared.filter(([, policy]) => policy.effect === effect);
+      for (let from = 0; from < some.length; from += policiesTogether) {
+        const part = some.slice(from, from + policiesTogether);
+        const cedar = new CedarPart(
+          part.map(([position]) => position),
+          part.map(([, { text }]) => text),
+        );
+        try {
+          for (const request of this.#requests(part.map(([, policy]) => policy))) {
+            const [first] = cedar.disagreements(set, paths, request) ?? [];
+            if (first === undefined) continue;
+            const { id, file, line } = policies[first.position] as CheckedPolicy;
+            return `${id} at ${file}:${line}: ${first.cedar} as Cedar has it, ${first.compiled} as it was compiled`;
+          }
+        } finally {
+          cedar.release();
+        }
+      }
+    }
+    for (const [, { text }] of compared) this.#compared.add(text);
+    return undefined;
+  }
+
+  *#requests(policies: readonly CheckedPolicy[]): Generator<CedarRequest> {
+    const known = this.#known(policies);
+    const asked = policies.map(({ text }) => variablesOf(new Comparisons(treeOf(text), this.#catalogue, known)));
+    const variables = merged(asked.flat());
+    const build = this.#builder(policies);
+    const below = numbers(policies.length);
+    const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T;
+    for (let number = 0; number < policies.length + requestsBesides; number++) {
+      const own = new Map((asked[number] ?? []).map((variable) => [nameOf(variable), variable]));
+      const actions = [...(policies[number]?.actions ?? [])];
+      const action = actions.length === 0 || below(8) === 0 ? pick(policyActions) : pick(actions);
+      const assignment = new Map<number, Value>();
+      for (const [index, variable] of variables.entries()) {
+        const telling = own.get(nameOf(variable))?.telling ?? [];
+        if (telling.length > 0 && below(6) > 0) assignment.set(index, pick(telling));
+        else if (below(3) === 0) assignment.set(index, pick(variable.values));
+      }
+      const query = queryFor(this.#bundle, questionOf(variables, assignment, "tenant", action));
+      const request = query === undefined ? undefined : build(query);
+      if (request !== undefined) yield request;
+    }
+  }
+
+  /** Entities that policies name, and some of each type. */
+  #known(policies: readonly CheckedPolicy[]): KnownEntities {
+    if (this.#samples === undefined) {
+      this.#samples = new Map();
+      for (const line of this.#entities === "" ? [] : this.#entities.split("\n")) {
+        const [type, id] = JSON.parse(line.slice(0, line.indexOf("\t"))) as EntityUid;
+        const ids = this.#samples.get(type) ?? [];
+        if (ids.length < samplesOfType) this.#samples.set(type, [...ids, id]);
+      }
+    }
+    const known = new Map(this.#samples);
+    for (const { type, id } of policies.flatMap(({ entities: { named } }) => named)) {
+      known.set(type, [...(known.get(type) ?? []), id]);
+    }
+    return known;
+  }
+
+  #builder(policies: readonly CheckedPolicy[]): CedarRequestBuilder {
+    const { entities: declared } = this.#bundle;
+    if (declared === undefined) return fullRequestBuilder(this.#catalogue);
+    this.#table ??= run(EntityTable.from(this.#entities));
+    const use = joinUses(policies.map(({ entities }) => entities));
+    return fullRequestBuilder(this.#catalogue, { source: { declared, table: this.#table }, use });
+  }
+}
+
+/** A variable, and those of its values that a policy asks for. */
+interface AskedVariable extends Variable {
+  readonly telling: readonly Value[];
+}
+
+const anything = "anything-else";
+const closedWords: Readonly<Record<string, readonly string[]>> = {
+  "caller.auth_source": authSources,
+  artifact_profile: artifactProfiles,
+  "registered.artifact_profile": artifactProfiles,
+};
+
+/** What a policy compares with, what is next to it, and anything else, which comes first. */
+function variablesOf({ terms, values, patterns, principals }: Comparisons): readonly AskedVariable[] {
+  const variables = [...terms.values()].flatMap((term): readonly AskedVariable[] => {
+    const own = [...(values.get(term.name) ?? [])];
+    const texts = [
+      ...own.filter((value) => typeof value === "string"),
+      ...(patterns.get(term.name) ?? []).flatMap(textsLike),
+    ];
+    return variablesOfTerm(
+      term,
+      texts,
+      own.filter((value) => typeof value === "number"),
+    );
+  });
+  const named = [...principals].map((uid) => uid.split("/", 2) as [string, string]);
+  if (named.length === 0) return variables;
+  const ids = (term: string, telling: readonly string[]) => ({ term, telling, values: [anything, ...telling] });
+  return [
+    ...variables.filter(({ term }) => term !== "caller.principal_id"),
+    ids(
+      "caller.tenant_id",
+      named.map(([tenant]) => tenant),
+    ),
+    ids(
+      "caller.principal_id",
+      named.map(([, id]) => id),
+    ),
+  ];
+}
+
+function variablesOfTerm(
+  { name, kind, optional }: Term,
+  texts: readonly string[],
+  points: readonly number[],
+): readonly AskedVariable[] {
+  const absent: readonly Value[] = optional ? [undefined] : [];
+  const scalar = (telling: readonly Value[], others: readonly Value[]) => [
+    { term: name, telling, values: [...absent, ...others, ...telling] },
+  ];
+  switch (kind) {
+    case "record":
+      return scalar([true], []);
+    case "yes_no":
+      return scalar([true, false], []);
+    case "whole_number": {
+      const near = points.flatMap((point) => [point, point - 1, point + 1]);
+      const possible = near.filter(
+        (value) => Number.isSafeInteger(value) && (name !== "content_size_bytes" || value >= 0),
+      );
+      return scalar([...possible, 1], [0]);
+    }
+    case "text": {
+      const words = closedWords[name];
+      if (words !== undefined) return scalar(words, []);
+      const telling = texts.filter((text) => text !== "");
+      return scalar(telling.length === 0 ? [anything] : telling, [anything, ...telling.map((text) => `${text}-`)]);
+    }
+    case "set_of_text": {
+      const members = [...new Set(texts)].filter((text) => text !== "");
+      const presence = optional ? [{ term: name, telling: [true], values: [undefined, true] }] : [];
+      return [
+        ...presence,
+        ...[anything, ...members].map((member) => ({ term: name, member, telling: [true], values: [false, true] })),
+      ];
+    }
+  }
+}
+
+/** Texts that match, and one that does not quite. */
+function textsLike(pattern: readonly PatternElem[]): readonly string[] {
+  const filled = (filling: string) => pattern.map((part) => (part === "Wildcard" ? filling : part.Literal)).join("");
+  return [filled(""), filled("-"), filled("").slice(0, -1)];
+}
+
+function merged(variables: readonly AskedVariable[]): readonly Variable[] {
+  const byName = new Map<string, Variable>();
+  for (const variable of variables) {
+    const { term, member, values } = variable;
+    const known = byName.get(nameOf(variable))?.values ?? [];
+    const all = [...new Set([...known, ...values])];
+    byName.set(nameOf(variable), { term, ...(member !== undefined && { member }), values: all });
+  }
+  return [...byName.values()];
+}
+
+function nameOf({ term, member }: Variable): string {
+  return JSON.stringify([term, member]);
+}
+
+function treeOf(text: string): PolicyJson {
+  const parsed = policyToJson(text);
+  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
+  return parsed.json;
+}
+
+/** Whole numbers below a limit, the same for the same seed (mulberry32). */
+function numbers(seed: number): (limit: number) => number {
+  let state = seed;
+  return (limit) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
+  };
+}
+
+function run<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}

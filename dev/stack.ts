@@ -1,6 +1,7 @@
 /** A whole deployment on loopback: a real token issuer and the gateway with the embedded store and the sample policies. */
 import { join } from "node:path";
-import { type App, build, type Overrides } from "../src/app/app.ts";
+import { build, type Overrides } from "../src/app/app.ts";
+import type { App } from "../src/app/gateway.ts";
 import { readConfig } from "../src/config/config.ts";
 import { systemFiles } from "../src/config/load.ts";
 import { type Issuer, type IssuerOptions, startIssuer } from "./issuer.ts";

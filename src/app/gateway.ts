@@ -15,6 +15,7 @@ import { callerAddress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
+import type { Sums, SumsOf } from "../base/sums.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
 import { createDiscovery } from "../domain/discovery.ts";
@@ -54,12 +55,25 @@ import { ingressOf } from "./callers.ts";
 /** Configuration of the service. */
 export type ServeConfig = ConfigFor<"serve">;
 
+/** A service, before and after it listens. */
+export interface App {
+  readonly logger: RootLogger;
+  /** Begins to listen on both addresses; resolves with their base URLs. */
+  listen(): Promise<{ readonly url: string; readonly opsUrl: string }>;
+  /** Takes the policy directories as they are now, instead of when they have been seen to change. Does not reject. */
+  reloadPolicy(): Promise<void>;
+  /** Stops accepting, lets what is in flight finish, and releases everything. True where nothing was cut off. */
+  close(): Promise<boolean>;
+}
+
 /** What the machine provides, and where the service reports. */
 export interface Machine {
   readonly clock: Clock;
   readonly random: RandomFill;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
+  /** Counts what is bounded for the whole service: bodies, connections, streams, artifacts. */
+  readonly sumsOf: SumsOf;
 }
 
 /** Version of the program, as its package says it. */
@@ -110,7 +124,7 @@ export function serverOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials">,
-  { clock, random, logger, metrics }: Machine,
+  { clock, random, logger, metrics, sumsOf }: Machine,
 ): ServerOptions {
   const ingress = ingressOf(config);
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress);
@@ -125,7 +139,8 @@ export function serverOptions(
     methods,
     ...chain,
     addressOf,
-    bodies: bodyBudgetOf(config, addressOf, metrics),
+    bodies: bodyBudgetOf(config, addressOf, metrics, sumsOf("bodies")),
+    streams: { watches: sumsOf("watches"), conversations: sumsOf("conversations") },
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
       bodyTimeoutMs: config.bodyTimeoutMs,
@@ -141,6 +156,7 @@ export function serverOptions(
       maxHeaderBytes,
       answerTimeoutMs: config.answerTimeoutMs,
       maxConnections: config.maxConnections,
+      counts: sumsOf("connections"),
       isShared: (address) => isLoopbackAddress(address) || isInNetworks(config.trustedProxies, address),
       onRefused: countedWarning(logger, "connections refused: there are too many"),
       onDefect: defectReport(logger),
@@ -203,12 +219,13 @@ function bodyBudgetOf(
   { bodyBudgetBytes }: ServeConfig,
   addressOf: ServerOptions["addressOf"],
   metrics: Metrics,
+  sums: Sums,
 ): BodyBudget {
   // What the container may use, where it is limited; 0 or more than there is where it is not.
   const memoryBytes = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
   const maxBytes =
     bodyBudgetBytes ?? Math.min(mostBodyBudgetBytes, Math.max(leastBodyBudgetBytes, Math.floor(memoryBytes / 8)));
-  const budget = createBodyBudget({ maxBytes, addressOf, onRefused: metrics.bodyRefused });
+  const budget = createBodyBudget({ maxBytes, addressOf, sums, onRefused: metrics.bodyRefused });
   metrics.watchBodies(() => budget.inFlightBytes);
   return budget;
 }

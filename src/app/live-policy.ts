@@ -27,26 +27,30 @@ export interface LivePolicyMachine {
   readonly metrics: Metrics;
 }
 
-export interface LivePolicy {
+/** What decides, and what is known of it. */
+export interface DecidingPolicy {
   /** Decides by the set in force at the moment of each question. */
   readonly engine: PolicyHolder;
   /** To be told of every decision that was made; absent where there is no candidate. */
   readonly observe?: PolicyShadow["observe"];
+  /** Whether the newest content of the directory is in force. */
+  status(): PolicyStatus;
+  /** Gives all memory back. Later decisions are denials. */
+  release(): void;
+}
+
+export interface LivePolicy extends DecidingPolicy {
   /**
    * Keeps the revision in force, and from then on each one before it decides. To be called before the first decision,
    * and before the directories are followed.
    */
   keepIn(ledger: Pick<Ledger, "keepPolicyRevision">): Promise<void>;
-  /** Whether the newest content of the directory is in force. */
-  status(): PolicyStatus;
   /** Begins to follow the directories. */
   start(): void;
   /** Takes the directories as they are now. Does not reject. */
   reload(): Promise<void>;
   /** Stops following; decisions are still made. Resolves when nothing is under way. */
   stop(): Promise<void>;
-  /** Gives all memory back. Later decisions are denials. */
-  release(): void;
 }
 
 /** Loads the directory. Rejects with all that is wrong with it. */

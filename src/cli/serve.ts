@@ -1,7 +1,6 @@
 /** Runs the service in this process until it is told to stop. */
-import { format } from "node:util";
-import { type App, build } from "../app/app.ts";
-import { Connection } from "../base/connection.ts";
+import { build } from "../app/app.ts";
+import { logConsole, watchDefects } from "../app/unexpected.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
 import { openSecretFiles } from "../config/secret-files.ts";
 import { settings } from "../config/settings.ts";
@@ -23,19 +22,13 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   const signals = ["SIGTERM", "SIGINT"] as const;
   for (const signal of signals) process.once(signal, stop.resolve);
   const app = await build(config);
-  logConsole(app);
+  logConsole(app.logger);
   for (const { key, message } of openSecretFiles(config, systemFiles))
     app.logger.warn({}, `${settings[key].name}: ${message}`);
-  // A defect in the work for one connection ends that. Any other must not take the service down in silence, nor leave
-  // it half alive: the state is unknown, so it ends.
-  const onDefect = (error: unknown) => {
-    const connection = Connection.current();
-    if (connection !== undefined) return connection.fail(error);
-    app.logger.fatal({ err: error }, "unexpected error: stopping");
+  const unwatch = watchDefects(app.logger, () => {
     process.exitCode = 1;
     stop.resolve("SIGTERM");
-  };
-  process.on("uncaughtException", onDefect);
+  });
   if (startedByNpm()) stopWithParent(() => stop.resolve("SIGTERM"));
   const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {
     await app.close();
@@ -49,17 +42,8 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   app.logger.info({ signal }, "stopping");
   const clean = await app.close();
   process.off("SIGHUP", onReload);
-  process.off("uncaughtException", onDefect);
+  unwatch();
   if (!clean) process.exitCode = 1;
-}
-
-/**
- * Libraries tell the console, stack and all, of what anybody may bring about, such as an answer that its caller does not
- * wait for. The call's own line says it already, and a log is JSON lines on standard output alone.
- */
-function logConsole({ logger }: App): void {
-  const debug = (...given: unknown[]) => logger.debug({}, format(...given));
-  Object.assign(globalThis.console, { log: debug, info: debug, warn: debug, error: debug });
 }
 
 /**

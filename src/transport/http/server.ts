@@ -18,7 +18,11 @@ import { registerConnectPlugin } from "../connect/plugin.ts";
 import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "../connect/rpc-refusal.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
-import { registerUnauthenticated, unauthenticatedPaths } from "../unauthenticated/services.ts";
+import {
+  registerUnauthenticated,
+  type UnauthenticatedServicesOptions,
+  unauthenticatedPaths,
+} from "../unauthenticated/services.ts";
 import { headerProblem, inboundOf } from "./inbound-request.ts";
 import { refuse } from "./json-answer.ts";
 import { createListener, type Listener, type ListenerOptions } from "./listener.ts";
@@ -33,6 +37,8 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
+  /** Count open streams of those services. */
+  readonly streams?: UnauthenticatedServicesOptions["streams"];
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
   readonly admissionLimits?: AdmissionLimits;

@@ -10,6 +10,7 @@ import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { Sums } from "../../base/sums.ts";
 import { kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
@@ -32,6 +33,8 @@ export interface UnauthenticatedServicesOptions extends Pick<AdapterOptions, "se
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
+  /** Count streams; default: those of this server alone. */
+  readonly streams?: { readonly watches: Sums; readonly conversations: Sums } | undefined;
 }
 
 /** Paths of the methods of these services. */
@@ -50,8 +53,8 @@ export function registerUnauthenticated(
   // Those who watch and those who ask do not keep each other out.
   const interceptors = {
     unary: [report],
-    server_streaming: [report, limitStreams(watchLimits, options.addressOf)],
-    bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf)],
+    server_streaming: [report, limitStreams(watchLimits, options.addressOf, options.streams?.watches)],
+    bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf, options.streams?.conversations)],
   };
   const shared = { readMaxBytes: maxMessageBytes, acceptCompression: [compressionGzip, compressionBrotli] };
   app.register(fastifyConnectPlugin, {

@@ -1,0 +1,69 @@
+/** What operators reach: the operator listener over readiness, metrics and the logs. */
+import type { Authenticator } from "../auth/authenticator.ts";
+import { ServiceError } from "../base/errors.ts";
+import type { Timers } from "../base/timers.ts";
+import type { PublishedLogs } from "../ledger/ports/ledger.ts";
+import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
+import type { ReadinessCheck } from "../ops/readiness.ts";
+import { takesIssuerTokens } from "./callers.ts";
+import { defectReport, type Machine, opsTlsOf, type ServeConfig } from "./gateway.ts";
+import { newerSet } from "./live-platform.ts";
+import type { LivePolicy } from "./live-policy.ts";
+import { type OpsViewers, servesLogs } from "./ops-viewers.ts";
+
+/** What the operator listener stands on. It stays the caller's to close. */
+export interface OperatorParts {
+  readonly checks: readonly ReadinessCheck[];
+  readonly metrics: OpsListenerOptions["metrics"];
+  readonly logs: PublishedLogs;
+  readonly viewers: OpsViewers;
+  /** Default: requests are answered as they come. */
+  readonly hold?: OpsListenerOptions["hold"];
+}
+
+export function createOperatorSide(
+  config: ServeConfig,
+  { clock, timers, random, logger }: Omit<Machine, "metrics" | "sumsOf"> & { readonly timers: Timers },
+  { checks, metrics, logs, viewers, hold }: OperatorParts,
+): OpsListener {
+  if (!servesLogs(config))
+    logger.warn({}, "the operator listener does not serve the logs: off loopback it needs SVC_OPS_TLS_CERT");
+  return createOpsListener({
+    ...(hold !== undefined && { hold }),
+    serviceName: config.serviceName,
+    checks,
+    metrics,
+    logs: servesLogs(config) ? { logs, viewerOf: viewers.viewerOf } : undefined,
+    ...opsTlsOf(config),
+    loopback: config.opsListen.loopback,
+    onDefect: defectReport(logger),
+    logger,
+    clock,
+    timers,
+    random,
+  });
+}
+
+/** A set that was refused is a remark: the one in force is good, and a mistake must not stop every replica at once. */
+export function policyReadiness(policy: LivePolicy): ReadinessCheck {
+  return { name: "policy", check: async () => {}, remark: () => policyRemark(policy) };
+}
+
+/** For operators: how many problems there are. What they are stands in the log, which fewer people read. */
+function policyRemark({ status }: LivePolicy): string | undefined {
+  const { newest, problems = [] } = status();
+  if (newest === "in_force") return undefined;
+  return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `, for ${problems.length} problems that the log names` : ""}`;
+}
+
+/** Empty where no issuer's tokens are taken. */
+export function issuerReadiness(config: ServeConfig, authenticator: Authenticator): readonly ReadinessCheck[] {
+  return takesIssuerTokens(config)
+    ? [{ name: "issuer_keys", check: async () => requireIssuerKeys(authenticator) }]
+    : [];
+}
+
+function requireIssuerKeys(authenticator: Authenticator): void {
+  const { issuerReady, detail } = authenticator.status();
+  if (!issuerReady) throw new ServiceError("issuer_unavailable", detail);
+}

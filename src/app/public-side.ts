@@ -1,0 +1,104 @@
+/** What callers reach: the public methods over policy, ledger and authenticator, behind the public listener. */
+import type { Timers } from "../base/timers.ts";
+import { createArtifactHasher } from "../domain/artifacts/hasher.ts";
+import type { DecisionDependencies } from "../domain/decision.ts";
+import { createScopeTable } from "../domain/routes.ts";
+import type { ObservedLedger } from "../ledger/append/observed.ts";
+import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
+import { publishedPages } from "../portal/published.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { AdmissionLimits } from "../transport/admission/admission.ts";
+import { createServer } from "../transport/http/server.ts";
+import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
+import type { Callers } from "./callers.ts";
+import {
+  healthNeeds,
+  type Machine,
+  methodsOf,
+  publishedOptions,
+  type ServeConfig,
+  serverOptions,
+  unauthenticatedServices,
+} from "./gateway.ts";
+import { livePlatform } from "./live-platform.ts";
+import type { DecidingPolicy } from "./live-policy.ts";
+
+/** What the public side stands on. It stays the caller's to close. */
+export interface PublicParts {
+  readonly policy: DecidingPolicy;
+  readonly ledger: ObservedLedger;
+  readonly callers: Callers;
+  /** What health checks of callers are answered from. */
+  readonly readiness: ReadinessSource;
+  /** Default: those of a service that has one event loop. */
+  readonly admission?: AdmissionLimits | undefined;
+}
+
+export interface PublicSide {
+  readonly server: Awaited<ReturnType<typeof createServer>>;
+  /** From now on health checks say that it does not serve. */
+  announceStop(): void;
+  /** Stops accepting, and lets what is in flight finish. True where nothing was cut off. */
+  close(graceMs: number): Promise<boolean>;
+}
+
+export async function createPublicSide(
+  config: ServeConfig,
+  machine: Machine & { readonly timers: Timers },
+  { policy, ledger, callers, readiness, admission }: PublicParts,
+): Promise<PublicSide> {
+  const { clock, timers, random, logger, metrics, sumsOf } = machine;
+  const { authenticator, session } = callers;
+  const hasher = createArtifactHasher({ pendingChars: sumsOf("artifacts") });
+  const scopes = createScopeTable(config.defaultRequiredScopes, config.routeScopes);
+  const live = livePlatform(config, authenticator, policy, ledger);
+  const deployment = {
+    supportedOperations: config.supportedOperations,
+    supportedProfiles: config.supportedProfiles,
+    scopes,
+    showReasons: config.reasons,
+    decisionMaxAgeSeconds: config.decisionMaxAgeSeconds,
+    isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
+  };
+  const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, policy) };
+  const methods = methodsOf(config.serviceName, { deployment, live, ledger, clock, random, hasher, ...deciding });
+  const health = createHealthMonitor({ readiness, services: healthNeeds, clock, timers });
+  const chainOptions = {
+    verifier: authenticator,
+    requiredScopes: scopes.requiredByRpc,
+    withoutCredentials: session.withoutCredentials,
+  };
+  const server = await createServer({
+    ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine),
+    ...(admission !== undefined && { admissionLimits: admission }),
+    pages: [...publishedPages(publishedOptions(config, methods, scopes, live)), ...session.pages],
+    unauthenticatedServices: unauthenticatedServices(health, config),
+  });
+  return {
+    server,
+    announceStop: () => health.stop(),
+    async close(graceMs) {
+      const clean = await server.close(graceMs);
+      await hasher.close();
+      return clean;
+    },
+  };
+}
+
+/** Counts each decision that is recorded, raises its alerts, and shows it to the candidate policy set where there is one. */
+function observeDecisions(
+  metrics: Metrics,
+  logger: Logger,
+  { observe }: DecidingPolicy,
+): NonNullable<DecisionDependencies["observe"]> {
+  return ({ query, decision, decisionId, isComplete }) => {
+    metrics.decided(query.action, decision.allow);
+    const { tenantId } = query.caller;
+    for (const alert of decision.alerts) {
+      metrics.policyAlerted(tenantId, alert);
+      logger.warn({ tenant_id: tenantId, decision_id: decisionId, alert }, "a policy that alerts decided");
+    }
+    observe?.(query, decision, decisionId, isComplete);
+  };
+}

@@ -1,0 +1,67 @@
+/** The store of a service: opened by the settings, and what operators hear of it. */
+import { performance } from "node:perf_hooks";
+import type { ReplayStore } from "../auth/proof/replay-store.ts";
+import type { AttemptCounters } from "../domain/ports.ts";
+import { ObservedLedger } from "../ledger/append/observed.ts";
+import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
+import type { PublishedLogs } from "../ledger/ports/ledger.ts";
+import type { ReadinessCheck } from "../ops/readiness.ts";
+import type { ServiceMachine, ServiceStores } from "../stores/backend.ts";
+import { storeBackend } from "../stores/backends.ts";
+import { KeyFileError } from "../stores/key-file.ts";
+import type { Machine, ServeConfig } from "./gateway.ts";
+
+export interface OpenedStores {
+  readonly ledger: ObservedLedger;
+  readonly logs: PublishedLogs;
+  /** What replicas share for a short time; closed with the ledger. */
+  readonly shared: ReplayStore & AttemptCounters;
+  /** With whom the store does not get on, the longest first. */
+  readonly stuck: () => readonly string[];
+  readonly share: ServiceStores["share"];
+}
+
+/**
+ * Opens it. Rejects, naming the setting, where that is not possible.
+ *
+ * @param threads where several threads of the process take records: how many, and what another one has shared
+ */
+export async function openStores(
+  config: ServeConfig,
+  machine: Machine,
+  openAnchor: OpenSharedAnchor | undefined,
+  threads: Pick<ServiceMachine, "threads" | "shared"> = {},
+): Promise<OpenedStores> {
+  const { clock, random, logger, metrics } = machine;
+  const commits = { elapsedMs: () => performance.now(), committed: metrics.batchAppended };
+  const backend = await storeBackend(config);
+  const { ledger, shared, stuck, share } = await backend
+    .openStores(config, { clock, random, logger, openAnchor, commits, ...threads })
+    .catch((cause: unknown) => {
+      throw new Error(`${storeSetting(cause)}: ${cause instanceof Error ? cause.message : "cannot be opened"}`, {
+        cause,
+      });
+    });
+  metrics.watchStuck(() => stuck().length);
+  return { ledger: new ObservedLedger(ledger, metrics.appendFailed), logs: ledger, shared, stuck, share };
+}
+
+/** The setting that a store was not opened for. */
+function storeSetting(problem: unknown): "SVC_LEDGER_KEY" | "SVC_STORE" {
+  return problem instanceof KeyFileError ? "SVC_LEDGER_KEY" : "SVC_STORE";
+}
+
+/** Whether records can be written, and who cannot have theirs written. */
+export function storeReadiness({ ledger, stuck }: Pick<OpenedStores, "ledger" | "stuck">): ReadinessCheck {
+  return { name: "store", check: () => ledger.check(), remark: () => stuckRemark(stuck()) };
+}
+
+const namedInRemark = 3;
+
+/** Others are served: the service is ready, and an operator should know all the same. */
+function stuckRemark(stuck: readonly string[]): string | undefined {
+  if (stuck.length === 0) return undefined;
+  const others = stuck.length - namedInRemark;
+  const names = stuck.slice(0, namedInRemark).join(", ");
+  return `the database does not get on with ${names}${others > 0 ? `, and ${others} more` : ""}`;
+}

@@ -1,0 +1,28 @@
+/** What a thread of the service does with what nobody expected, and with what libraries say of it. */
+import { format } from "node:util";
+import { Connection } from "../base/connection.ts";
+import type { Logger } from "../telemetry/logger.ts";
+
+/**
+ * A defect in the work for one connection ends that. Any other must not take the thread down in silence, nor leave it
+ * half alive: its state is unknown, so `stop` is called. Returns what ends this.
+ */
+export function watchDefects(logger: Logger, stop: () => void): () => void {
+  const onDefect = (error: unknown) => {
+    const connection = Connection.current();
+    if (connection !== undefined) return connection.fail(error);
+    logger.fatal({ err: error }, "unexpected error: stopping");
+    stop();
+  };
+  process.on("uncaughtException", onDefect);
+  return () => process.off("uncaughtException", onDefect);
+}
+
+/**
+ * Libraries tell the console, stack and all, of what anybody may bring about, such as an answer that its caller does not
+ * wait for. The call's own line says it already, and a log is JSON lines on standard output alone.
+ */
+export function logConsole(logger: Logger): void {
+  const debug = (...given: unknown[]) => logger.debug({}, format(...given));
+  Object.assign(globalThis.console, { log: debug, info: debug, warn: debug, error: debug });
+}

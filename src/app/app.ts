@@ -1,5 +1,6 @@
 /** The composition root: turns a configuration into a running service. */
 import { randomFillSync } from "node:crypto";
+import { availableParallelism } from "node:os";
 import type { Clock } from "../base/clock.ts";
 import { systemClock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
@@ -19,6 +20,7 @@ import { openOpsViewers } from "./ops-viewers.ts";
 import { createPublicSide } from "./public-side.ts";
 import { openStores, storeReadiness } from "./stores.ts";
 import { witnessingOf } from "./witnessing.ts";
+import { workersOf } from "./workers/parts.ts";
 
 /** What the machine provides. Tests put their own in its place. */
 export interface Overrides {
@@ -38,6 +40,11 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const logger = overrides.logger ?? createLogger({ level: config.logLevel, serviceName: config.serviceName });
   const metrics = createMetrics({ process: true });
   const fetch = overrides.fetch ?? globalThis.fetch;
+  const workers = workersOf(config, availableParallelism());
+  if (workers > 1) {
+    const { buildSupervised } = await import("./workers/supervisor.ts");
+    return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics });
+  }
   const machine = { clock, timers, random, fetch, logger, metrics, sumsOf: localSums };
   const policy = await openLivePolicy(config, machine);
   const witnessing = witnessingOf(config, machine);

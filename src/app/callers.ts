@@ -17,13 +17,20 @@ import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
+import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
-import type { RootLogger } from "../telemetry/logger.ts";
+import type { Logger, RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import { createSessionRoute, noSessionRoute, openSessionFiles, type SessionRoute } from "./session-route.ts";
+import {
+  createSessionRoute,
+  noSessionRoute,
+  openSessionFiles,
+  type SessionRoute,
+  sessionSlots,
+} from "./session-route.ts";
 
 type Config = ConfigFor<"serve">;
 
@@ -35,6 +42,10 @@ export interface CallersMachine {
   readonly fetch: typeof globalThis.fetch;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
+  /** Slots for secrets that callers of the session route show; default: of their own. */
+  readonly slots?: FairSemaphore;
+  /** Told of what is wrong with files; default: `logger`. */
+  readonly fileLogger?: Pick<Logger, "warn" | "error">;
 }
 
 export interface Callers {
@@ -55,11 +66,11 @@ export async function openCallers(
   attributes: DeclaredAttributes,
   machine: CallersMachine,
 ): Promise<Callers> {
+  const { slots = createFairSemaphore(sessionSlots), fileLogger = machine.logger } = machine;
   const unread = undeclaredNames(attributes.current, [config.attributeHeaders]);
-  if (unread.length > 0)
-    machine.logger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
+  if (unread.length > 0) fileLogger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
   const onEvent = (event: AuthenticatorEvent) => reportAuthentication(event, machine);
-  const files = await openSessionFiles(config, attributes, machine);
+  const files = await openSessionFiles(config, attributes, { timers: machine.timers, logger: fileLogger });
   const token = files && { issuer: sessionIssuer(config), keys: files.keys };
   const options = authenticatorOptions(config, token, attributes, shared, machine.clock);
   const authenticator = createAuthenticator(options, { ...machine, random: Math.random, onEvent });
@@ -74,6 +85,7 @@ export async function openCallers(
             clients: () => files.clients.current,
             audience: config.oidcAudience,
             counters: shared,
+            slots,
             peerOf: (inbound) =>
               sessionPeer(inbound, ingressOf(config), sessionRule(config), (remoteAddress) =>
                 onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),

@@ -58,6 +58,8 @@ export type ServeConfig = ConfigFor<"serve">;
 /** A service, before and after it listens. */
 export interface App {
   readonly logger: RootLogger;
+  /** Resolves where the service cannot go on, with the reason: it is to be closed. Absent where that cannot be. */
+  readonly failed?: Promise<Error>;
   /** Begins to listen on both addresses; resolves with their base URLs. */
   listen(): Promise<{ readonly url: string; readonly opsUrl: string }>;
   /** Takes the policy directories as they are now, instead of when they have been seen to change. Does not reject. */

@@ -4,10 +4,12 @@ import { performance } from "node:perf_hooks";
 import type { Timers } from "../base/timers.ts";
 import type { Config } from "../config/settings.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
+import { type CheckedBundle, checkBundle } from "../policy/check/check.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle } from "../policy/engine/engine.ts";
 import { PolicyHolder } from "../policy/engine/holder.ts";
+import type { PolicyBundle } from "../policy/load/bundle.ts";
 import { type PolicyReading, readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/load/problem.ts";
 import { PolicyReloader, type PolicyStatus, type ReloadEvent, type ReloaderOptions } from "../policy/load/reloader.ts";
@@ -16,7 +18,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { PolicyRole } from "../telemetry/policy-metrics.ts";
 
-type Settings = Pick<
+export type PolicySettings = Pick<
   Config,
   "shadowPolicyDir" | "shadowPercent" | "policyPollMs" | "keyReferences" | "supportedProfiles"
 > & { readonly policyDir: string };
@@ -39,6 +41,24 @@ export interface DecidingPolicy {
   release(): void;
 }
 
+/** A set that was found good, from which every thread makes an engine of its own. */
+export interface GoodPolicy {
+  readonly bundle: PolicyBundle;
+  readonly checked: CheckedBundle;
+}
+
+/** Other threads that decide by the same sets. */
+export interface PolicyFollowers {
+  /** Has all of them compile it. Rejects where one cannot. */
+  prepare(role: PolicyRole, policy: GoodPolicy): Promise<void>;
+  /**
+   * What they prepared for the role is in force, or is the candidate, in each of them when it resolves. Does not reject.
+   * The first set is for those that are still to come.
+   */
+  install(role: PolicyRole, policy: GoodPolicy): Promise<void>;
+  changed(status: PolicyStatus): void;
+}
+
 export interface LivePolicy extends DecidingPolicy {
   /**
    * Keeps the revision in force, and from then on each one before it decides. To be called before the first decision,
@@ -54,13 +74,19 @@ export interface LivePolicy extends DecidingPolicy {
 }
 
 /** Loads the directory. Rejects with all that is wrong with it. */
-export async function openLivePolicy(settings: Settings, machine: LivePolicyMachine): Promise<LivePolicy> {
+export async function openLivePolicy(
+  settings: PolicySettings,
+  machine: LivePolicyMachine,
+  followers?: PolicyFollowers,
+): Promise<LivePolicy> {
   const known = await readPolicyDirectory(settings.policyDir, fileSystem, settings);
   const first = firstEngine(known);
   const engine = new PolicyHolder(first);
+  if (known.bundle !== undefined)
+    await followers?.install("active", { bundle: known.bundle, checked: checkBundle(known.bundle) });
   report("active", { type: "loaded", revision: engine.revision }, machine);
   let revisions: Pick<Ledger, "keepPolicyRevision"> | undefined;
-  const active = reloaderOf("active", settings.policyDir, settings, machine, {
+  const active = reloaderOf("active", settings.policyDir, settings, machine, followers, {
     known,
     async keep(revision, content) {
       if (revisions === undefined) throw new Error("there is no ledger to keep the revision yet");
@@ -69,7 +95,8 @@ export async function openLivePolicy(settings: Settings, machine: LivePolicyMach
     current: () => engine.revision,
     install: (next) => engine.replace(next),
   });
-  const { shadow, reloader } = shadowOf(settings, machine);
+  const shadow = shadowOf(settings, machine);
+  const reloader = candidateReloader(settings, machine, followers, shadow);
   const reloaders = reloader === undefined ? [active] : [active, reloader];
   return {
     engine,
@@ -105,19 +132,19 @@ function firstEngine({ bundle, problems }: PolicyReading): CompiledEngine {
   throw policyRefused(sortProblems([...problems, ...misjudged]));
 }
 
-function policyRefused(problems: readonly PolicyProblem[]): Error {
+/** Names all that is wrong with it. */
+export function policyRefused(problems: readonly PolicyProblem[]): Error {
   return new Error(`SVC_POLICY_DIR: the policy set is refused\n${problems.map(describeProblem).join("\n")}`);
 }
 
-/**
- * The candidate decides nothing, so nothing of it stops the service: one that is bad at start-up is reported and looked
- * at again when it changes. Its revisions are not kept, because no record names them.
- */
-function shadowOf(settings: Settings, machine: LivePolicyMachine) {
-  const { shadowPolicyDir, shadowPercent } = settings;
-  if (shadowPolicyDir === undefined) return {};
+/** What asks the candidate; undefined where there is to be none. */
+export function shadowOf(
+  { shadowPolicyDir, shadowPercent }: PolicySettings,
+  machine: LivePolicyMachine,
+): PolicyShadow | undefined {
+  if (shadowPolicyDir === undefined) return undefined;
   const { timers, logger, metrics } = machine;
-  const shadow = new PolicyShadow({
+  return new PolicyShadow({
     share: shadowPercent / 100,
     random: Math.random,
     timers,
@@ -127,29 +154,58 @@ function shadowOf(settings: Settings, machine: LivePolicyMachine) {
     onDropped: metrics.shadowDropped,
     onSample: (sample) => logger.info(sampleFields(sample), "the candidate policy set decides differently"),
   });
-  const reloader = reloaderOf("shadow", shadowPolicyDir, settings, machine, {
+}
+
+/**
+ * The candidate decides nothing, so nothing of it stops the service: one that is bad at start-up is reported and looked
+ * at again when it changes. Its revisions are not kept, because no record names them.
+ */
+function candidateReloader(
+  settings: PolicySettings,
+  machine: LivePolicyMachine,
+  followers: PolicyFollowers | undefined,
+  shadow: PolicyShadow | undefined,
+): PolicyReloader | undefined {
+  const { shadowPolicyDir } = settings;
+  if (shadowPolicyDir === undefined || shadow === undefined) return undefined;
+  return reloaderOf("shadow", shadowPolicyDir, settings, machine, followers, {
     keep: async () => {},
     current: () => shadow.revision,
     install: (next) => shadow.replace(next),
   });
-  return { shadow, reloader };
 }
 
 function reloaderOf(
   role: PolicyRole,
   directory: string,
-  settings: Settings,
+  settings: PolicySettings,
   machine: LivePolicyMachine,
+  followers: PolicyFollowers | undefined,
   parts: Pick<ReloaderOptions, "known" | "keep" | "current" | "install">,
 ): PolicyReloader {
-  return new PolicyReloader({
+  let prepared: GoodPolicy | undefined;
+  const reloader: PolicyReloader = new PolicyReloader({
     ...parts,
     read: () => readPolicyDirectory(directory, fileSystem, settings),
     check: checkBundleInThread,
     pollMs: settings.policyPollMs,
     timers: machine.timers,
-    onEvent: (event) => report(role, event, machine),
+    onEvent: (event) => {
+      report(role, event, machine);
+      if (role === "active") followers?.changed(reloader.status);
+    },
+    ...(followers !== undefined && {
+      async share(bundle: PolicyBundle, checked: CheckedBundle) {
+        prepared = { bundle, checked };
+        await followers.prepare(role, prepared);
+      },
+      async install(engine: CompiledEngine) {
+        await parts.install(engine);
+        if (prepared !== undefined) await followers.install(role, prepared);
+      },
+    }),
   });
+  return reloader;
 }
 
 /** Lines of problems that one log line carries. */

@@ -7,7 +7,7 @@ import { createSessionTokens, type SessionKeySource } from "../auth/tokens/sessi
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
-import { createFairSemaphore } from "../base/semaphore.ts";
+import type { FairSemaphore } from "../base/semaphore.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
@@ -15,7 +15,7 @@ import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
 import type { WatchedFile } from "../files/watched-file.ts";
-import type { RootLogger } from "../telemetry/logger.ts";
+import type { Logger } from "../telemetry/logger.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import type { GateLink } from "../transport/gate/gate.ts";
 import { noteSessionPeer } from "../transport/gate/links.ts";
@@ -35,7 +35,7 @@ export interface SessionRoute {
 export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: new Map(), pages: [] };
 
 /** Secrets that are looked at at once, 64 MiB each at most, and calls that wait for it: of one party, and in all. */
-const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
+export const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
 export interface SessionFiles {
   readonly clients: WatchedFile<readonly RegisteredClient[]>;
@@ -49,7 +49,7 @@ const maximumLogged = 32;
 export async function openSessionFiles(
   { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
   declared: DeclaredAttributes,
-  machine: { readonly timers: Timers; readonly logger: RootLogger },
+  machine: { readonly timers: Timers; readonly logger: Pick<Logger, "warn" | "error"> },
 ): Promise<SessionFiles | undefined> {
   if (sessionClients === undefined || sessionKey === undefined) return undefined;
   const parse = (text: string) => {
@@ -79,17 +79,19 @@ export interface SessionRouteOptions {
   readonly keys: SessionKeySource;
   readonly counters: AttemptCounters;
   readonly peerOf: (inbound: InboundRequest) => SessionPeer;
+  /** For secrets that are looked at. */
+  readonly slots: FairSemaphore;
   readonly clock: Clock;
   readonly random: RandomFill;
 }
 
 export function createSessionRoute(options: SessionRouteOptions): SessionRoute {
-  const { clients, keys, counters, peerOf, clock } = options;
+  const { clients, keys, counters, peerOf, slots, clock } = options;
   const sessions = createSessions({
     clients: new FileSessionClients(clients),
     counters,
     signer: createSessionTokens(options),
-    slots: createFairSemaphore(sessionSlots),
+    slots,
     clock,
   });
   const methods = servedMethods([bind(SessionService, createSessionService(sessions))]);

@@ -25,9 +25,14 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   logConsole(app.logger);
   for (const { key, message } of openSecretFiles(config, systemFiles))
     app.logger.warn({}, `${settings[key].name}: ${message}`);
-  const unwatch = watchDefects(app.logger, () => {
+  const end = () => {
     process.exitCode = 1;
     stop.resolve("SIGTERM");
+  };
+  const unwatch = watchDefects(app.logger, end);
+  void app.failed?.then((error) => {
+    app.logger.fatal({ err: error }, "a worker cannot be replaced: stopping");
+    end();
   });
   if (startedByNpm()) stopWithParent(() => stop.resolve("SIGTERM"));
   const { url, opsUrl } = await app.listen().catch(async (error: unknown) => {

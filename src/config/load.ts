@@ -1,6 +1,6 @@
 /** The one place where the environment of the process is read. */
 import { readFileSync, statSync } from "node:fs";
-import { type ReadOptions, type ReadResult, readConfig } from "./config.ts";
+import { type Environment, type ReadOptions, type ReadResult, readConfig } from "./config.ts";
 import type { Files } from "./files.ts";
 import type { Use } from "./uses.ts";
 
@@ -29,4 +29,9 @@ export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadRes
 /** Whether npm started this process: then npm's shell stands between it and whoever sends signals. */
 export function startedByNpm(): boolean {
   return process.env.npm_lifecycle_event !== undefined;
+}
+
+/** The environment as it is, for a thread that is the service itself: proxies and authorities are named there. */
+export function inheritedEnvironment(): Environment {
+  return process.env;
 }

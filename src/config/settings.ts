@@ -20,6 +20,7 @@ import {
   thumbprint,
   trustedNetwork,
   wordOf,
+  workerCount,
 } from "./parsers.ts";
 import { list, nonEmpty } from "./raw.ts";
 import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
@@ -52,6 +53,12 @@ export const settings = {
     "off loopback the logs are for tenants' own tokens only",
     path,
     "File of the operators whose credentials open every log, written by the command `operators`",
+  ),
+  workers: given(
+    "SVC_WORKERS",
+    "1",
+    workerCount,
+    "Threads that serve callers on the one port, 1 to 64, or auto: as many as there are cores",
   ),
   publicUrl: optional("SVC_PUBLIC_URL", "from the request", baseUrl, "Base URL by which callers reach the service"),
   serviceName: given(

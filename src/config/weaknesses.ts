@@ -19,6 +19,13 @@ export const weaknesses: readonly Weakness[] = [
         : undefined,
   },
   {
+    keys: ["workers", "store", "storePoolSize"],
+    problem: ({ workers, store, storePoolSize }) =>
+      store.kind === "postgres" && workers !== "auto" && workers > 1 && workers >= storePoolSize
+        ? "needs a connection for each worker and one for the main thread: raise SVC_STORE_POOL_SIZE"
+        : undefined,
+  },
+  {
     keys: ["oidcIssuer", "authMode", "sessionClients"],
     problem: ({ oidcIssuer, authMode, sessionClients }) =>
       oidcIssuer === undefined && authMode !== "trusted_headers" && sessionClients === undefined

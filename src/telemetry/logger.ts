@@ -25,6 +25,8 @@ export interface Logger {
 
 /** The logger that the process owns. */
 export interface RootLogger extends Logger {
+  /** Writes lines that another thread has made, each with its newline. */
+  append(lines: string): void;
   /**
    * Resolves when everything that was logged has been handed to the system. What is logged afterwards is lost. Waits
    * for the reader of standard output as long as that takes.
@@ -37,6 +39,8 @@ export interface LoggerOptions {
   readonly level: LogLevel;
   /** Name of the service, in every line. */
   readonly serviceName: string;
+  /** Members that every line carries besides. */
+  readonly fields?: LogFields;
   /** Where lines go, each with its newline; standard output unless given. */
   readonly destination?: DestinationStream;
 }
@@ -45,12 +49,12 @@ export interface LoggerOptions {
 const maxBufferedBytes = 16 * 1024 * 1024;
 
 /** Makes the logger. Times are RFC 3339 in UTC, levels are words. */
-export function createLogger({ level, serviceName, destination }: LoggerOptions): RootLogger {
+export function createLogger({ level, serviceName, fields, destination }: LoggerOptions): RootLogger {
   const output = destination === undefined ? openStandardOutput() : { stream: destination, close: async () => {} };
   const logger: Logger = pino(
     {
       level,
-      base: { service: serviceName },
+      base: { service: serviceName, ...fields },
       timestamp: pino.stdTimeFunctions.isoTime,
       messageKey: "message",
       formatters: { level: (label) => ({ level: label }) },
@@ -59,7 +63,10 @@ export function createLogger({ level, serviceName, destination }: LoggerOptions)
     },
     output.stream,
   );
-  return Object.assign(logger, { close: output.close });
+  return Object.assign(logger, {
+    append: (lines: string) => void output.stream.write(lines),
+    close: output.close,
+  });
 }
 
 function openStandardOutput() {

@@ -1,6 +1,7 @@
 /** Counters and durations of one service, in a registry of its own. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Exposition, MetricsSnapshot } from "./merged-metrics.ts";
 import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 
 /** A call that was answered. */
@@ -43,14 +44,19 @@ export interface Metrics extends PolicyMetrics {
   /** The issuer's keys were fetched, or could not be. */
   issuerKeysFetched(ok: boolean): void;
   /** Text for a scraper, and its content type. */
-  expose(): Promise<{ readonly contentType: string; readonly body: string }>;
+  expose(): Promise<Exposition>;
+  /** The same as data, for a thread that exposes it together with that of others. */
+  snapshot(): Promise<MetricsSnapshot>;
   /** Stops what observes in the background; idempotent. */
   close(): void;
 }
 
 export interface MetricsOptions {
-  /** Also memory, processor time, descriptors and collections of the process. These observers stay until it ends. */
-  readonly process: boolean;
+  /**
+   * Also memory, processor time, descriptors and collections: of the process, or only what a thread has of its own.
+   * These observers stay until it ends.
+   */
+  readonly process: boolean | "thread";
 }
 
 const callSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30];
@@ -61,7 +67,7 @@ const batchRecords = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 export function createMetrics({ process }: MetricsOptions): Metrics {
   const registry = new Registry();
   const registers = [registry];
-  if (process) collectDefaultMetrics({ register: registry });
+  if (process !== false) collectDefaultMetrics({ register: registry });
   const stopEventLoop = observeEventLoop(registry);
 
   const calls = new Counter({
@@ -160,6 +166,8 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     watchStuck(count) {
       new Gauge({
         name: "svc_store_stuck_tenants",
+        // Every thread says the same, or has it in common with others.
+        aggregator: "max",
         help: "Tenants, and other keys, whose work the store called off or gave up, and that have not got on since",
         registers,
         collect() {
@@ -172,6 +180,8 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     watchBodies: (inFlightBytes) => {
       new Gauge({
         name: "svc_body_bytes_in_flight",
+        // Every thread says the same, or has it in common with others.
+        aggregator: "max",
         help: "Bytes of the memory for request bodies that are taken",
         registers,
         collect() {
@@ -184,8 +194,17 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     issuerKeysFetched: (ok) => keyFetches.inc({ result: ok ? "ok" : "failed" }),
     ...policyMetrics(registers),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
+    async snapshot() {
+      const all = await registry.getMetricsAsJSON();
+      return process === "thread" ? all.filter(({ name }) => !isOfProcess(name)) : all;
+    },
     close: stopEventLoop,
   };
+}
+
+/** Metrics of `collectDefaultMetrics` that are the same in every thread. */
+function isOfProcess(name: string): boolean {
+  return name.startsWith("process_") || name === "nodejs_version_info";
 }
 
 /** Reports the event loop's delay since the last scrape. Returns what stops it. */
@@ -194,6 +213,7 @@ function observeEventLoop(registry: Registry): () => void {
   delay.enable();
   new Gauge({
     name: "svc_event_loop_delay_seconds",
+    aggregator: "max",
     help: "Delay of the event loop since the last scrape",
     labelNames: ["quantile"],
     registers: [registry],

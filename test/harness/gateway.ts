@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { type Stack, type StackOptions, startStack } from "../../dev/stack.ts";
 import { createLogger, type RootLogger } from "../../src/telemetry/logger.ts";
 import { expectAnswerInDocument, isDocumented } from "./openapi.ts";
+import { workersOfTests } from "./process.ts";
 
 export interface Gateway extends Stack {
   /** Everything that the gateway logged so far, a line each. */
@@ -21,7 +22,8 @@ export async function startGateway(options: Partial<StackOptions> = {}): Promise
     serviceName: "svc-platform-api",
     destination: { write: (line: string) => void logged.push(line) },
   });
-  const stack = await startStack({ ...options, dataDir, overrides: { logger, ...options.overrides } });
+  const env = { ...workersOfTests, ...options.env };
+  const stack = await startStack({ ...options, dataDir, env, overrides: { logger, ...options.overrides } });
   return {
     ...stack,
     logged,

@@ -5,6 +5,10 @@ import { join } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
 
+/** With how many workers gateways of this run are started, where a test does not say it itself. */
+export const workersOfTests: Readonly<Record<string, string>> =
+  process.env.TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.TEST_WORKERS };
+
 /** How a process ended. */
 export interface Exit {
   /** Null where a signal ended it. */
@@ -53,7 +57,7 @@ export function spawnService(
 ): ServiceProcess {
   const child = spawn(process.execPath, [join(root, program)], {
     cwd,
-    env: { PATH: process.env.PATH ?? "", ...settings },
+    env: { PATH: process.env.PATH ?? "", ...workersOfTests, ...settings },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const lines: string[] = [];

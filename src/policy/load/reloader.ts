@@ -38,10 +38,12 @@ export interface ReloaderOptions {
   check(bundle: PolicyBundle): Promise<CheckedBundle>;
   /** Keeps the content of a revision, before the revision decides anything. Rejects where it cannot be kept now. */
   keep(revision: string, content: string): Promise<void>;
+  /** Has others compile it too, before it decides anything here. Rejects where one cannot. */
+  share?(bundle: PolicyBundle, checked: CheckedBundle): Promise<void>;
   /** The revision in force; undefined where there is none. */
   current(): string | undefined;
-  /** Puts the engine in force. It is the receiver's to release. */
-  install(engine: CompiledEngine): void;
+  /** Puts the engine in force. It is the receiver's to release. Does not reject. */
+  install(engine: CompiledEngine): void | Promise<void>;
   /** What was read last, before now. */
   readonly known?: PolicyReading;
   /** Time between two looks, in milliseconds. */
@@ -121,7 +123,7 @@ export class PolicyReloader {
 
   async #settle({ bundle, problems }: PolicyReading): Promise<void> {
     if (bundle === undefined) return this.#refuse(problems);
-    const { check, keep, current, install, onEvent } = this.#options;
+    const { check, keep, share, current, install, onEvent } = this.#options;
     const content = bundleContent(bundle);
     const revision = revisionOf(content);
     if (problems.length === 0 && revision === current()) {
@@ -134,7 +136,13 @@ export class PolicyReloader {
     await keep(revision, content);
     const { engine } = await compileInTurns(bundle, checked, this.#options.engine);
     if (engine === undefined) throw new TypeError("a bundle without problems compiles");
-    install(engine);
+    try {
+      await share?.(bundle, checked);
+    } catch (error) {
+      engine.release();
+      throw error;
+    }
+    await install(engine);
     this.#refused = [];
     onEvent({ type: "loaded", revision });
   }

@@ -54,8 +54,11 @@ const admitAll: Admit = {
 
 /** A listening socket and everything that came in through it. */
 export interface Listener {
-  /** Resolves with the bound address; rejects where the address cannot be bound. */
-  listen(host: string, port: number): Promise<AddressInfo>;
+  /**
+   * Resolves with the bound address; rejects where the address cannot be bound.
+   * @param reusePort whether others that say so too may listen on the port as well: the system shares connections out
+   */
+  listen(host: string, port: number, reusePort?: boolean): Promise<AddressInfo>;
   /**
    * Stops accepting, lets what is in flight finish, closes idle connections, and resolves when all are closed. What
    * is still open after `graceMs` is cut off. Resolves with whether nothing had to be cut off.
@@ -79,10 +82,10 @@ export function createListener(options: ListenerOptions): Listener {
     socket.on("close", () => sockets.delete(socket));
   });
   return {
-    listen: (host, port) =>
+    listen: (host, port, reusePort = false) =>
       new Promise((resolve, reject) => {
         front.once("error", reject);
-        front.listen(port, host, () => {
+        front.listen({ port, host, reusePort }, () => {
           front.off("error", reject);
           resolve(front.address() as AddressInfo);
         });

@@ -1,0 +1,66 @@
+/** The policy of a thread that has its sets from another one, which follows the directories. */
+import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
+import { compileInTurns } from "../policy/engine/engine.ts";
+import { PolicyHolder } from "../policy/engine/holder.ts";
+import type { PolicyStatus } from "../policy/load/reloader.ts";
+import type { PolicyRole } from "../telemetry/policy-metrics.ts";
+import {
+  type DecidingPolicy,
+  type GoodPolicy,
+  type LivePolicyMachine,
+  type PolicySettings,
+  policyRefused,
+  shadowOf,
+} from "./live-policy.ts";
+
+export interface FollowedPolicy extends DecidingPolicy {
+  /** Compiles a set, for the role that it is to have. Rejects where that is not possible. */
+  prepare(role: PolicyRole, policy: GoodPolicy): Promise<void>;
+  /** Puts in force what was prepared last for the role. */
+  install(role: PolicyRole): void;
+  changed(status: PolicyStatus): void;
+}
+
+/** Decides by the sets that another thread has found good. */
+export async function followPolicy(
+  settings: PolicySettings,
+  machine: LivePolicyMachine,
+  first: { readonly active: GoodPolicy; readonly shadow?: GoodPolicy | undefined; readonly status: PolicyStatus },
+): Promise<FollowedPolicy> {
+  const engine = new PolicyHolder(await compiled(first.active));
+  const shadow = shadowOf(settings, machine);
+  if (first.shadow !== undefined) shadow?.replace(await compiled(first.shadow));
+  const prepared = new Map<PolicyRole, CompiledEngine>();
+  let status = first.status;
+  return {
+    engine,
+    ...(shadow !== undefined && { observe: (...made) => shadow.observe(...made) }),
+    status: () => status,
+    async prepare(role, policy) {
+      const next = await compiled(policy);
+      prepared.get(role)?.release();
+      prepared.set(role, next);
+    },
+    install(role) {
+      const next = prepared.get(role);
+      if (next === undefined) return;
+      prepared.delete(role);
+      if (role === "active") engine.replace(next);
+      else shadow?.replace(next);
+    },
+    changed(next) {
+      status = next;
+    },
+    release() {
+      for (const next of prepared.values()) next.release();
+      shadow?.release();
+      engine.release();
+    },
+  };
+}
+
+async function compiled({ bundle, checked }: GoodPolicy): Promise<CompiledEngine> {
+  const { engine, problems = [] } = await compileInTurns(bundle, checked);
+  if (engine === undefined) throw policyRefused(problems);
+  return engine;
+}

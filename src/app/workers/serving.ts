@@ -1,0 +1,98 @@
+/** A worker: the public side of the service in a thread of its own, with its part of what the service may use. */
+import { randomFillSync } from "node:crypto";
+import { systemClock } from "../../base/clock.ts";
+import { bufferedRandom } from "../../base/random.ts";
+import { sharedSums } from "../../base/sums.ts";
+import { systemTimers } from "../../base/timers.ts";
+import { isFileError } from "../../files/file-system.ts";
+import { runChecks } from "../../ops/readiness.ts";
+import { createLogger, type Logger, writeOnceATurn } from "../../telemetry/logger.ts";
+import { createMetrics } from "../../telemetry/metrics.ts";
+import { openCallers } from "../callers.ts";
+import { followPolicy } from "../followed-policy.ts";
+import { issuerReadiness } from "../operator-side.ts";
+import { createPublicSide } from "../public-side.ts";
+import { openStores } from "../stores.ts";
+import { logConsole, watchDefects } from "../unexpected.ts";
+import { witnessingOf } from "../witnessing.ts";
+import { admissionFor } from "./parts.ts";
+import type { Peer } from "./peer.ts";
+import { fromMessage, type MainCalls, type WorkerCalls, type WorkerStart } from "./protocol.ts";
+import { borrowedSlots } from "./slots.ts";
+
+/** Opens it. Rejects where a part of it cannot be opened. */
+export async function openWorker(start: WorkerStart, main: Peer<MainCalls, WorkerCalls>): Promise<WorkerCalls> {
+  const config = fromMessage(start.config);
+  const { index, workers: threads } = start;
+  const lines = writeOnceATurn({ write: (text) => main.tell("log", text), flushSync: () => {} });
+  const fields = { worker: index + 1 };
+  const logger = createLogger({
+    ...{ level: config.logLevel, serviceName: config.serviceName },
+    ...{ fields, destination: lines },
+  });
+  logConsole(logger);
+  const metrics = createMetrics({ process: "thread" });
+  const machine = {
+    clock: systemClock,
+    timers: systemTimers,
+    random: bufferedRandom((bytes) => randomFillSync(bytes)),
+    fetch: globalThis.fetch,
+    logger,
+    metrics,
+    sumsOf: sharedSums(start.sums, index),
+  };
+  const policy = await followPolicy(config, machine, start.policy);
+  const witnessing = witnessingOf(config, machine);
+  const { ledger, shared } = await openStores(config, machine, witnessing?.open, { threads, shared: start.store });
+  const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
+    ...machine,
+    ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread },
+  });
+  const { authenticator } = callers;
+  const publicSide = await createPublicSide(config, machine, {
+    ...{ policy, ledger, callers, admission: admissionFor(threads) },
+    readiness: () => main.ask("readiness"),
+  });
+  const checks = [
+    ...(witnessing === undefined ? [] : [witnessing.readiness]),
+    ...issuerReadiness(config, authenticator),
+  ];
+  const close = async () => {
+    publicSide.announceStop();
+    const clean = await publicSide.server.close(config.shutdownGraceMs);
+    callers.close();
+    await ledger.close();
+    policy.release();
+    metrics.close();
+    lines.handOver();
+    return clean;
+  };
+  // The state is unknown: what is in flight may finish, and another worker takes the place of this one.
+  watchDefects(logger, () => void close().finally(() => process.exit(1)));
+  authenticator.start();
+  return {
+    async listen(port) {
+      try {
+        return (await publicSide.server.listen(config.listen.host, port, true)).port;
+      } catch (error) {
+        if (!isFileError(error, ["ENOTSUP"])) throw error;
+        throw new Error("this system does not let threads share a port: SVC_WORKERS must be 1", { cause: error });
+      }
+    },
+    preparePolicy: (role, next) => policy.prepare(role, next),
+    installPolicy: (role) => policy.install(role),
+    policyChanged: (status) => policy.changed(status),
+    checks: async () => (await runChecks(checks, systemTimers)).checks,
+    async metrics() {
+      const measured = await metrics.snapshot();
+      // The lines of what was counted come before the count.
+      lines.handOver();
+      return measured;
+    },
+    close,
+  };
+}
+
+const nothing = () => {};
+/** Every thread watches the files that settings name, and one of them says what is wrong. */
+const saidByMainThread: Pick<Logger, "warn" | "error"> = { warn: nothing, error: nothing };

@@ -1,0 +1,237 @@
+/**
+ * A service whose calls are served by several threads. This one, the main one, has all that there is once: the store's
+ * threads, the directories of policies, the operator listener, the output of the log, and the workers themselves.
+ */
+import { createServer } from "node:net";
+import { ServiceError } from "../../base/errors.ts";
+import { createFairSemaphore } from "../../base/semaphore.ts";
+import { forgetThread, localSums, sumTable } from "../../base/sums.ts";
+import type { Timers } from "../../base/timers.ts";
+import { inheritedEnvironment } from "../../config/load.ts";
+import { type CheckResult, type ReadinessCheck, runChecks } from "../../ops/readiness.ts";
+import type { PolicyStatus } from "../../policy/load/reloader.ts";
+import { exposeTogether } from "../../telemetry/merged-metrics.ts";
+import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
+import { openCallers } from "../callers.ts";
+import type { App, Machine, ServeConfig } from "../gateway.ts";
+import { bound, urlsOf } from "../listening.ts";
+import { type GoodPolicy, openLivePolicy, type PolicyFollowers } from "../live-policy.ts";
+import { createOperatorSide, issuerReadiness, policyReadiness } from "../operator-side.ts";
+import { openOpsViewers } from "../ops-viewers.ts";
+import { sessionSlots } from "../session-route.ts";
+import { type OpenedStores, openStores, storeReadiness } from "../stores.ts";
+import { witnessingOf } from "../witnessing.ts";
+import { Fleet } from "./fleet.ts";
+import { connectionsOf } from "./parts.ts";
+import { toMessage } from "./protocol.ts";
+import { LentSlots } from "./slots.ts";
+import { WorkerThread } from "./thread.ts";
+
+export type SupervisorMachine = Omit<Machine, "sumsOf"> & {
+  readonly timers: Timers;
+  readonly fetch: typeof globalThis.fetch;
+};
+
+/** Builds it. Rejects as `build` does, and with the reason why a worker cannot start. */
+export async function buildSupervised(config: ServeConfig, workers: number, given: SupervisorMachine): Promise<App> {
+  const machine = { ...given, sumsOf: localSums };
+  const { logger, metrics, timers } = machine;
+  let fleet: Fleet | undefined;
+  const followers = new Followers(() => fleet);
+  const policy = await openLivePolicy(config, machine, followers);
+  const witnessing = witnessingOf(config, machine);
+  const connections = connectionsOf(config, workers);
+  const opened: (() => Promise<void> | void)[] = [];
+  const failed = Promise.withResolvers<Error>();
+  const sums = sumTable(workers, machine.random(new Uint8Array(8)));
+  const slots = createFairSemaphore(sessionSlots);
+  try {
+    const own = { ...config, storePoolSize: connections.main };
+    const stores = await openStores(own, machine, witnessing?.open);
+    opened.push(() => stores.ledger.close());
+    await policy.keepIn(stores.ledger);
+    // Callers of the logs, which this thread serves.
+    const callers = await openCallers(config, stores.shared, policy.engine.callerAttributes, machine);
+    opened.push(() => callers.close());
+    const { authenticator } = callers;
+    const viewers = await openOpsViewers(config, authenticator, machine);
+    opened.push(() => viewers.close());
+    const checks: readonly ReadinessCheck[] = [
+      storeReadiness(stores),
+      policyReadiness(policy),
+      ...together(
+        [...(witnessing === undefined ? [] : [witnessing.readiness]), ...issuerReadiness(config, authenticator)],
+        () => running.checks(),
+      ),
+      { name: "workers", check: async () => requireListening(running), remark: () => startingRemark(running, workers) },
+    ];
+    const lent = new Map<number, LentSlots>();
+    const running = new Fleet({
+      workers,
+      logger,
+      start: (index) =>
+        startWorker(index, stores, () => {
+          const own = new LentSlots(slots);
+          lent.set(index, own);
+          return own;
+        }),
+      forget(index) {
+        forgetThread(sums, index);
+        lent.get(index)?.leaveAll();
+      },
+      onHopeless: failed.resolve,
+    });
+    const startWorker = (index: number, { share }: OpenedStores, slotsOf: () => LentSlots): WorkerThread => {
+      const store = share?.();
+      const lentSlots = slotsOf();
+      const storePoolSize = connections.ofWorkers[index] ?? 1;
+      const start = {
+        config: toMessage({ ...config, storePoolSize }),
+        ...{ index, workers, sums, store: store?.message, policy: followers.current() },
+      };
+      const calls = {
+        log: (lines: string) => logger.append(lines),
+        readiness: () => runChecks(checks, timers),
+        takeSlot: (party: string, slot: number) => lentSlots.take(party, slot),
+        leaveSlot: (slot: number) => lentSlots.leave(slot),
+      };
+      return new WorkerThread({ start, ports: store?.ports ?? [], calls, env: inheritedEnvironment() });
+    };
+    fleet = running;
+    await running.start().catch((cause: Error) => {
+      throw new Error(`SVC_WORKERS: a worker cannot start: ${cause.message}`, { cause });
+    });
+    opened.push(() => running.terminate());
+    const ops = createOperatorSide(config, machine, {
+      checks,
+      metrics: { expose: async () => exposeTogether([await metrics.snapshot(), ...(await running.metrics())]) },
+      logs: stores.logs,
+      viewers,
+    });
+    return {
+      logger,
+      failed: failed.promise,
+      reloadPolicy: () => policy.reload(),
+      async listen() {
+        authenticator.start();
+        policy.start();
+        const opsAddress = await bound("SVC_OPS_LISTEN", ops.listen(config.opsListen));
+        const { host, port } = config.listen;
+        await bound("SVC_LISTEN", requireFree(host, port));
+        return urlsOf(config, await bound("SVC_LISTEN", running.listen(port)), opsAddress.port);
+      },
+      async close() {
+        await policy.stop();
+        const clean = await running.close(config.shutdownGraceMs);
+        await ops.close();
+        callers.close();
+        viewers.close();
+        await stores.ledger.close();
+        policy.release();
+        metrics.close();
+        await logger.close();
+        return clean;
+      },
+    };
+  } catch (error) {
+    for (const close of opened.reverse()) await close();
+    throw error;
+  }
+}
+
+/** The sets that the workers decide by: all of them compile one before the first decides by it. */
+class Followers implements PolicyFollowers {
+  readonly #fleet: () => Fleet | undefined;
+  readonly #policies = new Map<PolicyRole, GoodPolicy>();
+  #status: PolicyStatus = { newest: "in_force" };
+  #prepared: ReadonlySet<WorkerThread> = new Set();
+
+  constructor(fleet: () => Fleet | undefined) {
+    this.#fleet = fleet;
+  }
+
+  /** What a worker starts with. */
+  current() {
+    const active = this.#policies.get("active");
+    if (active === undefined) throw new Error("there is no policy set yet");
+    return { active, shadow: this.#policies.get("shadow"), status: this.#status };
+  }
+
+  async prepare(role: PolicyRole, policy: GoodPolicy): Promise<void> {
+    const threads = this.#fleet()?.threads ?? [];
+    this.#prepared = new Set(threads);
+    await Promise.all(threads.map(({ peer }) => peer.ask("preparePolicy", role, policy)));
+  }
+
+  async install(role: PolicyRole, policy: GoodPolicy): Promise<void> {
+    this.#policies.set(role, policy);
+    const threads = this.#fleet()?.threads ?? [];
+    await Promise.all(threads.map((thread) => this.#installIn(thread, role, policy)));
+  }
+
+  async #installIn(thread: WorkerThread, role: PolicyRole, policy: GoodPolicy): Promise<void> {
+    try {
+      // A worker that was started while the others prepared has begun with the set before.
+      if (!this.#prepared.has(thread)) await thread.peer.ask("preparePolicy", role, policy);
+      await thread.peer.ask("installPolicy", role);
+    } catch {
+      // What does not decide by the set in force must not decide; where it is gone already, nothing happens.
+      await thread.terminate();
+    }
+  }
+
+  changed(status: PolicyStatus): void {
+    this.#status = status;
+    for (const { peer } of this.#fleet()?.threads ?? []) peer.tell("policyChanged", status);
+  }
+}
+
+/** Each check holds where it holds here and in every worker. What workers found is asked for once for all of them. */
+function together(
+  own: readonly ReadinessCheck[],
+  ofWorkers: () => Promise<readonly CheckResult[]>,
+): readonly ReadinessCheck[] {
+  let asked: Promise<readonly CheckResult[]> | undefined;
+  const ask = () => {
+    asked ??= ofWorkers().finally(() => {
+      asked = undefined;
+    });
+    return asked;
+  };
+  return own.map(({ name, check, remark }) => {
+    let said: string | undefined;
+    return {
+      name,
+      async check(signal) {
+        const [found] = await Promise.all([ask(), check(signal)]);
+        const same = found.filter((result) => result.name === name);
+        const bad = same.find(({ status }) => status === "failed");
+        if (bad !== undefined) throw new ServiceError("internal", bad.reason ?? "a worker's check failed");
+        said = same.find(({ reason }) => reason !== undefined)?.reason;
+      },
+      remark: () => remark?.() ?? said,
+    };
+  });
+}
+
+function requireListening({ threads }: Fleet): void {
+  if (!threads.some(({ isListening }) => isListening)) throw new ServiceError("internal", "no worker listens");
+}
+
+function startingRemark({ threads }: Fleet, workers: number): string | undefined {
+  const listening = threads.filter(({ isListening }) => isListening).length;
+  return listening === workers ? undefined : `${workers - listening} of ${workers} workers are being replaced`;
+}
+
+/**
+ * Several sockets may listen on a port that all of them share, those of another process too: two services by mistake
+ * would each get a part of the calls. So the port is taken once for itself first.
+ */
+function requireFree(host: string, port: number): Promise<void> {
+  if (port === 0) return Promise.resolve();
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve()));
+  });
+}

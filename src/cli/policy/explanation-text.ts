@@ -19,7 +19,7 @@ export function explanationMembers({ decision, layers }: Explanation) {
       ...layer,
       policies: policies.map(({ guidance, inputs, unmet, ...rest }) => ({
         ...rest,
-        facts: valuesOf(inputs),
+        inputs: valuesOf(inputs),
         annotations: annotationsOf(guidance),
         unmet: unmet.map((condition) => ({ ...condition, inputs: valuesOf(condition.inputs) })),
       })),

@@ -91,14 +91,14 @@ test("a permit that holds beside a forbid, and a policy that fails, are told fro
   expect(failed.out).toMatch(/\n {4}cannot be evaluated: @id\("sum"\) forbid/);
 });
 
-test("for a machine: the decision and its layers, absent facts as null", async () => {
+test("for a machine: the decision and its layers, absent inputs as null", async () => {
   const { out } = await explain(...asked, "--json", "--attribute", "region=eu", "processing_region=us=x");
   const { ok, allow, reasons, layers } = JSON.parse(out);
   expect([ok, allow, reasons]).toEqual([true, false, ["tenant/eu-residency"]]);
   expect(layers[1].policies[0]).toMatchObject({
     id: "eu-residency",
     effect: "forbid",
-    facts: { "attributes.processing_region": "us=x", "attributes.region": "eu" },
+    inputs: { "attributes.processing_region": "us=x", "attributes.region": "eu" },
     annotations: {},
   });
   expect(JSON.stringify(layers)).toContain('"purpose":null');

@@ -123,7 +123,7 @@ const policy = fc.record({
   condition: fc.constantFrom(...all),
 });
 
-test("the facts that policies read make the answer that all facts make, under the schema and validated", () => {
+test("the inputs that policies read make the answer that all inputs make, under the schema and validated", () => {
   const outcomes = new Set<string>();
   fc.assert(
     fc.property(fc.array(policy, { maxLength: 5 }), queries, (chosen, query) => {

@@ -8,7 +8,7 @@ import { expressionText } from "../../../src/policy/engine/conditions.ts";
 import { ask, engineOf, openFiles, queries } from "./harness.ts";
 import { conditions, overflowing } from "./pool.ts";
 
-describe("conditions that read facts in every way that Cedar has", () => {
+describe("conditions that read inputs in every way that Cedar has", () => {
   let engine: CompiledEngine;
   beforeAll(async () => {
     // What always holds makes a policy impossible where it is negated.

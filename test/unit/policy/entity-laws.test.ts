@@ -183,7 +183,7 @@ test.each(entityConditions)(
         expect(layers[1]?.policies[0]?.unmet.length === 0).toBe(answer.allow);
         answers.add(answer.allow);
       }),
-      { numRuns: 25 },
+      { numRuns: 25, endOnFailure: true },
     );
     cached.release();
     plain.release();
@@ -213,6 +213,6 @@ test("a cached answer equals the uncached one, whatever policies read together",
       cached.release();
       plain.release();
     }),
-    { numRuns: 5 },
+    { numRuns: 5, endOnFailure: true },
   );
 });

@@ -1,4 +1,4 @@
-/** Conditions that read facts in every way that Cedar has, to be made into policies by property tests. */
+/** Conditions that read inputs in every way that Cedar has, to be made into policies by property tests. */
 export const conditions: readonly string[] = [
   'principal.tenant == "tenant-a"',
   'principal == Principal::"tenant-a/a"',

@@ -10,7 +10,7 @@ const plan = {
   resource: { kind: "record", id: "1" },
 };
 
-/** Asked for the same facts, each tenant's own set decides, in whatever order they ask. */
+/** Asked about the same inputs, each tenant's own set decides, in whatever order they ask. */
 async function ownSetDecides(world: World, wire: Wire): Promise<void> {
   const tenants = [...tenantsWithSets, ...tenantsWithoutSets];
   const revisions = new Set<string>();

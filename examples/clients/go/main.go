@@ -4,7 +4,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -99,6 +101,29 @@ func discover(ctx context.Context, discovery sdkv1.DiscoveryServiceClient) error
 	return nil
 }
 
+// obligations is what this workload does where a decision demands it, by the ids that the operator hands out; false for
+// parameters that it does not know. Requests list all of them: where policy demands another one, the answer is a denial.
+var obligations = map[string]func(parameters map[string]string) bool{
+	"log-use": func(parameters map[string]string) bool {
+		audience, isKnown := parameters["audience"]
+		if !isKnown || len(parameters) > 1 {
+			return false
+		}
+		fmt.Println("obligation log-use: told", audience)
+		return true
+	},
+}
+
+// meet does what is demanded, before the decision is acted on.
+func meet(demanded []*sdkv1.Obligation) error {
+	for _, obligation := range demanded {
+		if meet, isKnown := obligations[obligation.Id]; !isKnown || !meet(obligation.Parameters) {
+			return fmt.Errorf("the platform demands %s: it cannot be met", obligation.Id)
+		}
+	}
+	return nil
+}
+
 func protect(ctx context.Context, connection *grpc.ClientConn, logKey string) error {
 	protection := sdkv1.NewProtectionServiceClient(connection)
 	plan, err := call(ctx, protection.PlanProtection, &sdkv1.PlanProtectionRequest{
@@ -106,6 +131,7 @@ func protect(ctx context.Context, connection *grpc.ClientConn, logKey string) er
 		PreferredArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF.Enum(),
 		ContentDigest:            new(contentDigest), ContentSizeBytes: new(int64(48213)),
 		Purpose: purpose, Labels: labels, Attributes: attributes,
+		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
 	})
 	if err != nil {
 		return err
@@ -131,6 +157,9 @@ func protect(ctx context.Context, connection *grpc.ClientConn, logKey string) er
 	fmt.Println("key-access-plan", "allow", key.Decision.Allow, key.Decision.DecisionId)
 	if !plan.Decision.Allow {
 		return fmt.Errorf("the platform denied the operation: %s", strings.Join(plan.Decision.Reasons, ", "))
+	}
+	if err := meet(plan.Decision.Obligations); err != nil {
+		return err
 	}
 	return record(ctx, connection, decision, logKey)
 }

@@ -1,6 +1,7 @@
 """A workload's day with the platform over gRPC: who am I, what is there, may I, how, and what I did."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import grpc
@@ -33,6 +34,18 @@ COMMON = {
 }
 
 
+def log_use(parameters: Mapping[str, str]) -> bool:
+    if set(parameters) != {"audience"}:
+        return False
+    print("obligation log-use: told", parameters["audience"])
+    return True
+
+
+# What this workload does where a decision demands it, by the ids that the operator hands out; false for parameters that
+# it does not know. Requests list all of them: where policy demands another one, the answer is a denial.
+OBLIGATIONS = {"log-use": log_use}
+
+
 def open_channel(settings: Settings) -> grpc.Channel:
     tls = grpc.ssl_channel_credentials(
         root_certificates=Path(settings.ca).read_bytes(),
@@ -63,6 +76,7 @@ def decide(channel: grpc.Channel) -> str:
             preferred_artifact_profile=common.ARTIFACT_PROFILE_TDF,
             content_digest=CONTENT_DIGEST,
             content_size_bytes=48213,
+            understood_obligations=list(OBLIGATIONS),
             **COMMON,
         ),
     ).decision
@@ -86,6 +100,11 @@ def decide(channel: grpc.Channel) -> str:
     print("key-access-plan", "allow", str(key.allow).lower(), key.decision_id)
     if not plan.allow:
         sys.exit(f"the platform denied the operation: {', '.join(plan.reasons)}")
+    # Met before the decision is acted on.
+    for obligation in plan.obligations:
+        meet = OBLIGATIONS.get(obligation.id)
+        if meet is None or not meet(obligation.parameters):
+            sys.exit(f"the platform demands {obligation.id}: it cannot be met")
     return plan.decision_id
 
 

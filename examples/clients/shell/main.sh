@@ -85,8 +85,12 @@ echo "capabilities $(grep -o '"route":' <<<"$answer" | wc -l) routes"
 answer=$(call /v1/sdk/bootstrap)
 echo "bootstrap $(member enforcement_model <<<"$answer")"
 
+# What this workload does where a decision demands it, by the id that the operator hands out; where policy demands
+# anything else, the answer is a denial.
+understood='"understood_obligations":["log-use"]'
 answer=$(post /v1/sdk/protection-plan \
-  "{\"operation\":\"protect\",\"preferred_artifact_profile\":\"tdf\",\"content_size_bytes\":48213,$content,$common}")
+  "{\"operation\":\"protect\",\"preferred_artifact_profile\":\"tdf\",\"content_size_bytes\":48213,$understood,$content,$common}")
+obligations=$(sed -nE 's/.*"obligations":\[([^]]*)\].*/\1/p' <<<"$answer")
 decision=$(member decision_id <<<"$answer")
 allow=$(member allow <<<"$answer")
 echo "protection-plan allow $allow $decision"
@@ -97,6 +101,13 @@ answer=$(post /v1/sdk/key-access-plan \
 echo "key-access-plan allow $(member allow <<<"$answer") $(member decision_id <<<"$answer")"
 if [ "$allow" != true ]; then
   echo "the platform denied the operation" >&2
+  exit 1
+fi
+# Met before the decision is acted on.
+if [[ $obligations =~ ^\{\"id\":\"log-use\",\"parameters\":\{\"audience\":\"([^\"]*)\"\}\}$ ]]; then
+  echo "obligation log-use: told ${BASH_REMATCH[1]}"
+elif [ -n "$obligations" ]; then
+  echo "the platform demands what cannot be met: $obligations" >&2
   exit 1
 fi
 

@@ -7,6 +7,7 @@ import {
   createPlatformClient,
   EvidenceEventType,
   KeyAccessOperation,
+  type Obligation,
   type PlatformClient,
   ProtectionOperation,
   problemOf,
@@ -27,6 +28,28 @@ const common = {
   labels: ["confidential"],
   attributes: { region: "eu" },
 };
+
+/**
+ * What this workload does where a decision demands it, by the ids that the operator hands out; false for parameters that
+ * it does not know. Requests list all of them: where policy demands another one, the answer is a denial.
+ */
+const obligations = new Map([
+  [
+    "log-use",
+    ({ audience, ...others }: Obligation["parameters"]): boolean => {
+      if (audience === undefined || Object.keys(others).length > 0) return false;
+      console.log("obligation log-use: told", audience);
+      return true;
+    },
+  ],
+]);
+
+/** Meets what is demanded, before the decision is acted on. */
+function meet(demanded: readonly Obligation[]): void {
+  for (const { id, parameters } of demanded) {
+    if (obligations.get(id)?.(parameters) !== true) throw new Error(`the platform demands ${id}: it cannot be met`);
+  }
+}
 
 async function run(): Promise<void> {
   const { url, issuer, clientId, clientSecret, scopes, tls, logKey } = readSettings(process.env);
@@ -70,6 +93,7 @@ async function decide({ protection }: PlatformClient): Promise<string> {
     preferredArtifactProfile: ArtifactProfile.TDF,
     contentDigest,
     contentSizeBytes: 48213n,
+    understoodObligations: [...obligations.keys()],
   });
   console.log("protection-plan allow", plan?.allow, plan?.decisionId);
   const operation = ProtectionOperation.ACCESS;
@@ -83,6 +107,7 @@ async function decide({ protection }: PlatformClient): Promise<string> {
   });
   console.log("key-access-plan allow", key?.allow, key?.decisionId);
   if (plan?.allow !== true) throw new Error(`the platform denied the operation: ${plan?.reasons.join(", ")}`);
+  meet(plan.obligations);
   return plan.decisionId;
 }
 

@@ -85,6 +85,7 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
+        understood_obligations: vec![LOG_USE.into()],
         // Members that come later are optional.
         ..Default::default()
     };
@@ -139,7 +140,25 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
     if !plan.allow {
         return Err(format!("the platform denied the operation: {}", plan.reasons.join(", ")).into());
     }
+    for obligation in &plan.obligations {
+        meet(obligation)?;
+    }
     Ok(plan.decision_id)
+}
+
+/// An obligation that this workload meets where a decision demands it; operators hand out the ids. Requests list all that
+/// it meets: where policy demands another one, the answer is a denial.
+const LOG_USE: &str = "log-use";
+
+/// Does what is demanded, before the decision is acted on. What it does not know, parameters included, it cannot meet.
+fn meet(obligation: &sdk::Obligation) -> Result<(), Failure> {
+    match obligation.parameters.get("audience") {
+        Some(audience) if obligation.id == LOG_USE && obligation.parameters.len() == 1 => {
+            println!("obligation log-use: told {audience}");
+            Ok(())
+        }
+        _ => Err(format!("the platform demands {}: it cannot be met", obligation.id).into()),
+    }
 }
 
 /// Tells the platform of the artifact that was made locally, and of what happened.

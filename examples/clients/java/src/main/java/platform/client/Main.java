@@ -6,6 +6,8 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.TlsChannelCredentials;
 import java.io.IOException;
 import java.security.GeneralSecurityException;
+import java.util.Map;
+import java.util.Set;
 import platform.sdk.v1.ArtifactKind;
 import platform.sdk.v1.ArtifactProfile;
 import platform.sdk.v1.Caller;
@@ -17,6 +19,7 @@ import platform.sdk.v1.GetCapabilitiesRequest;
 import platform.sdk.v1.Ingestion;
 import platform.sdk.v1.KeyAccessDecision;
 import platform.sdk.v1.KeyAccessOperation;
+import platform.sdk.v1.Obligation;
 import platform.sdk.v1.PlanKeyAccessRequest;
 import platform.sdk.v1.PlanProtectionRequest;
 import platform.sdk.v1.PolicyDecision;
@@ -40,6 +43,11 @@ final class Main {
       "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
   private static final String PURPOSE = "quarterly-audit";
   private static final String LABEL = "confidential";
+  /**
+   * An obligation that this workload meets where a decision demands it; operators hand out the ids. Requests list all that
+   * it meets: where policy demands another one, the answer is a denial.
+   */
+  private static final String LOG_USE = "log-use";
   private static final WorkloadDescriptor WORKLOAD =
       WorkloadDescriptor.newBuilder()
           .setApplication("payroll-export")
@@ -116,6 +124,7 @@ final class Main {
             .setPurpose(PURPOSE)
             .addLabels(LABEL)
             .putAttributes("region", "eu")
+            .addUnderstoodObligations(LOG_USE)
             .build();
     ProtectionDecision plan = Calls.call(protection, stub -> stub.planProtection(toProtect)).getDecision();
     System.out.println("protection-plan allow " + plan.getAllow() + " " + plan.getDecisionId());
@@ -146,7 +155,16 @@ final class Main {
     System.out.println("key-access-plan allow " + key.getAllow() + " " + key.getDecisionId());
     if (!plan.getAllow())
       throw new IllegalStateException("the platform denied the operation: " + plan.getReasonsList());
+    plan.getObligationsList().forEach(Main::meet);
     return plan.getDecisionId();
+  }
+
+  /** Does what is demanded, before the decision is acted on. What it does not know, parameters included, it cannot meet. */
+  private static void meet(Obligation obligation) {
+    Map<String, String> parameters = obligation.getParametersMap();
+    if (!obligation.getId().equals(LOG_USE) || !parameters.keySet().equals(Set.of("audience")))
+      throw new IllegalStateException("the platform demands " + obligation.getId() + ": it cannot be met");
+    System.out.println("obligation log-use: told " + parameters.get("audience"));
   }
 
   /** Tells the platform of the artifact that was made locally. */

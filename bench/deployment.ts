@@ -44,6 +44,9 @@ export interface GatewayOptions {
   readonly nodeOptions?: readonly string[];
 }
 
+/** With how many workers, where the caller does not say it. */
+const workers = process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.SVC_TEST_WORKERS };
+
 /** Starts the gateway and waits until it is ready. */
 export async function startGatewayProcess(options: GatewayOptions): Promise<GatewayProcess> {
   const { issuer, dataDir, logFile, core, env, nodeOptions = [] } = options;
@@ -58,6 +61,7 @@ export async function startGatewayProcess(options: GatewayOptions): Promise<Gate
       SVC_PROOF_OF_POSSESSION: "none",
       ...storeSettings(dataDir),
       SVC_POLICY_DIR: join(root, "policies"),
+      ...workers,
       ...env,
     },
   });

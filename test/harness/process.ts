@@ -7,7 +7,7 @@ const root = join(import.meta.dirname, "../..");
 
 /** With how many workers gateways of this run are started, where a test does not say it itself. */
 export const workersOfTests: Readonly<Record<string, string>> =
-  process.env.TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.TEST_WORKERS };
+  process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.SVC_TEST_WORKERS };
 
 /** How a process ended. */
 export interface Exit {

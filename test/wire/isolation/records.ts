@@ -54,8 +54,14 @@ async function keptAnswersAreOwn(world: World, wire: Wire): Promise<void> {
     const first = await Promise.all(tenants.map(call));
     expectAllDifferent(first.map((answer) => receiptOf(answer).record_id));
     expect(first.map((answer) => recordOf(answer).tenant_id)).toEqual(tenants);
-    for (const [at, tenant] of tenants.entries()) expect(await call(tenant)).toEqual(first[at]);
+    for (const [at, tenant] of tenants.entries())
+      expect(withoutCosignatures(await call(tenant))).toEqual(withoutCosignatures(first[at]));
   }
+}
+
+/** Each worker of a gateway brings trees to the witnesses by itself: the same tree, cosigned at another moment. */
+function withoutCosignatures(answer: unknown): unknown {
+  return JSON.parse(JSON.stringify(answer).replaceAll(/— witness\.example\/[^ ]+ [A-Za-z0-9+/=]+\\n/g, ""));
 }
 
 /** Another payload under a key is a conflict in the tenant that used the key, and nothing to any other. */

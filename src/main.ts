@@ -1,8 +1,10 @@
 import { prepareRuntime } from "./runtime.ts";
 
 prepareRuntime();
-// Imported afterwards, so that the compile cache has it.
-const { runCommandLine } = await import("./cli/run.ts");
+// Imported afterwards, so that the compile cache has it; without the commands that a service has no use for.
+const { programOf, runProgram } = await import("./cli/program.ts");
+const { addServeCommand } = await import("./cli/serve-command.ts");
 const { processTerminal } = await import("./cli/terminal.ts");
 
-await runCommandLine(["serve", ...process.argv.slice(2)], processTerminal);
+const program = programOf(processTerminal, [addServeCommand]);
+await runProgram(program, ["serve", ...process.argv.slice(2)], processTerminal);

@@ -48,7 +48,7 @@ import {
   type HealthMonitor,
   type HealthMonitorOptions,
 } from "../transport/unauthenticated/health.ts";
-import { createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
+import { type Catalog, createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
 import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
 import { ingressOf } from "./callers.ts";
 
@@ -116,8 +116,11 @@ export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, rea
 export function unauthenticatedServices(health: HealthMonitor, { reflection }: ServeConfig): ServiceBinding[] {
   const bindings = [bind(Health, createHealthService(health))];
   if (!reflection) return bindings;
-  const catalog = createCatalog([...publicServices, Health], [file_google_rpc_error_details]);
-  const service = createReflectionService(catalog);
+  let catalog: Catalog | undefined;
+  const service = createReflectionService(() => {
+    catalog ??= createCatalog([...publicServices, Health], [file_google_rpc_error_details]);
+    return catalog;
+  });
   return [...bindings, bind(ServerReflection, service.v1), bind(ServerReflectionAlpha, service.v1alpha)];
 }
 

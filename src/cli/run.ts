@@ -1,11 +1,12 @@
-/** The commands, and how a command line becomes one of them. */
-import { Command, CommanderError } from "commander";
+/** All commands, of which a command line names one. */
+import type { Command } from "commander";
 import { addClientsCommands } from "./clients-commands.ts";
 import { addKeysCommands } from "./keys-commands.ts";
 import { addLedgerCommands } from "./ledger/commands.ts";
 import { addMigrateCommand } from "./migrate-command.ts";
 import { addOperatorsCommands } from "./operators-commands.ts";
 import { addPolicyCommands } from "./policy/commands.ts";
+import { programOf, runProgram } from "./program.ts";
 import { addServeCommand } from "./serve-command.ts";
 import { addStoreCommands } from "./store-commands.ts";
 import type { Terminal } from "./terminal.ts";
@@ -14,59 +15,20 @@ import type { Terminal } from "./terminal.ts";
  * Runs the command that the arguments name, without program and script. Resolves when it is done; the terminal knows
  * how it went. Never rejects.
  */
-export async function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
-  try {
-    await commandsOf(terminal).parseAsync([...commandLine], { from: "user" });
-  } catch (error) {
-    // Commander has said what was wrong; asking for help is no failure.
-    if (error instanceof CommanderError) return terminal.exitCode(error.exitCode);
-    terminal.exitCode(1);
-    reportFailure(commandLine, terminal, error);
-  }
+export function runCommandLine(commandLine: readonly string[], terminal: Terminal): Promise<void> {
+  return runProgram(commandsOf(terminal), commandLine, terminal);
 }
 
 /** Every command. */
 export function commandsOf(terminal: Terminal): Command {
-  const program = new Command("svc-platform-api")
-    .description("Metadata-only control plane for data protection that is enforced locally")
-    // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
-    .enablePositionalOptions()
-    .exitOverride()
-    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
-    .showHelpAfterError("(--help says more)");
-  addServeCommand(program, terminal);
-  addPolicyCommands(program, terminal);
-  addMigrateCommand(program, terminal);
-  addStoreCommands(program, terminal);
-  addKeysCommands(program, terminal);
-  addLedgerCommands(program, terminal);
-  addClientsCommands(program, terminal);
-  addOperatorsCommands(program, terminal);
-  refuseRepeated(program);
-  return program;
-}
-
-/**
- * Refuses an option that has one value and is given two: Commander takes the last, and whoever meant both would take
- * what is done for one of them for all.
- */
-function refuseRepeated(command: Command): void {
-  for (const option of command.options) {
-    // A parser of its own gathers what is given several times; that of a choice does not.
-    const gathers = option.variadic || (option.parseArg !== undefined && option.argChoices === undefined);
-    const takesOne = (option.required || option.optional) && !gathers;
-    let isGiven = false;
-    command.on(`option:${option.name()}`, () => {
-      if (isGiven && takesOne) command.error(`error: option '${option.flags}' is given twice`);
-      isGiven = true;
-    });
-  }
-  for (const each of command.commands) refuseRepeated(each);
-}
-
-/** A failure that no command foresaw: its message for a person, in the form that was asked for. */
-function reportFailure(commandLine: readonly string[], terminal: Terminal, error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error);
-  if (commandLine.includes("--json")) terminal.out(`${JSON.stringify({ ok: false, problems: [message] })}\n`);
-  else terminal.err(`${message}\n`);
+  return programOf(terminal, [
+    addServeCommand,
+    addPolicyCommands,
+    addMigrateCommand,
+    addStoreCommands,
+    addKeysCommands,
+    addLedgerCommands,
+    addClientsCommands,
+    addOperatorsCommands,
+  ]);
 }

@@ -1,10 +1,8 @@
 /** Every page of a deployment. */
-import comments from "../../gen/comments.json" with { type: "json" };
-import type { Page } from "../transport/http/page.ts";
+import { fixed, type Page } from "../transport/http/page.ts";
 import { explorerPages } from "./explorer.ts";
 import { landingPage } from "./landing.ts";
 import type { DocumentOptions } from "./openapi/document.ts";
-import { documentPages } from "./openapi/pages.ts";
 
 export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
   /** Whether the document and the explorer are served. */
@@ -15,9 +13,29 @@ export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
   readonly isReady: () => boolean;
 }
 
-/** Makes the pages. Nothing is read or generated until somebody asks for it. */
+/** Makes the pages. Nothing is loaded, read or generated until somebody asks for it. */
 export function publishedPages(options: PublishedOptions): readonly Page[] {
   const landing = landingPage(options);
   if (!options.explorer) return [landing];
-  return [landing, ...documentPages({ ...options, comments }), ...explorerPages(options.service)];
+  return [landing, ...documentPages(options), ...explorerPages(options.service)];
+}
+
+function documentPages(options: PublishedOptions): readonly Page[] {
+  const texts = async () => {
+    const [{ documentTexts }, { default: comments }] = await Promise.all([
+      import("./openapi/texts.ts"),
+      import("../../gen/comments.json", { with: { type: "json" } }),
+    ]);
+    return documentTexts({ ...options, comments });
+  };
+  let made: ReturnType<typeof texts> | undefined;
+  const document = () => {
+    made ??= texts();
+    return made;
+  };
+  return [
+    fixed("/openapi.json", async () => ({ type: "application/json", body: (await document()).json() })),
+    // RFC 9512
+    fixed("/openapi.yaml", async () => ({ type: "application/yaml", body: (await document()).yaml() })),
+  ];
 }

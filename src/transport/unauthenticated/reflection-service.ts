@@ -22,8 +22,8 @@ export interface ReflectionService {
   readonly v1alpha: ServiceImpl<typeof ServerReflectionAlpha>;
 }
 
-/** Answers both versions from the catalog. */
-export function createReflectionService(catalog: Catalog): ReflectionService {
+/** Answers both versions from the catalog, which is asked for with the first question. */
+export function createReflectionService(catalog: () => Catalog): ReflectionService {
   const v1: ServiceImpl<typeof ServerReflection> = {
     async *serverReflectionInfo(requests) {
       // A conversation sends each file once: whoever asks keeps what it got.
@@ -32,7 +32,7 @@ export function createReflectionService(catalog: Catalog): ReflectionService {
         yield {
           validHost: request.host,
           originalRequest: request,
-          messageResponse: answer(catalog, request.messageRequest, sent),
+          messageResponse: answer(catalog(), request.messageRequest, sent),
         };
       }
     },

@@ -1,22 +1,15 @@
-/** `/openapi.json` and `/openapi.yaml`. */
-
+/** The OpenAPI document as JSON and as YAML. */
 import { stringify } from "yaml";
 import type { JsonObject } from "../../base/json.ts";
-import { fixed, type Page } from "../../transport/http/page.ts";
 import { createOpenApiDocument, type DocumentOptions } from "./document.ts";
 
-/** The document in both forms, made on the first request of each. */
-export function documentPages(options: DocumentOptions): readonly Page[] {
-  let made: JsonObject | undefined;
-  const document = () => {
-    made ??= createOpenApiDocument(options);
-    return made;
+/** Makes the document; each of its forms is made when it is asked for. */
+export function documentTexts(options: DocumentOptions): { readonly json: () => Buffer; readonly yaml: () => Buffer } {
+  const document = createOpenApiDocument(options);
+  return {
+    json: () => Buffer.from(toJsonText(document)),
+    yaml: () => Buffer.from(toYamlText(document)),
   };
-  return [
-    fixed("/openapi.json", () => ({ type: "application/json", body: Buffer.from(toJsonText(document())) })),
-    // RFC 9512
-    fixed("/openapi.yaml", () => ({ type: "application/yaml", body: Buffer.from(toYamlText(document())) })),
-  ];
 }
 
 /** JSON, indented for people who read it. */

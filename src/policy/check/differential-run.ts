@@ -6,7 +6,7 @@ import { type PatternElem, type PolicyJson, policyToJson } from "@cedar-policy/c
 import { authSources } from "../../base/caller.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import { Comparisons, type KnownEntities, type Term } from "../compare/terms.ts";
-import { queryFor, questionOf, type Value, type Variable } from "../compare/variables.ts";
+import { mayBeEmpty, queryFor, questionOf, type Value, type Variable } from "../compare/variables.ts";
 import { type CedarRequest, type CedarRequestBuilder, fullRequestBuilder } from "../engine/cedar-request.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import { policyActions } from "../engine/schema.ts";
@@ -196,12 +196,14 @@ function variablesOfTerm(
     case "text": {
       const words = closedWords[name];
       if (words !== undefined) return scalar(words, []);
-      const telling = texts.filter((text) => text !== "");
+      const telling = texts.filter((text) => text !== "" || mayBeEmpty(name));
       return scalar(telling.length === 0 ? [anything] : telling, [anything, ...telling.map((text) => `${text}-`)]);
     }
     case "set_of_text": {
-      const members = [...new Set(texts)].filter((text) => text !== "");
-      const presence = optional ? [{ term: name, telling: [true], values: [undefined, true] }] : [];
+      const members = [...new Set(texts)].filter((text) => text !== "" || mayBeEmpty(name));
+      const presence = optional
+        ? [{ term: name, isSet: true as const, telling: [true], values: [undefined, true] }]
+        : [];
       return [
         ...presence,
         ...[anything, ...members].map((member) => ({ term: name, member, telling: [true], values: [false, true] })),
@@ -219,10 +221,15 @@ function textsLike(pattern: readonly PatternElem[]): readonly string[] {
 function merged(variables: readonly AskedVariable[]): readonly Variable[] {
   const byName = new Map<string, Variable>();
   for (const variable of variables) {
-    const { term, member, values } = variable;
+    const { term, member, isSet, values } = variable;
     const known = byName.get(nameOf(variable))?.values ?? [];
     const all = [...new Set([...known, ...values])];
-    byName.set(nameOf(variable), { term, ...(member !== undefined && { member }), values: all });
+    byName.set(nameOf(variable), {
+      term,
+      ...(member !== undefined && { member }),
+      ...(isSet && { isSet }),
+      values: all,
+    });
   }
   return [...byName.values()];
 }

@@ -15,7 +15,7 @@ import {
 } from "./policy-tables.ts";
 import type { Side } from "./side.ts";
 import { type Assignment, type Budget, solve, type Wanted } from "./solver.ts";
-import { queryFor, type WrittenQuestion } from "./variables.ts";
+import { askable, queryFor, type WrittenQuestion } from "./variables.ts";
 
 /** A request that is decided differently. */
 export interface Found {
@@ -194,9 +194,13 @@ class ActionSearch {
 
   /** Asks both sides; undefined where they decide alike, or no request asks it. */
   #ask(assignment: Assignment, cause: string): Found | undefined {
-    const example = this.#tables.questionOf(assignment);
+    const question = this.#tables.questionOf(assignment);
+    const example = askable(
+      this.#sides.map(({ bundle }) => bundle),
+      question,
+    );
     const [before, after] = this.#sides.map((side) => {
-      const query = queryFor(side.bundle, example);
+      const query = queryFor(side.bundle, question);
       return query && side.engine.decide(query);
     });
     const difference = before && after && differenceOf(before, after);

@@ -76,10 +76,10 @@ export class Comparisons {
     const branches = connectives[operator];
     if (branches !== undefined) {
       for (const name of branches) this.#condition((operand as Readonly<Record<string, Expr>>)[name] as Expr);
-    } else if (operator === "Value" || operator === "is" || isConstant(left) || isConstant(right)) {
+    } else if (isAboutIdentity(operator, left, right)) {
       this.#identities(expression);
-    } else if (operator === "in" || isPrincipal(left) || isPrincipal(right)) this.#identities(expression);
-    else if (operator === "has") this.#presence(operand as Node);
+      if (!this.#isPlain(expression)) this.#unknown(expression);
+    } else if (operator === "has") this.#presence(operand as Node);
     else if (operator === "hasTag") this.#scalar({ getTag: operand } as Expr, expression);
     else if (operator === "like") this.#pattern(operand as unknown as Like, expression);
     else if (operator === "isEmpty") this.#set(arg as Expr, expression);
@@ -158,6 +158,18 @@ export class Comparisons {
     for (const uid of principalsIn(part)) this.principals.add(uid);
   }
 
+  /** Whether it is of entities alone, and no input of the request says which. */
+  #isPlain(expression: Expr): boolean {
+    const path = pathOf(expression)?.join(".");
+    if (path !== undefined) return this.#catalogue.inputs.every((input) => input.path !== path);
+    const [operator = "", operand] = Object.entries(expression)[0] ?? [];
+    if (operator === "Value") return true;
+    if (operator === "Set") return (operand as readonly Expr[]).every((item) => this.#isPlain(item));
+    if (operator !== "in" && operator !== "is" && !comparisons.has(operator)) return false;
+    const { left, right, in: within } = operand as Readonly<Record<string, Expr | undefined>>;
+    return [left, right, within].every((part) => part === undefined || this.#isPlain(part));
+  }
+
   #note(term: Term, literal: string | number): void {
     const values = this.values.get(term.name) ?? new Set();
     this.values.set(term.name, values.add(literal));
@@ -203,6 +215,13 @@ const comparisons = new Set(["==", "!=", "<", "<=", ">", ">=", "contains", "cont
 function isCondition(expression: Expr): boolean {
   const [operator = "", operand] = Object.entries(expression)[0] ?? [];
   return Object.hasOwn(connectives, operator) || comparisons.has(operator) || typeof operand === "boolean";
+}
+
+/** Whether it asks which entity something is, or what that is in; what a principal has is asked of its attributes. */
+function isAboutIdentity(operator: string, left: Expr | undefined, right: Expr | undefined): boolean {
+  if (operator === "Value" || operator === "is" || operator === "in") return true;
+  if (isConstant(left)) return true;
+  return comparisons.has(operator) && [left, right].some((side) => isConstant(side) || isPrincipal(side));
 }
 
 /** Actions and the resource: of one action, they are always the same. */

@@ -13,18 +13,20 @@ const maxStates = 20_000;
 const anything = "anything-else";
 
 /**
- * Representatives of all texts but the empty one.
+ * Representatives of all texts.
  *
  * @param literals texts that are compared with as a whole
  * @param patterns of Cedar's `like`
  * @param alike how many different texts are needed of each kind, because they are compared with each other
+ * @param mayBeEmpty whether the empty text is one of them
  */
 export function textValues(
   literals: Iterable<string>,
   patterns: readonly (readonly PatternElem[])[],
   alike: number,
+  mayBeEmpty = false,
 ): TextValues {
-  const exactly = [...new Set(literals)].filter((text) => text !== "");
+  const exactly = [...new Set(literals)].filter((text) => mayBeEmpty || text !== "");
   const others = Array.from({ length: alike }, (_, index) => (index === 0 ? anything : `${anything}-${index + 1}`));
   if (patterns.length === 0) {
     return { values: [...freshAmong(others, exactly), ...exactly], exact: true };
@@ -35,7 +37,7 @@ export function textValues(
     const known = found.get(kind) ?? [];
     if (!known.includes(text) && known.length < alike) found.set(kind, [...known, text]);
   };
-  for (const text of others)
+  for (const text of mayBeEmpty ? [...others, ""] : others)
     add(
       text,
       kindOf(

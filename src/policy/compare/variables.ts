@@ -15,6 +15,8 @@ export interface Variable {
   readonly term: string;
   /** Of a set. */
   readonly member?: string;
+  /** It says whether there is a set. */
+  readonly isSet?: true;
   readonly values: readonly Value[];
 }
 
@@ -129,6 +131,7 @@ function valuesOf(
         pool.filter((value) => typeof value === "string"),
         patterns,
         alike,
+        mayBeEmpty(name),
       );
       const isPrincipal = name === "caller.principal_id";
       return scalar(isPrincipal ? values.filter((text) => parsePrincipalId(text) !== undefined) : values, exact);
@@ -136,11 +139,21 @@ function valuesOf(
     case "set_of_text": {
       const literals = pool.filter((value) => typeof value === "string");
       const needsOthers = whole.has(pools.rootOf(name)) || alike > 1;
-      const { values, exact } = needsOthers ? textValues(literals, patterns, alike) : { values: literals, exact: true };
+      const { values, exact } = needsOthers
+        ? textValues(literals, patterns, alike, mayBeEmpty(name))
+        : { values: literals, exact: true };
       const members = values.map((member) => ({ term: name, member, values: [false, true] }));
-      return { values: optional ? [{ term: name, values: [undefined, true] }, ...members] : members, exact };
+      return {
+        values: optional ? [{ term: name, isSet: true, values: [undefined, true] }, ...members] : members,
+        exact,
+      };
     }
   }
+}
+
+/** Whether the text, or a member of the set, is ever empty: of what else requests say, the empty text is none. */
+export function mayBeEmpty(term: string): boolean {
+  return /^(?:caller\.attributes\.|(?:registered\.)?(?:labels(?:_ever)?$|attributes\.))/.test(term);
 }
 
 /** Numbers below, at and between those that are compared with; several of each kind where numbers are compared. */
@@ -210,13 +223,13 @@ export function questionOf(
   const absent = new Set<string>();
   const registered = { resource: { kind: "anything-else" } };
   if (variables.some(({ term }) => term === "registered")) place(question, "registered", registered);
-  for (const [index, { term, member, values }] of variables.entries()) {
+  for (const [index, { term, member, isSet, values }] of variables.entries()) {
     const value = assignment.has(index) ? assignment.get(index) : values[0];
     if (member === undefined) {
       if (value === undefined) absent.add(term);
       else if (term === "registered") continue;
       // That a set is there; its members follow.
-      else place(question, term, value === true && isSet(variables, term) ? [] : value);
+      else place(question, term, isSet ? [] : value);
     } else if (!absent.has(term)) {
       const set = (placed(question, term) as readonly string[] | undefined) ?? [];
       place(question, term, value === true ? [...set, member] : set);
@@ -224,10 +237,6 @@ export function questionOf(
   }
   const { registered: _, ...withoutRegistered } = question as WrittenQuestion;
   return absent.has("registered") ? withoutRegistered : question;
-}
-
-function isSet(variables: readonly Variable[], term: string): boolean {
-  return variables.some((variable) => variable.term === term && variable.member !== undefined);
 }
 
 /** The set of obligations that the caller understands, which no policy reads. */
@@ -289,6 +298,19 @@ export function queryFor(
     if (error instanceof RangeError) return undefined;
     throw error;
   }
+}
+
+/** The question with the attributes that callers must have by any of the bundles, so that it can be asked as it stands. */
+export function askable(
+  bundles: readonly Pick<PolicyBundle, "callerAttributes">[],
+  question: WrittenQuestion,
+): WrittenQuestion {
+  const declared = bundles.flatMap(({ callerAttributes = {} }) => Object.entries(callerAttributes));
+  const required = declared.flatMap(([name, { type, required }]) => (required ? [[name, usual[type]] as const] : []));
+  if (required.length === 0) return question;
+  const given = question.principal.attributes as Readonly<Record<string, unknown>> | undefined;
+  const attributes = { ...Object.fromEntries(required), ...given };
+  return { ...question, principal: { ...question.principal, attributes } };
 }
 
 const usual = { text: "anything-else", set_of_text: [], whole_number: 0, yes_no: false } as const;

@@ -18,7 +18,7 @@ export const queryMembers: readonly string[] = [
 /** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
 export function parseQuery(question: Members): PolicyQuery {
   const { tenant, principal, action, claimed, registered, understood_obligations } = question;
-  const understoodObligations = optional(understood_obligations, (list) => strings(list, "understood_obligations"));
+  const understoodObligations = optional(understood_obligations, (ids) => strings(ids, "understood_obligations"));
   return {
     ...(registered !== undefined && { registered: parseRegistered(registered) }),
     caller: parseCaller(tenant, principal),
@@ -91,7 +91,7 @@ function parseClaimed(value: unknown): Claimed {
       ...textMembers(resource, ["id", "mime_type"]),
     },
     ...textMembers(claimed, texts),
-    labels: strings(claimed.labels ?? [], "claimed.labels"),
+    labels: freeTexts(claimed.labels ?? [], "claimed.labels"),
     attributes: parseTags(claimed.attributes, "claimed.attributes"),
     ...(profile !== undefined && { artifact_profile: profile }),
     content_digest_present: digestPresent,
@@ -105,8 +105,8 @@ function parseRegistered(value: unknown): Registered {
   const others = ["labels", "labels_ever", "attributes", "resource", "citation_matched", "registered_at"];
   const registered = members(value, "registered", [...texts, ...others]);
   const resource = members(registered.resource, "registered.resource", ["kind", "id"]);
-  const labels = strings(registered.labels ?? [], "registered.labels");
-  const ever = strings(registered.labels_ever ?? [], "registered.labels_ever");
+  const labels = freeTexts(registered.labels ?? [], "registered.labels");
+  const ever = freeTexts(registered.labels_ever ?? [], "registered.labels_ever");
   const matched = registered.citation_matched ?? true;
   if (typeof matched !== "boolean") throw new RangeError("registered.citation_matched must be true or false");
   const at = registered.registered_at ?? 0;
@@ -127,7 +127,7 @@ function parseRegistered(value: unknown): Registered {
 
 function parseTags(value: unknown, what: string): Readonly<Record<string, string>> {
   const tags = Object.entries(members(value ?? {}, what));
-  return Object.fromEntries(tags.map(([key, text]) => [key, string(text, `${what}.${key}`)]));
+  return Object.fromEntries(tags.map(([key, value]) => [key, freeText(value, `${what}.${key}`)]));
 }
 
 /** Reads what a person wrote. Each function returns the value in its type, or throws a RangeError that says why not. */
@@ -147,9 +147,22 @@ export function string(value: unknown, what: string): string {
   return value;
 }
 
+/** Labels and values of attributes may be empty. */
+function freeText(value: unknown, what: string): string {
+  return value === "" ? value : string(value, what);
+}
+
+function freeTexts(value: unknown, what: string): readonly string[] {
+  return list(value, what).map((item) => freeText(item, `an item of ${what}`));
+}
+
 export function strings(value: unknown, what: string): readonly string[] {
+  return list(value, what).map((item) => string(item, `an item of ${what}`));
+}
+
+function list(value: unknown, what: string): readonly unknown[] {
   if (!Array.isArray(value)) throw new RangeError(`${what} must be a list`);
-  return value.map((item) => string(item, `an item of ${what}`));
+  return value;
 }
 
 export function oneOf<T extends string>(values: readonly T[], value: unknown, what: string): T {

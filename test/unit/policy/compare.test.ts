@@ -10,7 +10,7 @@ import { describeProblem } from "../../../src/policy/load/problem.ts";
 import { parseQuery } from "../../../src/policy/tools/query.ts";
 import { differenceOf } from "../../../src/policy/tools/shadow.ts";
 import { entityConditions, knowingFiles } from "./entities.ts";
-import { engineOf, type Files, memoryFileSystem, openFiles, permitAll, queries } from "./harness.ts";
+import { declaringFiles, engineOf, type Files, memoryFileSystem, openFiles, permitAll, queries } from "./harness.ts";
 
 async function bundleOf(files: Files): Promise<PolicyBundle> {
   const loaded = await loadPolicyDirectory("/policies", memoryFileSystem(files));
@@ -226,8 +226,43 @@ test("attributes of callers are told apart by all their types", async () => {
   ]);
 });
 
+/** What decides though no other value is mentioned. */
+const presences = [
+  "principal has roles",
+  "principal has on_call && principal.on_call",
+  'principal == Principal::"tenant-a/a" && principal has constructor',
+  'principal has constructor && principal.constructor == ""',
+  'principal has constructor && principal.constructor like ""',
+  'principal has roles && principal.roles.contains("")',
+  'principal has roles && ["", "a"].containsAll(principal.roles)',
+  'context.claimed.labels.contains("")',
+  'context.claimed.attributes.hasTag("region") && context.claimed.attributes.getTag("region") == ""',
+  'context has registered && context.registered.labels_ever.contains("") && !context.registered.labels.contains("")',
+  'context has registered && context.registered.attributes.hasTag("a") && context.registered.attributes.getTag("a") == ""',
+];
+
+test.each(presences)("what a forbid changes is found where %s", async (condition) => {
+  const { changes, undecided } = await compare(declaringFiles, {
+    ...declaringFiles,
+    "default/b.cedar": forbid("b", condition),
+  });
+  expect(undecided).toEqual([]);
+  expect(changes.map(({ difference: { kind } }) => kind)).toEqual(["denies"]);
+  // The example can be asked as it stands: what is required of callers is in it.
+  expect(changes[0]?.example.principal.attributes).toHaveProperty("clearance");
+});
+
+test("an identity that follows from the request is never taken for one that was decided", async () => {
+  const either = '(if context.claimed has purpose then Principal::"tenant-a/a" else Principal::"tenant-a/b")';
+  for (const condition of [`principal == ${either}`, `principal in ${either}`, `[${either}].contains(principal)`]) {
+    const { undecided } = await compare({}, { "default/b.cedar": forbid("b", condition) });
+    expect(undecided, condition).not.toEqual([]);
+  }
+});
+
 /** Conditions whose values can be told apart, in ways that cross each other. */
 const conditions = [
+  ...presences,
   'principal.tenant == "tenant-a"',
   'principal == Principal::"tenant-a/a"',
   'principal.scopes.containsAny(["eu", "us"])',
@@ -256,7 +291,7 @@ const chosen = fc.record({
 type Chosen = typeof chosen extends fc.Arbitrary<infer T> ? T : never;
 
 function filesOf(policies: readonly Chosen[]): Files {
-  const files: Record<string, string> = { ...(openFiles as Record<string, string>) };
+  const files: Record<string, string> = { ...(declaringFiles as Record<string, string>) };
   for (const [index, { effect, condition, another, isNegated, isTenants, annotation }] of policies.entries()) {
     const body = `(${conditions[condition]}) && ${isNegated ? "!" : ""}(${conditions[another]})`;
     const text = `@id("p${index}") ${annotation} ${effect} (principal, action, resource) when { ${body} };\n`;
@@ -316,7 +351,7 @@ test("what the organisation knows decides too, and is never compared to the end"
 
 describe("a policy applies to no request", () => {
   const named = async (condition: string) => {
-    const bundle = await bundleOf({ ...openFiles, "default/b.cedar": forbid("b", condition) });
+    const bundle = await bundleOf({ ...declaringFiles, "default/b.cedar": forbid("b", condition) });
     return policiesThatNeverApply(bundle).map(({ id }) => id);
   };
 
@@ -341,6 +376,7 @@ describe("a policy applies to no request", () => {
     "context.claimed.workload.application == context.claimed.resource.kind",
     "context.claimed has content_size_bytes && context.claimed.content_size_bytes * 2 == 6",
     'action == Action::"unwrap"',
+    ...presences,
   ])("but not where %s", async (condition) => {
     expect(await named(condition)).toEqual([]);
   });
@@ -360,7 +396,7 @@ describe("a policy applies to no request", () => {
           return [];
         });
         if (never.length === 0) return;
-        const engine = await engineOf({ ...openFiles, "default/b.cedar": forbid("b", condition) });
+        const engine = await engineOf({ ...declaringFiles, "default/b.cedar": forbid("b", condition) });
         for (const query of asked) expect(engine.decide(query).reasons, condition).not.toContain("tenant/b");
         engine.release();
       }),

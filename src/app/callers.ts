@@ -18,6 +18,7 @@ import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attribu
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
+import type { Sums } from "../base/sums.ts";
 import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { AuthConfiguration } from "../domain/platform-domains.ts";
@@ -42,6 +43,8 @@ export interface CallersMachine {
   readonly fetch: typeof globalThis.fetch;
   readonly logger: RootLogger;
   readonly metrics: Metrics;
+  /** Counts fetches of issuer keys that unknown key ids bring about, in all threads; absent where there is one. */
+  readonly refetches?: Sums;
   /** Slots for secrets that callers of the session route show; default: of their own. */
   readonly slots?: FairSemaphore;
   /** Told of what is wrong with files; default: `logger`. */

@@ -1,5 +1,6 @@
 /** A service whose calls are served by two threads: to everybody outside it is one. */
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -185,6 +186,29 @@ describe("what all workers have in common", () => {
       await rm(directory, { recursive: true });
     }
   });
+});
+
+test("no more connections are open than the service may have, whoever accepted them", async () => {
+  const gateway = await startGateway({ env: { ...env, SVC_MAX_CONNECTIONS: "16" } });
+  const { hostname, port } = new URL(gateway.url);
+  const open = new Set<Socket>();
+  let over = 0;
+  try {
+    const sockets = Array.from({ length: 48 }, () => connect({ host: hostname, port: Number(port) }));
+    for (const socket of sockets) {
+      open.add(socket);
+      socket.on("error", () => {});
+      socket.once("close", () => {
+        open.delete(socket);
+        over += 1;
+      });
+    }
+    await expect.poll(() => over, { timeout: 9_000 }).toBe(32);
+    expect(open.size).toBe(16);
+  } finally {
+    for (const socket of open) socket.destroy();
+    await gateway.stop();
+  }
 });
 
 describe("a worker that dies", () => {

@@ -13,12 +13,12 @@ export function workersOf(
   return Math.max(1, Math.min(cores, maxWorkers, store.kind === "postgres" ? storePoolSize - 1 : maxWorkers));
 }
 
-/** The main thread looks after logs and readiness only; with few connections to PostgreSQL one must do for that. */
+/** Of the main thread, so that readiness is told while an operator reads; with few in all one must do for both. */
 const connectionsOfMain = 2;
 
 /** Connections to PostgreSQL: `SVC_STORE_POOL_SIZE` of them in all. It is at least one more than there are workers. */
 export function connectionsOf({ storePoolSize }: Pick<ServeConfig, "storePoolSize">, workers: number) {
-  const main = storePoolSize >= 4 * workers + connectionsOfMain ? connectionsOfMain : 1;
+  const main = storePoolSize >= 2 * workers + connectionsOfMain ? connectionsOfMain : 1;
   const left = storePoolSize - main;
   const ofWorkers = Array.from({ length: workers }, (_, index) => Math.floor((left + workers - 1 - index) / workers));
   return { main, ofWorkers };

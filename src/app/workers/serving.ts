@@ -46,7 +46,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
   const { ledger, shared } = await openStores(config, machine, witnessing?.open, { threads, shared: start.store });
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
     ...machine,
-    ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread },
+    ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread, refetches: machine.sumsOf("refetches") },
   });
   const { authenticator } = callers;
   const publicSide = await createPublicSide(config, machine, {

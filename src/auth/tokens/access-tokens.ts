@@ -2,6 +2,7 @@
 import type { Caller } from "../../base/caller.ts";
 import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
+import type { Sums } from "../../base/sums.ts";
 import type { Timers } from "../../base/timers.ts";
 import { attributesWithin, claimedAttributes } from "../attributes.ts";
 import { readAccessToken } from "../authorization-header.ts";
@@ -59,6 +60,8 @@ export interface TokenDependencies {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly fetch: typeof globalThis.fetch;
+  /** As `IssuerKeysDependencies` has it. */
+  readonly refetches?: Sums | undefined;
   /** Neither may throw. */
   readonly onKeysFetched: (status: IssuerStatus) => void;
   readonly onCertificateIgnored: OnCertificateIgnored;

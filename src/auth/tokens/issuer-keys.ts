@@ -2,6 +2,7 @@
 import { createLocalJWKSet } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
+import type { Sums } from "../../base/sums.ts";
 import { issuerUnavailable, refusedToken } from "../challenge.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
@@ -62,6 +63,8 @@ export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
   readonly clock: Clock;
   /** Uniform in [0, 1): spreads the fetches of replicas. */
   readonly random: () => number;
+  /** Counts fetches for unknown keys of all threads of the service; absent where there is one. */
+  readonly refetches?: Sums | undefined;
   /** Told after every fetch how it went. */
   readonly onFetched?: (status: IssuerStatus) => void;
 }
@@ -80,7 +83,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   parseIssuer(issuer);
   const { clock, timers, random } = dependencies;
   const closing = new AbortController();
-  const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock);
+  const budget = createRefetchBudget(refetchBudgetSize, refetchBudgetRefillMs, clock, dependencies.refetches);
   const everPublished = new LRUCache<string, true>({ max: maximumKnownIds });
   let held: HeldKeys | undefined;
   let revision = 0;

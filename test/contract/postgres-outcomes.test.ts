@@ -53,7 +53,7 @@ async function expectSound(acknowledged: readonly Appended[], size: number): Pro
 
 describe("a synchronous standby that does not answer", () => {
   beforeEach(async () => {
-    stores = await fixture.openStores({ clock, random, timeoutMs: 500 });
+    stores = await fixture.openStores({ clock, random, timeoutMs: 1_000 });
   });
   afterEach(async () => {
     await server.query("ALTER SYSTEM RESET synchronous_standby_names");
@@ -75,7 +75,7 @@ describe("a synchronous standby that does not answer", () => {
   }, async () => {
     const idempotency = { scope: "a".repeat(64), payloadDigest: "sha256:1", answer: {} };
     const first = await append();
-    const other = await fixture.openStores({ clock, random: seededRandom("other"), timeoutMs: 500 });
+    const other = await fixture.openStores({ clock, random: seededRandom("other"), timeoutMs: 1_000 });
     await setStandby("nobody");
     expect(await settled(stores.ledger.append(makeRecord(alice, { idempotency })))).toMatchObject(refused);
     await expectGapless(fixture, "alice", 3); // the server has it; nobody was told
@@ -156,7 +156,7 @@ describe("a connection that is cut", () => {
 
 describe("a database", () => {
   beforeEach(async () => {
-    stores = await fixture.openStores({ clock, random, timeoutMs: 500 });
+    stores = await fixture.openStores({ clock, random, timeoutMs: 1_000 });
   });
 
   test("whose head is locked refuses that tenant in bounded time, and serves others meanwhile", async () => {

@@ -24,9 +24,9 @@ import { halve, type QueueLimits, type Share, TenantQueues, type Waiting } from 
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
-  /** Writes under way at a time, save those of tenants which get writes of their own; their tenants differ. */
+  /** Writes under way at a time, save those that wait for logs which others write to; their tenants differ. */
   readonly maxWritesInFlight: number;
-  /** Writes under way at a time of tenants which get writes of their own: a write of many passes them by. */
+  /** Writes under way at a time that wait for one tenant's log. Besides there is one that waits for a moment for many. */
   readonly maxWritesApart: number;
   /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
   readonly slowWriteMs: number;
@@ -66,6 +66,8 @@ export function queueLimitsFor(appenders = 1): Pick<AppenderLimits, "maxQueuedPe
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
 
+const patiences: readonly Patience[] = ["none", "moment", "full"];
+
 export class Appender {
   readonly #writer: BatchWriter;
   readonly #signer: CheckpointSigner;
@@ -74,8 +76,8 @@ export class Appender {
   readonly #queues: TenantQueues;
   readonly #timers: Timers;
   readonly #contention = new Contention();
-  /** Writes under way, by whether they are a tenant's own. */
-  readonly #writes = { wait: 0, leave: 0 };
+  /** Writes under way that count. */
+  readonly #writes: Record<Patience, number> = { none: 0, moment: 0, full: 0 };
   /** Records that were ever queued. */
   #queued = 0;
   #answersWaiting = 0;
@@ -94,7 +96,7 @@ export class Appender {
     this.#anchor = anchor;
     this.#signer = signer;
     this.#limits = limits;
-    this.#queues = new TenantQueues(limits, (tenantId) => this.#contention.isApart(tenantId));
+    this.#queues = new TenantQueues(limits, (tenantId) => this.#contention.patienceFor(tenantId));
   }
 
   /**
@@ -153,19 +155,19 @@ export class Appender {
     outsideConnections(setImmediate, () => {
       if (turnsLeft > 0 && this.#queued > queued) return this.#gather(turnsLeft - 1);
       this.#scheduled = false;
-      while (this.#queues.hasReady && this.#mayWrite("leave")) void this.#writeNext("leave");
-      while (this.#queues.hasReadyApart && this.#mayWrite("wait")) void this.#writeNext("wait");
+      for (const patience of patiences)
+        while (this.#queues.hasReady(patience) && this.#mayWrite(patience)) void this.#writeNext(patience);
     });
   }
 
   #mayWrite(patience: Patience): boolean {
     const { maxWritesInFlight, maxWritesApart } = this.#limits;
-    const most = patience === "wait" ? maxWritesApart : maxWritesInFlight;
-    return this.#writes[patience] < most && this.#answersWaiting < maxAnswersWaiting;
+    const most = { none: maxWritesInFlight, moment: 1, full: maxWritesApart };
+    return this.#writes[patience] < most[patience] && this.#answersWaiting < maxAnswersWaiting;
   }
 
   async #writeNext(patience: Patience): Promise<void> {
-    const shares = patience === "wait" ? this.#queues.takeApart() : this.#queues.take();
+    const shares = this.#queues.take(patience);
     const leave = this.#enter(patience);
     try {
       await this.#write(shares, patience);
@@ -181,7 +183,7 @@ export class Appender {
 
   /** Writes what waits, where something does. */
   #goOn(): void {
-    if (this.#queues.hasReady || this.#queues.hasReadyApart) this.#schedule();
+    if (patiences.some((patience) => this.#queues.hasReady(patience))) this.#schedule();
   }
 
   /** Counts a write, until it has ended or has been slow. Returns what ends it. */
@@ -275,7 +277,7 @@ export class Appender {
     const halves = halve(shares);
     if (halves !== undefined) {
       // One after the other, and none left out of a tenant that is in both: order within a tenant holds.
-      for (const half of halves) await this.#write(half, shares.length === 1 ? "wait" : patience);
+      for (const half of halves) await this.#write(half, shares.length === 1 ? "full" : patience);
       return;
     }
     const refusal =

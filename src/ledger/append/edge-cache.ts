@@ -4,7 +4,8 @@ import type { TenantId } from "../../base/ids.ts";
 import { type LogState, UnsoundLogError } from "../ports/store.ts";
 import { RightEdge } from "../tlog/right-edge.ts";
 import type { TileReader } from "../tlog/tile-nodes.ts";
-import { type Hash, sameHash } from "../tlog/tree.ts";
+import { partialTiles, type TileCoordinate, tileWidth } from "../tlog/tiles.ts";
+import { type Hash, hashBytes, sameHash } from "../tlog/tree.ts";
 
 /** About 32 KiB each. */
 const maxEdges = 1024;
@@ -18,19 +19,56 @@ export class EdgeCache {
   readonly #cache = new LRUCache<TenantId, CachedEdge>({ max: maxEdges });
 
   /**
-   * The edge of a log as its head has it, for the caller to change: it is forgotten here until it is put back.
-   * Undefined where it is not here.
+   * The edge of a log as its head has it, or as it was a little before another process wrote to it, for the caller to
+   * change: it is forgotten here until it is put back. Undefined where it is not here.
    */
   take({ tenantId, size, root }: LogState): RightEdge | undefined {
     const cached = this.#cache.get(tenantId);
+    if (cached === undefined) return undefined;
     this.#cache.delete(tenantId);
-    return cached?.edge.size === size && sameHash(cached.root, root) ? cached.edge : undefined;
+    const behind = size - cached.edge.size;
+    const isUsable = behind === 0 ? sameHash(cached.root, root) : behind > 0 && behind <= tileWidth;
+    return isUsable ? cached.edge : undefined;
   }
 
   /** Keeps an edge whose tree was committed. */
   put(tenantId: TenantId, edge: RightEdge, root: Hash): void {
     this.#cache.set(tenantId, { edge, root });
   }
+}
+
+/** Tiles that `edgeOf` reads of a log. None where the edge is as its head has it. */
+export function edgeTiles(
+  { size }: LogState,
+  edge: RightEdge | undefined,
+): readonly Pick<TileCoordinate, "level" | "index">[] {
+  if (edge?.size === size) return [];
+  const tiles: Pick<TileCoordinate, "level" | "index">[] = partialTiles(size);
+  // Full by now, and begun when the edge was.
+  const first = Math.floor((edge?.size ?? size) / tileWidth);
+  return first < Math.floor(size / tileWidth) ? [...tiles, { level: 0, index: first }] : tiles;
+}
+
+/**
+ * The edge of a log as its head has it, from one that is not far behind, or from its tiles. Throws `UnsoundLogError` where
+ * these do not give the head's root.
+ * @param edge what the cache gave; changed
+ */
+export function edgeOf(head: LogState, edge: RightEdge | undefined, readTile: TileReader): RightEdge {
+  if (edge?.size === head.size) return edge;
+  return (edge && follow(edge, head, readTile)) ?? loadEdge(head, readTile);
+}
+
+/** Adds the leaves that others have appended since. Undefined where that does not give the head's root. */
+function follow(edge: RightEdge, { size, root }: LogState, readTile: TileReader): RightEdge | undefined {
+  for (let leaf = edge.size; leaf < size; leaf++) {
+    const first = (leaf % tileWidth) * hashBytes;
+    const hash = readTile(0, Math.floor(leaf / tileWidth))?.subarray(first, first + hashBytes);
+    if (hash?.length !== hashBytes) return undefined;
+    edge.append(hash);
+  }
+  edge.takeTouched();
+  return sameHash(edge.tree().root(), root) ? edge : undefined;
 }
 
 /** Reads the edge of a log from its tiles. Throws `UnsoundLogError` where they do not give the head's root. */

@@ -1,6 +1,7 @@
 /** The appender's queues: one per tenant, bounded, served round-robin. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Appended } from "../ports/ledger.ts";
+import type { Patience } from "../ports/store.ts";
 
 /** One record that waits to be written, and who waits for it. */
 export interface Waiting {
@@ -40,27 +41,24 @@ export class TenantQueues {
   readonly #limits: QueueLimits;
   readonly #queues = new Map<TenantId, TenantQueue>();
   /** Tenants with records to write, in round-robin order: a `Set` keeps the order of insertion. */
-  readonly #ready = new Set<TenantQueue>();
-  /** As `#ready`, of those who get writes of their own. */
-  readonly #readyApart = new Set<TenantQueue>();
-  readonly #isApart: (tenantId: TenantId) => boolean;
+  readonly #ready: Readonly<Record<Patience, Set<TenantQueue>>> = {
+    none: new Set(),
+    moment: new Set(),
+    full: new Set(),
+  };
+  readonly #patienceFor: (tenantId: TenantId) => Patience;
   readonly #busy = new Set<TenantId>();
   #queuedBytes = 0;
 
-  /** @param isApart whether a tenant gets a write of its own; asked when it becomes ready */
-  constructor(limits: QueueLimits, isApart: (tenantId: TenantId) => boolean = () => false) {
+  /** @param patienceFor how patient the write of a tenant is; asked when it becomes ready */
+  constructor(limits: QueueLimits, patienceFor: (tenantId: TenantId) => Patience) {
     this.#limits = limits;
-    this.#isApart = isApart;
+    this.#patienceFor = patienceFor;
   }
 
-  /** Whether `take` finds something now. */
-  get hasReady(): boolean {
-    return this.#ready.size > 0;
-  }
-
-  /** Whether `takeApart` does. */
-  get hasReadyApart(): boolean {
-    return this.#readyApart.size > 0;
+  /** Whether a write that is so patient has something to take now. */
+  hasReady(patience: Patience): boolean {
+    return this.#ready[patience].size > 0;
   }
 
   /** Whether nothing waits and nothing is being written. */
@@ -88,15 +86,23 @@ export class TenantQueues {
 
   /**
    * Takes what one write shall carry: a record of each ready tenant in turn, until the write is full. A tenant with a
-   * long queue so gets what the others leave and never delays them by more than one write.
+   * long queue so gets what the others leave and never delays them by more than one write. A write that is as patient as
+   * can be is of one tenant.
    */
-  take(): readonly Share[] {
-    return this.#take([...this.#ready].slice(0, this.#limits.maxTenantsPerWrite));
-  }
-
-  /** Takes what one write shall carry of the next tenant that gets one of its own. */
-  takeApart(): readonly Share[] {
-    return this.#take([...this.#readyApart].slice(0, 1));
+  take(patience: Patience): readonly Share[] {
+    const shares: Share[] = [];
+    for (const [queue, count] of this.#countInTurn(patience)) {
+      const waiting = queue.waiting.splice(0, count);
+      for (const { sizeBytes } of waiting) {
+        queue.queuedBytes -= sizeBytes;
+        this.#queuedBytes -= sizeBytes;
+      }
+      if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
+      this.#unready(queue);
+      this.#busy.add(queue.tenantId);
+      shares.push({ tenantId: queue.tenantId, waiting });
+    }
+    return shares;
   }
 
   /** Gives back what was taken and not written: it is the first that is taken again, once the tenant is released. */
@@ -124,8 +130,7 @@ export class TenantQueues {
     if (tenantId !== undefined) return this.#drainOne(this.#queues.get(tenantId));
     const all = [...this.#queues.values()].flatMap((queue) => queue.waiting);
     this.#queues.clear();
-    this.#ready.clear();
-    this.#readyApart.clear();
+    for (const ready of Object.values(this.#ready)) ready.clear();
     this.#queuedBytes = 0;
     return all;
   }
@@ -133,39 +138,27 @@ export class TenantQueues {
   #drainOne(queue: TenantQueue | undefined): Waiting[] {
     if (queue === undefined) return [];
     this.#queues.delete(queue.tenantId);
-    this.#ready.delete(queue);
-    this.#readyApart.delete(queue);
+    this.#unready(queue);
     for (const { sizeBytes } of queue.waiting) this.#queuedBytes -= sizeBytes;
     return queue.waiting;
   }
 
+  /** One that was ready keeps its turn. */
   #makeReady(queue: TenantQueue): void {
-    const isApart = this.#isApart(queue.tenantId);
-    (isApart ? this.#ready : this.#readyApart).delete(queue);
-    (isApart ? this.#readyApart : this.#ready).add(queue);
+    const ready = this.#ready[this.#patienceFor(queue.tenantId)];
+    if (ready.has(queue)) return;
+    this.#unready(queue);
+    ready.add(queue);
   }
 
-  #take(queues: readonly TenantQueue[]): readonly Share[] {
-    const shares: Share[] = [];
-    for (const [queue, count] of this.#countInTurn(queues)) {
-      const waiting = queue.waiting.splice(0, count);
-      for (const { sizeBytes } of waiting) {
-        queue.queuedBytes -= sizeBytes;
-        this.#queuedBytes -= sizeBytes;
-      }
-      if (queue.waiting.length === 0) this.#queues.delete(queue.tenantId);
-      this.#ready.delete(queue);
-      this.#readyApart.delete(queue);
-      this.#busy.add(queue.tenantId);
-      shares.push({ tenantId: queue.tenantId, waiting });
-    }
-    return shares;
+  #unready(queue: TenantQueue): void {
+    for (const ready of Object.values(this.#ready)) ready.delete(queue);
   }
 
-  #countInTurn(queues: readonly TenantQueue[]): Map<TenantQueue, number> {
-    const { maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
+  #countInTurn(patience: Patience): Map<TenantQueue, number> {
+    const { maxTenantsPerWrite, maxRecordsPerWrite, maxBytesPerWrite } = this.#limits;
     const counts = new Map<TenantQueue, number>();
-    let turn = queues;
+    let turn = [...this.#ready[patience]].slice(0, patience === "full" ? 1 : maxTenantsPerWrite);
     let records = 0;
     let bytes = 0;
     while (turn.length > 0) {

@@ -65,10 +65,10 @@ export interface BatchLeft {
 export type BatchOutcome = BatchResult | BatchFailure | BatchLeft;
 
 /**
- * Whether a write waits for logs that somebody else writes to, or leaves them out. One that waits holds up nobody else: it
- * is of one batch, save in stores which one writer has to himself.
+ * How a write goes about logs that somebody else writes to: it leaves them out, or waits for them for a moment, or for as
+ * long as a write may take. One that waits for long is of one batch, save in a store that has one writer.
  */
-export type Patience = "wait" | "leave";
+export type Patience = "none" | "moment" | "full";
 
 /** The newest committed state of a log. */
 export interface LogState extends StoredTree {

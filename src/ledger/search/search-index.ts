@@ -88,7 +88,10 @@ const cachedFields: ReadonlySet<SearchField> = new Set([
 ]);
 const maxCached = 8_192;
 
-/** A key as it is used: prepared for the HMAC, and as the beginning of names in the cache. */
+/** Keys that are prepared at a time, about 300 bytes each. */
+const maxKeys = 4_096;
+
+/** A key as it is used: prepared for the HMAC, and what stands for it in the names of the cache. */
 interface PreparedKey {
   readonly secret: KeyObject;
   readonly prefix: string;
@@ -96,7 +99,9 @@ interface PreparedKey {
 
 /** Terms as they are stored. Remembers the ones that come again. */
 export class StoredTerms {
-  readonly #keys = new WeakMap<Uint8Array, PreparedKey>();
+  /** By their bytes: a store reads them anew with every batch. */
+  readonly #keys = new LRUCache<string, PreparedKey>({ max: maxKeys });
+  #keysPrepared = 0;
   readonly #cache = new LRUCache<string, Uint8Array>({ max: maxCached });
 
   /** The first 16 bytes of HMAC-SHA-256 under the key, over the field's name, a zero byte and the value in UTF-8. */
@@ -112,10 +117,11 @@ export class StoredTerms {
   }
 
   #prepared(key: Uint8Array): PreparedKey {
-    const known = this.#keys.get(key);
+    const bytes = Buffer.from(key.buffer, key.byteOffset, key.length).toString("latin1");
+    const known = this.#keys.get(bytes);
     if (known !== undefined) return known;
-    const prepared = { secret: createSecretKey(key), prefix: Buffer.from(key).toString("latin1") };
-    this.#keys.set(key, prepared);
+    const prepared = { secret: createSecretKey(key), prefix: `${this.#keysPrepared++}/` };
+    this.#keys.set(bytes, prepared);
     return prepared;
   }
 }

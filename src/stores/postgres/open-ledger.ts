@@ -52,7 +52,7 @@ const defaultPoolSize = 10;
 const defaultTimeoutMs = 5_000;
 
 /** Writes of many tenants at a time: while one commits, the next is made. */
-const sharedWrites = 2;
+const sharedWrites = 1;
 
 /** How many writes there are at a time. They leave two connections to those who read. */
 function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<AppenderLimits> {
@@ -60,7 +60,8 @@ function concurrencyOf(poolSize: number, isDistributed: boolean): Partial<Append
   // On a cluster a write is one tenant's: one that waits for its head's lock keeps nobody else's waiting.
   if (isDistributed) return { maxTenantsPerWrite: 1, maxWritesInFlight: writes, slowWriteMs: slowAfterMs };
   const maxWritesInFlight = Math.min(sharedWrites, Math.max(1, writes >> 1));
-  return { maxWritesInFlight, maxWritesApart: Math.max(1, writes - maxWritesInFlight), slowWriteMs: slowAfterMs };
+  // One is left for those who wait together for a moment.
+  return { maxWritesInFlight, maxWritesApart: Math.max(1, writes - maxWritesInFlight - 1), slowWriteMs: slowAfterMs };
 }
 
 /** The stores, with the ledger as suites and benchmarks look at it too. */

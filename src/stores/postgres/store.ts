@@ -83,7 +83,7 @@ export class PostgresStore implements LedgerStore {
   /** One transaction for all, or one a tenant, as many at a time as there are connections. */
   async write(batches: readonly TenantBatch[], patience: Patience): Promise<readonly BatchOutcome[]> {
     const startedMs = performance.now();
-    if (patience === "leave" && !this.#isDistributed) return this.#writeTogether(batches, startedMs);
+    if (patience !== "full" && !this.#isDistributed) return this.#writeTogether(batches, patience, startedMs);
     const outcomes = await Promise.allSettled(batches.map((batch) => this.#writer.append(batch)));
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
     // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
@@ -93,9 +93,13 @@ export class PostgresStore implements LedgerStore {
     );
   }
 
-  async #writeTogether(batches: readonly TenantBatch[], startedMs: number): Promise<readonly BatchOutcome[]> {
+  async #writeTogether(
+    batches: readonly TenantBatch[],
+    patience: Exclude<Patience, "full">,
+    startedMs: number,
+  ): Promise<readonly BatchOutcome[]> {
     try {
-      return await this.#writer.appendOfMany(batches);
+      return await this.#writer.appendOfMany(batches, patience);
     } catch (reason) {
       const error = toError(reason);
       if (error instanceof UnstorableError || isConnectionLost(reason)) throw error;

@@ -76,24 +76,26 @@ test("a log that is not sound refuses its own tenant", async () => {
   ]);
 });
 
-test("a batch that was left because its log is held is written again, whole and first, and then waits on its own", async () => {
-  const waits: string[] = [];
+test("a batch that was left because its log is held is written again, whole, by writes that wait", async () => {
+  const waits: Patience[] = [];
   const { writes, results } = appendAll((batch, patience) => {
-    if (patience === "wait") waits.push(batch.tenantId);
-    return batch.tenantId === "alice" && patience === "leave" ? { left: "held" } : resultOf(batch);
+    if (batch.tenantId !== "alice") return resultOf(batch);
+    waits.push(patience);
+    if (patience === "none") return { left: "held" };
+    return patience === "moment" ? { left: "apart" } : resultOf(batch);
   });
   expect(await results).toMatchObject([
     { status: "fulfilled", value: { leafIndex: 0 } },
     { status: "fulfilled", value: { log: "o/bob" } },
     { status: "fulfilled", value: { leafIndex: 1 } },
   ]);
-  expect(writes).toEqual([["alice 2", "bob 1"], ["alice 2"], ["alice 2"], ["alice 2"]]);
-  expect(waits).toEqual(["alice"]);
+  expect(writes).toEqual([["alice 2", "bob 1"], ["alice 2"], ["alice 2"]]);
+  expect(waits).toEqual(["none", "moment", "full"]);
 });
 
 test("a batch that only a write of its own can carry gets one at once", async () => {
   const { writes, results } = appendAll((batch, patience) =>
-    batch.tenantId === "bob" && patience === "leave" ? { left: "apart" } : resultOf(batch),
+    batch.tenantId === "bob" && patience === "none" ? { left: "apart" } : resultOf(batch),
   );
   expect(await results).toMatchObject(Array(3).fill({ status: "fulfilled" }));
   expect(writes).toEqual([["alice 2", "bob 1"], ["bob 1"]]);
@@ -102,9 +104,9 @@ test("a batch that only a write of its own can carry gets one at once", async ()
 test("those who wait on their own hold up nobody else, and closing waits for them", async () => {
   const released = Promise.withResolvers<void>();
   const write = async (batches: readonly TenantBatch[], patience: Patience): Promise<BatchOutcome[]> => {
-    if (patience === "wait") await released.promise;
+    if (patience === "full") await released.promise;
     return batches.map((batch) =>
-      batch.tenantId === "alice" && patience === "leave" ? { left: "apart" } : resultOf(batch),
+      batch.tenantId === "alice" && patience === "none" ? { left: "apart" } : resultOf(batch),
     );
   };
   const appender = new Appender({ write }, signer);
@@ -124,7 +126,7 @@ test("halves of a tenant's batch are written in order, whoever holds the log", a
   const order: string[] = [];
   const { results } = appendAll((batch, patience) => {
     if (batch.records.length > 1) return { error: new UnstorableError("bad") };
-    if (batch.tenantId === "alice" && patience === "leave") return { left: "held" };
+    if (batch.tenantId === "alice" && patience === "none") return { left: "held" };
     order.push(...batch.records.map((json) => readRecordText(json).recordId));
     return resultOf(batch);
   });

@@ -32,7 +32,7 @@ test.each<[string, readonly (BatchResult | BatchFailure)[], number]>([
   ["no batch that failed beside others", [failed, resultOf(fresh, fresh)], 2],
 ])("a commit counts %s", async (_name, outcomes, records) => {
   const { writer, told } = watched(() => outcomes);
-  expect(await writer.write(batches, "leave")).toBe(outcomes);
+  expect(await writer.write(batches, "none")).toBe(outcomes);
   expect(told).toEqual([[records, 7]]);
 });
 
@@ -41,7 +41,7 @@ test.each<[string, readonly (BatchResult | BatchFailure)[]]>([
   ["only failed batches", [failed]],
 ])("a write of %s is no commit", async (_name, outcomes) => {
   const { writer, told } = watched(() => outcomes);
-  expect(await writer.write(batches, "leave")).toBe(outcomes);
+  expect(await writer.write(batches, "none")).toBe(outcomes);
   expect(told).toEqual([]);
 });
 
@@ -50,6 +50,6 @@ test("a write that the store refused is no commit, and is refused as it was", as
   const { writer, told } = watched(() => {
     throw down;
   });
-  await expect(writer.write(batches, "leave")).rejects.toBe(down);
+  await expect(writer.write(batches, "none")).rejects.toBe(down);
   expect(told).toEqual([]);
 });

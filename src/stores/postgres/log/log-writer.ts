@@ -1,12 +1,13 @@
 /** Appends batches to logs, under the locks of the logs' heads: in a transaction of one tenant, or of many. */
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
-import { loadEdge } from "../../../ledger/append/edge-cache.ts";
+import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
 import { artifactKeyBytes } from "../../../ledger/artifacts/registration-index.ts";
 import {
   type BatchOutcome,
   type BatchResult,
   type LogState,
+  type Patience,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
@@ -16,7 +17,6 @@ import { writeRecord } from "../../../ledger/record/record-text.ts";
 import { newestEdition } from "../../../ledger/search/search-index.ts";
 import { type LogName, logNameOf } from "../../../ledger/tlog/log-name.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
-import { partialTiles } from "../../../ledger/tlog/tiles.ts";
 import type { PostgresConnection } from "../connection/connection.ts";
 import { ConflictError, isLockTimeout, UnknownOutcomeError } from "../connection/errors.ts";
 import { type ConnectionPool, ofMany } from "../connection/pool.ts";
@@ -30,8 +30,8 @@ import { LogTools, type LogToolsOptions } from "./log-tools.ts";
 import { appendOfMany } from "./shared-writer.ts";
 import type { SigningKeysOfStore } from "./signing-keys.ts";
 
-/** How long a transaction of many tenants waits for a lock of any other row than the heads. */
-const sharedLockTimeoutMs = 100;
+/** How long a transaction of many tenants waits for a lock. Where nobody is stuck, those of others take much less. */
+const sharedLockTimeoutMs = 250;
 
 export interface LogWriterOptions extends LogToolsOptions {
   readonly pool: ConnectionPool;
@@ -81,12 +81,15 @@ export class LogWriter {
 
   /**
    * Appends the batches of many tenants in one transaction, durable and anchored when it resolves. A tenant whose log is
-   * held, or that needs a transaction of its own, is left. Where it rejects nothing was stored, save with
+   * held, for longer than a moment where the write waits so long, or that needs a transaction of its own, is left. Where it rejects nothing was stored, save with
    * `UnknownOutcomeError`; else as `append`.
    */
-  async appendOfMany(batches: readonly TenantBatch[]): Promise<readonly BatchOutcome[]> {
+  async appendOfMany(
+    batches: readonly TenantBatch[],
+    patience: Exclude<Patience, "full">,
+  ): Promise<readonly BatchOutcome[]> {
     const { edges, anchoring, doubted } = this.#tools;
-    const work = (connection: PostgresConnection) => appendOfMany(connection, batches, this.#tools);
+    const work = (connection: PostgresConnection) => appendOfMany(connection, batches, patience, this.#tools);
     try {
       const appended = await this.#pool.retrying(() => this.#pool.transaction(work, sharedLockTimeoutMs), ofMany);
       for (const { log, edge } of appended.edges) edges.put(log.tenantId, edge, log.root);
@@ -203,7 +206,8 @@ export class LogWriter {
       await touch(connection, tenantId);
       return { result: { log: origin, results: plan.results([]) }, log: head, edge: undefined };
     }
-    const edge = this.#tools.edges.take(head) ?? (await this.#loadEdge(connection, head));
+    const known = this.#tools.edges.take(head);
+    const edge = edgeOf(head, known, await readTiles(connection, tenantId, edgeTiles(head, known)));
     const sequenced = this.#tools.sequence(head, plan.fresh);
     const { log, result, rows } = this.#tools.addRecords(plan, sequenced, edge, { tenantId, indexes });
     const registering = await this.#registrations.follow(connection, head, plan.fresh, sequenced);
@@ -254,10 +258,6 @@ export class LogWriter {
       keepAnswers(connection, tenantId, calls, size, this.#tools.clock.now()),
       addTerms(connection, tenantId, terms),
     ]);
-  }
-
-  async #loadEdge(connection: PostgresConnection, head: StoredHead): Promise<RightEdge> {
-    return loadEdge(head, await readTiles(connection, head.tenantId, partialTiles(head.size)));
   }
 
   /** Remembers where the outcome stays unknown. */

@@ -4,7 +4,7 @@
  */
 import type { TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
-import type { LogState } from "../../../ledger/ports/store.ts";
+import type { LogState, Patience } from "../../../ledger/ports/store.ts";
 import { purgedPerInsert } from "../../../ledger/record/idempotency-record.ts";
 import type { TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import type { TileCoordinate } from "../../../ledger/tlog/tiles.ts";
@@ -15,10 +15,12 @@ import type { AddedRows } from "./add-records.ts";
 import { type KeptCall, oldestKeptMs } from "./idempotency-records.ts";
 import { headColumns, type StoredHead, toHead } from "./log-rows.ts";
 
-const lockHeads: Statement = {
-  name: "lock_heads",
-  text: `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1) FOR UPDATE SKIP LOCKED`,
-};
+const headsOfMany = `SELECT ${headColumns} FROM log_heads WHERE tenant_id = ANY ($1)`;
+const locks = {
+  none: { name: "lock_heads", text: `${headsOfMany} FOR UPDATE SKIP LOCKED` },
+  // In one order: two that wait never wait for each other.
+  moment: { name: "lock_heads_in_order", text: `${headsOfMany} ORDER BY tenant_id FOR UPDATE` },
+} satisfies Record<string, Statement>;
 const findKept: Statement = {
   name: "find_kept_of_many",
   text: `SELECT tenant_id, scope, leaf_index, tree_size, kept_answers.sealed AS answer, record_id, leaf,
@@ -79,12 +81,16 @@ const touchHeads: Statement = {
   text: "UPDATE log_heads SET last_recorded_at_ms = last_recorded_at_ms WHERE tenant_id = ANY ($1)",
 };
 
-/** Locks the heads that nobody else holds until the transaction ends, and reads what their last holders left. */
-export async function lockFreeHeads(
+/**
+ * Locks heads until the transaction ends, and reads what their last holders left: of those that nobody holds, or of all,
+ * waiting for their holders.
+ */
+export async function lockHeads(
   queries: Queries,
   tenants: readonly TenantId[],
+  patience: Exclude<Patience, "full">,
 ): Promise<ReadonlyMap<TenantId, StoredHead>> {
-  const { rows } = await queries.query(lockHeads, [textArray(tenants)]);
+  const { rows } = await queries.query(locks[patience], [textArray(tenants)]);
   return new Map(rows.map((row) => [row.tenant_id as TenantId, toHead(row)]));
 }
 

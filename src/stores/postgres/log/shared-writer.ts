@@ -1,10 +1,10 @@
 /**
- * Appends batches of many tenants in one transaction. Heads that somebody else holds are passed by, so that nobody waits
- * for another's log; what only a transaction of its own can do for a tenant is left to one.
+ * Appends batches of many tenants in one transaction. Heads that somebody else holds are passed by, or waited for together
+ * for a moment by those who were, so that nobody waits for another's log that is stuck; what only a transaction of its own can do for a tenant is left to one.
  */
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
-import { loadEdge } from "../../../ledger/append/edge-cache.ts";
+import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
 import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { Idempotency } from "../../../ledger/ports/record.ts";
@@ -13,6 +13,7 @@ import {
   type BatchOutcome,
   type BatchResult,
   type LogState,
+  type Patience,
   type TenantBatch,
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
@@ -20,7 +21,6 @@ import { idempotentResult } from "../../../ledger/record/idempotency-record.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
-import { partialTiles } from "../../../ledger/tlog/tiles.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
 import { DamagedError } from "../../errors.ts";
 import type { PostgresConnection, Queries, Row } from "../connection/connection.ts";
@@ -33,7 +33,7 @@ import type { StoredHead } from "./log-rows.ts";
 import type { LogTools } from "./log-tools.ts";
 import {
   findKeptOfMany,
-  lockFreeHeads,
+  lockHeads,
   type OwnRows,
   type OwnTile,
   readTilesOfMany,
@@ -49,7 +49,7 @@ interface Part {
   readonly indexes: readonly IndexGeneration[];
   readonly kept: readonly Row[];
   readonly anchored: AnchoredLog | undefined;
-  /** Undefined where it is to be loaded. */
+  /** As the cache gave it. */
   readonly edge: RightEdge | undefined;
 }
 
@@ -69,10 +69,11 @@ const apart: BatchLeft = { left: "apart" };
 export async function appendOfMany(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
+  patience: Exclude<Patience, "full">,
   tools: LogTools,
 ): Promise<SharedAppend> {
   const outcomes = new Map<TenantId, BatchOutcome>();
-  const parts = await takeParts(connection, batches, tools, outcomes);
+  const parts = await takeParts(connection, batches, { patience, tools, outcomes });
   const readTile = await readTilesOfMany(connection, parts.flatMap(tilesFor));
   const written: (OwnRows & { readonly edge: RightEdge })[] = [];
   const registering: SharedRegistrations[] = [];
@@ -108,12 +109,18 @@ async function write(queries: Queries, rows: readonly OwnRows[], tools: LogTools
     throw new ConflictError("The head of a log was moved by another writer.");
 }
 
-/** Locks what is free, and reads what the batches need. Says of the others why they are left. */
+interface Taking {
+  readonly patience: Exclude<Patience, "full">;
+  readonly tools: LogTools;
+  /** Gets those of the batches that are left. */
+  readonly outcomes: Map<TenantId, BatchOutcome>;
+}
+
+/** Locks what it may, and reads what the batches need. Says of the others why they are left. */
 async function takeParts(
   connection: PostgresConnection,
   batches: readonly TenantBatch[],
-  tools: LogTools,
-  outcomes: Map<TenantId, BatchOutcome>,
+  { patience, tools, outcomes }: Taking,
 ): Promise<readonly Part[]> {
   const wanted = batches
     .filter(({ tenantId }) => !tools.doubted.has(tenantId))
@@ -122,7 +129,7 @@ async function takeParts(
   const tenants = wanted.map(({ tenantId }) => tenantId);
   // All sent at once, and answered in this order: what follows the locks is seen under them.
   const [heads, keptRows, indexes] = await Promise.all([
-    lockFreeHeads(connection, tenants),
+    lockHeads(connection, tenants, patience),
     findKeptOfMany(connection, wanted.flatMap(scopesOf)),
     indexesOfMany(connection, tenants),
   ]);
@@ -131,7 +138,7 @@ async function takeParts(
   for (const { tenantId, records } of wanted) {
     const head = heads.get(tenantId);
     if (head === undefined) {
-      if (tools.anchoring.hasLog(tenantId)) outcomes.set(tenantId, held);
+      if (patience === "none" && tools.anchoring.hasLog(tenantId)) outcomes.set(tenantId, held);
       continue;
     }
     // To be handed over first, or by another process; or its index of registrations has to catch up.
@@ -158,7 +165,7 @@ function scopesOf({ tenantId, records }: { readonly tenantId: TenantId; readonly
 function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnTile[] {
   const isBehind = anchored !== undefined && anchored.size < head.size;
   const tiles = [
-    ...(edge === undefined ? partialTiles(head.size) : []),
+    ...edgeTiles(head, edge),
     ...(isBehind ? proofTiles(anchored.size) : []),
     ...kept.flatMap(({ tree_size, leaf_index }) => proofTiles(tree_size as number, leaf_index as number)),
   ];
@@ -184,7 +191,7 @@ function addPart(part: Part, readTile: TileReader, tools: LogTools): Added | Ans
   const treeAt = (size: number) => new Tree(size, nodesOfTiles(readTile));
   requireSound(anchored, head, (size) => treeAt(size).root());
   const plan = planBatch(records, knownIn(part.kept, treeAt));
-  const edge = part.edge ?? loadEdge(head, readTile);
+  const edge = edgeOf(head, part.edge, readTile);
   if (plan.fresh.length === 0) {
     tools.edges.put(tenantId, edge, head.root);
     return { result: { log: head.origin, results: plan.results([]) }, rows: undefined };

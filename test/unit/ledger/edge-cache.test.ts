@@ -1,0 +1,72 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { EdgeCache, edgeOf, edgeTiles } from "../../../src/ledger/append/edge-cache.ts";
+import { UnsoundLogError } from "../../../src/ledger/ports/store.ts";
+import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
+import { tileWidth } from "../../../src/ledger/tlog/tiles.ts";
+import { leafHash } from "../../../src/ledger/tlog/tree.ts";
+import { tenant } from "../../contract/ledger-records.ts";
+
+const alice = tenant("alice");
+const leaf = (index: number) => leafHash(Buffer.from(`leaf ${index}`));
+
+/** A log with its stored tiles. */
+function logOf(size: number) {
+  const edge = new RightEdge();
+  const tiles = new Map<string, Uint8Array>();
+  for (let index = 0; index < size; index++) {
+    edge.append(leaf(index));
+    for (const tile of edge.takeTouched()) tiles.set(`${tile.level}/${tile.index}`, Uint8Array.from(tile.hashes));
+  }
+  const head = { tenantId: alice, origin: "o", size, root: edge.tree().root() };
+  return { edge, head, tiles };
+}
+
+/** The edge that the cache gives for a head, after another was put into it. */
+function edgeAfter(before: ReturnType<typeof logOf>, { head, tiles }: ReturnType<typeof logOf>): RightEdge {
+  const cache = new EdgeCache();
+  cache.put(alice, before.edge, before.head.root);
+  const known = cache.take(head);
+  const read = new Map(
+    edgeTiles(head, known).map(({ level, index }) => [`${level}/${index}`, tiles.get(`${level}/${index}`)]),
+  );
+  return edgeOf(head, known, (level, index) => read.get(`${level}/${index}`));
+}
+
+test("an edge that others have gone on from gives the same as one that was there, wherever tiles end", () => {
+  const sizes = fc.integer({ min: 1, max: 2 * tileWidth + 2 });
+  fc.assert(
+    fc.property(sizes, fc.integer({ min: 0, max: tileWidth + 2 }), (size, more) => {
+      const [before, after] = [logOf(size), logOf(size + more)];
+      const edge = edgeAfter(before, after);
+      expect(edge.tree().root()).toEqual(after.head.root);
+      for (const one of [edge, after.edge]) one.append(leaf(size + more));
+      expect(edge.tree().root()).toEqual(after.edge.tree().root());
+      expect(edge.takeTouched()).toEqual(after.edge.takeTouched());
+    }),
+    {
+      numRuns: 25,
+      examples: [
+        [tileWidth - 1, 1],
+        [tileWidth - 1, 2],
+        [tileWidth, tileWidth],
+        [1, tileWidth + 1],
+      ],
+    },
+  );
+});
+
+test("an edge of another log of the same tenant is not gone on from", () => {
+  const before = logOf(3);
+  const other = { ...logOf(5) };
+  const strange = new RightEdge();
+  for (let index = 0; index < 3; index++) strange.append(leaf(100 + index));
+  const edge = edgeAfter({ ...before, edge: strange }, other);
+  expect(edge.tree().root()).toEqual(other.head.root);
+});
+
+test("tiles that do not give the head's root are an unsound log", () => {
+  const log = logOf(5);
+  log.tiles.set("0/0", new Uint8Array(5 * 32));
+  expect(() => edgeAfter(logOf(3), log)).toThrow(UnsoundLogError);
+});

@@ -17,7 +17,7 @@ export function nameOfDigest(digest: string): string {
  */
 export function nameOfCid(cid: string): string {
   const parsed = parseCid(cid);
-  if (parsed?.isRaw && parsed.hash !== undefined) return canonicalDigest(`${parsed.hash}:${parsed.hex}`);
+  if (parsed?.isRaw && parsed.algorithm !== undefined) return canonicalDigest(`${parsed.algorithm}:${parsed.hex}`);
   return `cid:${canonicalCid(cid) ?? cid}`;
 }
 

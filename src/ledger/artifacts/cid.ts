@@ -1,20 +1,22 @@
 /** Content identifiers (CID) of artifacts: https://github.com/multiformats/cid */
-import { base16 } from "multiformats/bases/base16";
-import { base32, base32upper } from "multiformats/bases/base32";
-import { base36 } from "multiformats/bases/base36";
-import { base58btc } from "multiformats/bases/base58";
-import { base64url } from "multiformats/bases/base64";
+import * as base2 from "multiformats/bases/base2";
+import * as base8 from "multiformats/bases/base8";
+import * as base10 from "multiformats/bases/base10";
+import * as base16 from "multiformats/bases/base16";
+import * as base32 from "multiformats/bases/base32";
+import * as base36 from "multiformats/bases/base36";
+import * as base58 from "multiformats/bases/base58";
+import * as base64 from "multiformats/bases/base64";
+import * as base256emoji from "multiformats/bases/base256emoji";
 import { CID } from "multiformats/cid";
 import * as raw from "multiformats/codecs/raw";
 import { create as createMultihash } from "multiformats/hashes/digest";
 import type { HashName } from "./digest.ts";
 
-const decoder = base32.decoder
-  .or(base32upper.decoder)
-  .or(base58btc.decoder)
-  .or(base36.decoder)
-  .or(base16.decoder)
-  .or(base64url.decoder);
+/** All of multibase: an artifact that is not recognized in another spelling would be one that nobody registered. */
+const bases = [base2, base8, base10, base16, base32, base36, base58, base64, base256emoji].flatMap((each) =>
+  Object.values(each),
+);
 
 const sha256Code = 0x12;
 
@@ -35,12 +37,21 @@ const hashes: ReadonlyMap<number, HashName> = new Map([
   [0xb260, "blake2s256"],
 ]);
 
+/** Of hashes that a CID may name: what digests call them. */
+const algorithms: ReadonlyMap<number, string> = new Map<number, string>([
+  ...hashes,
+  [0x1e, "blake3"],
+  [0xb220, "blake2b-256"],
+]);
+
 /** What a CID says of the bytes that it names. */
 export interface CidHash {
   /** Whether it is a CIDv1 of codec raw: one that names the bytes themselves, and not a structure over them. */
   readonly isRaw: boolean;
   /** Absent where it cannot be computed here. */
   readonly hash?: HashName;
+  /** The hash function, as digests name it; absent where it is not known. */
+  readonly algorithm?: string;
   /** Lowercase hexadecimal. */
   readonly hex: string;
 }
@@ -48,13 +59,15 @@ export interface CidHash {
 /** Reads a CID of version 0 or 1. Returns undefined where the text is none. */
 export function parseCid(text: string): CidHash | undefined {
   try {
-    const cid = CID.parse(text, decoder);
+    const cid = cidOf(text);
     const { code, digest } = cid.multihash;
     const hash = hashes.get(code);
+    const algorithm = algorithms.get(code);
     return {
       isRaw: cid.version === 1 && cid.code === raw.code,
       hex: Buffer.from(digest).toString("hex"),
       ...(hash !== undefined && { hash }),
+      ...(algorithm !== undefined && { algorithm }),
     };
   } catch {
     return undefined;
@@ -64,10 +77,20 @@ export function parseCid(text: string): CidHash | undefined {
 /** The same CID as version 1 in base32, whichever way it is spelled. Returns undefined where the text is none. */
 export function canonicalCid(text: string): string | undefined {
   try {
-    return CID.parse(text, decoder).toV1().toString();
+    return cidOf(text).toV1().toString();
   } catch {
     return undefined;
   }
+}
+
+/** Throws where the text is none. */
+function cidOf(text: string): CID {
+  const base = bases.find(({ prefix }) => text.startsWith(prefix));
+  // Version 0 is written in base58btc without a prefix, and no other way.
+  if (base === undefined) return CID.parse(text);
+  const cid = CID.decode(base.decode(text));
+  if (cid.version === 0) throw new RangeError("a CID of version 0 has no prefix");
+  return cid;
 }
 
 /**

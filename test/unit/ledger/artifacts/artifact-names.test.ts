@@ -1,7 +1,11 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
+import { base16upper } from "multiformats/bases/base16";
 import { base58btc } from "multiformats/bases/base58";
+import { base64pad } from "multiformats/bases/base64";
+import { base256emoji } from "multiformats/bases/base256emoji";
 import { CID } from "multiformats/cid";
+import { create as createMultihash } from "multiformats/hashes/digest";
 import { describe, expect, test } from "vitest";
 import {
   artifactNames,
@@ -31,7 +35,20 @@ describe("one name for every spelling of a digest", () => {
   test.each([
     ["base32", cid.toString()],
     ["base58", cid.toString(base58btc)],
+    ["hexadecimal in capitals", cid.toString(base16upper)],
+    ["base64 with padding", cid.toString(base64pad)],
+    ["emoji", cid.toString(base256emoji)],
   ])("the CID of the bytes, in %s", (_, text) => expect(nameOfCid(text)).toBe(`sha256:${hex}`));
+});
+
+test("a CID of the bytes has their digest's name also where that hash cannot be computed here", () => {
+  for (const [code, algorithm] of [
+    [0x1e, "blake3"],
+    [0xb220, "blake2b-256"],
+  ] as const) {
+    const named = CID.createV1(0x55, createMultihash(code, bytes));
+    expect(nameOfCid(named.toString())).toBe(nameOfDigest(`${algorithm}:${hex}`));
+  }
 });
 
 test("what is no known hash is called as it is written", () => {

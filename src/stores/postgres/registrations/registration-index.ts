@@ -50,8 +50,8 @@ export class RegistrationIndex {
   /** Rejects with `DamagedError` where what is found does not verify. */
   async look(queries: Queries, tenantId: TenantId, names: readonly string[]): Promise<RegistrationsLook> {
     const key = this.#keys.get(tenantId);
-    const artifacts = key === undefined ? [] : namesToLookAt(names).map((name) => storedArtifact(key, name));
-    const { rows } = await queries.query(lookAt, [tenantId, artifacts]);
+    const artifacts = key === undefined ? [null] : namesToLookAt(names).map((name) => storedArtifact(key, name));
+    const { rows } = await queries.query(lookAt(artifacts.length), [tenantId, ...artifacts]);
     const stored = (rows[0]?.key ?? undefined) as Uint8Array | undefined;
     if (!isSame(stored, key)) {
       if (stored === undefined) this.#keys.delete(tenantId);

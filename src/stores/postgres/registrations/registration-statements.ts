@@ -13,14 +13,15 @@ export const insertKey: Statement = {
 const sizeSum = "sum(octet_length(leaf) + octet_length(sealed))";
 /**
  * Of each artifact no more than say all that can be known. Those that have too many bytes come without leaf and record.
+ * @param asked rows of artifacts with their positions
  * @param isCut whether they do, of all rows of an artifact
  */
-const reliedOnRows = (isCut: string) => `
+const reliedOnRows = (asked: string, isCut: string) => `
   SELECT artifact, leaf_index, record_id, opening, is_cut,
          CASE WHEN is_cut THEN '' ELSE leaf END AS leaf, CASE WHEN is_cut THEN '' ELSE sealed END AS sealed
     FROM (
       SELECT asked.artifact, own.*, ${isCut} AS is_cut
-        FROM unnest($2::bytea[]) WITH ORDINALITY AS asked (artifact, position)
+        FROM ${asked} AS asked (artifact, position)
         CROSS JOIN LATERAL (
           SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
             JOIN registered_artifacts registered
@@ -32,19 +33,36 @@ const reliedOnRows = (isCut: string) => `
 export const reliedOn: Statement = {
   name: "registrations",
   text: reliedOnRows(
+    "unnest($2::bytea[]) WITH ORDINALITY",
     `${sizeSum} OVER (ORDER BY asked.position) - ${sizeSum} OVER (PARTITION BY asked.position) >= ${pageBytes}`,
   ),
 };
-/** One statement is one snapshot, on whichever node the tenant's rows are. */
-export const lookAt: Statement = {
-  name: "look_at_registrations",
-  text: `SELECT size, registered_to, key, found.*
-           FROM log_heads
-           LEFT JOIN artifact_keys ON artifact_keys.tenant_id = $1
-           LEFT JOIN LATERAL (
-             ${reliedOnRows(`${sizeSum} OVER (PARTITION BY asked.position) > ${maxReliedOnBytes}`)}) found ON true
-          WHERE log_heads.tenant_id = $1`,
-};
+
+/**
+ * Looks at so many artifacts, each a value of its own: how long an array is the planner does not know ahead, and plans
+ * anew at every call, which takes three times as long as the reading. One statement is one snapshot, on whichever node the
+ * tenant's rows are.
+ */
+export function lookAt(artifacts: number): Statement {
+  const known = looks.get(artifacts);
+  if (known !== undefined) return known;
+  const asked = Array.from({ length: artifacts }, (_, position) => `($${position + 2}::bytea, ${position})`).join();
+  const isCut = `${sizeSum} OVER (PARTITION BY asked.position) > ${maxReliedOnBytes}`;
+  const look = {
+    name: `look_at_registrations_${artifacts}`,
+    text: `SELECT size, registered_to, key, found.*
+             FROM log_heads
+             LEFT JOIN artifact_keys ON artifact_keys.tenant_id = $1
+             LEFT JOIN LATERAL (${reliedOnRows(`(VALUES ${asked})`, isCut)}) found ON true
+            WHERE log_heads.tenant_id = $1`,
+  };
+  looks.set(artifacts, look);
+  return look;
+}
+
+/** An artifact has few names, so these are few. */
+const looks = new Map<number, Statement>();
+
 /** As many as make a page. */
 export const behind: Statement = {
   name: "registrations_behind",

@@ -12,6 +12,7 @@ import {
   policyRefused,
   shadowOf,
 } from "./live-policy.ts";
+import { refereeOf } from "./policy-referee.ts";
 
 export interface FollowedPolicy extends DecidingPolicy {
   /** Compiles a set, for the role that it is to have. Rejects where that is not possible. */
@@ -27,14 +28,21 @@ export async function followPolicy(
   machine: LivePolicyMachine,
   first: { readonly active: GoodPolicy; readonly shadow?: GoodPolicy | undefined; readonly status: PolicyStatus },
 ): Promise<FollowedPolicy> {
-  const engine = new PolicyHolder(await compiled(first.active));
+  const compiled = (policy: GoodPolicy) => compiledBy(settings, policy);
+  const active = await compiled(first.active);
+  const engine = new PolicyHolder(active);
+  const referee = refereeOf(settings, machine, engine);
+  referee?.follow(active);
   const shadow = shadowOf(settings, machine);
   if (first.shadow !== undefined) shadow?.replace(await compiled(first.shadow));
   const prepared = new Map<PolicyRole, CompiledEngine>();
   let status = first.status;
   return {
     engine,
-    ...(shadow !== undefined && { observe: (...made) => shadow.observe(...made) }),
+    observe(query, decision, decisionId, isComplete) {
+      shadow?.observe(query, decision, decisionId, isComplete);
+      referee?.observe(query, decision, decisionId);
+    },
     status: () => status,
     async prepare(role, policy) {
       const next = await compiled(policy);
@@ -45,8 +53,10 @@ export async function followPolicy(
       const next = prepared.get(role);
       if (next === undefined) return;
       prepared.delete(role);
-      if (role === "active") engine.replace(next);
-      else shadow?.replace(next);
+      if (role === "active") {
+        engine.replace(next);
+        referee?.follow(next);
+      } else shadow?.replace(next);
     },
     changed(next) {
       status = next;
@@ -54,13 +64,17 @@ export async function followPolicy(
     release() {
       for (const next of prepared.values()) next.release();
       shadow?.release();
+      referee?.release();
       engine.release();
     },
   };
 }
 
-async function compiled({ bundle, checked }: GoodPolicy): Promise<CompiledEngine> {
-  const { engine, problems = [] } = await compileInTurns(bundle, checked);
+async function compiledBy(
+  { policyEvaluator: evaluator }: PolicySettings,
+  { bundle, checked }: GoodPolicy,
+): Promise<CompiledEngine> {
+  const { engine, problems = [] } = await compileInTurns(bundle, checked, { evaluator });
   if (engine === undefined) throw policyRefused(problems);
   return engine;
 }

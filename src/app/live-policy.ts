@@ -4,7 +4,7 @@ import { performance } from "node:perf_hooks";
 import type { Timers } from "../base/timers.ts";
 import type { Config } from "../config/settings.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
-import { type CheckedBundle, checkBundle } from "../policy/check/check.ts";
+import { type ComparedBundle, checkBundle, compareBundle } from "../policy/check/check.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
 import { compilePolicyBundle } from "../policy/engine/engine.ts";
@@ -17,10 +17,17 @@ import { PolicyShadow, type ShadowSample } from "../policy/tools/shadow.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { PolicyRole } from "../telemetry/policy-metrics.ts";
+import { refereeOf } from "./policy-referee.ts";
 
 export type PolicySettings = Pick<
   Config,
-  "shadowPolicyDir" | "shadowPercent" | "policyPollMs" | "keyReferences" | "supportedProfiles"
+  | "policyEvaluator"
+  | "policyRefereePercent"
+  | "shadowPolicyDir"
+  | "shadowPercent"
+  | "policyPollMs"
+  | "keyReferences"
+  | "supportedProfiles"
 > & { readonly policyDir: string };
 
 export interface LivePolicyMachine {
@@ -33,8 +40,8 @@ export interface LivePolicyMachine {
 export interface DecidingPolicy {
   /** Decides by the set in force at the moment of each question. */
   readonly engine: PolicyHolder;
-  /** To be told of every decision that was made; absent where there is no candidate. */
-  readonly observe?: PolicyShadow["observe"];
+  /** To be told of every decision that was made, for the candidate and the referee. */
+  readonly observe: PolicyShadow["observe"];
   /** Whether the newest content of the directory is in force. */
   status(): PolicyStatus;
   /** Gives all memory back. Later decisions are denials. */
@@ -44,7 +51,7 @@ export interface DecidingPolicy {
 /** A set that was found good, from which every thread makes an engine of its own. */
 export interface GoodPolicy {
   readonly bundle: PolicyBundle;
-  readonly checked: CheckedBundle;
+  readonly checked: ComparedBundle;
 }
 
 /** Other threads that decide by the same sets. */
@@ -80,11 +87,12 @@ export async function openLivePolicy(
   followers?: PolicyFollowers,
 ): Promise<LivePolicy> {
   const known = await readPolicyDirectory(settings.policyDir, fileSystem, settings);
-  const first = firstEngine(known);
+  const { first, bundle, checked } = firstEngine(known, settings);
   const engine = new PolicyHolder(first);
-  if (known.bundle !== undefined)
-    await followers?.install("active", { bundle: known.bundle, checked: checkBundle(known.bundle) });
-  report("active", { type: "loaded", revision: engine.revision }, machine);
+  const referee = refereeOf(settings, machine, engine);
+  referee?.follow(first);
+  await followers?.install("active", { bundle, checked });
+  report("active", { type: "loaded", revision: engine.revision, disagreements: checked.disagreements }, machine);
   let revisions: Pick<Ledger, "keepPolicyRevision"> | undefined;
   const active = reloaderOf("active", settings.policyDir, settings, machine, followers, {
     known,
@@ -93,16 +101,20 @@ export async function openLivePolicy(
       await revisions.keepPolicyRevision(revision, content);
     },
     current: () => engine.revision,
-    install: (next) => engine.replace(next),
+    install(next) {
+      engine.replace(next);
+      referee?.follow(next);
+    },
   });
   const shadow = shadowOf(settings, machine);
   const reloader = candidateReloader(settings, machine, followers, shadow);
   const reloaders = reloader === undefined ? [active] : [active, reloader];
   return {
     engine,
-    ...(shadow !== undefined && {
-      observe: (...made) => shadow.observe(...made),
-    }),
+    observe(query, decision, decisionId, isComplete) {
+      shadow?.observe(query, decision, decisionId, isComplete);
+      referee?.observe(query, decision, decisionId);
+    },
     async keepIn(ledger) {
       await ledger.keepPolicyRevision(first.revision, first.content);
       revisions = ledger;
@@ -119,16 +131,21 @@ export async function openLivePolicy(
     },
     release() {
       shadow?.release();
+      referee?.release();
       engine.release();
     },
   };
 }
 
-function firstEngine({ bundle, problems }: PolicyReading): CompiledEngine {
+function firstEngine({ bundle, problems }: PolicyReading, { policyEvaluator: evaluator }: PolicySettings) {
   if (bundle === undefined) throw policyRefused(problems);
-  const { engine, problems: misjudged = [] } = compilePolicyBundle(bundle);
-  if (engine !== undefined && problems.length === 0) return engine;
-  engine?.release();
+  const { engine: first, problems: misjudged = [] } = compilePolicyBundle(bundle, { evaluator });
+  if (first !== undefined && problems.length === 0) {
+    const checked =
+      evaluator === "compiled" ? compareBundle(bundle) : { ...checkBundle(bundle), disagreements: new Map() };
+    return { first, bundle, checked };
+  }
+  first?.release();
   throw policyRefused(sortProblems([...problems, ...misjudged]));
 }
 
@@ -189,13 +206,14 @@ function reloaderOf(
     read: () => readPolicyDirectory(directory, fileSystem, settings),
     check: checkBundleInThread,
     pollMs: settings.policyPollMs,
+    engine: { evaluator: settings.policyEvaluator },
     timers: machine.timers,
     onEvent: (event) => {
       report(role, event, machine);
       if (role === "active") followers?.changed(reloader.status);
     },
     ...(followers !== undefined && {
-      async share(bundle: PolicyBundle, checked: CheckedBundle) {
+      async share(bundle: PolicyBundle, checked: ComparedBundle) {
         prepared = { bundle, checked };
         await followers.prepare(role, prepared);
       },
@@ -216,6 +234,11 @@ function report(role: PolicyRole, event: ReloadEvent, { logger, metrics }: LiveP
     case "loaded":
       metrics.policyLoaded(role, event.revision);
       logger.info({ role, policy_revision: event.revision }, "policy set in force");
+      if (event.disagreements === undefined) break;
+      metrics.policySetsDisagree(role, event.disagreements.size);
+      for (const [set, disagreement] of event.disagreements) {
+        logger.error({ role, set, disagreement }, "Cedar alone evaluates a set whose compiled policies differ from it");
+      }
       break;
     case "refused": {
       metrics.policyRefused(role, "refused");

@@ -86,7 +86,7 @@ export async function createPublicSide(
   };
 }
 
-/** Counts each decision that is recorded, raises its alerts, and shows it to the candidate policy set where there is one. */
+/** Counts each decision that is recorded, raises its alerts, and shows it to the candidate policy set and the referee. */
 function observeDecisions(
   metrics: Metrics,
   logger: Logger,
@@ -99,6 +99,6 @@ function observeDecisions(
       metrics.policyAlerted(tenantId, alert);
       logger.warn({ tenant_id: tenantId, decision_id: decisionId, alert }, "a policy that alerts decided");
     }
-    observe?.(query, decision, decisionId, isComplete);
+    observe(query, decision, decisionId, isComplete);
   };
 }

@@ -191,6 +191,18 @@ export const settings = {
     integer(100, 3_600_000),
     "Time between two looks at the policy directories for changes, 100 to 3600000 ms",
   ),
+  policyEvaluator: given(
+    "SVC_POLICY_EVALUATOR",
+    "compiled",
+    oneOf(["compiled", "cedar"]),
+    "What evaluates policies: `compiled`, compared with Cedar before and refereed by it; or `cedar` alone, which is slower",
+  ),
+  policyRefereePercent: given(
+    "SVC_POLICY_REFEREE_PERCENT",
+    "1",
+    integer(0, 100),
+    "Share of the decisions of compiled policies that Cedar is asked about again, besides those that policies decide together for the first time; 0 to 100 percent",
+  ),
   shadowPolicyDir: optional(
     "SVC_SHADOW_POLICY_DIR",
     "none",

@@ -8,7 +8,7 @@ import type { RecordArchive } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyEngine, PolicyQuery } from "../policy/engine/decision.ts";
-import { compilePolicyBundle } from "../policy/engine/engine.ts";
+import { compilePolicyBundle, type EngineOptions } from "../policy/engine/engine.ts";
 import { engineVersion } from "../policy/engine/schema.ts";
 import { parseBundleContent } from "../policy/load/bundle.ts";
 import { decisionOutcome } from "./decision.ts";
@@ -56,11 +56,12 @@ export async function replayDecision(
   tenantId: TenantId,
   decisionId: RecordId,
   current: PolicyEngine,
+  options: EngineOptions = {},
 ): Promise<Replay | Irreproducible> {
   const decision = await findDecision(archive, tenantId, decisionId);
   if (typeof decision === "string") return decision;
   const { record, query, isComplete } = decision;
-  const compiled = await compileRecorded(archive, record);
+  const compiled = await compileRecorded(archive, record, options);
   if (typeof compiled === "string") return compiled;
   const { engine, sameEngine } = compiled;
   try {
@@ -113,12 +114,13 @@ export async function findDecision(
 export async function compileRecorded(
   archive: Pick<RecordArchive, "policyRevision">,
   { outcome }: StoredRecord,
+  options: EngineOptions = {},
 ): Promise<RecordedEngine | Extract<Irreproducible, "revision_missing" | "revision_refused">> {
   const revision = String(outcome.policy_revision);
   const content = await archive.policyRevision(revision);
   const bundle = content === undefined ? undefined : parseBundleContent(content, revision);
   if (bundle === undefined) return "revision_missing";
-  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0 });
+  const { engine } = compilePolicyBundle(bundle, { ...options, cachedDecisions: 0 });
   return engine === undefined ? "revision_refused" : { engine, sameEngine: bundle.engine === engineVersion };
 }
 

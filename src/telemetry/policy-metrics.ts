@@ -18,6 +18,10 @@ export interface PolicyMetrics {
   policyLoaded(role: PolicyRole, revision: string): void;
   /** The newest content of a policy directory was refused, or could not be taken now. */
   policyRefused(role: PolicyRole, result: "refused" | "failed"): void;
+  /** How many sets Cedar alone evaluates, because their compiled policies differ from it. */
+  policySetsDisagree(role: PolicyRole, sets: number): void;
+  /** Cedar was asked again about a decision of compiled policies; or was to be asked. */
+  refereed(result: "agrees" | "differs" | "dropped" | "failed"): void;
   /** A decision was compared with what the candidate says: with the tenant where they differ. */
   shadowCompared(difference: { readonly kind: string; readonly tenant: string } | undefined): void;
   /** A decision was not compared, for want of time. */
@@ -67,6 +71,20 @@ export function policyMetrics(registers: Registry[]): PolicyMetrics {
     labelNames: ["tenant", "alert"],
     registers,
   });
+  const disagreeing = new Gauge({
+    name: "svc_policy_sets_disagreeing",
+    help: "Sets that Cedar alone evaluates, because their compiled policies differ from it",
+    labelNames: ["role"],
+    registers,
+  });
+  const refereed = new Counter({
+    name: "svc_policy_refereed_total",
+    help: "Decisions of compiled policies that Cedar was asked about again, by what came of it",
+    labelNames: ["result"],
+    registers,
+  });
+  // There before the first, so that an alert sees it rise.
+  for (const result of ["agrees", "differs", "dropped", "failed"]) refereed.inc({ result }, 0);
   const labelOf = boundedLabels(maxLabelledTenants);
   const alertOf = boundedLabels(maxLabelledAlerts);
   const pairOf = boundedLabels(maxLabelledPairs);
@@ -89,6 +107,8 @@ export function policyMetrics(registers: Registry[]): PolicyMetrics {
       reloads.inc({ role, result });
       stale.set({ role }, 1);
     },
+    policySetsDisagree: (role, sets) => disagreeing.set({ role }, sets),
+    refereed: (result) => refereed.inc({ result }),
     shadowCompared(difference) {
       compared.inc({ difference: difference?.kind ?? "none" });
       if (difference !== undefined) {

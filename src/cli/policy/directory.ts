@@ -1,7 +1,7 @@
 /** The policy directory that a command is about: from the command line, else from the settings. */
 import * as fileSystem from "node:fs/promises";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
-import { compilePolicyBundle } from "../../policy/engine/engine.ts";
+import { compilePolicyBundle, type EngineOptions } from "../../policy/engine/engine.ts";
 import type { PolicyBundle } from "../../policy/load/bundle.ts";
 import { loadPolicyDirectory, loadPolicyTests, readPolicyDirectory } from "../../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem } from "../../policy/load/problem.ts";
@@ -22,6 +22,7 @@ export async function compileOrReport(
   argument: string | undefined,
   options: CommonOptions,
   output: Output,
+  engineOptions: EngineOptions = {},
 ): Promise<CompiledDirectory | undefined> {
   const settings = loadOrReport("policy", options, output);
   if (settings === undefined) return undefined;
@@ -29,10 +30,28 @@ export async function compileOrReport(
   if (directory === undefined) return undefined;
   const loaded = await loadPolicyDirectory(directory, fileSystem, settings);
   if (loaded.problems !== undefined) return reportProblems(loaded.problems, output);
-  const compiled = compilePolicyBundle(loaded.bundle);
+  const compiled = compilePolicyBundle(loaded.bundle, engineOptions);
   return compiled.problems === undefined
     ? { directory, bundle: loaded.bundle, engine: compiled.engine, ignored: loaded.ignored }
     : reportProblems(compiled.problems, output);
+}
+
+/**
+ * Has Cedar asked as well, whose answer counts. Where it is not that of the compiled policies, what the command then says
+ * through this output is a failure that names the difference.
+ */
+export function askingCedar(output: Output): { readonly output: Output; readonly engineOptions: EngineOptions } {
+  const disagreements = new Set<string>();
+  return {
+    engineOptions: { evaluator: "both", onDisagreement: (found) => disagreements.add(found) },
+    output: {
+      succeed(value, text) {
+        if (disagreements.size === 0) output.succeed(value, text);
+        else output.fail([...disagreements], value, text);
+      },
+      fail: (problems, value, text) => output.fail([...problems, ...disagreements], value, text),
+    },
+  };
 }
 
 /** The schema for policies of the directory, whatever else is wrong with it than its manifest. */

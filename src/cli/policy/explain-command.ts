@@ -4,7 +4,7 @@ import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { compileOrReport } from "./directory.ts";
+import { askingCedar, compileOrReport } from "./directory.ts";
 import { explanationMembers, explanationText } from "./explanation-text.ts";
 import { lookUpNewestDecision, type NewestDecision, revisionWarnings } from "./in-force.ts";
 import { type QueryOptions, type Question, readQuestion, withQueryOptions } from "./query.ts";
@@ -20,14 +20,14 @@ export function addPolicyExplainCommand(policy: Command, terminal: Terminal): vo
     .option("--request-id <id>", "the decision of --tenant that answered the request with this id")
     .description("show which policies decide a question, what they say and read, and why the others do not decide")
     .action(async (argument: string | undefined, options: ExplainOptions) => {
-      const output = createOutput(options.json === true, terminal);
+      const { output, engineOptions } = askingCedar(createOutput(options.json === true, terminal));
       if (options.decision !== undefined || options.requestId !== undefined) {
-        await withRecordedDecision(argument, options, output, ({ engine, newest, ...question }) =>
+        await withRecordedDecision(argument, options, output, engineOptions, ({ engine, newest, ...question }) =>
           printExplanation(question, engine, newest, output),
         );
         return;
       }
-      const compiled = await compileOrReport(argument, options, output);
+      const compiled = await compileOrReport(argument, options, output, engineOptions);
       if (compiled === undefined) return;
       const { engine } = compiled;
       try {

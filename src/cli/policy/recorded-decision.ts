@@ -4,6 +4,7 @@ import type { Irreproducible } from "../../domain/replay.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { FoundRecord } from "../../ledger/ports/search.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
+import type { EngineOptions } from "../../policy/engine/engine.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport } from "../options.ts";
 import type { Output } from "../output.ts";
@@ -40,6 +41,7 @@ export async function withRecordedDecision(
   directory: string | undefined,
   options: RecordedOptions,
   output: Output,
+  engineOptions: EngineOptions,
   use: (decision: DecisionToExplain) => void,
 ): Promise<void> {
   const tenantId = options.tenant === undefined ? undefined : parseTenantId(options.tenant);
@@ -59,8 +61,8 @@ export async function withRecordedDecision(
     if (typeof found === "string") return output.fail([irreproducible[found]], { status: found });
     const compiled =
       directory === undefined
-        ? await compileRecorded(archive, found.record)
-        : await compileOrReport(directory, options, output);
+        ? await compileRecorded(archive, found.record, engineOptions)
+        : await compileOrReport(directory, options, output, engineOptions);
     if (compiled === undefined) return;
     if (typeof compiled === "string") return output.fail([irreproducible[compiled]], { status: compiled });
     engine = compiled.engine;

@@ -5,7 +5,7 @@ import { storeBackend } from "../../stores/backends.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { compileOrReport } from "./directory.ts";
+import { askingCedar, compileOrReport } from "./directory.ts";
 import { irreproducible } from "./recorded-decision.ts";
 
 interface ReplayOptions extends CommonOptions {
@@ -21,20 +21,20 @@ export function addPolicyReplayCommand(policy: Command, terminal: Terminal): voi
     .requiredOption("--tenant <id>", "tenant of the decision")
     .description("evaluate a recorded decision under its own policy revision and under the current one")
     .action(async (argument: string | undefined, options: ReplayOptions) => {
-      const output = createOutput(options.json === true, terminal);
+      const { output, engineOptions } = askingCedar(createOutput(options.json === true, terminal));
       const [tenantId, decisionId] = [parseTenantId(options.tenant), parseRecordId(options.decision)];
       if (tenantId === undefined) return output.fail(["--tenant: is no tenant id"]);
       if (decisionId === undefined) return output.fail(["--decision: is no decision id"]);
       const settings = loadOrReport("policy_replay", options, output);
       if (settings === undefined) return;
-      const compiled = await compileOrReport(argument, options, output);
+      const compiled = await compileOrReport(argument, options, output, engineOptions);
       if (compiled === undefined) return;
       try {
         const archive = await (await storeBackend(settings)).openArchive();
         try {
           // Loaded here, so that no other command pays for it.
           const { replayDecision } = await import("../../domain/replay.ts");
-          printResult(await replayDecision(archive, tenantId, decisionId, compiled.engine), output);
+          printResult(await replayDecision(archive, tenantId, decisionId, compiled.engine, engineOptions), output);
         } finally {
           await archive.close();
         }

@@ -5,7 +5,7 @@ import { type PolicyTestReport, type PolicyTestResult, runPolicyTests } from "..
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
-import { compileOrReport, readTestsOrReport } from "./directory.ts";
+import { askingCedar, compileOrReport, readTestsOrReport } from "./directory.ts";
 import { toJunit } from "./junit.ts";
 
 interface TestOptions extends CommonOptions {
@@ -21,8 +21,8 @@ export function addPolicyTestCommand(policy: Command, terminal: Terminal): void 
     .option("--strict", "fail too where a policy decides none of the tests")
     .description("run the expected decisions in tests/*.yaml of a policy directory")
     .action(async (argument: string | undefined, options: TestOptions) => {
-      const output = createOutput(options.json === true, terminal);
-      const compiled = await compileOrReport(argument, options, output);
+      const { output, engineOptions } = askingCedar(createOutput(options.json === true, terminal));
+      const compiled = await compileOrReport(argument, options, output, engineOptions);
       if (compiled === undefined) return;
       const { directory, engine } = compiled;
       try {

@@ -16,7 +16,11 @@ export interface CheckedBundle {
   readonly problems: readonly PolicyProblem[];
   /** What the organisation knows, as `joinEntities` writes it. Absent where the bundle declares nothing of it. */
   readonly entities?: string;
-  /** Of each set whose compiled policies differ from what Cedar makes of them, in what. Such a set is evaluated by Cedar. */
+}
+
+/** A bundle that was checked, and whose policies as they are compiled were compared with Cedar. */
+export interface ComparedBundle extends CheckedBundle {
+  /** In what a set's compiled policies differ from what Cedar makes of them, by name. Cedar alone evaluates such a set. */
   readonly disagreements: ReadonlyMap<string, string>;
 }
 
@@ -34,11 +38,11 @@ function check(bundle: PolicyBundle): CheckedBundle {
   const entities = bundle.entities && joinEntities(bundle.entities);
   // Where the operator's schema is wrong, every policy that names its types would seem to be.
   if (entities !== undefined && !entities.hasSchema)
-    return { sets: new Map(), problems: sortProblems(entities.problems), disagreements: new Map() };
+    return { sets: new Map(), problems: sortProblems(entities.problems) };
   const schema = checkParseSchema(bundle.schema);
   if (schema.type === "failure") {
     const problems = schema.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
-    return { sets: new Map(), problems, disagreements: new Map() };
+    return { sets: new Map(), problems };
   }
   const problems: PolicyProblem[] = [...(entities?.problems ?? [])];
   const sets = new Map<string, readonly CheckedPolicy[]>();
@@ -53,20 +57,25 @@ function check(bundle: PolicyBundle): CheckedBundle {
   for (const name of new Set(Object.values(bundle.manifest.tenants))) {
     problems.push(...certainConflicts([...platform, ...(sets.get(name) ?? [])], bundle));
   }
-  const disagreements =
-    problems.length > 0 ? new Map<string, string>() : disagreementsOf(sets, bundle, entities?.lines);
-  return {
-    sets,
-    problems: sortProblems(problems),
-    ...(entities !== undefined && { entities: entities.lines }),
-    disagreements,
-  };
+  return { sets, problems: sortProblems(problems), ...(entities !== undefined && { entities: entities.lines }) };
 }
 
-function disagreementsOf(sets: CheckedBundle["sets"], bundle: PolicyBundle, entities: string | undefined) {
-  const run = new DifferentialRun(bundle, entities ?? "");
-  const found = [...sets].map(([name, policies]) => [name, run.disagreement(policies)] as const);
-  return new Map(found.filter((one): one is readonly [string, string] => one[1] !== undefined));
+const compared = new WeakMap<PolicyBundle, ComparedBundle>();
+
+/** Checks the bundle, and compares what is compiled of it with Cedar: before it decides anything. */
+export function compareBundle(bundle: PolicyBundle): ComparedBundle {
+  const known = compared.get(bundle);
+  if (known !== undefined) return known;
+  const checked = checkBundle(bundle);
+  const run = new DifferentialRun(bundle, checked.entities ?? "");
+  const disagreements = new Map<string, string>();
+  for (const [name, policies] of checked.problems.length > 0 ? [] : checked.sets) {
+    const found = run.disagreement(policies);
+    if (found !== undefined) disagreements.set(name, found);
+  }
+  const result = { ...checked, disagreements };
+  compared.set(bundle, result);
+  return result;
 }
 
 /** A policy that names an entity that no file has would never match. */

@@ -45,6 +45,8 @@ export interface CompiledEngine extends PolicyEngine {
   setOf(layer: "platform" | "tenant", tenant: TenantId): string | undefined;
   /** Why the question is answered as it is. Slower than an answer. */
   explain(query: PolicyQuery): Explanation;
+  /** Leaves every later decision to Cedar. */
+  useCedar(): void;
   /** Gives Cedar's sets back, for others to take their memory. Later decisions are denials. Idempotent. */
   release(): void;
 }
@@ -146,6 +148,11 @@ export class BundleEngine implements CompiledEngine {
 
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
     return this.#planOf(query)?.readsRegistered ?? false;
+  }
+
+  useCedar(): void {
+    this.#sets.useCedar();
+    this.#cache?.clear();
   }
 
   release(): void {

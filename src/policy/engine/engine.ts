@@ -1,6 +1,6 @@
 /** The engine: a bundle, compiled so that it decides. */
 import { setImmediate } from "node:timers/promises";
-import { type CheckedBundle, checkBundle } from "../check/check.ts";
+import { type CheckedBundle, type ComparedBundle, checkBundle, compareBundle } from "../check/check.ts";
 import { EntityTable } from "../entities/entity-table.ts";
 import { bundleContent, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
@@ -32,17 +32,19 @@ export type CompiledBundle =
 
 /** Compiles a bundle; or names everything that is wrong with it. */
 export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions = {}): CompiledBundle {
-  const steps = compile(bundle, checkBundle(bundle), options);
+  const { evaluator = "compiled" } = options;
+  // What Cedar is asked about anyway need not be compared first.
+  const steps = compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : checkBundle(bundle), options);
   for (;;) {
     const { done, value } = steps.next();
     if (done) return value;
   }
 }
 
-/** The same for a bundle that was checked before, in another thread perhaps, in turns of the event loop. */
+/** The same for a bundle that was checked and compared before, in another thread perhaps, in turns of the event loop. */
 export async function compileInTurns(
   bundle: PolicyBundle,
-  checked: CheckedBundle,
+  checked: ComparedBundle,
   options: EngineOptions = {},
 ): Promise<CompiledBundle> {
   const steps = compile(bundle, checked, options);
@@ -56,7 +58,7 @@ export async function compileInTurns(
 /** Compiles in steps of a millisecond or so; where Cedar alone evaluates, a step is a tenant's set, at 25 µs a policy. */
 function* compile(
   bundle: PolicyBundle,
-  { sets, problems, entities, disagreements }: CheckedBundle,
+  { sets, problems, entities, disagreements = new Map() }: CheckedBundle & Partial<ComparedBundle>,
   {
     cachedDecisions = 10_000,
     maxSharedPolicies = 64,

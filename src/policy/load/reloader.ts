@@ -10,7 +10,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Timers } from "../../base/timers.ts";
-import type { CheckedBundle } from "../check/check.ts";
+import type { ComparedBundle } from "../check/check.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import { compileInTurns, type EngineOptions } from "../engine/engine.ts";
 import { bundleContent, type PolicyBundle, revisionOf } from "./bundle.ts";
@@ -19,8 +19,8 @@ import { type PolicyProblem, sortProblems } from "./problem.ts";
 
 /** What became of a directory that changed. */
 export type ReloadEvent =
-  /** It is in force; perhaps again, after what was refused in between. */
-  | { readonly type: "loaded"; readonly revision: string }
+  /** It is in force; perhaps again, after what was refused in between, and then sets that Cedar evaluates are as before. */
+  | { readonly type: "loaded"; readonly revision: string; readonly disagreements?: ReadonlyMap<string, string> }
   /** It is bad; what was in force stays. */
   | { readonly type: "refused"; readonly problems: readonly PolicyProblem[] }
   /** It could not be judged or kept; it is tried again. Told once for each message. */
@@ -35,11 +35,11 @@ export interface ReloaderOptions {
   /** Reads the directory. Does not reject. */
   read(): Promise<PolicyReading>;
   /** Judges a bundle. Rejects where that is not possible now. */
-  check(bundle: PolicyBundle): Promise<CheckedBundle>;
+  check(bundle: PolicyBundle): Promise<ComparedBundle>;
   /** Keeps the content of a revision, before the revision decides anything. Rejects where it cannot be kept now. */
   keep(revision: string, content: string): Promise<void>;
   /** Has others compile it too, before it decides anything here. Rejects where one cannot. */
-  share?(bundle: PolicyBundle, checked: CheckedBundle): Promise<void>;
+  share?(bundle: PolicyBundle, checked: ComparedBundle): Promise<void>;
   /** The revision in force; undefined where there is none. */
   current(): string | undefined;
   /** Puts the engine in force. It is the receiver's to release. Does not reject. */
@@ -144,7 +144,7 @@ export class PolicyReloader {
     }
     await install(engine);
     this.#refused = [];
-    onEvent({ type: "loaded", revision });
+    onEvent({ type: "loaded", revision, disagreements: checked.disagreements });
   }
 
   #refuse(problems: readonly PolicyProblem[]): void {

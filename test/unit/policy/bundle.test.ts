@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { checkBundle } from "../../../src/policy/check/check.ts";
+import { compareBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { engineVersion, publishedSchema } from "../../../src/policy/engine/schema.ts";
 import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
@@ -123,7 +123,7 @@ test("a bundle compiled in turns decides alike, and leaves the event loop a turn
     turn = setImmediate(count);
   };
   let turn = setImmediate(count);
-  const { engine } = await compileInTurns(bundle, checkBundle(bundle));
+  const { engine } = await compileInTurns(bundle, compareBundle(bundle));
   clearImmediate(turn);
   expect(turns).toBeGreaterThanOrEqual(tenants.length);
   for (const tenantId of tenants as TenantId[]) {

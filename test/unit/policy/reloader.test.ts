@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { checkBundle } from "../../../src/policy/check/check.ts";
+import { compareBundle } from "../../../src/policy/check/check.ts";
 import { checkBundleInThread } from "../../../src/policy/check/check-thread.ts";
 import { PolicyHolder } from "../../../src/policy/engine/holder.ts";
 import { publishedSchema } from "../../../src/policy/engine/schema.ts";
@@ -33,7 +33,7 @@ beforeEach(async () => {
     read,
     async check(bundle) {
       if (faults.check !== undefined) throw faults.check;
-      return checkBundle(bundle);
+      return compareBundle(bundle);
     },
     async keep(revision) {
       if (faults.keep !== undefined) throw faults.keep;
@@ -79,7 +79,7 @@ test("a changed directory comes into force when it looked the same twice", async
   await look();
   expect(allows()).toBe(false);
   expect(holder.revision).not.toBe(before);
-  expect(events).toEqual([{ type: "loaded", revision: holder.revision }]);
+  expect(events).toEqual([{ type: "loaded", disagreements: new Map(), revision: holder.revision }]);
   expect(kept).toEqual([holder.revision]);
 });
 
@@ -172,7 +172,7 @@ test("the engine that is replaced gives its memory back", async () => {
 test("a thread of its own judges as this one does", async () => {
   for (const some of [openFiles, bad, closed]) {
     const { bundle } = await readPolicyDirectory("/policies", memoryFileSystem(some));
-    expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(checkBundle(bundle as PolicyBundle));
+    expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(compareBundle(bundle as PolicyBundle));
   }
 });
 

@@ -68,6 +68,7 @@ test("the policy set in force is one, and says whether it is the newest", async 
     'svc_policy_stale{role="active"} 1',
     'svc_policy_stale{role="shadow"} 1',
     'svc_policy_revision_info{role="active",revision="sha256:b"} 1',
+    ...["agrees", "differs", "dropped", "failed"].map((result) => `svc_policy_refereed_total{result="${result}"} 0`),
   ]);
 });
 

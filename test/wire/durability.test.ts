@@ -49,7 +49,7 @@ interface Acknowledged {
   readonly decisionId?: string;
 }
 
-test("kill -9 under load, ten times", { timeout: 120_000 }, async () => {
+test("kill -9 under load, ten times", { timeout: 240_000 }, async () => {
   const acknowledged: Acknowledged[] = [];
   for (let round = 0; round < rounds; round++) {
     service = await startService(directory, serviceSettings(directory, issuer.url));

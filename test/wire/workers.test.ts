@@ -9,7 +9,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { sampleCalls } from "../../dev/requests.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
+import { serviceSettings, startService } from "../harness/process.ts";
 import { mintProof } from "../harness/proofs.ts";
 import { type SessionDeployment, sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
@@ -299,5 +301,30 @@ describe("a worker that dies", () => {
     // The other serves until the service is stopped.
     const whoami = methodOn("/v1/sdk/whoami").restPath;
     expect((await rest(running.url + whoami, { token: await running.token() })).status).toBe(200);
+  });
+
+  test("of a defect that belongs to nobody lets others finish, and the service goes on", async () => {
+    const issuer = await startStaticIssuer([newTestKey("ES256", "key-1").publicJwk]);
+    const directory = await mkdtemp(join(tmpdir(), "svc-workers-"));
+    const defects = new URL("../fixtures/defects.ts", import.meta.url);
+    const settings = { ...serviceSettings(directory, issuer.url), ...env, NODE_OPTIONS: `--import=${defects}` };
+    const service = await startService(directory, settings);
+    try {
+      const whoami = `${service.url}/v1/sdk/whoami`;
+      const answer = await rest(whoami, { headers: { ...ownConnection, "x-defect": "nobody's" } });
+      expect(answer.status).toBe(401);
+      await service.line("a worker ended and is replaced");
+      await expect
+        .poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).body.checks, { timeout: 30_000 })
+        .toContainEqual({ name: "workers", status: "ok" });
+      for (let i = 0; i < 8; i++) expect((await rest(whoami, { headers: ownConnection })).status).toBe(401);
+      expect(service.lines.filter((line) => line.includes('"level":"fatal"'))).toHaveLength(1);
+      service.child.kill("SIGTERM");
+      expect(await service.ended).toEqual({ code: 0, signal: null });
+    } finally {
+      service.child.kill("SIGKILL");
+      await issuer.stop();
+      await rm(directory, { recursive: true });
+    }
   });
 });

@@ -12,25 +12,42 @@ import {
   policyRefused,
   shadowOf,
 } from "./live-policy.ts";
-import { refereeOf } from "./policy-referee.ts";
+import { type RefereeMachine, refereeOf } from "./policy-referee.ts";
 
 export interface FollowedPolicy extends DecidingPolicy {
   /** Compiles a set, for the role that it is to have. Rejects where that is not possible. */
   prepare(role: PolicyRole, policy: GoodPolicy): Promise<void>;
   /** Puts in force what was prepared last for the role. */
   install(role: PolicyRole): void;
+  /** Another thread has seen compiled policies of the revision disagree with Cedar: Cedar alone decides under it. */
+  useCedar(revision: string): void;
   changed(status: PolicyStatus): void;
+}
+
+/** What a thread begins with. */
+export interface FirstPolicy {
+  readonly active: GoodPolicy;
+  readonly shadow?: GoodPolicy | undefined;
+  readonly status: PolicyStatus;
+  /** Revisions under which Cedar alone decides, besides those whose sets were found to differ before. */
+  readonly cedarAlone: readonly string[];
 }
 
 /** Decides by the sets that another thread has found good. */
 export async function followPolicy(
   settings: PolicySettings,
-  machine: LivePolicyMachine,
-  first: { readonly active: GoodPolicy; readonly shadow?: GoodPolicy | undefined; readonly status: PolicyStatus },
+  machine: LivePolicyMachine & Pick<RefereeMachine, "onDisagreement">,
+  first: FirstPolicy,
 ): Promise<FollowedPolicy> {
   const compiled = (policy: GoodPolicy) => compiledBy(settings, policy);
   const active = await compiled(first.active);
   const engine = new PolicyHolder(active);
+  const cedarAlone = new Set(first.cedarAlone);
+  const useCedar = (revision: string) => {
+    cedarAlone.add(revision);
+    engine.useCedar(revision);
+  };
+  for (const revision of cedarAlone) useCedar(revision);
   const referee = refereeOf(settings, machine, engine);
   referee?.follow(active);
   const shadow = shadowOf(settings, machine);
@@ -54,10 +71,12 @@ export async function followPolicy(
       if (next === undefined) return;
       prepared.delete(role);
       if (role === "active") {
+        if (cedarAlone.has(next.revision)) next.useCedar();
         engine.replace(next);
         referee?.follow(next);
       } else shadow?.replace(next);
     },
+    useCedar,
     changed(next) {
       status = next;
     },

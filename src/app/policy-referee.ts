@@ -9,10 +9,18 @@ import type { Metrics } from "../telemetry/metrics.ts";
 /** Raised for the tenant of the decision. */
 const alert = "cedar-disagrees";
 
+/** What the machine provides, and who else is to ask Cedar alone under a revision. */
+export interface RefereeMachine {
+  readonly timers: Timers;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly onDisagreement?: (revision: string) => void;
+}
+
 /** The referee of what the holder decides; absent where Cedar alone evaluates. */
 export function refereeOf(
   { policyEvaluator, policyRefereePercent }: Pick<Config, "policyEvaluator" | "policyRefereePercent">,
-  { timers, logger, metrics }: { readonly timers: Timers; readonly logger: Logger; readonly metrics: Metrics },
+  { timers, logger, metrics, onDisagreement }: RefereeMachine,
   engine: PolicyHolder,
 ): PolicyReferee | undefined {
   if (policyEvaluator === "cedar") return undefined;
@@ -28,6 +36,7 @@ export function refereeOf(
     },
     onDisagreement({ revision, tenantId, decisionId, decided, cedar }) {
       engine.useCedar(revision);
+      onDisagreement?.(revision);
       metrics.refereed("differs");
       metrics.policyAlerted(tenantId, alert);
       const of = { tenant_id: tenantId, decision_id: decisionId, policy_revision: revision, alert };

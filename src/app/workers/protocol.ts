@@ -5,6 +5,7 @@ import type { CheckResult, Readiness } from "../../ops/readiness.ts";
 import type { PolicyStatus } from "../../policy/load/reloader.ts";
 import type { MetricsSnapshot } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
+import type { FirstPolicy } from "../followed-policy.ts";
 import type { ServeConfig } from "../gateway.ts";
 import type { GoodPolicy } from "../live-policy.ts";
 
@@ -14,6 +15,7 @@ export interface WorkerCalls {
   listen(port: number): Promise<number>;
   preparePolicy(role: PolicyRole, policy: GoodPolicy): Promise<void>;
   installPolicy(role: PolicyRole): void;
+  useCedar(revision: string): void;
   policyChanged(status: PolicyStatus): void;
   /** Readiness checks of what each worker has of its own. */
   checks(): Promise<readonly CheckResult[]>;
@@ -29,6 +31,8 @@ export interface MainCalls {
   /** Lines of the log. */
   log(lines: string): void;
   readiness(): Promise<Readiness>;
+  /** Compiled policies of the revision were seen to disagree with Cedar: no worker decides by them any more. */
+  policyDisagrees(revision: string): void;
   /** Resolves when the party has a slot of those that all workers share, under this number. */
   takeSlot(party: string, slot: number): Promise<void>;
   /** Gives the slot back, or waits for it no more. */
@@ -44,11 +48,7 @@ export interface WorkerStart {
   readonly sums: SumTable;
   /** What the main thread shares of its store; absent where the worker opens one of its own. */
   readonly store: unknown;
-  readonly policy: {
-    readonly active: GoodPolicy;
-    readonly shadow?: GoodPolicy | undefined;
-    readonly status: PolicyStatus;
-  };
+  readonly policy: FirstPolicy;
 }
 
 /** Configuration as a message carries it: addresses are objects of a class, and go as text. */

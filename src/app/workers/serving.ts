@@ -41,7 +41,8 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     metrics,
     sumsOf: sharedSums(start.sums, index),
   };
-  const policy = await followPolicy(config, machine, start.policy);
+  const onDisagreement = (revision: string) => main.tell("policyDisagrees", revision);
+  const policy = await followPolicy(config, { ...machine, onDisagreement }, start.policy);
   const witnessing = witnessingOf(config, machine);
   const { ledger, shared } = await openStores(config, machine, witnessing?.open, { threads, shared: start.store });
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
@@ -81,6 +82,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     },
     preparePolicy: (role, next) => policy.prepare(role, next),
     installPolicy: (role) => policy.install(role),
+    useCedar: (revision) => policy.useCedar(revision),
     policyChanged: (status) => policy.changed(status),
     checks: async () => (await runChecks(checks, systemTimers)).checks,
     async metrics() {

@@ -92,6 +92,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
       const calls = {
         log: (lines: string) => logger.append(lines),
         readiness: () => runChecks(checks, timers),
+        policyDisagrees: (revision: string) => followers.useCedar(revision),
         takeSlot: (party: string, slot: number) => lentSlots.take(party, slot),
         leaveSlot: (slot: number) => lentSlots.leave(slot),
       };
@@ -145,6 +146,8 @@ class Followers implements PolicyFollowers {
   readonly #policies = new Map<PolicyRole, GoodPolicy>();
   #status: PolicyStatus = { newest: "in_force" };
   #prepared: ReadonlySet<WorkerThread> = new Set();
+  /** Revisions that Cedar alone decides under, as one of them found. */
+  readonly #cedarAlone = new Set<string>();
 
   constructor(fleet: () => Fleet | undefined) {
     this.#fleet = fleet;
@@ -154,7 +157,8 @@ class Followers implements PolicyFollowers {
   current() {
     const active = this.#policies.get("active");
     if (active === undefined) throw new Error("there is no policy set yet");
-    return { active, shadow: this.#policies.get("shadow"), status: this.#status };
+    const shadow = this.#policies.get("shadow");
+    return { active, shadow, status: this.#status, cedarAlone: [...this.#cedarAlone] };
   }
 
   async prepare(role: PolicyRole, policy: GoodPolicy): Promise<void> {
@@ -178,6 +182,11 @@ class Followers implements PolicyFollowers {
       // What does not decide by the set in force must not decide; where it is gone already, nothing happens.
       await thread.terminate();
     }
+  }
+
+  useCedar(revision: string): void {
+    this.#cedarAlone.add(revision);
+    for (const { peer } of this.#fleet()?.threads ?? []) peer.tell("useCedar", revision);
   }
 
   changed(status: PolicyStatus): void {

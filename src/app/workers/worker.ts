@@ -12,6 +12,7 @@ const main: Peer<MainCalls, WorkerCalls> = new Peer((message) => port.postMessag
   listen: async (...given) => (await worker.promise).listen(...given),
   preparePolicy: async (...given) => (await worker.promise).preparePolicy(...given),
   installPolicy: async (...given) => (await worker.promise).installPolicy(...given),
+  useCedar: async (...given) => (await worker.promise).useCedar(...given),
   policyChanged: async (...given) => (await worker.promise).policyChanged(...given),
   checks: async () => (await worker.promise).checks(),
   metrics: async () => (await worker.promise).metrics(),

@@ -92,8 +92,9 @@ export class StoreThread implements StoreCaller {
       workerData: { ...this.#data, answered } satisfies WorkerData,
       name: `store-${this.#data.role}`,
       env: threadEnvironment(),
-      // What a thread makes is gone after each call: a young generation of the usual 16 MiB only takes memory.
-      resourceLimits: { maxYoungGenerationSizeMb: 4 },
+      // What a thread makes is gone after each call: a young generation of the usual size only takes memory. What the
+      // writer makes of a full batch must fit, or it is collected half-way, again and again.
+      resourceLimits: { maxYoungGenerationSizeMb: this.#data.role === "writer" ? 16 : 4 },
     });
     const calls = new StoreCalls({
       port: worker,

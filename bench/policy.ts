@@ -7,7 +7,9 @@
  * all alike, or with facts of their own ("new facts") that no server can have an answer for yet; over gRPC the load
  * generator can only repeat itself. Both are loaded for a while before it counts, until the gateway's hot code is compiled.
  *
- * `node bench/policy.ts [--peer <binary>] [--policies 20,200] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`. The
+ * With `--evaluators`, what a fresh decision takes compiled policies and Cedar, by number of policies.
+ *
+ * `node bench/policy.ts [--evaluators] [--peer <binary>] [--policies 20,200] [--seconds 3] [--rounds 5] [--warm-up 10] [--cores 1]`. The
  * peer's binary is in the npm package `@cerbos/cerbos-linux-x64`.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -19,7 +21,7 @@ import type { ProtectionPlanRequest } from "../src/domain/requests.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
 import { type Load, loadHttp1, loadHttp2, type Measured } from "./load.ts";
-import { measureDecisions } from "./policy-decisions.ts";
+import { measureDecisions, measureEvaluators } from "./policy-decisions.ts";
 import {
   type Peer,
   type PeerQuestion,
@@ -37,6 +39,7 @@ import { requireTools } from "./tools.ts";
 const { values } = parseArgs({
   options: {
     peer: { type: "string" },
+    evaluators: { type: "boolean", default: false },
     policies: { type: "string", default: "20,200" },
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "5" },
@@ -195,7 +198,20 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
 // biome-ignore lint/suspicious/noConsole: the table is what this program is for
 const printTable = console.table;
 
-if (values.peer === undefined) {
+if (values.evaluators) {
+  const sizes = values.policies.split(",").map(Number);
+  printTable(
+    (await measureEvaluators(sizes, seconds)).map((row) => ({
+      rules: row.rules,
+      policies: row.policies,
+      "compiled µs": row.compiledMicros.toFixed(1),
+      "Cedar µs": row.cedarMicros.toFixed(0),
+      ratio: (row.cedarMicros / row.compiledMicros).toFixed(1),
+      "cached µs": row.cachedMicros.toFixed(1),
+      "longest step of compiling, ms": row.longestStepMs.toFixed(0),
+    })),
+  );
+} else if (values.peer === undefined) {
   printTable(
     (await measureDecisions(seconds)).map((row) => ({
       policies: row.policies,

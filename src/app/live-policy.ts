@@ -4,10 +4,10 @@ import { performance } from "node:perf_hooks";
 import type { Timers } from "../base/timers.ts";
 import type { Config } from "../config/settings.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
-import { type ComparedBundle, checkBundle, compareBundle } from "../policy/check/check.ts";
+import type { ComparedBundle } from "../policy/check/check.ts";
 import { checkBundleInThread } from "../policy/check/check-thread.ts";
 import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
-import { compilePolicyBundle } from "../policy/engine/engine.ts";
+import { compileInTurns } from "../policy/engine/engine.ts";
 import { PolicyHolder } from "../policy/engine/holder.ts";
 import type { PolicyBundle } from "../policy/load/bundle.ts";
 import { type PolicyReading, readPolicyDirectory } from "../policy/load/directory.ts";
@@ -87,7 +87,7 @@ export async function openLivePolicy(
   followers?: PolicyFollowers,
 ): Promise<LivePolicy> {
   const known = await readPolicyDirectory(settings.policyDir, fileSystem, settings);
-  const { first, bundle, checked } = firstEngine(known, settings);
+  const { first, bundle, checked } = await firstEngine(known, settings);
   const engine = new PolicyHolder(first);
   const referee = refereeOf(settings, machine, engine);
   referee?.follow(first);
@@ -137,14 +137,11 @@ export async function openLivePolicy(
   };
 }
 
-function firstEngine({ bundle, problems }: PolicyReading, { policyEvaluator: evaluator }: PolicySettings) {
+async function firstEngine({ bundle, problems }: PolicyReading, { policyEvaluator: evaluator }: PolicySettings) {
   if (bundle === undefined) throw policyRefused(problems);
-  const { engine: first, problems: misjudged = [] } = compilePolicyBundle(bundle, { evaluator });
-  if (first !== undefined && problems.length === 0) {
-    const checked =
-      evaluator === "compiled" ? compareBundle(bundle) : { ...checkBundle(bundle), disagreements: new Map() };
-    return { first, bundle, checked };
-  }
+  const checked = await checkBundleInThread(bundle);
+  const { engine: first, problems: misjudged = [] } = await compileInTurns(bundle, checked, { evaluator });
+  if (first !== undefined && problems.length === 0) return { first, bundle, checked };
   first?.release();
   throw policyRefused(sortProblems([...problems, ...misjudged]));
 }

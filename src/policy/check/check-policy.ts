@@ -1,11 +1,6 @@
 /** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
-import {
-  type DetailedError,
-  type Effect,
-  type PolicyJson,
-  policyToJson,
-  type TypeAndId,
-} from "@cedar-policy/cedar-wasm/nodejs";
+import type { DetailedError, Effect, PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "../cedar.ts";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
 import { programOf } from "../evaluate/program.ts";
@@ -60,7 +55,7 @@ const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 
 /** Reads the text of one policy. */
 export function readPolicy(text: string, rules: AnnotationRules, catalogue: InputCatalogue): PolicyReading {
-  const parsed = policyToJson(text);
+  const parsed = cedar().policyToJson(text);
   if (parsed.type === "failure") return { errors: parsed.errors };
   const tree = parsed.json;
   // An annotation that is written without a value has null, whatever its type says.

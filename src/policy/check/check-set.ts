@@ -1,5 +1,6 @@
 /** Judges the policies of one set: each by itself, their ids, their types. */
-import { type DetailedError, policySetTextToParts } from "@cedar-policy/cedar-wasm/nodejs";
+import type { DetailedError } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "../cedar.ts";
 import { inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { tooDeepAt } from "../load/nesting.ts";
@@ -87,7 +88,7 @@ function remembering<T>(make: (text: string) => T): (text: string) => T {
 
 /** Policies that Cedar finds in the file; undefined where it does not parse. */
 function countPolicies(source: string): number | undefined {
-  const whole = policySetTextToParts(source);
+  const whole = cedar().policySetTextToParts(source);
   return whole.type === "failure" ? undefined : whole.policies.length;
 }
 

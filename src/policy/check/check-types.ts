@@ -1,5 +1,6 @@
 /** Judges the types of policies, against the schema. */
-import { type DetailedError, type ValidationAnswer, validate } from "@cedar-policy/cedar-wasm/nodejs";
+import type { DetailedError, ValidationAnswer } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "../cedar.ts";
 import { indexOfByte, lineAt } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
@@ -25,7 +26,7 @@ export function typeChecker(schema: string): TypeChecker {
 }
 
 function validated(schema: string, staticPolicies: string | Record<string, string>): ValidationAnswer {
-  return validate({ schema, policies: { staticPolicies }, validationSettings: { mode: "strict" } });
+  return cedar().validate({ schema, policies: { staticPolicies }, validationSettings: { mode: "strict" } });
 }
 
 function complaints(answer: Extract<ValidationAnswer, { readonly type: "success" }>) {

@@ -1,5 +1,5 @@
 /** Judges a bundle before it decides anything: every problem of every set, and of sets that decide together. */
-import { checkParseSchema } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "../cedar.ts";
 import { policyActions } from "../engine/schema.ts";
 import { type JoinedEntities, joinEntities } from "../entities/entity-set.ts";
 import { describeUid } from "../entities/entity-values.ts";
@@ -39,7 +39,7 @@ function check(bundle: PolicyBundle): CheckedBundle {
   // Where the operator's schema is wrong, every policy that names its types would seem to be.
   if (entities !== undefined && !entities.hasSchema)
     return { sets: new Map(), problems: sortProblems(entities.problems) };
-  const schema = checkParseSchema(bundle.schema);
+  const schema = cedar().checkParseSchema(bundle.schema);
   if (schema.type === "failure") {
     const problems = schema.errors.map(({ message }) => ({ file: "schema.cedarschema", message }));
     return { sets: new Map(), problems };

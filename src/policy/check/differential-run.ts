@@ -2,9 +2,10 @@
  * Compares the compiled policies of a set with Cedar before they decide anything: on requests made of what the policies
  * themselves compare with, of what is next to that, and of anything else.
  */
-import { type PatternElem, type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { authSources } from "../../base/caller.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
+import { cedar } from "../cedar.ts";
 import { Comparisons, type KnownEntities, type Term } from "../compare/terms.ts";
 import { mayBeEmpty, queryFor, questionOf, type Value, type Variable } from "../compare/variables.ts";
 import { type CedarRequest, type CedarRequestBuilder, fullRequestBuilder } from "../engine/cedar-request.ts";
@@ -239,7 +240,7 @@ function nameOf({ term, member }: Variable): string {
 }
 
 function treeOf(text: string): PolicyJson {
-  const parsed = policyToJson(text);
+  const parsed = cedar().policyToJson(text);
   if (parsed.type === "failure") throw new TypeError("a checked policy parses");
   return parsed.json;
 }

@@ -4,8 +4,8 @@
  * the tables are searched. Whatever is found is put to both engines before it counts.
  */
 import { isDeepStrictEqual } from "node:util";
-import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { parseTenantId, type TenantId } from "../../base/ids.ts";
+import { cedar } from "../cedar.ts";
 import { checkBundle } from "../check/check.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { PolicyAction } from "../engine/decision.ts";
@@ -144,6 +144,6 @@ function guidedTexts(policies: readonly CheckedPolicy[]): readonly string[] {
 }
 
 function asksForAction(text: string): boolean {
-  const parsed = policyToJson(text);
+  const parsed = cedar().policyToJson(text);
   return parsed.type === "failure" || JSON.stringify(parsed.json.conditions).includes('{"Var":"action"}');
 }

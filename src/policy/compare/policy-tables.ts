@@ -1,7 +1,8 @@
 /** The policies of both sides that decide about one action of one tenant, and what denies whatever permits there are. */
 import { isDeepStrictEqual } from "node:util";
-import { type PolicyJson, policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import type { PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import type { TenantId } from "../../base/ids.ts";
+import { cedar } from "../cedar.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { mergeGuidance } from "../guidance/guidance-merge.ts";
@@ -245,7 +246,7 @@ function guidanceInputs(sides: readonly [Side, Side]): PolicyJson {
   const patterns = sides.flatMap(({ bundle }) => bundle.keyReferences.map(({ pattern }) => JSON.stringify(pattern)));
   const key = "context.claimed.key_reference";
   const matches = ["true", ...patterns.map((pattern) => `${key} like ${pattern}`)].join(" || ");
-  const parsed = policyToJson(
+  const parsed = cedar().policyToJson(
     `permit (principal, action, resource)
      when { context.claimed has artifact_profile && context.claimed has key_reference && (${matches}) };`,
   );
@@ -291,7 +292,7 @@ function seenOn(sides: readonly [Side, Side], layers: readonly (readonly SideLay
 }
 
 export function comparisonsOf({ text }: CheckedPolicy, { catalogue, known }: Side): Comparisons {
-  const parsed = policyToJson(text);
+  const parsed = cedar().policyToJson(text);
   if (parsed.type === "failure") throw new TypeError("a checked policy parses");
   return new Comparisons(parsed.json, catalogue, known);
 }

@@ -2,17 +2,9 @@
  * Which conditions of policies hold for a request. Cedar says so itself: every condition is put to it as a policy of its
  * own, so that an explanation cannot judge otherwise than the decision did.
  */
-import {
-  type Clause,
-  type EntityUidJson,
-  type Expr,
-  isAuthorized,
-  type PolicyJson,
-  policyToJson,
-  policyToText,
-  type StaticPolicySet,
-} from "@cedar-policy/cedar-wasm/nodejs";
+import type { Clause, EntityUidJson, Expr, PolicyJson, StaticPolicySet } from "@cedar-policy/cedar-wasm/nodejs";
 import { LRUCache } from "lru-cache";
+import { cedar } from "../cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
 /** A condition that every request must meet to which its policy applies. */
@@ -51,7 +43,7 @@ export function expressionText(expression: Expr): string {
 }
 
 function write(expression: Expr): string {
-  const written = policyToText(policyWith([{ kind: "when", body: expression }]));
+  const written = cedar().policyToText(policyWith([{ kind: "when", body: expression }]));
   const [, text] =
     (written.type === "success" && /^permit\([^)]*\) when \{ ([\s\S]*) \};\s*$/.exec(written.text)) || [];
   if (text === undefined) throw new TypeError("an expression of a parsed policy cannot be written");
@@ -104,7 +96,7 @@ function stateOf(policy: string, request: CedarRequest): Conjunct["state"] {
 
 /** Ids of the policies that decide, and of those that cannot be evaluated. Permits alone do not stand in each other's way. */
 function evaluate(staticPolicies: StaticPolicySet, request: CedarRequest) {
-  const answer = isAuthorized({ ...request, policies: { staticPolicies } });
+  const answer = cedar().isAuthorized({ ...request, policies: { staticPolicies } });
   if (answer.type === "failure") {
     throw new TypeError(`conditions cannot be evaluated: ${answer.errors.map(({ message }) => message).join("; ")}`);
   }
@@ -122,7 +114,7 @@ function conjunctsOf(text: string): readonly (Expr | string)[] {
 }
 
 function takeApart(text: string): readonly (Expr | string)[] {
-  const parsed = policyToJson(text);
+  const parsed = cedar().policyToJson(text);
   if (parsed.type === "failure") throw new TypeError("a checked policy parses");
   const { principal, resource, conditions } = parsed.json;
   // A number that JSON does not hold came out of Cedar as another one.

@@ -6,7 +6,7 @@
  * that made it.
  */
 import { hash } from "node:crypto";
-import { preparsePolicySet, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "../cedar.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 
 /** Result of a set. `error` where any policy could not be evaluated, whatever Cedar decided besides. */
@@ -60,7 +60,7 @@ export class PreparedSet {
   diagnose(request: CedarRequest | undefined): Diagnosis | undefined {
     if (this.#released || request === undefined) return undefined;
     try {
-      const answer = statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#set.name });
+      const answer = cedar().statefulIsAuthorized({ ...request, preparsedPolicySetId: this.#set.name });
       if (answer.type === "failure") return undefined;
       const { decision, diagnostics } = answer.response;
       return {
@@ -92,7 +92,7 @@ function acquire(text: string): CedarSet {
   }
   const name = freeNames.pop() ?? `set-${namesMade++}`;
   // As one text, policies cost Cedar a quarter of what they cost it as many.
-  const answer = preparsePolicySet(name, { staticPolicies: text });
+  const answer = cedar().preparsePolicySet(name, { staticPolicies: text });
   if (answer.type === "failure") {
     freeNames.push(name);
     throw new TypeError(`policies do not parse: ${answer.errors.map(({ message }) => message).join("; ")}`);

@@ -7,8 +7,8 @@
  * the caller says of the resource is under `context.claimed.resource`.
  */
 import { createHash } from "node:crypto";
-import { getCedarVersion } from "@cedar-policy/cedar-wasm/nodejs";
 import type { AttributeType } from "../../base/caller-attributes.ts";
+import { cedarVersion } from "../cedar.ts";
 import type { PolicyAction } from "./decision.ts";
 import { type ReferenceTypes, referenceTypes } from "./entity-references.ts";
 import type { DeclaredInputs } from "./inputs.ts";
@@ -26,7 +26,7 @@ export const policyActions: readonly PolicyAction[] = Object.values(actionGroups
  * What evaluates policies: the Cedar version, and the version of everything of ours that turns inputs into an answer
  * (inputs, layers, merge). Raise the second when the same bundle could answer the same question differently.
  */
-export const engineVersion = `cedar ${getCedarVersion()}, rules 2`;
+export const engineVersion = `cedar ${cedarVersion}, rules 2`;
 
 const cedarTypes: Readonly<Record<AttributeType, string>> = {
   text: "String",

@@ -1,6 +1,7 @@
 /** Judges all entities of a directory together, and writes them down for `entity-table.ts`. */
-import { checkParseEntities, type EntityJson, type TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
+import type { EntityJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
+import { cedar } from "../cedar.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { type Entity, readEntityFile } from "./entity-file.ts";
 import { type DeclaredEntities, type EntitySchema, readEntitySchema } from "./entity-types.ts";
@@ -175,7 +176,7 @@ function cedarProblems(entities: readonly Entity[], { schema }: DeclaredEntities
     if (!entity.hasExtensions) continue;
     const { type, id, text } = entity;
     const json = { ...(JSON.parse(text) as EntityJson), uid: { type, id }, parents: [] };
-    const answer = checkParseEntities({ entities: [json], schema: `${schema}\nentity Principal;` });
+    const answer = cedar().checkParseEntities({ entities: [json], schema: `${schema}\nentity Principal;` });
     if (answer.type === "failure") {
       return answer.errors.map(({ message }) => ({ entity, message: `${describeUid([type, id])}: ${message}` }));
     }

@@ -2,7 +2,8 @@
  * Types of what the organisation knows, as the operator's own Cedar schema declares them: one namespace of entity types
  * and common types, which may refer to `Principal`. Cedar reads the schema; here is what it says, by full name.
  */
-import { type DetailedError, type SchemaJson, schemaToJsonWithResolvedTypes } from "@cedar-policy/cedar-wasm/nodejs";
+import type { DetailedError, SchemaJson } from "@cedar-policy/cedar-wasm/nodejs";
+import { cedar } from "../cedar.ts";
 import { indexOfByte, lineAt } from "../load/policy-text.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 
@@ -63,7 +64,7 @@ export function readEntitySchema(declared: DeclaredEntities): EntitySchemaReadin
 
 function read({ schemaFile: file, schema: text, references }: DeclaredEntities): EntitySchemaReading {
   // What the operator may refer to of ours comes behind, where it moves no line.
-  const answer = schemaToJsonWithResolvedTypes(`${text}\nentity Principal;`);
+  const answer = cedar().schemaToJsonWithResolvedTypes(`${text}\nentity Principal;`);
   if (answer.type === "failure") return { problems: answer.errors.map((error) => schemaProblem(file, text, error)) };
   const { "": ours, ...namespaces } = answer.json;
   const [namespace = "", ...others] = Object.keys(namespaces);

@@ -51,7 +51,7 @@ const workers = process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS:
 export async function startGatewayProcess(options: GatewayOptions): Promise<GatewayProcess> {
   const { issuer, dataDir, logFile, core, env, nodeOptions = [] } = options;
   const gateway = await startChild<GatewayAddresses>({
-    command: [...nodeOptions, join(root, "src/main.ts")],
+    command: [...nodeOptions, join(root, "src/main.js")],
     logFile,
     ...(core !== undefined && { core }),
     env: {

@@ -19,8 +19,10 @@ interface Room {
  * outer one knows it.
  */
 export const rooms: Readonly<Record<string, Room>> = {
+  "main.js": { knows: ["compile-cache.js", "main.ts"], packages: [] },
   "main.ts": { knows: ["cli", "runtime.ts"], packages: [] },
-  "runtime.ts": { knows: [], packages: ["node:module"] },
+  "runtime.ts": { knows: ["compile-cache.js"], packages: [] },
+  "compile-cache.js": { knows: [], packages: ["node:module"] },
   cli: {
     knows: ["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
     packages: ["commander", "node:process"],
@@ -67,7 +69,10 @@ export const rooms: Readonly<Record<string, Room>> = {
   domain: { knows: ["base", "ledger", "policy"], packages: ["lru-cache"] },
   ledger: { knows: ["base"], packages: ["canonicalize", "lru-cache", "multiformats", "uuid"] },
   "ledger/tlog": { knows: ["base"], packages: ["lru-cache"] },
-  policy: { knows: ["base"], packages: ["@cedar-policy/cedar-wasm", "canonicalize", "lru-cache", "yaml"] },
+  policy: {
+    knows: ["base"],
+    packages: ["@cedar-policy/cedar-wasm", "canonicalize", "lru-cache", "node:module", "yaml"],
+  },
   base: { knows: [], packages: ["ipaddr.js", "node:http", "node:module", "uuid"] },
 };
 

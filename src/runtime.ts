@@ -1,18 +1,11 @@
 /** What a service asks of its JavaScript runtime, so that it starts fast and stays small while it has little to do. */
-import { enableCompileCache } from "node:module";
-import { join } from "node:path";
+import "./compile-cache.js";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 /**
- * Beside the code that it is made of: whoever can write here can change the program anyway, which is not so of the
- * default, a folder of the system's temporary one.
- */
-const compileCache = join(import.meta.dirname, "../node_modules/.cache/svc-platform-api");
-
-/**
  * To be called before anything else is imported. Code is compiled, and types are stripped, once for each version of a
- * file; where the cache cannot be written, every start does it again. The two flags only move work and memory:
+ * file. The two flags only move work and memory:
  *
  * - the policy engine's WebAssembly is optimized when it has proved to be hot, not while policies are loaded (by
  *   default the optimizer spends 300 ms and 40 MiB on code that runs at start-up only);
@@ -21,7 +14,6 @@ const compileCache = join(import.meta.dirname, "../node_modules/.cache/svc-platf
 export function prepareRuntime(): void {
   setFlagsFromString("--wasm-tiering-budget=100000000");
   setFlagsFromString("--semi-space-growth-factor=1");
-  enableCompileCache(compileCache);
 }
 
 /**

@@ -1,4 +1,4 @@
-/** The service in a process of its own, started as an operator starts it: `node src/main.ts` and an environment. */
+/** The service in a process of its own, started as an operator starts it: `node src/main.js` and an environment. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ export function serviceSettings(dataDir: string, issuerUrl: string): Record<stri
 export function spawnService(
   cwd: string,
   settings: Readonly<Record<string, string>>,
-  program = "src/main.ts",
+  program = "src/main.js",
 ): ServiceProcess {
   const child = spawn(process.execPath, [join(root, program)], {
     cwd,

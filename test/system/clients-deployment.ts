@@ -82,7 +82,7 @@ export async function startDeployment(): Promise<Deployment> {
     },
     async startGateway() {
       const log = createWriteStream(join(folder, "gateway.log"), { flags: "a" });
-      const child = spawn(process.execPath, ["src/main.ts"], { cwd: root, env: gatewayEnv });
+      const child = spawn(process.execPath, ["src/main.js"], { cwd: root, env: gatewayEnv });
       child.stdout.pipe(log);
       child.stderr.pipe(log);
       gateway = child;

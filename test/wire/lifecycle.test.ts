@@ -92,7 +92,7 @@ describe("starting", () => {
   });
 
   test.each([
-    ["the service", "src/main.ts"],
+    ["the service", "src/main.js"],
     ["the development stack", "dev/dev.ts"],
   ])("%s says in one line that a port is taken", async (_name, program) => {
     const holder = net.createServer().listen(0, "127.0.0.1");

@@ -48,6 +48,7 @@ const printTable = console.table;
 requireTools("wrk", "h2load", "taskset");
 const directory = mkdtempSync(join(tmpdir(), "bench-workers-"));
 const issuer = await startBenchIssuer();
+const started: GatewayProcess[] = [];
 try {
   const token = await fetchToken(issuer);
   const start = (workers: string) =>
@@ -57,7 +58,11 @@ try {
       logFile: join(directory, `${workers}.log`),
       env: { SVC_WORKERS: workers },
     });
-  const gateways = [await start("1"), await start(values.workers)] as const;
+  const one = await start("1");
+  started.push(one);
+  const several = await start(values.workers);
+  started.push(several);
+  const gateways = [one, several] as const;
   const rows: Record<string, string | number>[] = [];
   const calls = benchCalls().filter(({ name }) => values.only === undefined || values.only === name);
   for (const { name, restPath, json, rpcPath, frame } of calls) {
@@ -85,20 +90,20 @@ try {
           const gateway = gateways[which];
           found[which].push(await measure(gateway, () => load(gateway.listening.url, seconds)));
         }
-      const [one, several] = found;
-      const ratio = (of: keyof Round) => median(several.map((round, i) => round[of] / (one[i]?.[of] ?? Number.NaN)));
+      const [base, others] = found;
+      const ratio = (of: keyof Round) => median(others.map((round, i) => round[of] / (base[i]?.[of] ?? Number.NaN)));
       rows.push({
         call: `${protocol} ${name}`,
-        "1 worker: requests/CPU s": Math.round(median(one.map(({ perCpuSecond }) => perCpuSecond))),
-        [`${values.workers} workers`]: Math.round(median(several.map(({ perCpuSecond }) => perCpuSecond))),
+        "1 worker: requests/CPU s": Math.round(median(base.map(({ perCpuSecond }) => perCpuSecond))),
+        [`${values.workers} workers`]: Math.round(median(others.map(({ perCpuSecond }) => perCpuSecond))),
         ratio: ratio("perCpuSecond").toFixed(2),
         "requests/s, ratio": ratio("perSecond").toFixed(2),
       });
     }
   }
-  for (const gateway of gateways) await gateway.stop();
   printTable(rows);
 } finally {
+  for (const gateway of started) await gateway.stop();
   await issuer.stop();
   rmSync(directory, { recursive: true });
 }

@@ -38,6 +38,8 @@ export interface RefereeOptions {
 const maxWaiting = 64;
 /** Sets of deciding policies that are remembered. */
 const maxSeen = 10_000;
+/** The thread starts later than the first question, for what starts or changes has something better to do then. */
+const startAfterMs = 1_000;
 /** A thread without questions ends, and its memory with it. */
 const idleMs = 10_000;
 const pauseAfterFailureMs = 60_000;
@@ -51,6 +53,8 @@ export class PolicyReferee {
   #thread: Worker | undefined;
   #callOff: (() => void) | undefined;
   #isPaused = false;
+  /** Until the thread is started. */
+  readonly #questions: RefereeQuestion[] = [];
   readonly #waiting = new Map<number, Omit<RefereeDisagreement, "cedar">>();
   readonly #seen = new Set<string>();
   #asked = 0;
@@ -70,7 +74,7 @@ export class PolicyReferee {
   observe(query: PolicyQuery, decision: PolicyDecision, decisionId: string): void {
     const engine = this.#engine;
     if (engine === undefined || decision.policyRevision !== engine.revision) return;
-    const { share, random, onDropped } = this.#options;
+    const { share, random, timers, onDropped } = this.#options;
     const { tenantId } = query.caller;
     const deciding = `${engine.setOf("tenant", tenantId)} ${query.action} ${decision.allow} ${decision.reasons.join()}`;
     const isNew = this.#seen.size < maxSeen && !this.#seen.has(deciding);
@@ -82,15 +86,28 @@ export class PolicyReferee {
     if (isNew) this.#seen.add(deciding);
     const number = this.#asked++;
     this.#waiting.set(number, { revision: engine.revision, tenantId, decisionId, decided: decision });
+    const question: RefereeQuestion = { number, query, decision };
+    if (this.#thread === undefined) {
+      this.#questions.push(question);
+      this.#callOff ??= timers.after(startAfterMs, () => this.#begin(engine));
+      return;
+    }
     this.#callOff?.();
-    this.#thread ??= this.#start(engine);
-    this.#thread.postMessage({ number, query, decision } satisfies RefereeQuestion);
+    this.#callOff = undefined;
+    this.#thread.postMessage(question);
   }
 
   /** Ends the thread, and forgets what waits. */
   release(): void {
     this.#engine = undefined;
     this.#stop();
+  }
+
+  #begin(engine: RefereedEngine): void {
+    this.#callOff = undefined;
+    const thread = this.#start(engine);
+    this.#thread = thread;
+    for (const question of this.#questions.splice(0)) thread.postMessage(question);
   }
 
   #start({ content, revision }: RefereedEngine): Worker {
@@ -136,6 +153,7 @@ export class PolicyReferee {
     this.#callOff?.();
     this.#callOff = undefined;
     this.#waiting.clear();
+    this.#questions.length = 0;
     void thread?.terminate();
   }
 }

@@ -34,6 +34,7 @@ function told(engine: Parameters<PolicyReferee["follow"]>[0], share: number) {
   });
   referee.follow(engine);
   const until = async (count: number) => {
+    timers.fire(1_000);
     while (words.length < count) await new Promise<void>((resolve) => (wake = resolve));
     return words;
   };

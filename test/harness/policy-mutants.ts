@@ -128,7 +128,11 @@ const mutants: readonly Mutant[] = [
   ["demands.ts", "return joined(demandOf(left, paths), demandOf(right, paths));", "return demandOf(left, paths);"],
   ["demands.ts", "left.slot !== right?.slot || left.kind !== right.kind", "right === undefined"],
   ["demands.ts", 'this.assumptions.push({ slot, is: "members" });', ""],
-  ["policy-index.ts", "if (!this.#isSo(assumption, scene)) return yield this.#all;", ""],
+  [
+    "policy-index.ts",
+    "if (!this.#isSo(assumption, scene)) {",
+    "if (this.#isSo(assumption, scene)) continue;\n      if (this.#all.length < 0) {",
+  ],
   ["policy-index.ts", 'return is !== "there" || parent === undefined || !scene.has(parent);', "return true;"],
   ["policy-index.ts", "[value.key, ...scene.ancestors(value)]", "[value.key]"],
   [
@@ -136,11 +140,7 @@ const mutants: readonly Mutant[] = [
     "lengths].map((length) => value.slice(-length))",
     "lengths].map((length) => value.slice(0, length))",
   ],
-  [
-    "compiled-set.ts",
-    "if (!actions.has(action)) continue;",
-    'if (!actions.has(action) || action === "access") continue;',
-  ],
+  ["compiled-set.ts", "if (actions.has(action)) index", 'if (!actions.has(action) || action === "access") continue;'],
   ["compiled-set.ts", "applying.failed.push(position);", ""],
   ["compiled-set.ts", "if (!condition(scene)) return;", "condition(scene);"],
 ];

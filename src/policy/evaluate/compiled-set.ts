@@ -92,16 +92,14 @@ export class CompiledSet {
       unknown: [] as number[],
     };
     const evaluation = this.#nextEvaluation();
-    for (const { actions, index } of this.#indices) {
-      if (!actions.has(action)) continue;
-      for (const positions of index.candidates(scene)) {
-        for (const position of positions) {
-          if (this.#seen[position] === evaluation) continue;
-          this.#seen[position] = evaluation;
-          this.#apply(position, scene, applying);
-        }
+    const take = (positions: readonly number[]) => {
+      for (const position of positions) {
+        if (this.#seen[position] === evaluation) continue;
+        this.#seen[position] = evaluation;
+        this.#apply(position, scene, applying);
       }
-    }
+    };
+    for (const { actions, index } of this.#indices) if (actions.has(action)) index.candidates(scene, take);
     return applying;
   }
 

@@ -66,19 +66,22 @@ export class PolicyIndex {
     return index;
   }
 
-  /** Positions of all policies that may apply or fail; some more than once. */
-  *candidates(scene: Scene): Generator<readonly number[]> {
+  /** Hands over the positions of all policies that may apply or fail; some more than once. */
+  candidates(scene: Scene, take: (positions: readonly number[]) => void): void {
     for (const assumption of this.#assumptions.values()) {
-      if (!this.#isSo(assumption, scene)) return yield this.#all;
+      if (!this.#isSo(assumption, scene)) {
+        take(this.#all);
+        return;
+      }
     }
-    yield this.#always;
+    if (this.#always.length > 0) take(this.#always);
     for (const group of this.#groups.values()) {
       const value = scene.value(group.slot);
       if (value === undefined) continue; // a test before the demand is false then
       for (const key of keysOf(group, value, scene)) {
         const found = group.buckets.get(key);
-        if (found?.index !== undefined) yield* found.index.candidates(scene);
-        else if (found !== undefined) yield found.positions;
+        if (found?.index !== undefined) found.index.candidates(scene, take);
+        else if (found !== undefined) take(found.positions);
       }
     }
   }

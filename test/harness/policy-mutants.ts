@@ -140,7 +140,7 @@ const mutants: readonly Mutant[] = [
     "lengths].map((length) => value.slice(-length))",
     "lengths].map((length) => value.slice(0, length))",
   ],
-  ["compiled-set.ts", "if (actions.has(action)) index", 'if (!actions.has(action) || action === "access") continue;'],
+  ["compiled-set.ts", "if (actions.has(action)) index", 'if (actions.has(action) && action !== "access") index'],
   ["compiled-set.ts", "applying.failed.push(position);", ""],
   ["compiled-set.ts", "if (!condition(scene)) return;", "condition(scene);"],
 ];

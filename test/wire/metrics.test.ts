@@ -39,6 +39,10 @@ beforeEach(async () => {
   for (const set of ["active", "candidate"])
     await cp(join(import.meta.dirname, "../../policies"), join(directory, set), { recursive: true });
   await writePolicy("candidate/default/no.cedar", '@id("no") forbid (principal, action, resource);');
+  await writePolicy(
+    "active/default/told.cedar",
+    '@id("told") @alert("told") permit (principal, action == Action::"protect", resource);',
+  );
   const ledgerKey = join(directory, "ledger.key");
   witness = await startWitness({ logKeys: () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey) });
   timers = holdableTimers();
@@ -142,7 +146,7 @@ async function unmoved(): Promise<readonly string[]> {
 function samplesOf(exposed: string): ReadonlyMap<string, string> {
   const metrics = exposed.split(/^# HELP /m).map((metric) => metric.split("\n"));
   const named = metrics.map(
-    ([help = "", _type, ...samples]) => [help.split(" ", 1).join(), samples.join("\n")] as const,
+    ([help = "", _type, ...samples]) => [help.split(" ", 1).join(), samples.join("\n").trim()] as const,
   );
   return new Map(named.filter(([name]) => name.startsWith("svc_")));
 }

@@ -188,6 +188,7 @@ test("recorded decisions are counted that another directory decides differently"
   expect((await diff("--since", "1h", "--tenant", "tenant-z")).recorded).toEqual({
     compared: 0,
     passed_over: 0,
+    not_looked_up: 0,
     ways: [],
   });
   expect((await diff("--since", "2999-01-01T00:00:00Z")).recorded.compared).toBe(0);

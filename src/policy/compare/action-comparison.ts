@@ -13,9 +13,9 @@ import {
   PolicyTables,
   type SideIndex,
 } from "./policy-tables.ts";
+import { askable, queryFor, type WrittenQuestion } from "./question.ts";
 import type { Side } from "./side.ts";
 import { type Assignment, type Budget, solve, type Wanted } from "./solver.ts";
-import { askable, queryFor, type WrittenQuestion } from "./variables.ts";
 
 /** A request that is decided differently. */
 export interface Found {

@@ -6,9 +6,10 @@ import type { PolicyBundle } from "../load/bundle.ts";
 import { unnamedTenant } from "./compare.ts";
 import { knownEntities } from "./known-entities.ts";
 import { comparisonsOf } from "./policy-tables.ts";
+import { queryFor, questionOf } from "./question.ts";
 import { maxRows, rowsOf, verdictsOf } from "./rules.ts";
 import { type Side, sideOf } from "./side.ts";
-import { queryFor, questionOf, variablesOf } from "./variables.ts";
+import { variablesOf } from "./variables.ts";
 
 /**
  * The policies that apply to no request whatever, such as one `when` a kind is "a" and is "b". Only what is certain is

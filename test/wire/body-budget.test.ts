@@ -68,9 +68,11 @@ const authorized = (extra: readonly string[] = [], type = "application/json") =>
 
 /** Takes so many bytes of the tenant's share, with a body that does not come. Returns how to let go. */
 async function hold(bytes: number): Promise<() => void> {
+  // What was answered just now is given back a moment later, and by another worker perhaps.
+  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
   const connection = await h1Connect(gateway.url);
   connection.write(h1Request(`POST ${register.restPath}`, authorized([`Content-Length: ${bytes}`]), "{"));
-  await expect.poll(inFlight).toBeGreaterThanOrEqual(bytes);
+  await expect.poll(inFlight, { timeout: 15_000 }).toBeGreaterThanOrEqual(bytes);
   return connection.destroy;
 }
 
@@ -92,7 +94,7 @@ test("what has no room is refused from its headers, and says when to come back",
   // What has no body needs no room.
   expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
   letGo();
-  await expect.poll(inFlight).toBe(0);
+  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
   const answer = await rest(gateway.url + register.restPath, { token, body: registration(40_000) });
   expect(answer.status).toBe(200);
 });
@@ -206,9 +208,9 @@ test("what is taken is given back, whichever way a call ends", async () => {
   const gone = await Promise.all(Array.from({ length: 6 }, () => h1Connect(gateway.url)));
   for (const connection of gone)
     connection.write(h1Request(`POST ${register.restPath}`, authorized(["Content-Length: 9000"]), "{"));
-  await expect.poll(inFlight).toBe(54_000);
+  await expect.poll(inFlight, { timeout: 15_000 }).toBe(54_000);
   for (const connection of gone) connection.destroy();
-  await expect.poll(inFlight).toBe(0);
+  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
 });
 
 test("who has shown no credentials has a small share", async () => {
@@ -226,7 +228,7 @@ test("who has shown no credentials has a small share", async () => {
   second.write(send(4000));
   expect(await second.next()).toMatchObject({ status: 503 });
   first.destroy();
-  await expect.poll(inFlight).toBe(0);
+  await expect.poll(inFlight, { timeout: 15_000 }).toBe(0);
   third.write(send(2));
   expect(await third.next()).toMatchObject({ status: 100 });
   third.write("{}");

@@ -2,7 +2,8 @@
  * Decisions a second in one thread, by number of policies and tenants. Or, where a peer is given: protection-plan of the
  * gateway, its token verified and its record durable, beside that decision server on the same rules, which does neither.
  *
- * A server is pinned to core 0 with all its threads, or with `--cores 2` has both cores; the load generator is on core 1.
+ * A server is pinned to core 0 with all its threads, or with `--cores 2` has both cores, and the gateway two workers; the
+ * load generator is on core 1.
  * Servers are measured in turn, round after round; the table has medians over the rounds, of ratios too. Requests are
  * all alike, or with facts of their own ("new facts") that no server can have an answer for yet; over gRPC the load
  * generator can only repeat itself. Both are loaded for a while before it counts, until the gateway's hot code is compiled.
@@ -172,7 +173,7 @@ async function measureBeside(binary: string, directory: string, issuer: Issuer, 
     issuer,
     dataDir: join(directory, `data-${policies}`),
     logFile: join(directory, `gateway-${policies}.log`),
-    env: { SVC_POLICY_DIR: policyDir },
+    env: { SVC_POLICY_DIR: policyDir, SVC_WORKERS: values.cores },
     ...(serverCore !== undefined && { core: serverCore }),
   });
   try {

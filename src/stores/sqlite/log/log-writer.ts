@@ -5,7 +5,7 @@ import { committedRecords } from "../../../ledger/append/committed-record.ts";
 import { loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { encodedRegistrations } from "../../../ledger/artifacts/registration-index.ts";
-import { anchorProblem } from "../../../ledger/ports/anchor.ts";
+import { type AnchoredLog, anchorProblem } from "../../../ledger/ports/anchor.ts";
 import {
   type BatchResult,
   type LogState,
@@ -82,8 +82,12 @@ export class LogWriter {
 
   /** The head of a log by its name, if it goes on from its anchor. Throws `UnsoundLogError` where it does not. */
   soundHead(name: string): StoredHead | undefined {
+    const tenantId = this.#rows.headByName(name)?.tenantId;
+    if (tenantId === undefined) return undefined;
+    // Before the head, outside of a transaction: what another process appends and notes between the two is no fault.
+    const anchored = this.#anchor.find(tenantId);
     const head = this.#rows.headByName(name);
-    if (head !== undefined) this.#refuseUnsound(head.tenantId, head);
+    this.#refuseUnsound(tenantId, head, anchored);
     return head;
   }
 
@@ -113,7 +117,7 @@ export class LogWriter {
   append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
     const known = this.#known.current(tenantId);
     const head = known?.head ?? this.#heads.of(tenantId);
-    if (known === undefined) this.#refuseUnsound(tenantId, head);
+    if (known === undefined) this.#refuseUnsound(tenantId, head, this.#anchor.find(tenantId));
     const plan = planBatch(readBatch(records), (idempotency) => this.#idempotency.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
       return { result: { log: head.origin, results: plan.results([]) }, log: head };
@@ -138,9 +142,9 @@ export class LogWriter {
     return loadEdge(head, (level, index) => this.#rows.tile(head.tenantId, level, index));
   }
 
-  #refuseUnsound(tenantId: TenantId, log: StoredHead | undefined): void {
+  #refuseUnsound(tenantId: TenantId, log: StoredHead | undefined, anchored: AnchoredLog | undefined): void {
     const problem = attempt(() =>
-      anchorProblem(this.#anchor.find(tenantId), { log, rootAt: (size) => this.#rows.rootAt(tenantId, size) }),
+      anchorProblem(anchored, { log, rootAt: (size) => this.#rows.rootAt(tenantId, size) }),
     );
     if (problem !== undefined) throw new UnsoundLogError(problem);
   }

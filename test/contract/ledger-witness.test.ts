@@ -315,6 +315,21 @@ describe("where answers wait for a quorum", () => {
     await fixture.verify();
   });
 
+  test("replicas that bring one log to a witness at the same time refuse nobody", async () => {
+    const replicas: (typeof ledger)[] = [];
+    for (let replica = 0; replica < 3; replica++) {
+      await open(1);
+      replicas.push(ledger);
+    }
+    const appends = replicas.map(async (replica) => {
+      for (let record = 0; record < 20; record++) await replica.append(makeRecord(alice));
+    });
+    const outcomes = await Promise.allSettled(appends);
+    for (const replica of replicas.slice(0, -1)) await replica.close();
+    expect(outcomes.filter(({ status }) => status === "rejected")).toEqual([]);
+    expect(seenSizes()).toEqual([61]);
+  });
+
   test("readiness fails while no log gets its quorum", async () => {
     await open(1);
     await append(1);

@@ -35,8 +35,10 @@ export type WitnessStatus =
   | { readonly kind: "unsound"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 
-/** One for the size that we believe it has, one after another replica was faster, and a last. */
-const maxExchanges = 3;
+/** Exchanges before a witness is given up that names a size that is no larger than the one before. */
+const maxInVain = 3;
+/** Exchanges in which other replicas were faster, each with a larger tree: some of them are answered meanwhile. */
+const maxExchanges = 64;
 
 export class WitnessLog {
   readonly #witness: TrustedWitness;
@@ -130,11 +132,13 @@ export class WitnessLog {
   async #bring(): Promise<void> {
     let log = this.#target;
     let oldSize = this.#newest?.size ?? 0;
-    for (let exchange = 0; exchange < maxExchanges; exchange++) {
+    let inVain = 0;
+    for (let exchange = 0; exchange < maxExchanges && inVain < maxInVain; exchange++) {
       if (oldSize > log.size) log = await this.#headFrom(oldSize);
       const answer = await this.#send(log, oldSize);
       if (answer.kind === "cosigned") return this.#keep(log, answer.lines);
       if (answer.kind !== "conflict") throw this.#refused(answer, log, oldSize);
+      if (answer.size <= oldSize) inVain += 1;
       oldSize = answer.size;
     }
     throw new Error("it names another size at every exchange");

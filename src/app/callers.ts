@@ -45,6 +45,8 @@ export interface CallersMachine {
   readonly metrics: Metrics;
   /** Counts fetches of issuer keys that unknown key ids bring about, in all threads; absent where there is one. */
   readonly refetches?: Sums;
+  /** Told when the issuer's keys were seen to change, so that other threads look; absent where there is one. */
+  readonly onKeysChanged?: () => void;
   /** Slots for secrets that callers of the session route show; default: of their own. */
   readonly slots?: FairSemaphore;
   /** Told of what is wrong with files; default: `logger`. */

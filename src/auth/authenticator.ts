@@ -47,6 +47,8 @@ export interface Authenticator {
   status(): IssuerStatus;
   /** Begins to fetch the issuer's keys in the background, and goes on until they are there. Call once. */
   start(): void;
+  /** Another thread of the service saw the issuer's keys change: fetches them at once, in the background. */
+  followKeys(): void;
   /** Stops what runs in the background; idempotent. */
   close(): void;
 }
@@ -74,6 +76,7 @@ export function createAuthenticator(
     },
     status: () => accessTokens?.status() ?? { issuerReady: false, detail: "access tokens are not taken" },
     start: () => accessTokens?.start(),
+    followKeys: () => accessTokens?.followKeys(),
     close: () => accessTokens?.close(),
   };
 }

@@ -136,8 +136,12 @@ test("a key that the issuer has withdrawn verifies nothing more, remembered or n
     issuer.keys = [second.publicJwk];
     // The new key's first token makes the gateway look at the set.
     expect(await bearer(tokenOf(second))).toBeUndefined();
-    expect(await bearer(old)).toBe("invalid_token");
-    expect(await bearer(tokenOf(first))).toBe("invalid_token");
+    // The thread that this token came to knows now; others, if there are any, hear of it.
+    const reasons = async () => {
+      const tokens = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? old : tokenOf(first)));
+      return [...new Set(await Promise.all(tokens.map(bearer)))];
+    };
+    await expect.poll(reasons, { timeout: 10_000, interval: 50 }).toEqual(["invalid_token"]);
   } finally {
     await gateway.stop();
     await issuer.stop();

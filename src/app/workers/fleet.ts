@@ -65,6 +65,11 @@ export class Fleet {
     return [...this.#threads.values()];
   }
 
+  /** Has all of them look at the issuer's keys, but for the one that saw them change. */
+  followKeys(except?: number): void {
+    for (const [index, { peer }] of this.#threads) if (index !== except) peer.tell("followKeys");
+  }
+
   /** Readiness checks of all workers that are there. */
   async checks(): Promise<readonly CheckResult[]> {
     const found = await Promise.all(this.threads.map(async ({ peer }) => peer.ask("checks").catch(() => [])));

@@ -17,6 +17,8 @@ export interface WorkerCalls {
   installPolicy(role: PolicyRole): void;
   useCedar(revision: string): void;
   policyChanged(status: PolicyStatus): void;
+  /** Another thread saw the issuer's keys change. */
+  followKeys(): void;
   /** Readiness checks of what each worker has of its own. */
   checks(): Promise<readonly CheckResult[]>;
   metrics(): Promise<MetricsSnapshot>;
@@ -33,6 +35,8 @@ export interface MainCalls {
   readiness(): Promise<Readiness>;
   /** Compiled policies of the revision were seen to disagree with Cedar: no worker decides by them any more. */
   policyDisagrees(revision: string): void;
+  /** The worker saw the issuer's keys change. */
+  keysChanged(): void;
   /** Resolves when the party has a slot of those that all workers share, under this number. */
   takeSlot(party: string, slot: number): Promise<void>;
   /** Gives the slot back, or waits for it no more. */

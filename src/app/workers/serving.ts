@@ -48,6 +48,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
     ...machine,
     ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread, refetches: machine.sumsOf("refetches") },
+    onKeysChanged: () => main.tell("keysChanged"),
   });
   const { authenticator } = callers;
   const publicSide = await createPublicSide(config, machine, {
@@ -84,6 +85,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     installPolicy: (role) => policy.install(role),
     useCedar: (revision) => policy.useCedar(revision),
     policyChanged: (status) => policy.changed(status),
+    followKeys: () => authenticator.followKeys(),
     checks: async () => (await runChecks(checks, systemTimers)).checks,
     async metrics() {
       const measured = await metrics.snapshot();

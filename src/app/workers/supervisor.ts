@@ -51,7 +51,10 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
     opened.push(() => stores.ledger.close());
     await policy.keepIn(stores.ledger);
     // Callers of the logs, which this thread serves.
-    const callers = await openCallers(config, stores.shared, policy.engine.callerAttributes, machine);
+    const callers = await openCallers(config, stores.shared, policy.engine.callerAttributes, {
+      ...machine,
+      onKeysChanged: () => fleet?.followKeys(),
+    });
     opened.push(() => callers.close());
     const { authenticator } = callers;
     const viewers = await openOpsViewers(config, authenticator, machine);
@@ -93,6 +96,10 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
         log: (lines: string) => logger.append(lines),
         readiness: () => runChecks(checks, timers),
         policyDisagrees: (revision: string) => followers.useCedar(revision),
+        keysChanged() {
+          authenticator.followKeys();
+          running.followKeys(index);
+        },
         takeSlot: (party: string, slot: number) => lentSlots.take(party, slot),
         leaveSlot: (slot: number) => lentSlots.leave(slot),
       };

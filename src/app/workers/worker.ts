@@ -14,6 +14,7 @@ const main: Peer<MainCalls, WorkerCalls> = new Peer((message) => port.postMessag
   installPolicy: async (...given) => (await worker.promise).installPolicy(...given),
   useCedar: async (...given) => (await worker.promise).useCedar(...given),
   policyChanged: async (...given) => (await worker.promise).policyChanged(...given),
+  followKeys: async () => (await worker.promise).followKeys(),
   checks: async () => (await worker.promise).checks(),
   metrics: async () => (await worker.promise).metrics(),
   close: async () => (await worker.promise).close(),

@@ -64,6 +64,8 @@ export interface TokenDependencies {
   readonly refetches?: Sums | undefined;
   /** Neither may throw. */
   readonly onKeysFetched: (status: IssuerStatus) => void;
+  /** As `IssuerKeysDependencies` has it; must not throw either. */
+  readonly onKeysChanged?: (() => void) | undefined;
   readonly onCertificateIgnored: OnCertificateIgnored;
 }
 
@@ -72,6 +74,7 @@ export interface AccessTokens {
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   status(): IssuerStatus;
   start(): void;
+  followKeys(): void;
   close(): void;
 }
 
@@ -110,6 +113,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     authenticate,
     status: () => keys?.status() ?? { issuerReady: false, detail: "no token issuer is configured" },
     start: () => keys?.start(),
+    followKeys: () => void keys?.follow(),
     close: () => keys?.close(),
   };
 }
@@ -119,6 +123,7 @@ function openIssuerKeys(issuer: string, options: TokenOptions, dependencies: Tok
     ...dependencies,
     timeoutMs: options.fetchTimeoutMs ?? defaultFetchTimeoutMs,
     onFetched: dependencies.onKeysFetched,
+    onChanged: dependencies.onKeysChanged,
   });
 }
 

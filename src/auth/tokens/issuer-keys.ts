@@ -53,6 +53,8 @@ export interface IssuerKeys {
   readonly find: FindKeys;
   /** Truthful at the moment of the call. */
   status(): IssuerStatus;
+  /** Fetches at once what another thread of the service saw change. Never rejects. */
+  follow(): Promise<void>;
   /** Another number for every key set with other keys; undefined while there are no usable ones. */
   revision(): number | undefined;
   /** Stops fetching; idempotent. */
@@ -67,6 +69,8 @@ export interface IssuerKeysDependencies extends Omit<FetchContext, "signal"> {
   readonly refetches?: Sums | undefined;
   /** Told after every fetch how it went. */
   readonly onFetched?: (status: IssuerStatus) => void;
+  /** Told when a fetch, other than one by `follow`, found other keys than those that were held. */
+  readonly onChanged?: (() => void) | undefined;
 }
 
 interface HeldKeys {
@@ -96,7 +100,8 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
 
   const usable = () => held !== undefined && clock.now() - held.fetchedAtMs < maximumKeyAgeMs;
 
-  async function load(): Promise<void> {
+  /** Resolves with whether other keys than before are held. */
+  async function load(): Promise<boolean> {
     const context = { ...dependencies, signal: closing.signal };
     const keySet = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
     if (keySet.keys.length === 0) {
@@ -105,6 +110,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       throw new Error("the issuer publishes no signature keys");
     }
     const published = JSON.stringify(keySet);
+    const changed = held !== undefined && published !== held.published;
     if (published !== held?.published) revision += 1;
     for (const { kid } of keySet.keys) if (kid !== undefined) everPublished.set(kid, true);
     held = {
@@ -114,21 +120,22 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
       count: keySet.keys.length,
       fetchedAtMs: clock.now(),
     };
+    return changed;
   }
 
   /** Joins the fetch that is under way or begins one. Never rejects. */
-  function refresh(): Promise<void> {
-    fetching ??= attempt().finally(() => {
+  function refresh(onChanged = dependencies.onChanged): Promise<void> {
+    fetching ??= attempt(onChanged).finally(() => {
       fetching = undefined;
     });
     return fetching;
   }
 
-  async function attempt(): Promise<void> {
+  async function attempt(onChanged?: () => void): Promise<void> {
     fetchesBegun += 1;
     cancelNext();
     try {
-      await load();
+      if (await load()) onChanged?.();
       failure = undefined;
       failuresInARow = 0;
     } catch (error) {
@@ -187,6 +194,11 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     revision: () => (usable() ? revision : undefined),
     start() {
       void refresh();
+    },
+    async follow() {
+      // A fetch that is under way may have read the set before it changed.
+      await fetching;
+      await refresh(() => {});
     },
     async find(header, signal, mayFetch) {
       const begunBefore = fetchesBegun;

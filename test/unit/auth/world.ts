@@ -39,6 +39,8 @@ export function manualTime(nowMs = 1_800_000_000_000): ManualTime {
 
 export interface World extends Authenticator {
   readonly events: AuthenticatorEvent[];
+  /** How often other threads would have been told that the issuer's keys changed. */
+  changes(): number;
   /** Resolves when the next fetch of the issuer's keys has ended, either way. */
   fetched(): Promise<void>;
 }
@@ -51,6 +53,7 @@ export function authenticatorOf(
   identityHeaders?: IdentityHeaderRule,
 ): World {
   const events: AuthenticatorEvent[] = [];
+  let changes = 0;
   let waiting: (() => void)[] = [];
   const authenticator = createAuthenticator(
     {
@@ -68,6 +71,9 @@ export function authenticatorOf(
       timers: time,
       random: () => 0.5,
       fetch: globalThis.fetch,
+      onKeysChanged() {
+        changes += 1;
+      },
       onEvent(event) {
         events.push(event);
         if (event.type !== "issuer_keys_fetched") return;
@@ -79,6 +85,7 @@ export function authenticatorOf(
   return {
     ...authenticator,
     events,
+    changes: () => changes,
     fetched: () =>
       new Promise((resolve) => {
         waiting = [...waiting, resolve];

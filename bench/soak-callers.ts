@@ -58,7 +58,7 @@ const retryMs = 20;
 const keyedRoutes = ["/v1/sdk/artifact-register", "/v1/sdk/evidence"];
 const sessionCall = { route: "/v1/sdk/session", rpc: "platform.sdk.v1.SessionService/CreateSession" };
 /** Shares of all calls. */
-const share = { hotTenant: 0.5, session: 0.01, keyed: 0.5, repeated: 0.5 };
+const share = { hotTenant: 0.5, session: 0.04, keyed: 0.5, repeated: 0.5 };
 
 /** Starts the callers. `stop` resolves with what came of their calls when the last of them is over. */
 export function startCallers(options: CallersOptions) {

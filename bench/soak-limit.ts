@@ -42,6 +42,8 @@ export function startLimitProbe(urls: readonly string[], { tenantId, clientId, s
   };
   const all = Promise.all(Array.from({ length: probers }, probe));
   return {
+    /** Attempts refused so far. */
+    refused: () => refused,
     async stop(): Promise<LimitReport> {
       stopping = true;
       await all;

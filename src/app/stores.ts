@@ -1,7 +1,7 @@
 /** The store of a service: opened by the settings, and what operators hear of it. */
 import { performance } from "node:perf_hooks";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
-import type { AttemptCounters } from "../domain/ports.ts";
+import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
 import { ObservedLedger } from "../ledger/append/observed.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
@@ -15,7 +15,7 @@ export interface OpenedStores {
   readonly ledger: ObservedLedger;
   readonly logs: PublishedLogs;
   /** What replicas share for a short time; closed with the ledger. */
-  readonly shared: ReplayStore & AttemptCounters;
+  readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   /** With whom the store does not get on, the longest first. */
   readonly stuck: () => readonly string[];
   readonly share: ServiceStores["share"];

@@ -56,3 +56,31 @@ export interface AttemptCounters {
    */
   giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void>;
 }
+
+/** Of what a limit leaves, the part that one asker was given for itself. */
+export interface Portion {
+  /** As many as were wanted, or as there were left. */
+  readonly granted: number;
+  /** What others may still be given in this window. */
+  readonly left: number;
+  /** Milliseconds until the window ends, with which what is granted ends too. */
+  readonly waitMs: number;
+}
+
+/**
+ * Gives out what a limit allows in portions, for all replicas together: whoever has one counts it down alone. What was
+ * given to somebody who is no more is lost until the window ends; more than the maximum is never given.
+ */
+export interface PortionCounters {
+  /**
+   * Grants up to so many, of a window that begins with the first of them.
+   * @param wanted whole, from 1 to the maximum; the maximum is 1,000,000,000 at most
+   * @throws ServiceError `store_unavailable`
+   */
+  takePortion(limit: AttemptLimit, wanted: number): Promise<Portion>;
+  /**
+   * Takes back so many that were granted and not used, unless their window has ended.
+   * @throws ServiceError `store_unavailable`
+   */
+  giveBackPortion(limit: AttemptLimit, unused: number): Promise<void>;
+}

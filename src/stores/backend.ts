@@ -7,7 +7,7 @@ import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { StoreLocation } from "../base/postgres-url.ts";
-import type { AttemptCounters } from "../domain/ports.ts";
+import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
 import type { CommitObserver } from "../ledger/append/observed.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { StoreArchive } from "../ledger/ports/archive.ts";
@@ -82,7 +82,7 @@ export interface StoreLogger {
 export interface ServiceStores {
   readonly ledger: Ledger & PublishedLogs;
   /** What replicas share for a short time. It is closed with the ledger. */
-  readonly shared: ReplayStore & AttemptCounters;
+  readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   /** Tenants, and other keys, that the store does not get on with now; the longest first. */
   stuck(): readonly string[];
   /**

@@ -1,11 +1,11 @@
 /** What every store keeps for a short time for all replicas: used proofs, and attempts. One suite for all of them. */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ReplayStore } from "../../src/auth/proof/replay-store.ts";
-import type { AttemptCounters } from "../../src/domain/ports.ts";
+import type { AttemptCounters, PortionCounters } from "../../src/domain/ports.ts";
 import { manualClock, tenant } from "./ledger-records.ts";
 
 export interface SharedStore {
-  readonly shared: ReplayStore & AttemptCounters;
+  readonly shared: ReplayStore & AttemptCounters & PortionCounters;
   close(): Promise<void>;
 }
 
@@ -160,6 +160,69 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
         for (let i = 0; i < 20; i++) await replica.takeAttempt([{ ...limit, counter: `early-${i}` }]);
         clock.nowMs += minuteMs;
         for (let i = 0; i < 2; i++) await replica.takeAttempt([{ ...limit, counter: `late-${i}` }]);
+        expect(await fixture.count("attempts")).toBe(2);
+      });
+    });
+
+    describe("a portion", () => {
+      const limit = { tenantId: alice, counter: "quota", maximum: 10, windowMs: minuteMs };
+      const portion = (granted: number, left: number, waitMs = minuteMs) => ({ granted, left, waitMs });
+
+      test("is what was wanted or what is left, over all replicas, and anew when the window has ended", async () => {
+        const [one, two] = [await open(), await open()];
+        expect(await one.takePortion(limit, 4)).toEqual(portion(4, 6));
+        clock.nowMs += 20_000;
+        expect(await two.takePortion(limit, 4)).toEqual(portion(4, 2, 40_000));
+        expect(await one.takePortion(limit, 4)).toEqual(portion(2, 0, 40_000));
+        expect(await two.takePortion(limit, 4)).toEqual(portion(0, 0, 40_000));
+        clock.nowMs += 40_000;
+        expect(await two.takePortion(limit, 10)).toEqual(portion(10, 0));
+      });
+
+      test("is never more than there is, of many at once", async () => {
+        const replicas = [await open(), await open()];
+        const of = { ...limit, maximum: 1_000 };
+        const taken = await Promise.all(Array.from({ length: 60 }, (_, i) => replicas[i % 2]?.takePortion(of, 30)));
+        expect(taken.reduce((sum, each) => sum + (each?.granted ?? 0), 0)).toBe(1_000);
+      });
+
+      test("of which some is given back leaves as much to others, in its own window only", async () => {
+        const replica = await open();
+        await replica.takePortion(limit, 8);
+        // More than there was is granted in part, and leaves nothing beyond that behind.
+        expect(await replica.takePortion(limit, 8)).toEqual(portion(2, 0));
+        await replica.giveBackPortion(limit, 3);
+        expect(await replica.takePortion(limit, 8)).toEqual(portion(3, 0));
+        clock.nowMs += minuteMs;
+        await replica.giveBackPortion(limit, 5);
+        expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
+        await replica.giveBackPortion(limit, 999);
+        expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
+      });
+
+      test("is of the limit as it is now, and the tenant's own", async () => {
+        const replica = await open();
+        await replica.takePortion(limit, 10);
+        expect(await replica.takePortion({ ...limit, maximum: 4 }, 4)).toEqual(portion(0, 0));
+        expect(await replica.takePortion({ ...limit, maximum: 15 }, 4)).toEqual(portion(4, 1));
+        expect(await replica.takePortion({ ...limit, tenantId: bob }, 4)).toEqual(portion(4, 6));
+        const largest = { ...limit, counter: "largest", maximum: 1_000_000_000 };
+        expect(await replica.takePortion(largest, largest.maximum)).toEqual(portion(largest.maximum, 0));
+        expect(await replica.takePortion(largest, largest.maximum)).toEqual(portion(0, 0));
+      });
+
+      test("is given again where the clock goes back by more than a window", async () => {
+        const replica = await open();
+        await replica.takePortion(limit, 10);
+        clock.nowMs -= 3_600_000;
+        expect(await replica.takePortion(limit, 10)).toEqual(portion(10, 0));
+      });
+
+      test("is forgotten after its window, as others come", async () => {
+        const replica = await open();
+        for (let i = 0; i < 20; i++) await replica.takePortion({ ...limit, counter: `early-${i}` }, 1);
+        clock.nowMs += minuteMs;
+        for (let i = 0; i < 2; i++) await replica.takePortion({ ...limit, counter: `late-${i}` }, 1);
         expect(await fixture.count("attempts")).toBe(2);
       });
     });

@@ -2,7 +2,7 @@
 
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { TenantId } from "../../base/ids.ts";
-import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches, type ProofRow } from "../proof-batches.ts";
 import type { Queries, Statement } from "./connection/connection.ts";
 import { TransactionError } from "./connection/errors.ts";
@@ -31,7 +31,25 @@ const windowEnd: Statement = {
 };
 const giveBack: Statement = {
   name: "give_back_attempt",
-  text: `UPDATE attempts SET taken = taken - 1 WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent} AND taken > 0`,
+  text: `UPDATE attempts SET taken = GREATEST(0, taken - $5::integer)
+          WHERE tenant_id = $1 AND counter = $2 AND ${isCurrent}`,
+};
+/** Counts as many as parameter 5, beyond the maximum too: so the answer tells what was counted before. */
+const countPortion: Statement = {
+  name: "count_portion",
+  text: `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
+         VALUES ($1, $2, $5::integer, $3::bigint + $4::bigint)
+         ON CONFLICT (tenant_id, counter) DO UPDATE SET
+           taken = CASE WHEN ${isCurrent} THEN attempts.taken + $5::integer ELSE $5::integer END,
+           window_ends_at_ms = CASE WHEN ${isCurrent} THEN attempts.window_ends_at_ms
+                                    ELSE excluded.window_ends_at_ms END
+         RETURNING taken, window_ends_at_ms`,
+};
+/** In the same transaction: of parameter 3, what goes beyond the maximum, parameter 4, was not granted. */
+const boundPortion: Statement = {
+  name: "bound_portion",
+  text: `UPDATE attempts SET taken = GREATEST(taken - $3::integer, LEAST(taken, $4::integer))
+          WHERE tenant_id = $1 AND counter = $2 AND taken > $4::integer`,
 };
 const expiringAttempts: Expiring = { table: "attempts", key: "counter", expiry: "window_ends_at_ms" };
 
@@ -67,7 +85,32 @@ export class Attempts {
 
   /** Takes back one under each whose window has not ended. */
   async giveBack(limits: readonly AttemptLimit[], nowMs: number): Promise<void> {
-    await Promise.all(limits.map((limit) => this.#pool.write(giveBack, [...keyOf(limit), nowMs, limit.windowMs])));
+    await Promise.all(limits.map((limit) => this.giveBackPortion(limit, 1, nowMs)));
+  }
+
+  /** Grants up to so many of what the limit leaves. One of unknown outcome is asked for again, and may be lost. */
+  async takePortion(limit: AttemptLimit, wanted: number, nowMs: number): Promise<Portion> {
+    const key = keyOf(limit);
+    const { maximum, windowMs, tenantId } = limit;
+    const [row] = await this.#pool.retrying(
+      () =>
+        this.#pool.transaction(async (connection) => {
+          const [counted] = await Promise.all([
+            connection.query(countPortion, [...key, nowMs, windowMs, wanted]),
+            connection.query(boundPortion, [...key, wanted, maximum]),
+            removeExpired(connection, expiringAttempts, tenantId ?? "", nowMs, 1),
+          ]);
+          return counted.rows;
+        }),
+      tenantId ?? "addresses",
+    );
+    const left = Math.max(0, maximum - (Number(row?.taken) - wanted));
+    const granted = Math.min(wanted, left);
+    return { granted, left: left - granted, waitMs: Number(row?.window_ends_at_ms) - nowMs };
+  }
+
+  async giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): Promise<void> {
+    await this.#pool.write(giveBack, [...keyOf(limit), nowMs, limit.windowMs, unused]);
   }
 
   /** In the order of their names, so that two transactions never wait for each other. */

@@ -2,7 +2,7 @@
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
@@ -186,6 +186,15 @@ export class PostgresStore implements LedgerStore {
   /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
   giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
     return translated(() => this.#attempts.giveBack(limits, this.#clock.now()));
+  }
+
+  /** Grants up to so many of what the limit leaves to all replicas. Rejects with `store_unavailable`. */
+  takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
+    return translated(() => this.#attempts.takePortion(limit, wanted, this.#clock.now()));
+  }
+
+  giveBackPortion(limit: AttemptLimit, unused: number): Promise<void> {
+    return translated(() => this.#attempts.giveBackPortion(limit, unused, this.#clock.now()));
   }
 
   async check(): Promise<void> {

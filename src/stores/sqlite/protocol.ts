@@ -62,6 +62,12 @@ export type WorkerRequest =
       readonly limits: readonly AttemptLimit[];
       readonly nowMs: number;
     }
+  | {
+      readonly call: "takePortion" | "giveBackPortion";
+      readonly limit: AttemptLimit;
+      readonly amount: number;
+      readonly nowMs: number;
+    }
   | { readonly call: "close" };
 
 export interface NumberedRequest {

@@ -1,5 +1,5 @@
 /** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
-import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
 
@@ -10,20 +10,18 @@ export class Attempts {
   readonly #expired: ExpiredRows;
 
   constructor(connection: SqliteConnection) {
-    // Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a clock that went back since: it does not count.
+    // Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window, 5 how many. A window that ends later than one could is of a clock that went back since: it does not count.
     const current = "window_ends_at_ms > ?3 AND window_ends_at_ms <= ?3 + ?4";
     const here = "tenant_id = ?1 AND counter = ?2";
     this.#find = connection.prepare(`SELECT taken, window_ends_at_ms FROM attempts WHERE ${here} AND ${current}`);
     this.#count = connection.prepare(
       `INSERT INTO attempts (tenant_id, counter, taken, window_ends_at_ms)
-       VALUES (?1, ?2, 1, ?3 + ?4)
+       VALUES (?1, ?2, ?5, ?3 + ?4)
        ON CONFLICT DO UPDATE SET
-         taken = iif(${current}, taken + 1, 1),
+         taken = iif(${current}, taken + ?5, ?5),
          window_ends_at_ms = iif(${current}, window_ends_at_ms, excluded.window_ends_at_ms)`,
     );
-    this.#giveBack = connection.prepare(
-      `UPDATE attempts SET taken = taken - 1 WHERE ${here} AND ${current} AND taken > 0`,
-    );
+    this.#giveBack = connection.prepare(`UPDATE attempts SET taken = max(0, taken - ?5) WHERE ${here} AND ${current}`);
     this.#expired = new ExpiredRows(connection, "attempts", "tenant_id, counter", "window_ends_at_ms");
   }
 
@@ -35,14 +33,29 @@ export class Attempts {
       return [{ counter: limit.counter, waitMs: Number(row.window_ends_at_ms) - nowMs }];
     });
     if (reached.length > 0) return reached;
-    for (const limit of limits) this.#count.run(...parameters(limit, nowMs));
+    for (const limit of limits) this.#count.run(...parameters(limit, nowMs), 1);
     this.#expired.remove(nowMs, limits.length);
     return [];
   }
 
   /** Takes back one under each whose window has not ended. In a transaction. */
   giveBack(limits: readonly AttemptLimit[], nowMs: number): void {
-    for (const limit of limits) this.#giveBack.run(...parameters(limit, nowMs));
+    for (const limit of limits) this.giveBackPortion(limit, 1, nowMs);
+  }
+
+  /** Grants up to so many of what the limit leaves. In a transaction. */
+  takePortion(limit: AttemptLimit, wanted: number, nowMs: number): Portion {
+    const row = this.#find.get(...parameters(limit, nowMs));
+    const left = Math.max(0, limit.maximum - Number(row?.taken ?? 0));
+    const granted = Math.min(wanted, left);
+    if (granted > 0) this.#count.run(...parameters(limit, nowMs), granted);
+    this.#expired.remove(nowMs, 1);
+    return { granted, left: left - granted, waitMs: Number(row?.window_ends_at_ms ?? nowMs + limit.windowMs) - nowMs };
+  }
+
+  /** In a transaction. */
+  giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): void {
+    this.#giveBack.run(...parameters(limit, nowMs), unused);
   }
 }
 

@@ -6,7 +6,7 @@
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
-import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { seedBytes } from "../../ledger/append/sequence.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { StoredRecord } from "../../ledger/ports/record.ts";
@@ -162,6 +162,16 @@ export class SqliteStore implements LedgerStore {
   /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
   async giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
     await this.#writer.call({ call: "giveBackAttempt", limits, nowMs: this.#clock.now() });
+  }
+
+  /** Grants up to so many of what the limit leaves to all processes on the file. Rejects with `store_unavailable`. */
+  async takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
+    const nowMs = this.#clock.now();
+    return (await this.#writer.call({ call: "takePortion", limit, amount: wanted, nowMs })) as Portion;
+  }
+
+  async giveBackPortion(limit: AttemptLimit, unused: number): Promise<void> {
+    await this.#writer.call({ call: "giveBackPortion", limit, amount: unused, nowMs: this.#clock.now() });
   }
 
   /** Writes, and makes sure that the reading thread is there, and that the keys are the store's. */

@@ -108,6 +108,8 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
     if (request.call === "noteProofs") return store.noteProofs(request.rows, request.nowMs);
     if (request.call === "takeAttempt") return store.takeAttempt(request.limits, request.nowMs);
     if (request.call === "giveBackAttempt") return store.giveBackAttempt(request.limits, request.nowMs);
+    if (request.call === "takePortion") return store.takePortion(request.limit, request.amount, request.nowMs);
+    if (request.call === "giveBackPortion") return store.giveBackPortion(request.limit, request.amount, request.nowMs);
     if (request.call === "probe") return store.probe(request.nowMs, request.signingKey);
   }
   throw new Error(`The ${role} does not serve ${request.call}.`);
@@ -138,6 +140,8 @@ const shareable: ReadonlySet<WorkerRequest["call"]> = new Set([
   "noteProofs",
   "takeAttempt",
   "giveBackAttempt",
+  "takePortion",
+  "giveBackPortion",
   "storeCosignatures",
   "keepPolicyRevision",
 ]);

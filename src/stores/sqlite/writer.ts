@@ -1,6 +1,6 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
 import type { TenantId } from "../../base/ids.ts";
-import type { AttemptLimit, ReachedLimit } from "../../domain/ports.ts";
+import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
 import { RetiredKeyError } from "../key-ring.ts";
@@ -103,6 +103,14 @@ export class SqliteWriter {
 
   giveBackAttempt(limits: readonly AttemptLimit[], nowMs: number): void {
     this.#transact(() => this.#attempts.giveBack(limits, nowMs));
+  }
+
+  takePortion(limit: AttemptLimit, wanted: number, nowMs: number): Portion {
+    return this.#transact(() => this.#attempts.takePortion(limit, wanted, nowMs));
+  }
+
+  giveBackPortion(limit: AttemptLimit, unused: number, nowMs: number): void {
+    this.#transact(() => this.#attempts.giveBackPortion(limit, unused, nowMs));
   }
 
   /** A real write, because a full disk still reads and locks. */

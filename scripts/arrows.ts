@@ -24,7 +24,10 @@ export const rooms: Readonly<Record<string, Room>> = {
   "runtime.ts": { knows: ["compile-cache.js"], packages: [] },
   "compile-cache.js": { knows: [], packages: ["node:module"] },
   cli: {
-    knows: ["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
+    knows: [
+      ...["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
+      "telemetry/logger.ts",
+    ],
     packages: ["commander", "node:process"],
   },
   app: {
@@ -58,7 +61,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["fastify", "node:http", "node:https"],
   },
   telemetry: { knows: ["base"], packages: ["pino", "prom-client"] },
-  config: { knows: ["base"], packages: ["node:process", "yaml"] },
+  config: { knows: ["base", "files/file-system.ts"], packages: ["node:process", "yaml"] },
   stores: {
     knows: ["auth/proof/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],
     packages: ["lru-cache", "node:sqlite", "pg"],

@@ -2,7 +2,14 @@ import type { Command } from "commander";
 import { isClient } from "../credentials/client-file.ts";
 import { type ClientOptions, changeClients, clientOrReport, readClients, unknownClient } from "./clients-file.ts";
 import { addClientsAddCommand, addClientsRotateCommand } from "./clients-secret-commands.ts";
-import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
+import {
+  type ConfirmationOptions,
+  confirmStatedStepOrReport,
+  logStep,
+  type StatementOptions,
+  withConfirmation,
+  withLoggedStatement,
+} from "./confirmation.ts";
 import { type CommonOptions, withCommonOptions } from "./options.ts";
 import { createOutput } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -42,11 +49,11 @@ function addListCommand(clients: Command, terminal: Terminal): void {
 }
 
 function addRemoveCommand(clients: Command, terminal: Terminal): void {
-  withConfirmation(withCommonOptions(clients.command("remove")))
+  withConfirmation(withLoggedStatement(withCommonOptions(clients.command("remove"))))
     .description("remove a client; tokens that it has end within five minutes")
     .requiredOption("--tenant <id>", "tenant of the client")
     .requiredOption("--client <id>", "identifier of the client")
-    .action(async (options: ClientOptions & ConfirmationOptions) => {
+    .action(async (options: ClientOptions & ConfirmationOptions & StatementOptions) => {
       const output = createOutput(options.json === true, terminal);
       const { tenant, client } = options;
       if (!(await clientOrReport(options, output))) return;
@@ -55,13 +62,15 @@ function addRemoveCommand(clients: Command, terminal: Terminal): void {
         text: `client ${client} of tenant ${tenant} would be removed`,
         value: { would_remove: { tenant_id: tenant, client_id: client } },
       };
-      if (!(await confirmStepOrReport(step, options, terminal, output))) return;
+      const statement = await confirmStatedStepOrReport(step, options, terminal, output);
+      if (statement === undefined) return;
       const done = changeClients(options, output, (known) => {
         const others = known.filter((candidate) => !isClient(candidate, tenant, client));
         if (others.length === known.length) throw unknownClient(options);
         return others;
       });
-      if (done)
-        output.succeed({ tenant_id: tenant, client_id: client }, `client ${client} of tenant ${tenant} removed`);
+      if (!done) return;
+      await logStep("clients remove", statement, { tenant_id: tenant, client_id: client }, terminal);
+      output.succeed({ tenant_id: tenant, client_id: client }, `client ${client} of tenant ${tenant} removed`);
     });
 }

@@ -1,6 +1,5 @@
 /** The file of session clients that a command changes or reads. */
 import { randomFillSync } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { parseTenantId, type RandomFill } from "../base/ids.ts";
 import {
   formatClientFile,
@@ -10,7 +9,7 @@ import {
   parseClientFile,
   type RegisteredClient,
 } from "../credentials/client-file.ts";
-import { isFileError } from "../files/file-system.ts";
+import { isFileError, readRegularFile } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
 import { type CommonOptions, loadOrReport } from "./options.ts";
 import type { Output } from "./output.ts";
@@ -67,7 +66,7 @@ export async function readClients(
   const path = loadOrReport("clients", options, output)?.sessionClients;
   if (path === undefined) return undefined;
   try {
-    return parseClientFile(await readFile(path, "utf8"));
+    return parseClientFile(readRegularFile(path));
   } catch (error) {
     if (isFileError(error, ["ENOENT"])) return [];
     report(error, output);

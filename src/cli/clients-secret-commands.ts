@@ -13,7 +13,14 @@ import {
   random,
   unknownClient,
 } from "./clients-file.ts";
-import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
+import {
+  type ConfirmationOptions,
+  confirmStatedStepOrReport,
+  logStep,
+  type StatementOptions,
+  withConfirmation,
+  withLoggedStatement,
+} from "./confirmation.ts";
 import { withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -60,11 +67,11 @@ function attributesOf(text: string | undefined): { readonly attributes?: Attribu
 
 /** `clients rotate`: gives a client another secret; the one before is worth nothing from then on. */
 export function addClientsRotateCommand(clients: Command, terminal: Terminal): void {
-  withConfirmation(withCommonOptions(clients.command("rotate")))
+  withConfirmation(withLoggedStatement(withCommonOptions(clients.command("rotate"))))
     .description("replace the secret of a client and print the new one, once, as the last line")
     .requiredOption("--tenant <id>", "tenant of the client")
     .requiredOption("--client <id>", "identifier of the client")
-    .action(async (options: ClientOptions & ConfirmationOptions) => {
+    .action(async (options: ClientOptions & ConfirmationOptions & StatementOptions) => {
       const output = createOutput(options.json === true, terminal);
       const { tenant, client } = options;
       if (!(await clientOrReport(options, output))) return;
@@ -73,7 +80,8 @@ export function addClientsRotateCommand(clients: Command, terminal: Terminal): v
         text: `client ${client} of tenant ${tenant} would get another secret`,
         value: { would_rotate: { tenant_id: tenant, client_id: client } },
       };
-      if (!(await confirmStepOrReport(step, options, terminal, output))) return;
+      const statement = await confirmStatedStepOrReport(step, options, terminal, output);
+      if (statement === undefined) return;
       const secret = newSecret(random);
       const hash = await hashSecret(secret, random);
       const done = changeClients(options, output, (known) => {
@@ -82,7 +90,9 @@ export function addClientsRotateCommand(clients: Command, terminal: Terminal): v
           isClient(client, options.tenant, options.client) ? { ...client, secret: hash } : client,
         );
       });
-      if (done) printSecret(options, {}, "has another secret", secret, output);
+      if (!done) return;
+      await logStep("clients rotate", statement, { tenant_id: tenant, client_id: client }, terminal);
+      printSecret(options, {}, "has another secret", secret, output);
     });
 }
 

@@ -22,6 +22,13 @@ export function withConfirmation(command: Command): Command {
     .option("--yes", "do it without asking; needed where nobody sits at a terminal");
 }
 
+/** Adds `--reason` and `--operator`, which go into a line of the log: there is no ledger that could have them. */
+export function withLoggedStatement(command: Command): Command {
+  return command
+    .option("--reason <text>", "why; is written to standard error, as a line of the log")
+    .option("--operator <name>", "who does it: you; is written there too");
+}
+
 /** Adds `--reason` and `--operator`, which go into the record. */
 export function withStatement(command: Command): Command {
   return command
@@ -69,6 +76,37 @@ export async function confirmStepOrReport(
   if (options.dryRun !== true) return confirmOrReport(question, options, terminal, output);
   output.succeed({ dry_run: true, ...value }, text);
   return false;
+}
+
+/**
+ * As `confirmStepOrReport`, of a step that `logStep` records: resolves with who does it and why; with undefined where it is
+ * not to be taken. A dry run needs neither.
+ */
+export async function confirmStatedStepOrReport(
+  step: Step,
+  options: ConfirmationOptions & StatementOptions,
+  terminal: Terminal,
+  output: Output,
+): Promise<ErasureStatement | undefined> {
+  const statement = readStatement(options);
+  if (!("reason" in statement) && options.dryRun !== true) {
+    output.fail(statement);
+    return undefined;
+  }
+  const goOn = await confirmStepOrReport(step, options, terminal, output);
+  return goOn && "reason" in statement ? statement : undefined;
+}
+
+/** Records, as a line of the service's log on standard error, what an operator has done where no ledger has it. */
+export async function logStep(
+  command: string,
+  { operator, reason }: ErasureStatement,
+  fields: Readonly<Record<string, unknown>>,
+  terminal: Terminal,
+): Promise<void> {
+  const { createLogger } = await import("../telemetry/logger.ts");
+  const logger = createLogger({ level: "info", serviceName: "svc-platform-api", destination: { write: terminal.err } });
+  logger.info({ category: "administration", command, operator, reason, ...fields }, "done by an operator");
 }
 
 /** Whether to go on: asks where somebody can be asked. Where not to, reports it. */

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { ConfigFor } from "../config/uses.ts";
 import type { Migrated } from "../stores/backend.ts";
 import { storeBackend } from "../stores/backends.ts";
-import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
+import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -29,7 +29,7 @@ async function migrate(config: ConfigFor<"migrate">, distributed: boolean, outpu
     const backend = await storeBackend({ ...config, anchor: undefined });
     done = await backend.migrate({ random: (bytes) => randomFillSync(bytes), distributed });
   } catch (error) {
-    return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+    return output.fail([storeProblem(error)]);
   }
   const { version, applied } = done;
   output.succeed(

@@ -1,5 +1,4 @@
 import { randomFillSync } from "node:crypto";
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { newSecret } from "../credentials/client-secret.ts";
 import {
@@ -9,9 +8,16 @@ import {
   type OpsCredential,
   parseOpsCredentials,
 } from "../credentials/ops-credentials.ts";
-import { isFileError } from "../files/file-system.ts";
+import { isFileError, readRegularFile } from "../files/file-system.ts";
 import { updateFile } from "../files/update-file.ts";
-import { type ConfirmationOptions, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
+import {
+  type ConfirmationOptions,
+  confirmStatedStepOrReport,
+  logStep,
+  type StatementOptions,
+  withConfirmation,
+  withLoggedStatement,
+} from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -19,6 +25,8 @@ import type { Terminal } from "./terminal.ts";
 interface NamedOptions extends CommonOptions {
   readonly name: string;
 }
+
+type RemoveOptions = NamedOptions & ConfirmationOptions & StatementOptions;
 
 /** `operators …`: who may read every log on the operator listener. A service that runs follows within seconds. */
 export function addOperatorsCommands(program: Command, terminal: Terminal): void {
@@ -33,10 +41,10 @@ export function addOperatorsCommands(program: Command, terminal: Terminal): void
   withCommonOptions(operators.command("list"))
     .description("list whose credentials there are; never a token")
     .action((options: CommonOptions) => list(options, outputOf(options)));
-  withConfirmation(withCommonOptions(operators.command("remove")))
+  withConfirmation(withLoggedStatement(withCommonOptions(operators.command("remove"))))
     .description("remove a credential")
     .requiredOption("--name <name>", "whose it is")
-    .action((options: NamedOptions & ConfirmationOptions) => remove(options, outputOf(options), terminal));
+    .action((options: RemoveOptions) => remove(options, outputOf(options), terminal));
 }
 
 function add(options: NamedOptions, output: Output) {
@@ -67,7 +75,7 @@ function namesOrReport(options: CommonOptions, output: Output): readonly string[
   }
 }
 
-async function remove(options: NamedOptions & ConfirmationOptions, output: Output, terminal: Terminal): Promise<void> {
+async function remove(options: RemoveOptions, output: Output, terminal: Terminal): Promise<void> {
   const { name } = options;
   const names = namesOrReport(options, output);
   if (names === undefined) return;
@@ -77,12 +85,15 @@ async function remove(options: NamedOptions & ConfirmationOptions, output: Outpu
     text: `the credential of ${name} would be removed`,
     value: { would_remove: name },
   };
-  if (!(await confirmStepOrReport(step, options, terminal, output))) return;
+  const statement = await confirmStatedStepOrReport(step, options, terminal, output);
+  if (statement === undefined) return;
   const done = change(options, output, (known) => {
     const others = known.filter((credential) => credential.name !== name);
     return others.length === known.length ? "is not there" : others;
   });
-  if (done) output.succeed({ name }, `credential of ${name} removed`);
+  if (!done) return;
+  await logStep("operators remove", statement, { name }, terminal);
+  output.succeed({ name }, `credential of ${name} removed`);
 }
 
 /** Replaces the credentials of the file in one step; where `next` says why not, or it cannot be done, reports that. */
@@ -111,7 +122,7 @@ function change(
 
 function readIfThere(path: string): string {
   try {
-    return readFileSync(path, "utf8");
+    return readRegularFile(path);
   } catch (error) {
     if (isFileError(error, ["ENOENT"])) return "";
     throw error;

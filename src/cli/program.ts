@@ -1,5 +1,6 @@
 /** The program around its commands: how a command line becomes one of them, and what comes of failures. */
 import { Command, CommanderError } from "commander";
+import packageFile from "../../package.json" with { type: "json" };
 import type { Terminal } from "./terminal.ts";
 
 /** The program with these commands, each of which adds itself. */
@@ -9,6 +10,7 @@ export function programOf(
 ): Command {
   const program = new Command("svc-platform-api")
     .description("Metadata-only control plane for data protection that is enforced locally")
+    .version(packageFile.version, "-V, --version", "print the version of this program")
     // An option belongs to the command that it stands behind: `pack` and `pack verify` have some of the same name.
     .enablePositionalOptions()
     .exitOverride()

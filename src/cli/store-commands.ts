@@ -8,12 +8,21 @@ import { ValueProblem } from "../config/raw.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { CopiedStore } from "../stores/copy-store.ts";
 import { sqlitePaths } from "../stores/sqlite/paths.ts";
-import { type ConfirmationOptions, confirmOrReport, confirmStepOrReport, withConfirmation } from "./confirmation.ts";
+import {
+  type ConfirmationOptions,
+  confirmOrReport,
+  confirmStatedStepOrReport,
+  logStep,
+  readStatement,
+  type StatementOptions,
+  withConfirmation,
+  withLoggedStatement,
+} from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
 import { createProgress, type Terminal } from "./terminal.ts";
 
-interface CopyCommandOptions extends CommonOptions, ConfirmationOptions {
+interface CopyCommandOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
   readonly from: string;
   readonly to?: string;
   readonly abandon?: boolean;
@@ -28,7 +37,7 @@ const stillSealed =
 /** `store …`: commands about a store as a whole. */
 export function addStoreCommands(program: Command, terminal: Terminal): void {
   const store = program.command("store").description("move a store");
-  withConfirmation(withCommonOptions(store.command("copy")))
+  withConfirmation(withLoggedStatement(withCommonOptions(store.command("copy"))))
     .description("seal an embedded store, move it to an empty PostgreSQL database, and verify every log there")
     .requiredOption("--from <url>", "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key")
     .option("--to <url>", "postgres://…, made by `migrate`; SVC_STORE_PASSWORD_FILE has its password")
@@ -43,10 +52,15 @@ export function addStoreCommands(program: Command, terminal: Terminal): void {
       if (options.to === undefined) return output.fail(["--to: is missing"]);
       const to = parseOrReport("--to", "postgres", options.to, output);
       if (to === undefined) return;
+      const statement = readStatement(options);
+      if (!("reason" in statement) && options.dryRun !== true) return output.fail(statement);
       // The URL of the database may carry a password.
       const question = `Seal ${from.path} for good, and go on with its logs in the database of --to?`;
       if (options.dryRun !== true && !(await confirmOrReport(question, options, terminal, output))) return;
-      await copy(from, to, config, options.dryRun === true, output, terminal);
+      const copied = await copy(from, to, config, options.dryRun === true, output, terminal);
+      if (copied === undefined || options.dryRun === true || !("reason" in statement)) return;
+      const fields = { source: from.path, target_store_id: copied.targetStoreId };
+      await logStep("store copy", statement, fields, terminal);
     });
 }
 
@@ -77,7 +91,7 @@ async function copy(
   isDryRun: boolean,
   output: Output,
   terminal: Terminal,
-): Promise<void> {
+): Promise<CopiedStore | undefined> {
   const { copyStore, previewCopy } = await import("../stores/copy-store.ts");
   const progress = createProgress(terminal);
   const copying = (isDryRun ? previewCopy : copyStore)({
@@ -90,8 +104,12 @@ async function copy(
   const result = await copying
     .catch((error: unknown) => ({ problems: [error instanceof Error ? error.message : String(error)] }))
     .finally(progress.done);
-  if ("problems" in result) output.fail([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
-  else report(result, isDryRun, output);
+  if ("problems" in result) {
+    output.fail([...result.problems, ...(isDryRun ? [] : [stillSealed])]);
+    return undefined;
+  }
+  report(result, isDryRun, output);
+  return result;
 }
 
 function report({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boolean, output: Output): void {
@@ -121,7 +139,7 @@ function report({ targetStoreId, logs, wasFinished }: CopiedStore, isDryRun: boo
 async function abandon(
   path: string,
   config: CopyConfig,
-  options: ConfirmationOptions,
+  options: ConfirmationOptions & StatementOptions,
   output: Output,
   terminal: Terminal,
 ): Promise<void> {
@@ -135,8 +153,10 @@ async function abandon(
       value: { is_sealed: isOn },
     };
     // Also where it is off: the command may have ended before it was off the anchor.
-    if (!(await confirmStepOrReport(step, options, terminal, output))) return;
+    const statement = await confirmStatedStepOrReport(step, options, terminal, output);
+    if (statement === undefined) return;
     const wasSealed = abandonCopy(paths);
+    await logStep("store copy --abandon", statement, { source: path, was_sealed: wasSealed }, terminal);
     output.succeed({ was_sealed: wasSealed }, wasSealed ? `the seal is off ${path}` : `${path} was not sealed`);
   } catch (error) {
     output.fail([error instanceof Error ? error.message : String(error)]);

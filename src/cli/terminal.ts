@@ -14,6 +14,12 @@ export interface Terminal {
   exitCode(code: number): void;
 }
 
+/** Whoever reads what is written may leave (`… | head`): what is said afterwards is lost, and the command goes on. */
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+
 /** The terminal of this process. */
 export const processTerminal: Terminal = {
   out: (text) => void process.stdout.write(text),

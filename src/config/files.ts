@@ -1,5 +1,6 @@
 /** The files and directories that settings name: whether they are there, and hold what they should. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
+import { NotRegularFileError } from "../files/file-system.ts";
 import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";
 
@@ -79,6 +80,7 @@ function attempt(problem: () => string | undefined): string | undefined {
   try {
     return problem();
   } catch (error) {
+    if (error instanceof NotRegularFileError) return `is ${error.kind}, not a regular file`;
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
     return `cannot be read${code}`;
   }

@@ -1,12 +1,13 @@
 /** The one place where the environment of the process is read. */
 import { readFileSync, statSync } from "node:fs";
+import { readRegularFile } from "../files/file-system.ts";
 import { type Environment, type ReadOptions, type ReadResult, readConfig } from "./config.ts";
 import type { Files } from "./files.ts";
 import type { Use } from "./uses.ts";
 
 /** The real file system. */
 export const systemFiles: Files = {
-  readText: (path) => readFileSync(path, "utf8"),
+  readText: readRegularFile,
   isDirectory: (path) => statSync(path).isDirectory(),
   // Windows makes the bits up.
   permissions: (path) => (process.platform === "win32" ? undefined : statSync(path).mode & 0o777),

@@ -1,5 +1,5 @@
 /** What is done to files and directories with care for crashes and for others. */
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 export function syncDirectory(path: string): void {
@@ -14,6 +14,35 @@ export function syncDirectory(path: string): void {
     // Windows has no such thing and needs none; elsewhere a parent may be closed to us.
     if (!isFileError(error, ["EISDIR", "EPERM", "EACCES", "EINVAL"])) throw error;
   }
+}
+
+/** The path leads to something that is there and is no regular file. */
+export class NotRegularFileError extends Error {
+  override readonly name = "NotRegularFileError";
+  /** What it is instead. */
+  readonly kind: string;
+
+  constructor(path: string, kind: string) {
+    super(`${path} is ${kind}, not a regular file`);
+    this.kind = kind;
+  }
+}
+
+/**
+ * Throws `NotRegularFileError`: to open a FIFO waits for whoever writes to it, for ever. A path that leads to nothing
+ * passes.
+ */
+export function requireRegularFile(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined || found.isFile()) return;
+  const kind = found.isDirectory() ? "a directory" : found.isFIFO() ? "a FIFO" : "a device or socket";
+  throw new NotRegularFileError(path, kind);
+}
+
+/** Text of a regular file. Throws like `requireRegularFile`, or a file system error: `EISDIR` for a directory. */
+export function readRegularFile(path: string): string {
+  if (statSync(path).isDirectory() !== true) requireRegularFile(path);
+  return readFileSync(path, "utf8");
 }
 
 /** Whether the error is one of the file system with one of these codes. */

@@ -1,7 +1,7 @@
 /** Changes a file all or nothing, one process at a time. */
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { isFileError, makeDirectory, syncDirectory } from "./file-system.ts";
+import { isFileError, makeDirectory, readRegularFile, syncDirectory } from "./file-system.ts";
 
 /**
  * Replaces the text of a file by what `change` makes of it; undefined stands for a file that is not there. Mode 0600;
@@ -37,7 +37,7 @@ function openNew(path: string): number {
 
 function readIfThere(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readRegularFile(path);
   } catch (error) {
     if (isFileError(error, ["ENOENT"])) return undefined;
     throw error;

@@ -3,7 +3,13 @@ import type { Timers } from "../base/timers.ts";
 
 /** The part of `node:fs/promises` that is used. Both reject with an error that has a `code`. */
 export interface WatchedFileSystem {
-  stat(path: string): Promise<{ readonly mtimeMs: number; readonly size: number; readonly ino: number }>;
+  stat(path: string): Promise<{
+    readonly mtimeMs: number;
+    readonly size: number;
+    readonly ino: number;
+    /** Absent: it is one. */
+    isFile?(): boolean;
+  }>;
   readFile(path: string, encoding: "utf8"): Promise<string>;
 }
 
@@ -89,6 +95,9 @@ export class WatchedFile<Content> {
 }
 
 async function signature<Content>({ files, path }: WatchedFileOptions<Content>): Promise<string> {
-  const { mtimeMs, size, ino } = await files.stat(path);
+  const stats = await files.stat(path);
+  // To read a FIFO would wait for whoever writes to it.
+  if (stats.isFile?.() === false) throw new Error(`${path} is not a regular file`);
+  const { mtimeMs, size, ino } = stats;
   return `${mtimeMs} ${size} ${ino}`;
 }

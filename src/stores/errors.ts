@@ -11,6 +11,18 @@ export class IncompatibleStoreError extends Error {
   override readonly name = "IncompatibleStoreError";
 }
 
+/** The anchor's file cannot be used, which says nothing against the store; the message names the file. */
+export class AnchorFileError extends Error {
+  override readonly name = "AnchorFileError";
+  /** Extended result code of SQLite, where it has failed. */
+  readonly errcode?: number;
+
+  constructor(path: string, cause: unknown) {
+    super(`${path}: the anchor cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    if (cause instanceof Error && "errcode" in cause && typeof cause.errcode === "number") this.errcode = cause.errcode;
+  }
+}
+
 /** The error that a caller gets for stored bytes that do not verify, with the cause for the log. */
 export function damaged(cause: Error): ServiceError {
   return new ServiceError("internal", "The stored record is damaged.", { cause });

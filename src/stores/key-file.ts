@@ -1,9 +1,15 @@
 /** The file of the keys that sign checkpoints: PEM, the current key first, retiring ones after it. */
 import { createPrivateKey } from "node:crypto";
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { RandomFill } from "../base/ids.ts";
-import { isFileError, makeDirectory, syncDirectory } from "../files/file-system.ts";
+import {
+  isFileError,
+  makeDirectory,
+  NotRegularFileError,
+  readRegularFile,
+  syncDirectory,
+} from "../files/file-system.ts";
 import type { ErasureStatement } from "../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
@@ -116,8 +122,9 @@ function parseKey(path: string, pem: string): SigningKey {
 
 function readIfThere(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readRegularFile(path);
   } catch (error) {
+    if (error instanceof NotRegularFileError) throw new KeyFileError(`${error.message}.`, { cause: error });
     if (isFileError(error, ["ENOENT"])) return undefined;
     const code = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
     throw new KeyFileError(`${path} cannot be read${code}.`, { cause: error });

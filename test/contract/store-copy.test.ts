@@ -19,6 +19,7 @@ import { openSqliteStores } from "../../src/stores/sqlite/open-ledger.ts";
 import { abandonCopy, SqliteCopySource } from "../../src/stores/sqlite/schema/copy-source.ts";
 import { migrateSqlite } from "../../src/stores/sqlite/schema/migrate.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
+import { erasing } from "../unit/cli/surroundings.ts";
 import { captureTerminal } from "../unit/cli/terminal.ts";
 import { type PostgresFixture, postgresFixture } from "./ledger-postgres-fixture.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
@@ -389,14 +390,21 @@ describe("the command", () => {
     await runCommandLine(["store", "copy", ...options], terminal);
     return written;
   }
-  const yes = (...options: readonly string[]) => run(...options, "--yes");
+  const yes = (...options: readonly string[]) => run(...options, ...erasing);
   const urls = () => ["--from", `sqlite:${source.path}`, "--to", target.url];
 
   test("copies, and says what", async () => {
     await fillLittle();
     const [alices] = heads();
     const first = await yes(...urls());
-    expect(first).toMatchObject({ code: 0, err: "" });
+    expect(first.code).toBe(0);
+    expect(JSON.parse(first.err)).toMatchObject({
+      category: "administration",
+      command: "store copy",
+      operator: "olga",
+      reason: "request 1",
+      source: source.path,
+    });
     expect(first.out).toContain(`ok ${alices?.origin} (tenant alice): 2 leaves, root `);
     const again = await yes(...urls(), "--json");
     expect(JSON.parse(again.out)).toMatchObject({ ok: true, was_finished: true });
@@ -412,7 +420,8 @@ describe("the command", () => {
     const bytes = () => readFileSync(source.path).toString("base64");
     const before = bytes();
     const refused = { code: 1, err: expect.stringContaining("--yes was not given") };
-    expect(await run(...urls())).toMatchObject(refused);
+    expect((await run(...urls(), "--yes")).err).toBe("--reason: is required\n--operator: is required\n");
+    expect(await run(...urls(), ...erasing.slice(0, -1))).toMatchObject(refused);
     const preview = await run(...urls(), "--dry-run");
     expect(preview).toMatchObject({ code: 0, err: "" });
     expect(preview.out).toContain(`ok ${alices?.origin} (tenant alice): 2 leaves, root `);
@@ -428,7 +437,8 @@ describe("the command", () => {
     });
     await expect(sealing).rejects.toThrow("pulled the plug");
     const abandon = ["--from", `sqlite:${source.path}`, "--abandon"];
-    expect(await run(...abandon)).toMatchObject(refused);
+    expect((await run(...abandon, "--yes")).err).toBe("--reason: is required\n--operator: is required\n");
+    expect(await run(...abandon, ...erasing.slice(0, -1))).toMatchObject(refused);
     expect((await run(...abandon, "--dry-run")).out).toBe(`the seal would be taken off ${source.path}\n`);
     expect((await yes(...abandon)).out).toBe(`the seal is off ${source.path}\n`);
     expect((await run(...abandon, "--dry-run")).out).toBe(`${source.path} is not sealed\n`);

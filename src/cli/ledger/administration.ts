@@ -6,7 +6,7 @@ import { parseRecordId, parseTenantId, type RecordId, type TenantId } from "../.
 import type { RecordsAdministration } from "../../ledger/ports/records-administration.ts";
 import { storeBackend } from "../../stores/backends.ts";
 import { reasonProblems } from "../confirmation.ts";
-import { type CommonOptions, loadOrReport } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem } from "../options.ts";
 import type { Output } from "../output.ts";
 
 /** In which a service that waited for its turn gets it. */
@@ -26,7 +26,7 @@ export async function withAdministrationOrReport(
     const backend = await storeBackend(config);
     administration = await backend.openAdministration({ clock: systemClock, random, pause: () => setTimeout(pauseMs) });
   } catch (error) {
-    return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+    return output.fail([storeProblem(error)]);
   }
   try {
     await work(administration);

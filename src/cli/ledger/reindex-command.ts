@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { RebuiltIndex, SearchIndexer } from "../../ledger/ports/search.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
 import { logsOrReport, withStoreOrReport } from "./store.ts";
@@ -59,7 +59,7 @@ async function openOrReport(options: ReindexOptions, output: Output): Promise<Se
     const random = (bytes: Uint8Array) => randomFillSync(bytes);
     return await (await storeBackend(config)).openIndexer({ random, pause: () => setTimeout(pauseMs) });
   } catch (error) {
-    output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+    output.fail([storeProblem(error)]);
     return undefined;
   }
 }

@@ -2,7 +2,7 @@
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import type { LogState } from "../../ledger/ports/store.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem } from "../options.ts";
 import type { Output } from "../output.ts";
 
 export interface OpenedStore {
@@ -23,7 +23,7 @@ export async function withStoreOrReport(
   try {
     archive = await (await storeBackend(config)).openArchive();
   } catch (error) {
-    return output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+    return output.fail([storeProblem(error)]);
   }
   try {
     await look({ archive, keyPath: config.ledgerKey });

@@ -7,7 +7,7 @@ import type { RecordedComparison } from "../../domain/recorded-differences.ts";
 import { compareBundles, type PolicyComparison } from "../../policy/compare/compare.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
 import { comparisonMembers, comparisonText, recordedMembers, recordedText } from "./diff-text.ts";
@@ -113,7 +113,7 @@ async function recordedOrReport(
       await archive.close();
     }
   } catch (error) {
-    return fail(`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`);
+    return fail(storeProblem(error));
   }
 }
 

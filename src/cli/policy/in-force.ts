@@ -4,7 +4,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { StoreArchive } from "../../ledger/ports/archive.ts";
 import { parseLeaf } from "../../ledger/record/leaf.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem } from "../options.ts";
 import type { Output } from "../output.ts";
 
 /** The newest decision of a tenant: what decided it was in force then, and nothing shows that it is no longer. */
@@ -53,7 +53,7 @@ export async function lookUpNewestDecision(
       await archive.close();
     }
   } catch (error) {
-    return `SVC_STORE: ${error instanceof Error ? error.message : String(error)}`;
+    return storeProblem(error);
   }
 }
 

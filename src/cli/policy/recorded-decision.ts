@@ -6,7 +6,7 @@ import type { FoundRecord } from "../../ledger/ports/search.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
 import type { EngineOptions } from "../../policy/engine/engine.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem } from "../options.ts";
 import type { Output } from "../output.ts";
 import { compileOrReport } from "./directory.ts";
 import { type NewestDecision, newestDecision } from "./in-force.ts";
@@ -68,7 +68,7 @@ export async function withRecordedDecision(
     engine = compiled.engine;
     use({ ...found, engine, newest: await newestDecision(archive, tenantId) });
   } catch (error) {
-    output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+    output.fail([storeProblem(error)]);
   } finally {
     engine?.release();
     await archive?.close();

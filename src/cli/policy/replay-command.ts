@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { parseRecordId, parseTenantId } from "../../base/ids.ts";
 import type { Evaluated, Irreproducible, OutcomeDifference, Replay } from "../../domain/replay.ts";
 import { storeBackend } from "../../stores/backends.ts";
-import { type CommonOptions, loadOrReport, withCommonOptions } from "../options.ts";
+import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import type { Terminal } from "../terminal.ts";
 import { askingCedar, compileOrReport } from "./directory.ts";
@@ -39,7 +39,7 @@ export function addPolicyReplayCommand(policy: Command, terminal: Terminal): voi
           await archive.close();
         }
       } catch (error) {
-        output.fail([`SVC_STORE: ${error instanceof Error ? error.message : String(error)}`]);
+        output.fail([storeProblem(error)]);
       } finally {
         compiled.engine.release();
       }

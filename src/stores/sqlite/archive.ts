@@ -21,7 +21,7 @@ import { ErasableRecords } from "./erasure/erasable.ts";
 import { LegalHolds } from "./erasure/legal-holds.ts";
 import { hasErasures, hideErased, readNotedErasures } from "./erasure/noted-erasures.ts";
 import { UndoneErasures } from "./erasure/undone-erasures.ts";
-import { describeFailure, toError } from "./errors.ts";
+import { toReported } from "./errors.ts";
 import { readAnchored, readAnchorProblems } from "./log/anchor-problems.ts";
 import { companionsOf } from "./log/companions.ts";
 import { readCosignatures } from "./log/cosignatures.ts";
@@ -215,6 +215,6 @@ async function attempt<Result>(read: () => Result): Promise<Result> {
   try {
     return read();
   } catch (error) {
-    throw toError(describeFailure(error));
+    throw toReported(error);
   }
 }

@@ -1,6 +1,7 @@
 /** How the service opens SQLite: every setting that durability and safety depend on, in one place. */
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
+import { requireRegularFile } from "../../files/file-system.ts";
 
 /** What a prepared statement must do. */
 export interface SqliteStatement {
@@ -34,8 +35,9 @@ export interface ConnectionOptions {
   readonly durability?: "machine" | "process";
 }
 
-/** Opens a connection. Throws an SQLite error when the file is missing, is no database, or is locked for too long. */
+/** Opens a connection. Throws an error when the file is missing, no regular file, no database, or locked for too long. */
 export function openConnection({ path, readOnly, busyTimeoutMs, durability }: ConnectionOptions): SqliteConnection {
+  requireRegularFile(path);
   const url = pathToFileURL(path);
   url.searchParams.set("mode", readOnly ? "ro" : "rw");
   const connection = new DatabaseSync(url, { readOnly, timeout: busyTimeoutMs, defensive: true });

@@ -1,7 +1,7 @@
 /** Classifies errors of SQLite for callers. */
 import { ServiceError } from "../../base/errors.ts";
 import { UnsoundLogError, UnstorableError } from "../../ledger/ports/store.ts";
-import { DamagedError, damaged, unavailable } from "../errors.ts";
+import { AnchorFileError, DamagedError, damaged, unavailable } from "../errors.ts";
 import { RetiredKeyError } from "../key-ring.ts";
 import { StoreMovedError } from "./file-identity.ts";
 
@@ -41,6 +41,11 @@ export function describeFailure(error: unknown): StoreFailure {
     return { kind: "unsound", message: "a row of the log stands behind its head: `ledger verify` names it" };
   if (code === tooBig || code === constraint || code === mismatch) return { kind: "data", message };
   return { kind: "store", message };
+}
+
+/** The error that a command reports for anything thrown: what is the anchor's stays so. */
+export function toReported(error: unknown): unknown {
+  return error instanceof AnchorFileError ? error : toError(describeFailure(error));
 }
 
 /** Whether another connection held a lock for too long: the connection itself is sound. */

@@ -55,7 +55,7 @@ function openReader(connection: SqliteConnection): SqliteReader {
 
 function openWriter(connection: SqliteConnection): SqliteWriter {
   const options = { ...anchorConnection, path: anchorPath, busyTimeoutMs };
-  const anchor = new SqliteAnchor(openConnection(options, connectionData));
+  const anchor = SqliteAnchor.open(options, (anchorOptions) => openConnection(anchorOptions, connectionData));
   try {
     requireInPlace([data.anchorFile]);
     const writer = new SqliteWriter(connection, anchor, originPrefix);

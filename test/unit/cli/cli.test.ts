@@ -1,3 +1,4 @@
+import { spawn } from "node:child_process";
 import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -40,6 +41,26 @@ describe("the command line", () => {
     const { out, code } = await run(...commandLine);
     expect(out).toContain(word);
     expect(code).toBe(0);
+  });
+
+  test("says its version, which is the package's", async () => {
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../../package.json"), "utf8"));
+    for (const option of ["--version", "-V"])
+      expect(await run(option)).toEqual({ out: `${version}\n`, err: "", code: 0 });
+  });
+
+  test("a reader that leaves is no failure of the command", async () => {
+    const program = join(import.meta.dirname, "../../../src/cli/cli.ts");
+    const child = spawn(process.execPath, [program, "policy", "explain", "--help"], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child.stdout.destroy();
+    let err = "";
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      err += text;
+    });
+    const code = await new Promise((resolve) => child.once("close", resolve));
+    expect({ err, code }).toEqual({ err: "", code: 0 });
   });
 
   test.each([

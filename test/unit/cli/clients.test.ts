@@ -6,6 +6,7 @@ import type { AttributeType } from "../../../src/base/caller-attributes.ts";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { parseClientFile } from "../../../src/credentials/client-file.ts";
 import { isSecret } from "../../../src/credentials/client-secret.ts";
+import { erasing } from "./surroundings.ts";
 
 let directory: string;
 let path: string;
@@ -64,7 +65,7 @@ test("attributes are kept, through a new secret too, and shown", async () => {
   const given = JSON.stringify({ ...attributes, roles: ["nurse", "doctor"] });
   const { err, code } = await run("add", ...who("payroll"), "--scopes", "a", "--attributes", given);
   expect({ err, code }).toEqual({ err: "", code: 0 });
-  await run("rotate", ...who("payroll"), "--yes");
+  await run("rotate", ...who("payroll"), ...erasing);
   const [client] = JSON.parse((await run("list", "--json")).out).clients;
   expect(client.attributes).toEqual(attributes);
   expect(parseClientFile(readFileSync(path, "utf8"))[0]?.attributes).toEqual(attributes);
@@ -103,13 +104,13 @@ test("two tenants may use one name, one tenant may not use it twice", async () =
   expect(readFileSync(path, "utf8")).toBe(before);
   expect((await add("payroll", "tenant-b")).code).toBe(0);
   expect((await run("list", "--tenant", "tenant-b")).out).toBe("tenant-b\tpayroll\ta b\n");
-  expect((await run("remove", ...who("payroll", "tenant-b"), "--yes")).code).toBe(0);
+  expect((await run("remove", ...who("payroll", "tenant-b"), ...erasing)).code).toBe(0);
   expect((await run("list")).out).toBe("tenant-a\tpayroll\ta b\n");
 });
 
 test("rotate makes the secret before worthless", async () => {
   const old = lastLine((await add("payroll")).out);
-  const { out } = await run("rotate", ...who("payroll"), "--yes", "--json");
+  const { out } = await run("rotate", ...who("payroll"), ...erasing, "--json");
   const { client_secret: secret, ...answer } = JSON.parse(out);
   expect(answer).toEqual({ ok: true, tenant_id: "tenant-a", client_id: "payroll" });
   expect(await isSecret(secret, hashOf("payroll"))).toBe(true);
@@ -148,7 +149,7 @@ test("a file that is not one of clients stays as it is", async () => {
 test("while another process changes the file, a change is refused", async () => {
   await add("payroll");
   writeFileSync(`${path}.next`, "");
-  expect((await run("rotate", ...who("payroll"), "--yes")).err).toContain("another process is changing the file");
+  expect((await run("rotate", ...who("payroll"), ...erasing)).err).toContain("another process is changing the file");
 });
 
 test("without the setting there is nothing to change", async () => {

@@ -32,7 +32,7 @@ async function serve(): Promise<string> {
   return recordId;
 }
 
-/** Commands whose record names operator and reason. */
+/** Commands whose record in the ledger names operator and reason. */
 const recorded = [
   "keys rotate",
   "ledger anchor adopt",
@@ -40,7 +40,9 @@ const recorded = [
   "ledger hold release",
   "ledger reapply-erasures",
 ];
-const destroying = [...recorded, "clients remove", "clients rotate", "operators remove", "store copy"];
+/** Commands without a ledger: a line of the log names both. */
+const logged = ["clients remove", "clients rotate", "operators remove", "store copy"];
+const destroying = [...recorded, ...logged];
 /** These add something, or build anew what can be built anew, or only read. */
 const harmless = [
   ...["serve", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
@@ -71,7 +73,7 @@ test("every command is known to destroy something or not, and has the options th
   const having = (option: string) =>
     commands.filter(([, { options }]) => options.some(({ long }) => long === option)).map(([name]) => name);
   for (const option of ["--yes", "--dry-run"]) expect(having(option).sort()).toEqual([...destroying].sort());
-  expect(having("--operator").sort()).toEqual([...recorded].sort());
+  expect(having("--operator").sort()).toEqual([...destroying].sort());
 });
 
 /** A command on a state that it would change; of the store's files that say something by themselves. */
@@ -101,13 +103,13 @@ const cases: Readonly<Record<string, () => Promise<readonly string[]>>> = {
   "clients rotate --tenant t --client c": addClient,
   "operators remove --name olga": async () => {
     await run("operators", "add", "--name", "olga");
-    return [];
+    return statement;
   },
 };
 
 async function addClient(): Promise<readonly string[]> {
   await run("clients", "add", "--tenant", "t", "--client", "c", "--scopes", "a");
-  return [];
+  return statement;
 }
 
 /** Hashes of all files that have anything in them; an index of a log of writes says nothing. */
@@ -138,7 +140,12 @@ describe.each(Object.entries(cases))("%s", (name, prepare) => {
     for (const answer of ["", "y", "no"])
       expect(await answering(answer)).toMatchObject({ code: 1, err: "nothing was done\n" });
     expect(hashes()).toEqual(before);
-    expect(await answering("yes")).toMatchObject({ code: 0, err: "" });
+    const { code, err } = await answering("yes");
+    expect(code).toBe(0);
+    const stated = { category: "administration", operator: "olga", reason: "request 1" };
+    const loggedAs = logged.find((each) => name.startsWith(each));
+    if (loggedAs === undefined) expect(err).toBe("");
+    else expect(JSON.parse(err)).toMatchObject({ level: "info", command: loggedAs, ...stated });
     expect(hashes()).not.toEqual(before);
   });
 });
@@ -171,4 +178,16 @@ test.each([
     request: { reason },
   });
   expect(await run("ledger", "verify")).toMatchObject({ code: 0 });
+});
+
+test.each([
+  ["clients remove --tenant t --client c", addClient],
+  ["clients rotate --tenant t --client c", addClient],
+  ["operators remove --name olga", () => run("operators", "add", "--name", "olga")],
+])("%s needs somebody's name and reason", async (name, prepare) => {
+  await prepare();
+  const before = hashes();
+  const required = "--reason: is required\n--operator: is required\n";
+  expect(await run(...name.split(" "), "--yes")).toMatchObject({ code: 1, err: required });
+  expect(hashes()).toEqual(before);
 });

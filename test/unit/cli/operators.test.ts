@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/run.ts";
 import { operatorOf, parseOpsCredentials } from "../../../src/credentials/ops-credentials.ts";
+import { erasing } from "./surroundings.ts";
 import { captureTerminal } from "./terminal.ts";
 
 let directory: string;
@@ -48,7 +49,7 @@ test("names are listed and removed; one is there once", async () => {
     err: "--name: otto is there already: remove it first\n",
   });
   expect(JSON.parse((await run("list", "--json")).out)).toEqual({ ok: true, names: ["olga", "otto"] });
-  expect((await run("remove", "--name", "olga", "--yes")).code).toBe(0);
+  expect((await run("remove", "--name", "olga", ...erasing)).code).toBe(0);
   expect((await run("list")).out).toBe("otto\n");
   expect(await run("remove", "--name", "olga")).toMatchObject({ code: 1, err: "--name: olga is not there\n" });
 });

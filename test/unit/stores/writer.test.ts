@@ -27,8 +27,8 @@ afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 const anchorOf = () => {
   const anchorPath = `${path}.anchor`;
-  createAnchor(anchorPath, 1_000, openConnection);
-  return new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs: 0 }));
+  createAnchor(anchorPath, 1_000);
+  return SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs: 0 });
 };
 const key = new Uint8Array(32);
 const open = () => openConnection({ path, readOnly: false, busyTimeoutMs: 0 });

@@ -1,7 +1,8 @@
 /** How the service connects to PostgreSQL: every setting that durability and safety depend on, in one place. */
-import { readFileSync } from "node:fs";
+
 import { type ClientBase, type ClientConfig, types } from "pg";
 import type { PostgresTarget, PostgresTls } from "../../../base/postgres-url.ts";
+import { readRegularFile } from "../../../files/file-system.ts";
 import { DamagedError, IncompatibleStoreError } from "../../errors.ts";
 
 /** Whom to connect to. */
@@ -69,14 +70,14 @@ function tlsOptions({ rootCertificate, certificate, key }: PostgresTls) {
   return {
     rejectUnauthorized: true,
     minVersion: "TLSv1.2" as const,
-    ...(rootCertificate !== undefined && { ca: readFileSync(rootCertificate, "utf8") }),
-    ...(certificate !== undefined && { cert: readFileSync(certificate, "utf8") }),
-    ...(key !== undefined && { key: readFileSync(key, "utf8") }),
+    ...(rootCertificate !== undefined && { ca: readRegularFile(rootCertificate) }),
+    ...(certificate !== undefined && { cert: readRegularFile(certificate) }),
+    ...(key !== undefined && { key: readRegularFile(key) }),
   };
 }
 
 function readPassword(path: string): string {
-  return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  return readRegularFile(path).replace(/\r?\n$/, "");
 }
 
 const int8 = types.builtins.INT8;

@@ -2,7 +2,6 @@
 import { type AnchoredLog, anchorProblem, type LogAnchor } from "../../../ledger/ports/anchor.ts";
 import type { AnchorFinding } from "../../../ledger/ports/archive.ts";
 import type { Hash } from "../../../ledger/tlog/tree.ts";
-import { openConnection } from "../../sqlite/connection.ts";
 import { anchorConnection, createAnchor, SqliteAnchor } from "../../sqlite/log/anchor.ts";
 import type { Queries, Statement } from "../connection/connection.ts";
 import { headOfTenant, readTree } from "./log-rows.ts";
@@ -15,13 +14,13 @@ const busyTimeoutMs = 500;
  * file system or SQLite error where it cannot be used.
  */
 export function openFileAnchor(path: string): LogAnchor {
-  createAnchor(path, busyTimeoutMs, openConnection);
-  return anchorOf(new SqliteAnchor(openConnection({ ...anchorConnection, path, busyTimeoutMs })));
+  createAnchor(path, busyTimeoutMs);
+  return anchorOf(SqliteAnchor.open({ ...anchorConnection, path, busyTimeoutMs }));
 }
 
 /** Opens the file, which must exist, to read it. */
 export function readFileAnchor(path: string): LogAnchor {
-  return anchorOf(new SqliteAnchor(openConnection({ path, readOnly: true, busyTimeoutMs })));
+  return anchorOf(SqliteAnchor.open({ path, readOnly: true, busyTimeoutMs }));
 }
 
 function anchorOf(anchor: SqliteAnchor): LogAnchor {

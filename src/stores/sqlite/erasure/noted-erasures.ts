@@ -18,7 +18,7 @@ export function readNotedErasures(
   open = openConnection,
 ): readonly ErasureNote[] {
   if (!existsSync(anchorPath)) return [];
-  const anchor = new SqliteAnchor(open({ path: anchorPath, readOnly: true, busyTimeoutMs }));
+  const anchor = SqliteAnchor.open({ path: anchorPath, readOnly: true, busyTimeoutMs }, open);
   try {
     return anchor.storeId() === readStoreId(connection) ? [...anchor.erasures()] : [];
   } finally {

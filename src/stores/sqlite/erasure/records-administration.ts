@@ -22,7 +22,7 @@ import {
   type SqliteConnection,
   type SqliteStatement,
 } from "../connection.ts";
-import { describeFailure, toError } from "../errors.ts";
+import { toReported } from "../errors.ts";
 import { anchorConnection, SqliteAnchor } from "../log/anchor.ts";
 import { LogWriter } from "../log/log-writer.ts";
 import { requireNewestSchema } from "../schema/migrate.ts";
@@ -74,7 +74,7 @@ export class SqliteRecordsAdministration implements RecordsAdministration {
     try {
       requireNewestSchema(this.#connection, path);
       requireUnsealed(this.#connection, path);
-      anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+      anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs }, openConnection);
       if (anchor.storeId() !== readStoreId(this.#connection))
         throw new IncompatibleStoreError(`${anchorPath} is not the anchor of this store: nothing may be appended.`);
       this.#anchor = anchor;
@@ -195,7 +195,7 @@ async function attempt<Result>(work: () => Result | Promise<Result>): Promise<Re
   try {
     return await work();
   } catch (error) {
-    throw toError(describeFailure(error));
+    throw toReported(error);
   }
 }
 

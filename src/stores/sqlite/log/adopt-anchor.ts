@@ -34,15 +34,15 @@ const busyTimeoutMs = 10_000;
  */
 export function anchorIsThere(path: string, anchorPath: string): string | undefined {
   if (!existsSync(anchorPath)) return undefined;
-  const connection = openConnection({ path: anchorPath, readOnly: true, busyTimeoutMs });
+  const anchor = SqliteAnchor.open({ path: anchorPath, readOnly: true, busyTimeoutMs });
   try {
-    const storeId = new SqliteAnchor(connection).storeId();
+    const storeId = anchor.storeId();
     if (storeId === undefined) return undefined;
     return storeId === storeIdOf(path)
       ? `${anchorPath} is the anchor of this store: it is never replaced, whatever it says`
       : `${anchorPath} is the anchor of another store: move it away, or set SVC_ANCHOR to the place of this one's`;
   } finally {
-    connection.close();
+    anchor.close();
   }
 }
 
@@ -56,8 +56,8 @@ export function adoptAnchor(options: AdoptionOptions, audited: readonly LogState
   try {
     requireNewestSchema(connection, path);
     requireUnsealed(connection, path);
-    createAnchor(anchorPath, busyTimeoutMs, openConnection);
-    const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+    createAnchor(anchorPath, busyTimeoutMs);
+    const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });
     try {
       if (anchor.storeId() !== undefined) throw new IncompatibleStoreError(`${anchorPath} is there: nothing was done.`);
       inTransaction(connection, () => {

@@ -3,7 +3,6 @@ import { existsSync } from "node:fs";
 import type { TenantId } from "../../../base/ids.ts";
 import { type AnchoredLog, anchorProblem } from "../../../ledger/ports/anchor.ts";
 import type { AnchorFinding } from "../../../ledger/ports/archive.ts";
-import { openConnection } from "../connection.ts";
 import { SqliteAnchor } from "./anchor.ts";
 import type { LogRows } from "./log-rows.ts";
 
@@ -21,7 +20,7 @@ const busyTimeoutMs = 10_000;
 export function readAnchorProblems(anchorPath: string, archive: AnchoredStore): readonly AnchorFinding[] {
   if (!existsSync(anchorPath))
     return archive.isAnchored() ? [{ tenantId: undefined, message: `${anchorPath} is missing` }] : [];
-  const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
+  const anchor = SqliteAnchor.open({ path: anchorPath, busyTimeoutMs, readOnly: true });
   try {
     const storeId = anchor.storeId();
     if (storeId !== undefined && storeId !== archive.storeId())
@@ -38,7 +37,7 @@ export function readAnchorProblems(anchorPath: string, archive: AnchoredStore): 
 /** What the anchor knows of a log; `unanchored` where nothing was ever anchored: the file is missing, or new. */
 export function readAnchored(anchorPath: string, tenantId: TenantId): AnchoredLog | "unknown" | "unanchored" {
   if (!existsSync(anchorPath)) return "unanchored";
-  const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
+  const anchor = SqliteAnchor.open({ path: anchorPath, busyTimeoutMs, readOnly: true });
   try {
     return anchor.storeId() === undefined ? "unanchored" : (anchor.find(tenantId) ?? "unknown");
   } finally {

@@ -2,10 +2,11 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
 import type { LogState } from "../../../ledger/ports/store.ts";
-import { IncompatibleStoreError } from "../../errors.ts";
+import { AnchorFileError, IncompatibleStoreError } from "../../errors.ts";
 import {
+  type ConnectionOptions,
   inTransaction,
-  type openConnection as OpenConnection,
+  openConnection as openReal,
   type SqliteConnection,
   type SqliteStatement,
 } from "../connection.ts";
@@ -54,8 +55,7 @@ export class SqliteAnchor {
   readonly #advance: SqliteStatement;
   readonly #version: SqliteStatement;
 
-  /** The connection becomes the anchor's: it is closed with it. */
-  constructor(connection: SqliteConnection) {
+  private constructor(connection: SqliteConnection) {
     this.#connection = connection;
     this.#find = connection.prepare("SELECT * FROM anchored_logs WHERE tenant_id = ?");
     this.#version = connection.prepare("PRAGMA data_version");
@@ -65,6 +65,20 @@ export class SqliteAnchor {
        ON CONFLICT DO UPDATE SET size = excluded.size, root = excluded.root
         WHERE excluded.size > size AND excluded.origin = origin`,
     );
+  }
+
+  /** Opens the file, which must exist. Here and later, throws `AnchorFileError` where it cannot be used. */
+  static open(options: ConnectionOptions, openConnection: OpenConnection = openReal): SqliteAnchor {
+    const { path } = options;
+    return naming(path, () => {
+      const connection = openConnection(options);
+      try {
+        return new SqliteAnchor(namedConnection(path, connection));
+      } catch (error) {
+        connection.close();
+        throw error;
+      }
+    });
   }
 
   /** Changes when another connection has committed something. */
@@ -141,14 +155,70 @@ export class SqliteAnchor {
   }
 }
 
+type OpenConnection = (options: ConnectionOptions) => SqliteConnection;
+
+/** Failures of the work are those of this anchor, not of the store that is beside it. */
+function naming<Result>(path: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    throw error instanceof AnchorFileError || error instanceof IncompatibleStoreError
+      ? error
+      : new AnchorFileError(path, error);
+  }
+}
+
+function namedConnection(path: string, connection: SqliteConnection): SqliteConnection {
+  return {
+    exec: (sql) => naming(path, () => connection.exec(sql)),
+    prepare: (sql) =>
+      naming(path, () => {
+        const statement = connection.prepare(sql);
+        return {
+          run: (...values) => naming(path, () => statement.run(...values)),
+          get: (...values) => naming(path, () => statement.get(...values)),
+          *iterate(...values) {
+            const rows = naming(path, () => statement.iterate(...values));
+            for (;;) {
+              const next = naming(path, () => rows.next());
+              if (next.done === true) return;
+              yield next.value;
+            }
+          },
+        };
+      }),
+    close: () => connection.close(),
+    get isTransaction() {
+      return connection.isTransaction;
+    },
+  };
+}
+
 /** How anchors are opened. */
 export const anchorConnection = { readOnly: false, durability: "process" } as const;
 
+/**
+ * Does the work on the anchor's file itself. Throws `AnchorFileError` where it cannot be used, or what the work throws of
+ * its own as the cause of one.
+ */
+export function withAnchorFile<Result>(
+  options: ConnectionOptions,
+  work: (connection: SqliteConnection) => Result,
+): Result {
+  return naming(options.path, () => {
+    const connection = openReal(options);
+    try {
+      return work(connection);
+    } finally {
+      connection.close();
+    }
+  });
+}
+
 /** Creates the anchor's file where it is missing. Throws `IncompatibleStoreError` where the file is something else. */
-export function createAnchor(path: string, busyTimeoutMs: number, openConnection: typeof OpenConnection): void {
+export function createAnchor(path: string, busyTimeoutMs: number): void {
   createDatabaseFile(path);
-  const connection = openConnection({ ...anchorConnection, path, busyTimeoutMs });
-  try {
+  withAnchorFile({ ...anchorConnection, path, busyTimeoutMs }, (connection) => {
     inTransaction(connection, () => {
       const { application_id: id } = connection.prepare("PRAGMA application_id").get() ?? {};
       if (id === applicationId) return;
@@ -156,9 +226,7 @@ export function createAnchor(path: string, busyTimeoutMs: number, openConnection
       if (tables !== 0) throw new IncompatibleStoreError(`${path} is no anchor of a ledger.`);
       connection.exec(schema);
     });
-  } finally {
-    connection.close();
-  }
+  });
 }
 
 function anchoredOf(row: Record<string, unknown>): AnchoredLog {

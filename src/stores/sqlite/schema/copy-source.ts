@@ -8,7 +8,7 @@ import { SqliteArchive } from "../archive.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "../connection.ts";
 import { readNotedErasures } from "../erasure/noted-erasures.ts";
 import { UndoneErasures } from "../erasure/undone-erasures.ts";
-import { anchorConnection } from "../log/anchor.ts";
+import { anchorConnection, withAnchorFile } from "../log/anchor.ts";
 import { LogRows } from "../log/log-rows.ts";
 import type { StorePaths } from "../paths.ts";
 import { requireNewestSchema } from "./migrate.ts";
@@ -175,7 +175,7 @@ function withAnchor(path: string, work: (connection: SqliteConnection) => void):
   // A store that nobody has served yet has none.
   if (!existsSync(path)) return;
   const options = { ...anchorConnection, path, busyTimeoutMs, durability: "machine" } as const;
-  withConnection(options, (connection) => inTransaction(connection, () => work(connection)));
+  withAnchorFile(options, (connection) => inTransaction(connection, () => work(connection)));
 }
 
 function withConnection<Result>(

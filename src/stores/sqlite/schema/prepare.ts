@@ -54,10 +54,10 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
   requireAnchoredStore(options);
   for (const each of [path, anchorPath]) requireSafeBlocks(each);
   migrateSqlite(options);
-  createAnchor(anchorPath, busyTimeoutMs, openConnection);
+  createAnchor(anchorPath, busyTimeoutMs);
   const connection = openConnection({ path, busyTimeoutMs, readOnly: false });
   try {
-    const anchor = new SqliteAnchor(openConnection({ ...anchorConnection, path: anchorPath, busyTimeoutMs }));
+    const anchor = SqliteAnchor.open({ ...anchorConnection, path: anchorPath, busyTimeoutMs });
     try {
       const keys = inTransaction(connection, () => {
         checkAnchor(connection, anchor, anchorPath);
@@ -81,7 +81,7 @@ export function prepareStore(options: PrepareOptions): PreparedStore {
 /** A store that is missing is not replaced by an empty one where its anchor says that there was one. */
 function requireAnchoredStore({ path, anchorPath, busyTimeoutMs }: PrepareOptions): void {
   if (existsSync(path) || !existsSync(anchorPath)) return;
-  const anchor = new SqliteAnchor(openConnection({ path: anchorPath, busyTimeoutMs, readOnly: true }));
+  const anchor = SqliteAnchor.open({ path: anchorPath, busyTimeoutMs, readOnly: true });
   try {
     if (anchor.storeId() === undefined) return;
     throw new IncompatibleStoreError(

@@ -1,0 +1,89 @@
+/** Files of a store that are not what they should be: the commands end, and name the file and its setting. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
+
+const random = seededRandom();
+const makeRecord = recordMaker(systemClock, random);
+const open = () =>
+  openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock: systemClock, random });
+let directory: string;
+
+beforeEach(async () => {
+  directory = enterWithStore();
+  const ledger = await open();
+  await ledger.append(makeRecord(tenant("alice")));
+  await ledger.close();
+});
+afterEach(() => leave(directory));
+
+const removed = (path: string) => {
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+};
+const makeFifo = (path: string) => {
+  removed(path);
+  execFileSync("mkfifo", ["-m", "600", path]);
+};
+const makeDirectory = (path: string) => {
+  removed(path);
+  mkdirSync(path);
+};
+
+const commands = [
+  ["ledger", "verify"],
+  ["ledger", "search", "--tenant", "alice"],
+  ["ledger", "hold", "list"],
+  ["ledger", "reindex"],
+  ["ledger", "erase", "--tenant", "alice", "--record", "019a0000-0000-7000-8000-000000000000", ...erasing],
+];
+
+test.runIf(process.platform !== "win32").each([
+  ["store", "a FIFO", makeFifo, "SVC_STORE"],
+  ["store", "a directory", makeDirectory, "SVC_STORE"],
+  ["anchor", "a FIFO", makeFifo, "SVC_ANCHOR"],
+  ["anchor", "a directory", makeDirectory, "SVC_ANCHOR"],
+] as const)("no command waits for a %s that is %s", async (file, kind, make, setting) => {
+  const { path, anchorPath } = storeIn(directory);
+  const there = file === "store" ? path : anchorPath;
+  make(there);
+  for (const command of commands) {
+    // Building an index anew needs no anchor.
+    if (file === "anchor" && command[1] === "reindex") continue;
+    const { code, err } = await run(...command);
+    expect({ command, code, err }).toEqual({ command, code: 1, err: expect.stringContaining(`${there} is ${kind}`) });
+    expect(err.slice(0, setting.length)).toBe(setting);
+  }
+  await expect(open()).rejects.toThrow(`${there} is ${kind}`);
+});
+
+test.runIf(process.platform !== "win32")("nobody waits for a key that is a FIFO", async () => {
+  const { keyPath } = storeIn(directory);
+  makeFifo(keyPath);
+  expect(await run("keys", "show")).toMatchObject({ code: 1, err: `${keyPath} is a FIFO, not a regular file.\n` });
+  await expect(open()).rejects.toThrow("is a FIFO");
+});
+
+test.each([
+  ["no database", (bytes: Buffer) => bytes.fill("x", 0, 4_096)],
+  ["cut off", (bytes: Buffer) => bytes.subarray(0, 1_000)],
+  ["overwritten behind its first page", (bytes: Buffer) => bytes.fill(0xff, 4_096)],
+])("an anchor that is %s is named, and not the store", async (_, damage) => {
+  const { anchorPath } = storeIn(directory);
+  const bytes = readFileSync(anchorPath);
+  removed(anchorPath);
+  writeFileSync(anchorPath, damage(bytes));
+  for (const command of commands.filter(([, name]) => name !== "reindex")) {
+    const { code, err } = await run(...command);
+    expect({ command, code, err }).toEqual({
+      command,
+      code: 1,
+      err: expect.stringContaining(`${anchorPath}: the anchor cannot be used: `),
+    });
+    expect(err).not.toContain("SVC_STORE");
+  }
+  await expect(open()).rejects.toThrow(`${anchorPath}: the anchor cannot be used: `);
+});

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { loadConfig } from "../config/load.ts";
 import type { ConfigFor, Use } from "../config/uses.ts";
-import { AnchorFileError } from "../stores/errors.ts";
+import { AnchorFileError, BackupTargetError } from "../stores/errors.ts";
 import type { Output } from "./output.ts";
 
 export interface CommonOptions {
@@ -31,6 +31,7 @@ export function loadOrReport<U extends Use>(
 
 /** Why a store could not be used, under the name of the setting that it is about. */
 export function storeProblem(error: unknown): string {
-  const setting = error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
+  const isTarget = error instanceof BackupTargetError;
+  const setting = isTarget ? "--to" : error instanceof AnchorFileError ? "SVC_ANCHOR" : "SVC_STORE";
   return `${setting}: ${error instanceof Error ? error.message : String(error)}`;
 }

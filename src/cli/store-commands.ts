@@ -20,6 +20,7 @@ import {
 } from "./confirmation.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
+import { addStoreBackupCommand, addStoreCompactCommand } from "./store-upkeep-commands.ts";
 import { createProgress, type Terminal } from "./terminal.ts";
 
 interface CopyCommandOptions extends CommonOptions, ConfirmationOptions, StatementOptions {
@@ -36,7 +37,9 @@ const stillSealed =
 
 /** `store …`: commands about a store as a whole. */
 export function addStoreCommands(program: Command, terminal: Terminal): void {
-  const store = program.command("store").description("move a store");
+  const store = program.command("store").description("back up, compact and move a store");
+  addStoreBackupCommand(store, terminal);
+  addStoreCompactCommand(store, terminal);
   withConfirmation(withLoggedStatement(withCommonOptions(store.command("copy"))))
     .description("seal an embedded store, move it to an empty PostgreSQL database, and verify every log there")
     .requiredOption("--from <url>", "sqlite:<path>; SVC_ANCHOR and SVC_LEDGER_KEY are its anchor and its key")

@@ -14,6 +14,7 @@ import type { StoreArchive } from "../ledger/ports/archive.ts";
 import type { Ledger, PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { RecordsAdministration } from "../ledger/ports/records-administration.ts";
 import type { SearchIndexer } from "../ledger/ports/search.ts";
+import type { LogState } from "../ledger/ports/store.ts";
 
 /** What names a store. */
 export interface StoreSettings {
@@ -39,6 +40,38 @@ export interface StoreBackend {
   openIndexer(machine: IndexerMachine): Promise<SearchIndexer>;
   /** Makes it where it is missing, and brings it to this program's schema. */
   migrate(options: MigrateOptions): Promise<Migrated>;
+  /** Copies an embedded store to a new file, beside a running service. Rejects beside a database, which has its own means. */
+  backUp(target: string): Promise<Backup>;
+  /** Removes what nobody needs any more, beside a running service. */
+  compact(options: CompactOptions): Promise<Compacted>;
+}
+
+/** A store as it was copied. */
+export interface Backup {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly storeId: string;
+  /** Every log, by tenant. */
+  readonly logs: readonly LogState[];
+}
+
+export interface CompactOptions {
+  /** Milliseconds since the Unix epoch. */
+  readonly nowMs: number;
+  /** Whether an embedded store's file is written anew; nobody else can write meanwhile. */
+  readonly rewrite: boolean;
+  /** Resolves when the next of many short transactions may begin. */
+  readonly pause: () => Promise<void>;
+  readonly onProgress: (text: string) => void;
+}
+
+export interface Compacted {
+  /** Rows that went, by table. */
+  readonly removed: Readonly<Record<string, number>>;
+  readonly beforeBytes: number;
+  readonly afterBytes: number;
+  /** Whether the write-ahead log is empty; undefined where the database sees to it. */
+  readonly isLogEmpty: boolean | undefined;
 }
 
 /** Settings of a service that opens a store. */

@@ -11,6 +11,11 @@ export class IncompatibleStoreError extends Error {
   override readonly name = "IncompatibleStoreError";
 }
 
+/** A store cannot be copied to that place; the message says why. */
+export class BackupTargetError extends Error {
+  override readonly name = "BackupTargetError";
+}
+
 /** The anchor's file cannot be used, which says nothing against the store; the message names the file. */
 export class AnchorFileError extends Error {
   override readonly name = "AnchorFileError";

@@ -43,5 +43,13 @@ export function postgresBackend(
         applied: await migratePostgres({ target, passwordFile, random, distributed }),
       };
     },
+    async backUp() {
+      throw new Error("PostgreSQL is backed up by its own means, pg_basebackup and its archive of write-ahead logs.");
+    },
+    async compact(options) {
+      if (options.rewrite) throw new Error("--rewrite is for an embedded store: PostgreSQL has VACUUM.");
+      const { compactPostgres } = await import("./compact.ts");
+      return compactPostgres({ target, passwordFile }, options);
+    },
   };
 }

@@ -39,6 +39,16 @@ export function sqliteBackend(path: string, { anchor }: Pick<StoreSettings, "anc
       const applied = migrateSqlite({ path, random, busyTimeoutMs: migrationBusyTimeoutMs });
       return { version: migrations.length, applied };
     },
+    async backUp(target) {
+      requireFile(path);
+      const { backUpSqlite } = await import("./backup.ts");
+      return backUpSqlite({ ...paths, target });
+    },
+    async compact(options) {
+      requireFile(path);
+      const { compactSqlite } = await import("./compact.ts");
+      return compactSqlite(path, options);
+    },
   };
 }
 

@@ -56,7 +56,7 @@ const harmless = [
     "policy diff",
   ],
   ...["ledger verify", "ledger export", "ledger pack", "ledger pack verify", "ledger search", "ledger reindex"],
-  ...["ledger hold place", "ledger hold list", "ledger receipt verify"],
+  ...["ledger hold place", "ledger hold list", "ledger receipt verify", "store backup", "store compact"],
 ];
 
 function leavesOf(command: Command, above: readonly string[] = []): readonly (readonly [string, Command])[] {

@@ -1,0 +1,18 @@
+/** Rows that nobody needs any more after some time. Writes remove a few of their own tenant's; `store compact` all. */
+import { idempotencyTtlMs } from "../ledger/record/idempotency-record.ts";
+
+export interface ExpiringTable {
+  readonly table: string;
+  /** Columns of the primary key, the tenant first, separated by commas. */
+  readonly key: string;
+  /** Column with milliseconds since the Unix epoch. */
+  readonly expiry: string;
+  /** Time after that for which a row is kept. */
+  readonly keptForMs: number;
+}
+
+export const expiringTables: readonly ExpiringTable[] = [
+  { table: "kept_answers", key: "tenant_id, scope", expiry: "kept_at_ms", keptForMs: idempotencyTtlMs },
+  { table: "proof_uses", key: "tenant_id, proof", expiry: "expires_at_ms", keptForMs: 0 },
+  { table: "attempts", key: "tenant_id, counter", expiry: "window_ends_at_ms", keptForMs: 0 },
+];

@@ -1,0 +1,127 @@
+/** A copy of an embedded store as it is at one moment, made beside a running service. */
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  openSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { isFileError, syncDirectory } from "../../files/file-system.ts";
+import type { Backup } from "../backend.ts";
+import { BackupTargetError, IncompatibleStoreError } from "../errors.ts";
+import { openConnection, readStoreId } from "./connection.ts";
+import { LogRows } from "./log/log-rows.ts";
+import { requireNewestSchema } from "./schema/migrate.ts";
+import { requireUnsealed } from "./schema/seal.ts";
+
+const busyTimeoutMs = 10_000;
+
+export interface SqliteBackupPaths {
+  readonly path: string;
+  readonly anchorPath: string;
+  /** Where the copy goes; nothing may be there. */
+  readonly target: string;
+}
+
+/**
+ * Copies the store into one file of mode 0600, without what is free in it. Nobody waits for it: writers go on in the
+ * write-ahead log, which grows meanwhile. The file gets its name when it is whole, looked through and on disk; where that
+ * fails, nothing is left of it. The anchor and the key stay where they are. Throws an error for the operator.
+ */
+export function backUpSqlite({ path, anchorPath, target }: SqliteBackupPaths): Backup {
+  refuseOwnFiles(target, [path, anchorPath]);
+  const partial = `${target}.partial`;
+  closeSync(createPrivate(partial));
+  try {
+    copy(path, partial);
+    const backup = examine(partial);
+    sync(partial);
+    name(partial, target);
+    return { ...backup, path: target, sizeBytes: statSync(target).size };
+  } finally {
+    for (const suffix of ["", "-journal"]) rmSync(partial + suffix, { force: true });
+  }
+}
+
+/** SQLite writes to files beside a database too: none of their names is taken, whether they are there now or not. */
+function refuseOwnFiles(target: string, paths: readonly string[]): void {
+  if (lstatSync(target, { throwIfNoEntry: false }) !== undefined)
+    throw new BackupTargetError(`${target} is there already: a backup replaces nothing.`);
+  const directory = realPathIfThere(dirname(target));
+  if (directory === undefined) throw new BackupTargetError(`${dirname(target)} is missing.`);
+  const place = join(directory, basename(target));
+  const own = paths.flatMap((path) => {
+    const real = realPathIfThere(path) ?? path;
+    return [real, path].flatMap((each) => ["", "-wal", "-shm", "-journal"].map((suffix) => each + suffix));
+  });
+  if (own.includes(place) || own.includes(target))
+    throw new BackupTargetError(`${target} is the place of a file of the store itself.`);
+}
+
+function realPathIfThere(path: string): string | undefined {
+  return existsSync(path) ? realpathSync(path) : undefined;
+}
+
+function createPrivate(path: string): number {
+  try {
+    return openSync(path, "wx", 0o600);
+  } catch (error) {
+    throw new BackupTargetError(
+      isFileError(error, ["EEXIST"])
+        ? `${path} is there: another backup is under way. Remove it where none is.`
+        : messageOf(error),
+      { cause: error },
+    );
+  }
+}
+
+function copy(path: string, partial: string): void {
+  const connection = openConnection({ path, readOnly: true, busyTimeoutMs });
+  try {
+    requireNewestSchema(connection, path);
+    requireUnsealed(connection, path);
+    connection.prepare("VACUUM INTO ?").run(partial);
+  } catch (error) {
+    if (error instanceof IncompatibleStoreError) throw error;
+    throw new Error(`${path} cannot be copied to ${partial}: ${messageOf(error)}`, { cause: error });
+  } finally {
+    connection.close();
+  }
+}
+
+/** What is in the copy. Throws where SQLite finds it damaged, as the store it was made from then is. */
+function examine(partial: string): Pick<Backup, "storeId" | "logs"> {
+  const connection = openConnection({ path: partial, readOnly: true, busyTimeoutMs });
+  try {
+    const found = connection.prepare("PRAGMA quick_check(1)").get()?.quick_check;
+    if (found !== "ok") throw new Error(`the copy is damaged: ${String(found)}`);
+    return { storeId: readStoreId(connection), logs: [...new LogRows(connection).heads()] };
+  } finally {
+    connection.close();
+  }
+}
+
+function sync(path: string): void {
+  const file = openSync(path, "r+");
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A link, unlike a new name, is refused where somebody has put a file there meanwhile. */
+function name(partial: string, target: string): void {
+  linkSync(partial, target);
+  rmSync(partial);
+  syncDirectory(dirname(target));
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

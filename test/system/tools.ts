@@ -8,6 +8,7 @@ const sources = {
   nginx: "apt-get install nginx-light",
   chromium: "apt-get install chromium",
   buf: "npm ci",
+  bwrap: "apt-get install bubblewrap",
 } as const;
 
 /** Folders that hold administrators' programs, which a user's PATH may lack. */

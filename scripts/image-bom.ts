@@ -1,0 +1,64 @@
+/** The software bill of materials of the image (CycloneDX 1.5): npm's own for packages, and Debian's libraries. */
+import { execFileSync } from "node:child_process";
+import type { InstalledPackage } from "./image-files.ts";
+import type { Library } from "./image-libraries.ts";
+
+interface Component {
+  readonly "bom-ref": string;
+  readonly type: string;
+  readonly name: string;
+  readonly version: string;
+}
+
+interface Bom {
+  readonly metadata: { readonly component: object };
+  readonly components: readonly Component[];
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
+}
+
+/**
+ * Text of the document. npm lists what the lock file has, for development and other platforms too: what is not in the
+ * image is left out. (Its own `--omit=dev` also leaves out what production and development both need.) So are the time
+ * and the random number of the document: the same files have the same list.
+ */
+export function billOfMaterials(
+  root: string,
+  packages: readonly InstalledPackage[],
+  libraries: readonly Library[],
+): string {
+  const args = ["sbom", "--package-lock-only", "--sbom-format=cyclonedx"];
+  const listed = JSON.parse(execFileSync("npm", args, { cwd: root, encoding: "utf8", maxBuffer: 2 ** 26 })) as Bom;
+  const installed = new Set(packages.map(({ name, version }) => `${name}@${version}`));
+  const components = listed.components.filter(({ name, version }) => installed.has(`${name}@${version}`));
+  if (components.length < installed.size) throw new Error("npm's list lacks packages that are in the image");
+  const references = new Set(components.map((component) => component["bom-ref"]));
+  const isListed = (ref: string) => references.has(ref);
+  const project = `${(listed.metadata.component as Component)["bom-ref"]}`;
+  const document = {
+    bomFormat: "CycloneDX",
+    specVersion: "1.5",
+    version: 1,
+    metadata: { component: { ...listed.metadata.component, type: "container", name: "svc-platform-api" } },
+    components: [...components, ...debianComponents(libraries)],
+    dependencies: listed.dependencies
+      .filter(({ ref }) => ref === project || isListed(ref))
+      .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter(isListed) })),
+  };
+  return `${JSON.stringify(document, undefined, 2)}\n`;
+}
+
+/** A package of Debian's with those of its files that are in the image. */
+function debianComponents(libraries: readonly Library[]): readonly object[] {
+  const packages = Map.groupBy(libraries, ({ debianPackage: { name } }) => name);
+  return [...packages].map(([name, files]) => {
+    const { version, architecture } = (files[0] as Library).debianPackage;
+    const purl = `pkg:deb/debian/${encodeURIComponent(name)}@${encodeURIComponent(version)}?arch=${architecture}`;
+    return {
+      ...{ "bom-ref": purl, type: "library", name, version, purl },
+      components: files.map(({ path, sha256 }) => ({
+        ...{ type: "file", name: path },
+        hashes: [{ alg: "SHA-256", content: sha256 }],
+      })),
+    };
+  });
+}

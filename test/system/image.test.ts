@@ -1,0 +1,181 @@
+/** The image's file system, as its Containerfile makes it: what is in it, and the service run from it. */
+import { execFile } from "node:child_process";
+import { chown, mkdir, mkdtemp, open, readdir, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Issuer, startIssuer } from "../../dev/issuer.ts";
+import { rest } from "../harness/gateway.ts";
+import { containerfilePath, lastStage, runInImage } from "./image.ts";
+
+const root = join(import.meta.dirname, "../..");
+const nodePackage = /^pkg:npm\/node-linux-/;
+let folder: string;
+let image: string;
+let files: string[];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-image-"));
+  await promisify(execFile)("chmod", ["755", folder]);
+  image = join(folder, "image");
+  await promisify(execFile)("npm", ["run", "-s", "image:files", "--", image], { cwd: root });
+  const entries = await readdir(image, { recursive: true, withFileTypes: true });
+  files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+}, 300_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+describe("in the image", () => {
+  test("is no program but Node", async () => {
+    const programs: string[] = [];
+    for (const path of files) {
+      const file = await open(path);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
+      await file.close();
+      if (bytesRead === 4 && buffer.toString("latin1") === "\x7fELF") programs.push(path.slice(image.length));
+    }
+    const others = programs.filter((path) => !/\/(?:ld-linux-[\w-]+|lib[\w+]+)\.so\.\d+$/.test(path));
+    expect(others).toEqual(["/usr/local/bin/node"]);
+    expect(programs.length).toBeGreaterThan(4);
+  });
+
+  test("nothing may be written by others than its owner, and no link leads elsewhere", async () => {
+    const entries = await readdir(image, { recursive: true, withFileTypes: true });
+    for (const entry of entries) {
+      expect(entry.isFile() || entry.isDirectory()).toBe(true);
+      const { mode } = await stat(join(entry.parentPath, entry.name));
+      expect([entry.name, mode & 0o6022]).toEqual([entry.name, 0]);
+    }
+  });
+
+  test("are the packages of a production install, each in the bill of materials with its hash, as are libraries", async () => {
+    const bom = JSON.parse(await readFile(join(image, "app/sbom.cdx.json"), "utf8"));
+    expect(bom).toMatchObject({ bomFormat: "CycloneDX", specVersion: "1.5" });
+    interface Component {
+      readonly purl: string;
+      readonly hashes?: readonly object[];
+      readonly components?: readonly Component[];
+    }
+    const components: readonly Component[] = bom.components;
+    for (const component of components)
+      for (const { hashes } of component.components ?? [component]) expect(hashes).toHaveLength(1);
+    const listed = components.map(({ purl }) => purl);
+    const { stdout } = await promisify(execFile)("npm", ["ls", "--omit=dev", "--all", "--parseable", "--long"], {
+      cwd: root,
+    });
+    const installed = [...stdout.matchAll(/^\/.*\/node_modules\/[^:\n]+:([^:\n]+)@([^@:\n]+)/gm)].map(
+      ([, name, version]) => `pkg:npm/${name?.replace("@", "%40")}@${version}`,
+    );
+    const isNpm = (purl: string) => purl.startsWith("pkg:npm/");
+    expect(listed.filter(isNpm).toSorted()).toEqual([...new Set(installed)].toSorted());
+    const debian = listed.filter((purl) => !isNpm(purl)).join("\n");
+    for (const name of ["libc6", "libstdc%2B%2B6", "libgcc-s1"]) expect(debian).toContain(`pkg:deb/debian/${name}@`);
+    const manifests = files.filter((path) => /\/node_modules\/(?:@[^/]+\/)?[^/@]+\/package\.json$/.test(path));
+    const copied = await Promise.all(
+      manifests.map(async (path) => {
+        const { name, version } = JSON.parse(await readFile(path, "utf8"));
+        return `pkg:npm/${name.replace("@", "%40")}@${version}`;
+      }),
+    );
+    // Node is not where npm put it.
+    expect([...new Set(copied)].toSorted()).toEqual(
+      listed.filter((purl) => isNpm(purl) && !nodePackage.test(purl)).toSorted(),
+    );
+  });
+
+  test("the Containerfile names no base for what runs, no root, no shell and no health check", async () => {
+    const text = await readFile(containerfilePath, "utf8");
+    expect([...text.matchAll(/^FROM (.*)$/gm)].map(([, from]) => from)).toEqual([
+      `\${BUILD_IMAGE} AS build`,
+      "scratch",
+    ]);
+    expect(text).toMatch(/^ARG BUILD_IMAGE$/m);
+    expect(text).not.toMatch(/^(?:HEALTHCHECK|SHELL)|^(?:RUN|CMD|ENTRYPOINT) [^[]/m);
+    expect(lastStage(text).get("USER")).toBe("65534:65534");
+  });
+});
+
+describe("from the image, read-only and as nobody,", () => {
+  let issuer: Issuer;
+  let data: string;
+  let entrypoint: string[];
+  const policies = join(root, "policies");
+
+  beforeAll(async () => {
+    issuer = await startIssuer();
+    data = join(folder, "data");
+    await mkdir(data, { mode: 0o700 });
+    await chown(data, 65_534, 65_534);
+    entrypoint = JSON.parse(lastStage(await readFile(containerfilePath, "utf8")).get("ENTRYPOINT") ?? "");
+  });
+  afterAll(() => issuer?.stop());
+
+  test("the service starts, decides, and stops when it is told to", async () => {
+    const service = runInImage({ image, data, policies }, entrypoint, {
+      SVC_LISTEN: "127.0.0.1:0",
+      SVC_OPS_LISTEN: "127.0.0.1:0",
+      SVC_OIDC_ISSUER: issuer.url,
+      SVC_PROOF_OF_POSSESSION: "none",
+      SVC_STORE: "sqlite:/data/platform.db",
+      SVC_LEDGER_KEY: "/data/ledger.key",
+      SVC_LEDGER_ORIGIN: "localhost/image",
+      SVC_POLICY_DIR: "/run",
+    });
+    const { url, ops_url: opsUrl, pid } = JSON.parse(await service.line('"message":"listening"'));
+    expect(pid).toBe(1);
+    for (const probe of ["livez", "readyz"]) expect((await fetch(`${opsUrl}/${probe}`)).status).toBe(200);
+    const { status, body } = await rest(`${url}/v1/sdk/protection-plan`, {
+      token: await tokenOf(issuer),
+      body: {
+        operation: "protect",
+        workload: { application: "payroll-export", environment: "production" },
+        resource: { kind: "customer-record" },
+      },
+    });
+    expect([status, body.decision?.decision_id]).toEqual([200, expect.any(String)]);
+    await service.signal("SIGTERM");
+    expect(await service.ended).toMatchObject({ code: 0, errors: "" });
+    const { uid, mode } = await stat(join(data, "platform.db"));
+    expect([uid, mode & 0o777]).toEqual([65_534, 0o600]);
+  });
+
+  test("nothing can be written but in the data folder, and no shell can be had", async () => {
+    const attempt = `
+      const { readdirSync, writeFileSync, appendFileSync } = require("node:fs");
+      const { spawnSync } = require("node:child_process");
+      const written = [];
+      const visit = (folder) => {
+        try { writeFileSync(folder + "/written", ""); written.push(folder); } catch {}
+        for (const entry of readdirSync(folder, { withFileTypes: true })) {
+          const path = (folder === "/" ? "" : folder) + "/" + entry.name;
+          if (entry.isDirectory() && path !== "/proc" && path !== "/dev") visit(path);
+          else if (entry.isFile()) try { appendFileSync(path, ""); written.push(path); } catch {}
+        }
+      };
+      visit("/");
+      const shells = ["sh", "/bin/sh", "bash", "busybox"].filter((name) => !spawnSync(name).error);
+      console.log(JSON.stringify({ uid: process.getuid(), gid: process.getgid(), shells, outside: written.filter((path) => !path.startsWith("/data")), inside: written.includes("/data") }));
+    `;
+    const { code, lines, errors } = await runInImage({ image, data, policies }, ["/usr/local/bin/node", "-e", attempt])
+      .ended;
+    expect([code, errors]).toEqual([0, ""]);
+    expect(JSON.parse(lines[0] ?? "")).toEqual({ uid: 65_534, gid: 65_534, shells: [], outside: [], inside: true });
+  });
+
+  test("the commands run too, and so the migration of a deployment", async () => {
+    const command = ["/usr/local/bin/node", "/app/src/cli/cli.ts", "migrate", "--json"];
+    const env = { SVC_STORE: "sqlite:/data/migrated.db" };
+    const { code, lines } = await runInImage({ image, data, policies }, command, env).ended;
+    expect([code, JSON.parse(lines.join(""))]).toEqual([0, expect.objectContaining({ ok: true })]);
+  });
+});
+
+async function tokenOf({ tokenEndpoint, clients: [client] }: Issuer): Promise<string> {
+  if (client === undefined) throw new Error("the issuer has no client");
+  const response = await fetch(tokenEndpoint, {
+    method: "POST",
+    headers: { authorization: `Basic ${btoa(`${client.clientId}:${client.clientSecret}`)}` },
+    body: new URLSearchParams({ grant_type: "client_credentials", scope: client.scopes.join(" ") }),
+  });
+  return ((await response.json()) as { access_token: string }).access_token;
+}

@@ -1,0 +1,73 @@
+/** Runs a program of the image's file system as a container runtime would: read-only, as nobody, with one folder to write. */
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { requireTool } from "./tools.ts";
+
+export interface Container {
+  /** Resolves with the first line of standard output that has the text; rejects where the program ends without. */
+  line(text: string): Promise<string>;
+  /** Signals the program itself, which is process 1 of its namespace. */
+  signal(name: NodeJS.Signals): Promise<void>;
+  readonly ended: Promise<{ readonly code: number | null; readonly lines: readonly string[]; readonly errors: string }>;
+}
+
+/** User and group of the image: nobody. */
+const nobody = 65_534;
+
+/**
+ * Starts it in namespaces of its own but for the network, without capabilities, and without any environment but this.
+ * @param image folder of the file system
+ * @param data folder, owned by nobody: `/data` there
+ * @param policies folder: `/run` there
+ */
+export function runInImage(
+  { image, data, policies }: { readonly image: string; readonly data: string; readonly policies: string },
+  command: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Container {
+  const asNobody = [`--reuid=${nobody}`, `--regid=${nobody}`, "--clear-groups", "--no-new-privs"];
+  const mounts = ["--ro-bind", image, "/", "--bind", data, "/data", "--ro-bind", policies, "/run"];
+  const system = ["--proc", "/proc", "--dev", "/dev"];
+  const apart = ["--unshare-all", "--share-net", "--cap-drop", "ALL", "--die-with-parent", "--as-pid-1"];
+  const environment = ["--clearenv", ...Object.entries(env).flatMap(([name, value]) => ["--setenv", name, value])];
+  const options = [...mounts, ...system, ...apart, ...environment, "--chdir", "/app", "--info-fd", "3"];
+  const child = spawn("setpriv", [...asNobody, requireTool("bwrap"), ...options, ...command], {
+    stdio: ["ignore", "pipe", "pipe", "pipe"],
+  });
+  const { stdout, stderr } = child as { readonly stdout: Readable; readonly stderr: Readable };
+  const info = text(child.stdio[3] as Readable);
+  const errors = text(stderr);
+  const lines: string[] = [];
+  const output = createInterface({ input: stdout }).on("line", (line) => lines.push(line));
+  const closed = new Promise<number | null>((resolve, reject) => {
+    child.once("error", reject).once("close", (code) => resolve(code));
+  });
+  return {
+    line: (wanted) =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          const found = lines.find((line) => line.includes(wanted));
+          if (found !== undefined) resolve(found);
+        };
+        output.on("line", look);
+        look();
+        closed.then(async () => reject(new Error(`no "${wanted}":\n${lines.join("\n")}\n${await errors}`)), reject);
+      }),
+    async signal(name) {
+      process.kill((JSON.parse(await info) as { "child-pid": number })["child-pid"], name);
+    },
+    ended: closed.then(async (code) => ({ code, lines, errors: await errors })),
+  };
+}
+
+/** What the last stage of the Containerfile says: its instructions, by name. */
+export function lastStage(containerfile: string): ReadonlyMap<string, string> {
+  const stage = containerfile.slice(containerfile.lastIndexOf("\nFROM ") + 1);
+  const instructions = stage.matchAll(/^([A-Z]+) (.+)$/gm);
+  return new Map([...instructions].map(([, name = "", value = ""]) => [name, value]));
+}
+
+export const containerfilePath = join(import.meta.dirname, "../../deploy/Containerfile");

@@ -1,6 +1,7 @@
 /** All commands, of which a command line names one. */
 import type { Command } from "commander";
 import { addClientsCommands } from "./clients-commands.ts";
+import { addDoctorCommand } from "./doctor/doctor-command.ts";
 import { addKeysCommands } from "./keys-commands.ts";
 import { addLedgerCommands } from "./ledger/commands.ts";
 import { addMigrateCommand } from "./migrate-command.ts";
@@ -23,6 +24,7 @@ export function runCommandLine(commandLine: readonly string[], terminal: Termina
 export function commandsOf(terminal: Terminal): Command {
   return programOf(terminal, [
     addServeCommand,
+    addDoctorCommand,
     addPolicyCommands,
     addMigrateCommand,
     addStoreCommands,

@@ -12,6 +12,8 @@ export interface Terminal {
   readonly ask?: ((question: string) => Promise<string>) | undefined;
   /** Sets the code that the process ends with; 0 unless called. */
   exitCode(code: number): void;
+  /** Ends the process with that code, once all that was written is out, whatever is still under way; absent in tests. */
+  leave?(): void;
 }
 
 /** Whoever reads what is written may leave (`… | head`): what is said afterwards is lost, and the command goes on. */
@@ -29,6 +31,7 @@ export const processTerminal: Terminal = {
   exitCode: (code) => {
     process.exitCode = code;
   },
+  leave: () => void process.stdout.write("", () => process.stderr.write("", () => process.exit())),
 };
 
 async function askHere(question: string): Promise<string> {

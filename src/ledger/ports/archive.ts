@@ -121,6 +121,8 @@ export interface StoreArchive extends RecordArchive {
   undoneErasures(): Promise<readonly UndoneErasure[]>;
   /** Holds by tenant and record, those on whole tenants first; of one tenant, or of all. */
   holds(tenantId: TenantId | undefined): Promise<readonly LegalHold[]>;
+  /** The store's own clock, in milliseconds since the Unix epoch; undefined where it has none but the machine's. */
+  clockMs(): Promise<number | undefined>;
   /** What `RecordsAdministration.erase` would do. */
   previewErasure(tenantId: TenantId, recordIds: readonly RecordId[]): Promise<ErasurePreview>;
 }

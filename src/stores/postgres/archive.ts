@@ -49,6 +49,10 @@ const signingKeys: Statement = {
   name: "signing_keys",
   text: "SELECT public_key FROM signing_keys WHERE $1::integer IS NULL OR position <= $1::integer ORDER BY position",
 };
+const clock: Statement = {
+  name: "clock",
+  text: "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now_ms",
+};
 const orphanRows = orphanRowQueries("").map(([table, text]) => [table, { name: `stray_${table}`, text }] as const);
 
 /** Entries that are in memory at a time, each a few KiB, 1 MiB at most. */
@@ -105,6 +109,10 @@ export class PostgresArchive implements StoreArchive {
 
   policyRevision(revision: string): Promise<string | undefined> {
     return translated(() => this.#reader.policyRevision(revision));
+  }
+
+  clockMs(): Promise<number> {
+    return translated(async () => (await this.#queries.query(clock, [])).rows[0]?.now_ms as number);
   }
 
   logs(): Promise<readonly LogState[]> {

@@ -173,6 +173,8 @@ export class SqliteArchive implements StoreArchive {
     return attempt(() => new ErasableRecords(this.#connection).preview(tenantId, recordIds));
   }
 
+  async clockMs(): Promise<undefined> {}
+
   storeId(): string {
     return readStoreId(this.#connection);
   }

@@ -45,7 +45,7 @@ const logged = ["clients remove", "clients rotate", "operators remove", "store c
 const destroying = [...recorded, ...logged];
 /** These add something, or build anew what can be built anew, or only read. */
 const harmless = [
-  ...["serve", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
+  ...["serve", "doctor", "migrate", "keys generate", "keys show", "clients add", "clients list", "operators add"],
   ...[
     "operators list",
     "policy check",

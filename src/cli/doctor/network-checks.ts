@@ -1,0 +1,90 @@
+/** What of the network a service needs: its issuer and its witnesses. Both tell the time as well. */
+import { discoverKeySetUrl, fetchKeySet } from "../../auth/tokens/issuer-documents.ts";
+import { systemClock } from "../../base/clock.ts";
+import { systemTimers } from "../../base/timers.ts";
+import { loadConfig } from "../../config/load.ts";
+import { type Check, clockFinding, type Finding, failed, ok, skipped } from "./finding.ts";
+
+/** For one exchange; the service itself waits no longer. */
+const exchangeTimeoutMs = 5_000;
+
+const issuerRemedy =
+  "let this machine reach the issuer, and SVC_OIDC_ISSUER be what its discovery document says; until then every call " +
+  "with a token is answered 503";
+
+export function issuerCheck(configPath: string | undefined): Check {
+  return {
+    name: "issuer",
+    remedy: issuerRemedy,
+    async look(signal) {
+      const loaded = loadConfig("issuer", configPath);
+      if (!("config" in loaded)) return [skipped("issuer", "its settings are wrong")];
+      const { authMode, oidcIssuer } = loaded.config;
+      if (oidcIssuer === undefined || authMode === "trusted_headers")
+        return [skipped("issuer", "no issuer's tokens are taken")];
+      const clocks: Finding[] = [];
+      const context = {
+        fetch: telling("the issuer", clocks),
+        timers: systemTimers,
+        timeoutMs: exchangeTimeoutMs,
+        signal,
+      };
+      const { keys } = await fetchKeySet(await discoverKeySetUrl(oidcIssuer, context), context);
+      if (keys.length === 0) return [failed("issuer", `${oidcIssuer} publishes no signature keys`, issuerRemedy)];
+      return [ok("issuer", `${oidcIssuer} publishes ${keys.length} signature keys`), ...clocks.slice(0, 1)];
+    },
+  };
+}
+
+const witnessRemedy =
+  "let this machine reach the witness, or ask whoever runs it; where answers wait for a quorum, calls are answered 503 " +
+  "until enough of them cosign";
+
+export function witnessesCheck(configPath: string | undefined): Check {
+  return {
+    name: "witnesses",
+    remedy: witnessRemedy,
+    async look(deadline) {
+      const loaded = loadConfig("witnesses", configPath);
+      if (!("config" in loaded)) return [skipped("witnesses", "their settings are wrong")];
+      const { witnesses } = loaded.config;
+      if (witnesses.length === 0) return [skipped("witnesses", "none are set")];
+      return (await Promise.all(witnesses.map(({ url }) => reach(url, deadline)))).flat();
+    },
+  };
+}
+
+/** Asks for nothing that it would remember: that it answers is enough. */
+async function reach(url: string, deadline: AbortSignal): Promise<readonly Finding[]> {
+  const clocks: Finding[] = [];
+  const signal = AbortSignal.any([deadline, AbortSignal.timeout(exchangeTimeoutMs)]);
+  try {
+    const answer = await telling(`the witness ${url}`, clocks)(url, { redirect: "manual", signal });
+    await answer.body?.cancel();
+    const { status } = answer;
+    if (status >= 500) return [failed("witnesses", `${url} answers with status ${status}`, witnessRemedy)];
+    return [ok("witnesses", `${url} answers`), ...clocks.filter((finding) => finding.status !== "ok")];
+  } catch (error) {
+    return [failed("witnesses", `${url} does not answer: ${reasonOf(error)}`, witnessRemedy)];
+  }
+}
+
+/** Fetches, and compares the clocks by the answer's `Date` (RFC 9110 §6.6.1), which has whole seconds. */
+function telling(whose: string, clocks: Finding[]): typeof globalThis.fetch {
+  return async (input, init) => {
+    const beforeMs = systemClock.now();
+    const response = await fetch(input, init);
+    const theirMs = Date.parse(response.headers.get("date") ?? "");
+    // A second that has begun is told as a whole one.
+    if (!Number.isNaN(theirMs)) clocks.push(clockFinding(whose, theirMs, beforeMs - 1_000, systemClock.now()));
+    return response;
+  };
+}
+
+/** The runtime's fetch says "fetch failed" and keeps the reason, such as ECONNREFUSED, in the cause. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown error";
+  const { cause } = error;
+  if (cause instanceof Error) return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
+  return error.message;
+}

@@ -1,0 +1,231 @@
+/** `doctor` says what is wrong with a deployment, and what to do about it. */
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/base/clock.ts";
+import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { enterWithStore, leave, run } from "./surroundings.ts";
+
+const random = seededRandom();
+const policies = join(import.meta.dirname, "../../../policies");
+const servers: Server[] = [];
+let directory: string;
+
+beforeEach(async () => {
+  directory = enterWithStore();
+  vi.stubEnv("SVC_POLICY_DIR", policies);
+  vi.stubEnv("SVC_LEDGER_ORIGIN", "ledger.example");
+  vi.stubEnv("SVC_PROOF_OF_POSSESSION", "none");
+  vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer());
+});
+afterEach(async () => {
+  leave(directory);
+  await Promise.all(servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
+});
+
+async function listen(server: Server): Promise<string> {
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** An issuer whose clock differs by so much. */
+async function startIssuer(offMs = 0, keys: readonly object[] = [{ kty: "EC", kid: "a" }]): Promise<string> {
+  const server = createHttpServer(({ url }, response) => {
+    response.setHeader("date", new Date(Date.now() + offMs).toUTCString());
+    response.setHeader("connection", "close");
+    response.end(JSON.stringify(url === "/keys" ? { keys } : { issuer: own, jwks_uri: `${own}/keys` }));
+  });
+  const own = `http://${await listen(server)}`;
+  return own;
+}
+
+/** One that takes connections and says nothing. */
+const startSilent = () =>
+  listen(
+    createServer((socket) => {
+      socket.on("error", () => {});
+      socket.on("end", () => socket.destroy());
+      socket.resume();
+    }),
+  );
+
+async function serve(nowMs = Date.now()): Promise<void> {
+  const clock = manualClock(nowMs);
+  const ledger = await openSqliteLedger({ ...storeIn(directory), originPrefix: "ledger.example", clock, random });
+  await ledger.append(recordMaker(clock, random)(tenant("alice")));
+  await ledger.close();
+}
+
+async function doctor(...options: string[]) {
+  const { out, code } = await run("doctor", "--json", ...options);
+  const { ok, version, findings } = JSON.parse(out) as {
+    ok: boolean;
+    version: string;
+    findings: { check: string; status: string; detail: string; remedy?: string }[];
+  };
+  const wrong = findings.filter(({ status }) => status === "failed" || status === "warning");
+  return { code, ok, version, findings, wrong };
+}
+
+test("finds nothing wrong with a deployment that is right, and writes nothing", async () => {
+  const before = await doctor();
+  expect([before.code, before.wrong]).toEqual([0, []]);
+  await serve();
+  const { code, ok, version, findings, wrong } = await doctor();
+  expect({ code, ok, version, wrong }).toEqual({ code: 0, ok: true, version: "0.1.0", wrong: [] });
+  expect(findings.map(({ check, status }) => `${check} ${status}`)).toEqual([
+    "runtime ok",
+    "settings ok",
+    "files ok",
+    "issuer ok",
+    "clock ok",
+    "witnesses skipped",
+    "store ok",
+    "policy ok",
+  ]);
+  expect((await run("doctor")).out).toContain("ok       store     1 logs with 2 leaves");
+});
+
+describe("names what is wrong:", () => {
+  const cases: Readonly<
+    Record<string, readonly [prepare: () => unknown, check: string, status: string, detail: RegExp]>
+  > = {
+    "a setting that is misspelt": [() => vi.stubEnv("SVC_LISTN", "x"), "settings", "failed", /SVC_LISTN/],
+    "an issuer that is down": [
+      () => vi.stubEnv("SVC_OIDC_ISSUER", "http://127.0.0.1:1"),
+      "issuer",
+      "failed",
+      /cannot be fetched/,
+    ],
+    "an issuer of another name": [
+      async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
+      "issuer",
+      "failed",
+      /names another issuer/,
+    ],
+    "an issuer without keys": [
+      async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(0, [])),
+      "issuer",
+      "failed",
+      /no signature keys/,
+    ],
+    "a clock that is behind": [
+      async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(60_000)),
+      "clock",
+      "failed",
+      /differ by 60 s|differ by 59 s/,
+    ],
+    "a clock that is a little ahead": [
+      async () => vi.stubEnv("SVC_OIDC_ISSUER", await startIssuer(-15_000)),
+      "clock",
+      "warning",
+      /differ by 1[3-6] s/,
+    ],
+    "a log that is ahead of the clock": [
+      () => serve(Date.now() + 600_000),
+      "clock",
+      "failed",
+      /the newest record is of/,
+    ],
+    "a witness that is down": [
+      () => vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": "http://127.0.0.1:1/" })),
+      "witnesses",
+      "failed",
+      /does not answer: \w+/,
+    ],
+    "a store that is missing": [
+      async () => void [await serve(), removeStore()],
+      "store",
+      "failed",
+      /is missing, and its anchor/,
+    ],
+    "a store that is no database": [
+      async () => void [await serve(), removeStore(), writeFileSync(storeIn(directory).path, "x".repeat(4_096))],
+      "store",
+      "failed",
+      /^SVC_STORE: file is not a database/,
+    ],
+    "an anchor that is damaged": [
+      async () => void [await serve(), removeAnchor(), writeFileSync(storeIn(directory).anchorPath, "x".repeat(4_096))],
+      "store",
+      "failed",
+      /^SVC_ANCHOR: .*the anchor cannot be used/,
+    ],
+    "an anchor that is lost": [
+      async () => void [await serve(), removeAnchor()],
+      "store",
+      "failed",
+      /anchor is missing/,
+    ],
+    "a key that is missing": [
+      async () => void [await serve(), rmSync(storeIn(directory).keyPath)],
+      "store",
+      "failed",
+      /SVC_LEDGER_KEY: .* is missing/,
+    ],
+    "another key": [
+      async () => void [await serve(), rmSync(storeIn(directory).keyPath), await run("keys", "generate")],
+      "store",
+      "failed",
+      /does not have the key/,
+    ],
+    "a database that is down": [
+      () => vi.stubEnv("SVC_STORE", "postgres://u:secret@127.0.0.1:1/d"),
+      "store",
+      "failed",
+      /^SVC_STORE: connect ECONNREFUSED/,
+    ],
+    "policies that do not parse": [
+      () => {
+        cpSync(policies, join(directory, "policies"), { recursive: true });
+        writeFileSync(join(directory, "policies/default/broken.cedar"), "permit (");
+        vi.stubEnv("SVC_POLICY_DIR", join(directory, "policies"));
+      },
+      "policy",
+      "failed",
+      /broken\.cedar/,
+    ],
+  };
+
+  test.each(Object.entries(cases))("%s", async (_, [prepare, check, status, detail]) => {
+    await prepare();
+    const { code, ok, findings, wrong } = await doctor();
+    expect(wrong).toContainEqual({ check, status, detail: expect.stringMatching(detail), remedy: expect.any(String) });
+    expect([code, ok]).toEqual(status === "failed" ? [1, false] : [0, true]);
+    expect(JSON.stringify(findings)).not.toContain("secret@");
+  });
+
+  test.runIf(process.getuid?.() !== 0)("a folder that cannot be written to", async () => {
+    mkdirSync(join(directory, "closed"), { mode: 0o500 });
+    vi.stubEnv("SVC_STORE", `sqlite:${join(directory, "closed", "platform.db")}`);
+    expect((await doctor()).wrong).toMatchObject([{ check: "files", status: "failed" }]);
+  });
+
+  const removeStore = () => removed(storeIn(directory).path);
+  const removeAnchor = () => removed(storeIn(directory).anchorPath);
+  const removed = (path: string) => {
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+  };
+});
+
+test("is over in its time, whatever does not answer", async () => {
+  const silent = await startSilent();
+  vi.stubEnv("SVC_STORE", `postgres://u:secret@${silent}/d`);
+  vi.stubEnv("SVC_OIDC_ISSUER", `http://${silent}`);
+  vi.stubEnv("SVC_WITNESSES", JSON.stringify({ "w.example/w+1c25f8a4+AAAA": `http://${silent}/` }));
+  const startedMs = systemClock.now();
+  const { code, wrong } = await doctor("--timeout", "1");
+  expect(code).toBe(1);
+  expect(wrong.map(({ check }) => check)).toEqual(["issuer", "witnesses", "store"]);
+  for (const { remedy } of wrong) expect(remedy).toBeDefined();
+  // Not the tens of seconds that each of them would take.
+  expect(systemClock.now() - startedMs).toBeLessThan(20_000);
+});
+
+test.each(["0", "301", "1.5", "x", "-1"])("--timeout %s is refused", async (timeout) => {
+  expect((await run("doctor", `--timeout=${timeout}`)).err).toContain("must be 1 to 300 seconds");
+});

@@ -18,6 +18,7 @@ import { openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, issuerReadiness, policyReadiness } from "./operator-side.ts";
 import { openOpsViewers } from "./ops-viewers.ts";
 import { createPublicSide } from "./public-side.ts";
+import { openQuotas } from "./quotas.ts";
 import { openStores, storeReadiness } from "./stores.ts";
 import { witnessingOf } from "./witnessing.ts";
 import { workersOf } from "./workers/parts.ts";
@@ -62,6 +63,12 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     await ledger.close();
     throw error;
   });
+  const quotas = await openQuotas(config, shared, machine).catch(async (error: unknown) => {
+    viewers.close();
+    callers.close();
+    await ledger.close();
+    throw error;
+  });
   const checks = [
     storeReadiness({ ledger, stuck }),
     policyReadiness(policy),
@@ -70,7 +77,10 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   ];
   const readiness = () => runChecks(checks, timers);
   const { admission } = overrides;
-  const publicSide = await createPublicSide(config, machine, { policy, ledger, callers, readiness, admission });
+  const publicSide = await createPublicSide(config, machine, {
+    ...{ policy, ledger, callers, readiness, admission },
+    quotas: quotas?.quotas,
+  });
   const { server } = publicSide;
   const ops = createOperatorSide(config, machine, { checks, metrics, logs, viewers, hold: server.admit });
   return {
@@ -90,6 +100,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
       await ops.close();
       callers.close();
       viewers.close();
+      await quotas?.close();
       await ledger.close();
       policy.release();
       metrics.close();

@@ -37,6 +37,7 @@ import {
 } from "../transport/calls/methods.ts";
 import { createReport } from "../transport/calls/report.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
+import { settleQuotas } from "../transport/gate/quota.ts";
 import { type BodyBudget, createBodyBudget } from "../transport/http/body-budget.ts";
 import type { ServerOptions } from "../transport/http/server.ts";
 import { createDiscoveryService } from "../transport/rpc/discovery.ts";
@@ -128,9 +129,10 @@ export function unauthenticatedServices(health: HealthMonitor, { reflection }: S
 export function serverOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
-  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials">,
+  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
   { clock, random, logger, metrics, sumsOf }: Machine,
 ): ServerOptions {
+  const report = createReport(logger, metrics, clock);
   const ingress = ingressOf(config);
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress);
   const chain = createChain({
@@ -168,7 +170,10 @@ export function serverOptions(
     },
     clock,
     random,
-    onAnswered: createReport(logger, metrics, clock),
+    onAnswered: (answered) => {
+      settleQuotas(answered.call);
+      report(answered);
+    },
   };
 }
 

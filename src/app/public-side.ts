@@ -2,6 +2,7 @@
 import type { Timers } from "../base/timers.ts";
 import { createArtifactHasher } from "../domain/artifacts/hasher.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
+import type { Quotas } from "../domain/quotas.ts";
 import { createScopeTable } from "../domain/routes.ts";
 import type { ObservedLedger } from "../ledger/append/observed.ts";
 import { keyReferenceAliases } from "../policy/guidance/key-references.ts";
@@ -9,6 +10,7 @@ import { publishedPages } from "../portal/published.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
+import { keepWithinQuotas } from "../transport/gate/quota.ts";
 import { createServer } from "../transport/http/server.ts";
 import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
@@ -23,6 +25,7 @@ import {
 } from "./gateway.ts";
 import { livePlatform } from "./live-platform.ts";
 import type { DecidingPolicy } from "./live-policy.ts";
+import { quotaUses } from "./quotas.ts";
 
 /** What the public side stands on. It stays the caller's to close. */
 export interface PublicParts {
@@ -31,6 +34,8 @@ export interface PublicParts {
   readonly callers: Callers;
   /** What health checks of callers are answered from. */
   readonly readiness: ReadinessSource;
+  /** Absent where tenants have none. */
+  readonly quotas?: Quotas | undefined;
   /** Default: those of a service that has one event loop. */
   readonly admission?: AdmissionLimits | undefined;
 }
@@ -46,7 +51,7 @@ export interface PublicSide {
 export async function createPublicSide(
   config: ServeConfig,
   machine: Machine & { readonly timers: Timers },
-  { policy, ledger, callers, readiness, admission }: PublicParts,
+  { policy, ledger, callers, readiness, quotas, admission }: PublicParts,
 ): Promise<PublicSide> {
   const { clock, timers, random, logger, metrics, sumsOf } = machine;
   const { authenticator, session } = callers;
@@ -68,6 +73,7 @@ export async function createPublicSide(
     verifier: authenticator,
     requiredScopes: scopes.requiredByRpc,
     withoutCredentials: session.withoutCredentials,
+    quotas: quotas && keepWithinQuotas(quotas, quotaUses(methods)),
   };
   const server = await createServer({
     ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine),

@@ -1,6 +1,7 @@
 /** The files and directories that settings name: whether they are there, and hold what they should. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { NotRegularFileError } from "../files/file-system.ts";
+import { parseQuotaFile } from "./quota-file.ts";
 import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";
 
@@ -52,6 +53,7 @@ const rules: readonly FileRule[] = [
   },
   { key: "tlsClientCa", problem: certificates },
   { key: "storePasswordFile", problem: readable },
+  { key: "quotas", problem: (path, _config, files) => quotaProblem(files.readText(path)) },
 ];
 
 /** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */
@@ -119,6 +121,15 @@ function parseCertificate(pem: string): X509Certificate | undefined {
     return new X509Certificate(pem);
   } catch {
     return undefined;
+  }
+}
+
+function quotaProblem(text: string): string | undefined {
+  try {
+    parseQuotaFile(text);
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
   }
 }
 

@@ -1,5 +1,5 @@
 /** Settings that bound what callers may use. */
-import { integer } from "./parsers.ts";
+import { integer, path } from "./parsers.ts";
 import { given, optional, type Setting } from "./setting.ts";
 
 export const limits = {
@@ -14,6 +14,12 @@ export const limits = {
     "12582912",
     integer(1024, 12_582_912),
     "Largest request body of artifact-register, 1024 to 12582912 bytes",
+  ),
+  quotas: optional(
+    "SVC_QUOTAS",
+    "none",
+    path,
+    "File (YAML or JSON) of what tenants may use in a period: requests, records, bytes of artifacts; followed while it runs",
   ),
   bodyBudgetBytes: optional(
     "SVC_BODY_BUDGET_BYTES",

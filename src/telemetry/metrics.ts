@@ -3,6 +3,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { Exposition, MetricsSnapshot } from "./merged-metrics.ts";
 import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
+import { type QuotaMetrics, quotaMetrics } from "./quota-metrics.ts";
 
 /** A call that was answered. */
 export interface FinishedCall {
@@ -17,7 +18,7 @@ export interface FinishedCall {
 }
 
 /** What the rooms report. Every method is cheap and never throws. */
-export interface Metrics extends PolicyMetrics {
+export interface Metrics extends PolicyMetrics, QuotaMetrics {
   callFinished(call: FinishedCall): void;
   /** Gets what tells how many calls wait for their turn. Call once. */
   watchWaiting(count: () => number): void;
@@ -193,6 +194,7 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     identityHeadersIgnored: () => ignoredIdentities.inc(),
     issuerKeysFetched: (ok) => keyFetches.inc({ result: ok ? "ok" : "failed" }),
     ...policyMetrics(registers),
+    ...quotaMetrics(registers),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),
     async snapshot() {
       const all = await registry.getMetricsAsJSON();

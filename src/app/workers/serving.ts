@@ -12,6 +12,7 @@ import { openCallers } from "../callers.ts";
 import { followPolicy } from "../followed-policy.ts";
 import { issuerReadiness } from "../operator-side.ts";
 import { createPublicSide } from "../public-side.ts";
+import { openQuotas } from "../quotas.ts";
 import { openStores } from "../stores.ts";
 import { logConsole, watchDefects } from "../unexpected.ts";
 import { witnessingOf } from "../witnessing.ts";
@@ -51,8 +52,9 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     onKeysChanged: () => main.tell("keysChanged"),
   });
   const { authenticator } = callers;
+  const quotas = await openQuotas(config, shared, { ...machine, fileLogger: saidByMainThread });
   const publicSide = await createPublicSide(config, machine, {
-    ...{ policy, ledger, callers, admission: admissionFor(threads) },
+    ...{ policy, ledger, callers, admission: admissionFor(threads), quotas: quotas?.quotas },
     readiness: () => main.ask("readiness"),
   });
   const checks = [
@@ -63,6 +65,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     publicSide.announceStop();
     const clean = await publicSide.server.close(config.shutdownGraceMs);
     callers.close();
+    await quotas?.close();
     await ledger.close();
     policy.release();
     metrics.close();

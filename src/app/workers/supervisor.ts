@@ -18,6 +18,7 @@ import { bound, urlsOf } from "../listening.ts";
 import { type GoodPolicy, openLivePolicy, type PolicyFollowers } from "../live-policy.ts";
 import { createOperatorSide, issuerReadiness, policyReadiness } from "../operator-side.ts";
 import { openOpsViewers } from "../ops-viewers.ts";
+import { openQuotaFile } from "../quotas.ts";
 import { sessionSlots } from "../session-route.ts";
 import { type OpenedStores, openStores, storeReadiness } from "../stores.ts";
 import { witnessingOf } from "../witnessing.ts";
@@ -59,6 +60,9 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
     const { authenticator } = callers;
     const viewers = await openOpsViewers(config, authenticator, machine);
     opened.push(() => viewers.close());
+    // Workers go by it, and this thread says what is wrong with it.
+    const quotaFile = await openQuotaFile(config, machine);
+    opened.push(() => quotaFile?.close());
     const checks: readonly ReadinessCheck[] = [
       storeReadiness(stores),
       policyReadiness(policy),
@@ -134,6 +138,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
         await ops.close();
         callers.close();
         viewers.close();
+        quotaFile?.close();
         await stores.ledger.close();
         policy.release();
         metrics.close();

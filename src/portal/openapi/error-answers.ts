@@ -98,6 +98,18 @@ const commonHeaders: JsonObject = {
     schema: seconds,
     example: 5,
   },
+  RateLimitPolicy: {
+    description:
+      "Where the deployment limits what a tenant may use: each quota (`q`) and its period in seconds (`w`); of " +
+      "`artifact-bytes` in bytes (draft-ietf-httpapi-ratelimit-headers).",
+    schema: text,
+    example: '"requests";q=6000;w=60, "records";q=3000;w=60',
+  },
+  RateLimit: {
+    description: "What is left of each quota (`r`), about, and in how many seconds its period ends (`t`).",
+    schema: text,
+    example: '"requests";r=5871;t=42, "records";r=2980;t=42',
+  },
   Allow: { description: "Methods that the path has.", required: true, schema: text, example: "POST" },
 };
 
@@ -121,6 +133,12 @@ const dpopHeaders: JsonObject = {
 
 /** Header that every answer has. */
 export const requestIdHeader: JsonObject = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
+
+/** Headers of answers of a deployment that has quotas. */
+export const rateLimitHeaders: JsonObject = {
+  "RateLimit-Policy": { $ref: "#/components/headers/RateLimitPolicy" },
+  RateLimit: { $ref: "#/components/headers/RateLimit" },
+};
 
 /** The answers by which a route refuses, by status. */
 export function errorAnswers(
@@ -168,6 +186,7 @@ function headersOf(status: number, refusals: readonly Refusal[]): JsonObject {
     ...(always("www-authenticate") && { "WWW-Authenticate": { $ref: "#/components/headers/WwwAuthenticate" } }),
     ...(!always("www-authenticate") && sometimes("www-authenticate") && { "WWW-Authenticate": challengeOfSome }),
     ...(always("retry-after") && { "Retry-After": { $ref: "#/components/headers/RetryAfter" } }),
+    ...(status === 429 && rateLimitHeaders),
     ...(status === 405 && { Allow: { $ref: "#/components/headers/Allow" } }),
   };
 }

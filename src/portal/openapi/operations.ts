@@ -6,7 +6,7 @@ import type { UnarySpec } from "../../transport/calls/context.ts";
 import type { ServedMethod } from "../../transport/calls/methods.ts";
 import type { RestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, describeWithoutName } from "./comments.ts";
-import { errorAnswers, requestIdHeader } from "./error-answers.ts";
+import { errorAnswers, rateLimitHeaders, requestIdHeader } from "./error-answers.ts";
 import { routeExamples } from "./examples/examples.ts";
 import type { RouteExample, World } from "./examples/world.ts";
 import { headersOfRoute } from "./request-headers.ts";
@@ -57,7 +57,7 @@ export function pathItem(route: Route, method: DocumentedMethod, context: Operat
     responses: {
       "200": {
         description: "OK",
-        headers: requestIdHeader,
+        headers: { ...requestIdHeader, ...rateLimitHeaders },
         content: {
           "application/json": {
             schema: schemas.add(registry.message(desc.output), "response"),

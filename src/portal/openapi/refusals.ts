@@ -140,6 +140,13 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
       example: simple("unsupported_media_type", "content type must be application/json in UTF-8"),
     },
   ],
+  rate_limited: [
+    {
+      routes: everywhere,
+      when: "The tenant has used up what the deployment lets it use in a period: nothing was done for this call.",
+      example: simple("rate_limited", "the tenant's quota of requests is used up", 42),
+    },
+  ],
   overloaded: [
     {
       routes: everywhere,
@@ -183,7 +190,6 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
     },
   ],
   no_route: null,
-  rate_limited: null,
   invalid_client: null,
   unsupported_encoding: null,
   canceled: null,

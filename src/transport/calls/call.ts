@@ -4,6 +4,7 @@ import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
+import type { QuotaHold } from "../../domain/quotas.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
 
 /** The wire format that carried a call. */
@@ -35,6 +36,12 @@ export interface Call {
   receiptDetail?: ReceiptDetail;
   /** Under which the caller may send the call again. */
   idempotencyKey?: string | undefined;
+  /** What it was granted of its tenant's quotas, where there are any. */
+  quotas?: QuotaHold;
+  /** What every answer to it says from then on, as headers or metadata. */
+  announced?: Readonly<Record<string, string>>;
+  /** Bytes that its body has of the memory for bodies. */
+  bodyBytes?: number;
   /** The refusal that was answered, if one was. */
   refusal?: ServiceError;
 }

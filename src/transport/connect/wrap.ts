@@ -3,7 +3,7 @@ import { parseTimeout as parseConnectTimeout } from "@connectrpc/connect/protoco
 import { parseTimeout as parseGrpcTimeout } from "@connectrpc/connect/protocol-grpc";
 import type { FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
-import type { Protocol } from "../calls/call.ts";
+import type { Call, Protocol } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { invalidMessage, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, kRequest, route } from "../calls/exchange.ts";
@@ -81,7 +81,7 @@ export function carry(
     }
     try {
       const response = await handle(universal, request);
-      if (response.status === 200 || response.body !== undefined) return response;
+      if (response.status === 200 || response.body !== undefined) return announcing(call, response);
       if (response.status !== 505)
         return refuse(new ServiceError("unsupported_media_type", "content type is not supported by this method"));
       const headers = Object.fromEntries(response.header ?? []);
@@ -91,6 +91,14 @@ export function carry(
     }
   };
   return Object.assign(carried, handler);
+}
+
+/** The response with what the gate has to say in every answer. */
+function announcing({ announced }: Call, response: UniversalServerResponse): UniversalServerResponse {
+  if (announced === undefined) return response;
+  const header = new Headers(response.header);
+  for (const [name, value] of Object.entries(announced)) header.set(name, value);
+  return { ...response, header };
 }
 
 /**

@@ -18,6 +18,8 @@ export interface ChainOptions {
   readonly verifier: CredentialVerifier;
   /** Scopes of a method, default ones included. */
   readonly requiredScopes: (rpc: string) => readonly string[];
+  /** What holds callers to their tenants' quotas; absent where there are none. */
+  readonly quotas?: GateLink | undefined;
   /**
    * The methods that need no credentials, by `Service/Method`, each with what it passes in place of the gate's links;
    * every other method passes those. None where absent.
@@ -40,6 +42,7 @@ export function createChain(options: ChainOptions): Chain {
     authenticate(options.verifier),
     matchTenant(`${options.headerPrefix}tenant-id`),
     requireScopes(options.requiredScopes),
+    ...(options.quotas === undefined ? [] : [options.quotas]),
   ]);
   const rules = createRules(options.warmUp);
   const open = new Map([...(options.withoutCredentials ?? [])].map(([rpc, links]) => [rpc, createGate(links)]));

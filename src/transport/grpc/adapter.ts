@@ -111,7 +111,7 @@ async function handle(
     answer === undefined
       ? refusalTrailers(context.responseTrailer, options.service, call)
       : { ...Object.fromEntries(context.responseTrailer), "grpc-status": "0" };
-  const answerHead = { "content-type": "application/grpc+proto", ...answerHeaders(call) };
+  const answerHead = { "content-type": "application/grpc+proto", ...answerHeaders(call), ...call.announced };
   stream.respond({ ...answerHead, ...Object.fromEntries(context.responseHeader) }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers(trailers));
   resetWithAnswer(stream);

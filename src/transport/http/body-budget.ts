@@ -74,7 +74,8 @@ class SharedBudget implements BodyBudget {
     return this.#heldBytes.of(this.#all.name);
   }
 
-  lease({ caller }: Call, inbound: InboundRequest): BodyLease {
+  lease(call: Call, inbound: InboundRequest): BodyLease {
+    const { caller } = call;
     const accounts = [
       ...(caller === undefined
         ? [
@@ -97,6 +98,7 @@ class SharedBudget implements BodyBudget {
           throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });
         }
         heldBytes = bytes;
+        call.bodyBytes = bytes;
       },
       release: () => {
         if (isOver) return;

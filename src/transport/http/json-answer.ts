@@ -30,7 +30,12 @@ export function refuse(
   call.refusal = refusal;
   if (!reply.sent) reply.hijack();
   const envelope = toEnvelope(service, call.requestId, refusal);
-  sendJson(reply, status, { ...refusalHeaders(refusal), ...headers }, toByteText(JSON.stringify(envelope)));
+  sendJson(
+    reply,
+    status,
+    { ...refusalHeaders(refusal), ...call.announced, ...headers },
+    toByteText(JSON.stringify(envelope)),
+  );
 }
 
 /** The form in which JSON answers are written. */

@@ -89,7 +89,7 @@ async function handle(
         ? decode(noBody(request))
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
     const answer = await invoke(context, message);
-    sendJson(reply, 200, Object.fromEntries(context.responseHeader), encode(answer));
+    sendJson(reply, 200, { ...call.announced, ...Object.fromEntries(context.responseHeader) }, encode(answer));
   } catch (thrown) {
     refuse(service, toServiceError(thrown), request, reply);
   } finally {

@@ -1,0 +1,83 @@
+/** The last link of the gate: what tenants may use in a period, and what answers say of it. */
+import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { QuotaName } from "../../base/quotas.ts";
+import type { QuotaHold, QuotaState, Quotas } from "../../domain/quotas.ts";
+import type { Call } from "../calls/call.ts";
+import { withinDeadline } from "../calls/deadline.ts";
+import type { GateLink } from "./gate.ts";
+
+/** What calls of a method use. */
+export interface QuotaUse {
+  /** Whether they leave a record, and so need the store. */
+  readonly isRecorded: boolean;
+  /** Whether their bodies count as artifacts. */
+  readonly isArtifact: boolean;
+}
+
+/** Refuses calls beyond their tenant's quotas, before anything of their bodies is read. */
+export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: string) => QuotaUse): GateLink {
+  return ({ call, inbound, rpc, signal }) => {
+    if (call.caller === undefined) return;
+    const { tenantId } = call.caller;
+    const { isRecorded, isArtifact } = useOf(rpc);
+    const amounts = {
+      requests: 1,
+      records: isRecorded ? 1 : 0,
+      artifact_bytes: isArtifact ? Math.max(1, announcedBytes(inbound)) : 0,
+    };
+    const note = (hold: QuotaHold | undefined) => {
+      if (hold === undefined) return;
+      call.quotas = hold;
+      call.announced = quotaHeaders(hold.states);
+      if (hold.refusal !== undefined) throw hold.refusal;
+    };
+    const taken = quotas.take({ tenantId, amounts, isStoreless: !isRecorded, signal });
+    if (!(taken instanceof Promise)) return note(taken);
+    const noted = taken.then(note);
+    // The call may be over before; then nothing is taken for it.
+    noted.catch(() => {});
+    return withinDeadline(() => noted, signal);
+  };
+}
+
+/** The length of the body, where the headers say it. */
+function announcedBytes(inbound: InboundRequest): number {
+  const [value = ""] = inbound.headerValues("content-length");
+  return /^\d{1,15}$/.test(value) ? Number(value) : 0;
+}
+
+/** Gives back what the call was granted and has not used. */
+export function settleQuotas({ quotas, refusal, bodyBytes = 0 }: Call): void {
+  // A record of a call that nobody waited for to the end, or whose store did not answer, may have been kept all the same.
+  const mayBeRecorded = refusal === undefined || unknownOutcomes.has(refusal.reason);
+  quotas?.settle({ records: mayBeRecorded ? 1 : 0, artifact_bytes: bodyBytes });
+}
+
+const unknownOutcomes: ReadonlySet<string> = new Set([
+  "canceled",
+  "deadline_exceeded",
+  "store_unavailable",
+  "internal",
+]);
+
+const items: Readonly<Record<QuotaName, { readonly name: string; readonly unit: string }>> = {
+  requests: { name: "requests", unit: "" },
+  records: { name: "records", unit: "" },
+  artifact_bytes: { name: "artifact-bytes", unit: ';qu="content-bytes"' },
+};
+
+/**
+ * `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4), as headers and as
+ * metadata of gRPC. What is left is what this thread knows of: other replicas may have used some of it, or give it back.
+ */
+export function quotaHeaders(states: readonly QuotaState[]): Readonly<Record<string, string>> {
+  if (states.length === 0) return {};
+  const policies = states.map(({ name, quota: { limit, periodSeconds } }) => {
+    const { name: item, unit } = items[name];
+    return `"${item}";q=${limit};w=${periodSeconds}${unit}`;
+  });
+  const limits = states.map(
+    ({ name, remaining, resetSeconds }) => `"${items[name].name}";r=${remaining};t=${resetSeconds}`,
+  );
+  return { "ratelimit-policy": policies.join(", "), ratelimit: limits.join(", ") };
+}

@@ -1,0 +1,272 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ServiceError } from "../../../src/base/errors.ts";
+import type { TenantId } from "../../../src/base/ids.ts";
+import type { QuotaTable } from "../../../src/base/quotas.ts";
+import type { AttemptLimit, PortionCounters } from "../../../src/domain/ports.ts";
+import { type QuotaAmounts, type QuotaHold, Quotas } from "../../../src/domain/quotas.ts";
+
+const tenantId = "tenant-a" as TenantId;
+const minuteMs = 60_000;
+const kib = 1024;
+
+/** Gateways over one counter in memory, with time in the test's hands. */
+function world(table: QuotaTable["defaults"]) {
+  const rows = new Map<string, { taken: number; endsAtMs: number }>();
+  const state = { nowMs: 1_800_000_000_000, asked: 0, isDown: false, isStuck: false, table };
+  const rowOf = ({ tenantId, counter, windowMs }: AttemptLimit) => {
+    const key = `${tenantId} ${counter}`;
+    const row = rows.get(key);
+    if (row !== undefined && row.endsAtMs > state.nowMs) return row;
+    const fresh = { taken: 0, endsAtMs: state.nowMs + windowMs };
+    rows.set(key, fresh);
+    return fresh;
+  };
+  const counters: PortionCounters = {
+    async takePortion(limit, wanted) {
+      state.asked += 1;
+      if (state.isStuck) return new Promise<never>(() => {});
+      if (state.isDown) throw new ServiceError("store_unavailable", "down", { retryAfterSeconds: 5 });
+      const row = rowOf(limit);
+      const granted = Math.min(wanted, Math.max(0, limit.maximum - row.taken));
+      row.taken += granted;
+      return { granted, left: Math.max(0, limit.maximum - row.taken), waitMs: row.endsAtMs - state.nowMs };
+    },
+    async giveBackPortion(limit, unused) {
+      const row = rowOf(limit);
+      row.taken = Math.max(0, row.taken - unused);
+    },
+  };
+  const events: string[] = [];
+  const due: { atMs: number; action: () => void }[] = [];
+  const gateway = () => {
+    const quotas = new Quotas({
+      table: () => ({ defaults: state.table, tenants: new Map() }),
+      counters,
+      clock: { now: () => state.nowMs },
+      timers: {
+        after(delayMs, action) {
+          const timer = { atMs: state.nowMs + delayMs, action };
+          due.push(timer);
+          return () => void due.splice(due.indexOf(timer), 1);
+        },
+      },
+      onEvent: (quota, event) => events.push(`${quota} ${event}`),
+    });
+    const take = async (amounts: Partial<QuotaAmounts> = {}, isStoreless = false) => {
+      const all = { requests: 1, records: 0, artifact_bytes: 0, ...amounts };
+      return quotas.take({ tenantId, amounts: all, isStoreless, signal: new AbortController().signal });
+    };
+    return {
+      quotas,
+      take,
+      isLetIn: async (amounts: Partial<QuotaAmounts> = {}) => (await take(amounts))?.refusal === undefined,
+    };
+  };
+  const pass = async (ms: number) => {
+    const untilMs = state.nowMs + ms;
+    for (let next = due.find(({ atMs }) => atMs <= untilMs); next; next = due.find(({ atMs }) => atMs <= untilMs)) {
+      due.splice(due.indexOf(next), 1);
+      state.nowMs = next.atMs;
+      next.action();
+      // What it set off is done by then.
+      for (let i = 0; i < 10; i++) await null;
+    }
+    state.nowMs = untilMs;
+  };
+  return { state, gateway, pass, events };
+}
+
+const requestsOf = (limit: number) => ({ requests: { limit, periodSeconds: 60 } });
+
+/** How many of so many calls are let in. */
+async function letIn(calls: number, isLetIn: () => Promise<boolean>): Promise<number> {
+  let count = 0;
+  for (let i = 0; i < calls; i++) if (await isLetIn()) count += 1;
+  return count;
+}
+
+describe("quotas", () => {
+  test("let in as many calls as the limit says, and again in the next period", async () => {
+    const { gateway, pass } = world(requestsOf(1_000));
+    const { isLetIn, take } = gateway();
+    expect(await letIn(1_500, isLetIn)).toBe(1_000);
+    const hold = await take();
+    expect(hold?.refusal).toMatchObject({ reason: "rate_limited", details: { retryAfterSeconds: 60 } });
+    expect(hold?.states).toEqual([
+      { name: "requests", quota: requestsOf(1_000).requests, remaining: 0, resetSeconds: 60 },
+    ]);
+    await pass(minuteMs);
+    expect(await letIn(1_500, isLetIn)).toBe(1_000);
+  });
+
+  test("ask the store once for many calls, and not at all for those that it has refused", async () => {
+    const { state, gateway } = world(requestsOf(1_000));
+    const { isLetIn } = gateway();
+    await letIn(1_000, isLetIn);
+    expect(state.asked).toBeLessThan(100);
+    await isLetIn();
+    const { asked } = state;
+    await letIn(10_000, isLetIn);
+    expect(state.asked).toBe(asked);
+  });
+
+  test("ask once for all calls that wait at a time", async () => {
+    const { state, gateway } = world(requestsOf(10));
+    const { isLetIn } = gateway();
+    const found = await Promise.all(Array.from({ length: 64 }, () => isLetIn()));
+    expect(found.filter((isIn) => isIn)).toHaveLength(10);
+    expect(state.asked).toBeLessThan(5);
+  });
+
+  test("never let in more than the limit over any number of gateways, whoever is killed when", async () => {
+    const step = fc.oneof(
+      { weight: 20, arbitrary: fc.record({ call: fc.nat(3), times: fc.integer({ min: 1, max: 40 }) }) },
+      { weight: 1, arbitrary: fc.record({ kill: fc.nat(3) }) },
+      { weight: 1, arbitrary: fc.record({ waitMs: fc.integer({ min: 1, max: 20_000 }) }) },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 1, max: 300 }), fc.array(step, { maxLength: 40 }), async (limit, steps) => {
+        const { gateway, pass, state } = world(requestsOf(limit));
+        const gateways = Array.from({ length: 4 }, gateway);
+        let [endsAtMs, inPeriod] = [0, 0];
+        for (const each of steps) {
+          if ("kill" in each) gateways[each.kill] = gateway();
+          else if ("waitMs" in each) await pass(each.waitMs);
+          else {
+            // The period begins with the first call.
+            if (state.nowMs >= endsAtMs) [endsAtMs, inPeriod] = [state.nowMs + minuteMs, 0];
+            const { isLetIn } = gateways[each.call] as ReturnType<typeof gateway>;
+            inPeriod += (await Promise.all(Array.from({ length: each.times }, isLetIn))).filter((isIn) => isIn).length;
+            expect(inPeriod).toBeLessThanOrEqual(limit);
+          }
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("of a gateway that is killed lose a fiftieth at most, until the period ends", async () => {
+    const { gateway, pass } = world(requestsOf(1_000));
+    const [killed, other] = [gateway(), gateway()];
+    const before = await letIn(30, killed.isLetIn);
+    const after = await letIn(2_000, other.isLetIn);
+    expect(before + after).toBeGreaterThanOrEqual(1_000 - 20);
+    expect(before + after).toBeLessThanOrEqual(1_000);
+    await pass(minuteMs);
+    expect(await letIn(2_000, other.isLetIn)).toBe(1_000);
+  });
+
+  test("give back what nobody uses, to be used elsewhere in the period", async () => {
+    const { gateway, pass } = world(requestsOf(1_000));
+    const [idle, busy] = [gateway(), gateway()];
+    expect(await letIn(5, idle.isLetIn)).toBe(5);
+    expect(await letIn(2_000, busy.isLetIn)).toBe(980);
+    await pass(15_000);
+    expect(await letIn(100, busy.isLetIn)).toBe(15);
+    const stopped = gateway();
+    await pass(minuteMs);
+    await letIn(5, stopped.isLetIn);
+    await stopped.quotas.close();
+    expect(await letIn(2_000, busy.isLetIn)).toBe(995);
+  });
+
+  test("take of all quotas or of none", async () => {
+    const { gateway } = world({ ...requestsOf(100), records: { limit: 10, periodSeconds: 60 } });
+    const { isLetIn } = gateway();
+    const recorded = () => isLetIn({ records: 1 });
+    expect(await letIn(50, recorded)).toBe(10);
+    expect(await letIn(200, isLetIn)).toBe(90);
+  });
+
+  test("have a record again that a call did not leave", async () => {
+    const { gateway } = world({ records: { limit: 10, periodSeconds: 60 } });
+    const { take, isLetIn } = gateway();
+    const one = () => isLetIn({ records: 1 });
+    const first = (await take({ records: 1 })) as QuotaHold;
+    expect(await letIn(20, one)).toBe(9);
+    first.settle({ records: 0, artifact_bytes: 0 });
+    expect(await letIn(20, one)).toBe(1);
+  });
+
+  describe("of bytes", () => {
+    const bytes = { artifact_bytes: { limit: 100 * kib, periodSeconds: 60 } };
+
+    test("refuse what does not fit, and take what does", async () => {
+      const { gateway } = world(bytes);
+      const { isLetIn } = gateway();
+      expect(await isLetIn({ artifact_bytes: 60 * kib })).toBe(true);
+      expect(await isLetIn({ artifact_bytes: 60 * kib })).toBe(false);
+      expect(await isLetIn({ artifact_bytes: 30 * kib })).toBe(true);
+    });
+
+    test("take one that is larger than all of them where nothing else was", async () => {
+      const { gateway, pass } = world(bytes);
+      const { isLetIn } = gateway();
+      expect(await isLetIn({ artifact_bytes: 5_000 * kib })).toBe(true);
+      expect(await isLetIn({ artifact_bytes: 1 })).toBe(false);
+      await pass(minuteMs);
+      expect(await isLetIn({ artifact_bytes: 1 })).toBe(true);
+      expect(await isLetIn({ artifact_bytes: 5_000 * kib })).toBe(false);
+    });
+
+    test("count what was not announced when it is known, and what was announced and did not come for nothing", async () => {
+      const { gateway } = world(bytes);
+      const { take, isLetIn } = gateway();
+      const announced = (await take({ artifact_bytes: 60 * kib })) as QuotaHold;
+      announced.settle({ records: 0, artifact_bytes: 0 });
+      const unannounced = (await take({ artifact_bytes: 1 })) as QuotaHold;
+      unannounced.settle({ records: 1, artifact_bytes: 99 * kib });
+      expect(await isLetIn({ artifact_bytes: 2 * kib })).toBe(false);
+      expect(await isLetIn({ artifact_bytes: 1 })).toBe(true);
+    });
+  });
+
+  test("go by the table as it is now", async () => {
+    const { state, gateway } = world(requestsOf(10));
+    const { isLetIn, take } = gateway();
+    expect(await letIn(20, isLetIn)).toBe(10);
+    state.table = requestsOf(15);
+    expect(await letIn(20, isLetIn)).toBe(5);
+    state.table = requestsOf(5);
+    expect(await letIn(20, isLetIn)).toBe(0);
+    state.table = {};
+    expect(await take()).toBeUndefined();
+  });
+
+  test("refuse calls that need the store while it is down, and count them again afterwards", async () => {
+    const { state, gateway, events } = world(requestsOf(10));
+    const { take, isLetIn } = gateway();
+    state.isDown = true;
+    await expect(take({ records: 1 })).rejects.toMatchObject({ reason: "store_unavailable" });
+    const uncounted = await take({}, true);
+    expect(uncounted).toMatchObject({ states: [] });
+    expect(uncounted?.refusal).toBeUndefined();
+    expect(events).toContain("requests uncounted");
+    state.isDown = false;
+    await null;
+    expect(await letIn(20, isLetIn)).toBe(10);
+  });
+
+  test("let nobody wait for a store that has just failed who can do without it", async () => {
+    const { state, gateway } = world(requestsOf(10));
+    const { take } = gateway();
+    state.isDown = true;
+    await take({}, true);
+    state.isStuck = true;
+    expect(await take({}, true)).toMatchObject({ states: [] });
+  });
+
+  test("take nothing for a call that is over before its turn", async () => {
+    const { gateway } = world(requestsOf(10));
+    const { quotas, isLetIn } = gateway();
+    const over = new AbortController();
+    const pending = quotas.take({
+      ...{ tenantId, isStoreless: false, signal: over.signal },
+      amounts: { requests: 1, records: 0, artifact_bytes: 0 },
+    }) as Promise<QuotaHold>;
+    over.abort(new Error("gone"));
+    await expect(pending).rejects.toThrow("gone");
+    expect(await letIn(20, isLetIn)).toBe(10);
+  });
+});

@@ -1,0 +1,260 @@
+/**
+ * Quotas of tenants over the wire: what is answered beyond them, on every protocol, and that replicas keep to them
+ * together, whoever is killed with a portion in hand.
+ */
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { toBinary } from "@bufbuild/protobuf";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { IssuerClient } from "../../dev/issuer.ts";
+import { sampleCalls } from "../../dev/requests.ts";
+import { wireClients } from "../harness/clients.ts";
+import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { frame, refusalInTrailers } from "../harness/grpc.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+import { type RunningService, serviceSettings, startService } from "../harness/process.ts";
+import { testStores } from "../harness/stores.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+
+const hour = 3_600;
+const planRoute = "/v1/sdk/protection-plan";
+const registerRoute = "/v1/sdk/artifact-register";
+const bodyOf = (route: string) => sampleCalls().find((call) => call.route === route)?.body as object;
+
+const scopes = ["platform-api.access", "policy.read", "artifacts.write", "evidence.write"];
+const clientOf = (tenantId: string): IssuerClient => ({
+  ...{ clientId: tenantId, clientSecret: "a secret of the test", tenantId, principalId: "payroll", scopes },
+});
+
+/** `RateLimit` as a map from quota to what is left. */
+function remainingIn(headers: Headers): Record<string, number> {
+  const items = [...(headers.get("ratelimit") ?? "").matchAll(/"([a-z-]+)";r=(\d+);t=\d+/g)];
+  return Object.fromEntries(items.map(([, name, left]) => [name, Number(left)]));
+}
+
+describe("one gateway", () => {
+  let folder: string;
+  let file: string;
+  let gateway: Gateway;
+  const tenants = ["requests", "records", "bytes", "repeats", "other", "changed", "bad"] as const;
+  const limited = (name: string, limit: number) => ({ [name]: { limit, period_seconds: hour } });
+  const table = {
+    default: limited("requests", 100_000),
+    tenants: {
+      requests: limited("requests", 5),
+      records: limited("records", 3),
+      repeats: limited("records", 3),
+      bytes: { ...limited("artifact_bytes", 64 * 1024), requests: null },
+      changed: limited("requests", 2),
+      bad: limited("requests", 2),
+    },
+  };
+  const write = (content: unknown) => {
+    writeFileSync(`${file}.new`, JSON.stringify(content));
+    renameSync(`${file}.new`, file);
+  };
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "svc-quotas-"));
+    file = join(folder, "quotas.json");
+    write(table);
+    // One worker: what is left is then known to whoever is asked.
+    const env = { SVC_QUOTAS: file, SVC_WORKERS: "1" };
+    gateway = await startGateway({ issuer: { clients: tenants.map(clientOf) }, env });
+  });
+  afterAll(async () => {
+    await gateway?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const tokenOf = (tenant: (typeof tenants)[number]) => gateway.token({ clientId: tenant });
+  const leaves = async () => {
+    const text = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+    return Number(/^svc_append_batch_records_sum (\d+)$/m.exec(text)?.[1] ?? 0);
+  };
+
+  test("says in each answer what there is, and refuses beyond it with when to come back", async () => {
+    const token = await tokenOf("requests");
+    const answers: RestAnswer[] = [];
+    for (let i = 0; i < 7; i++) answers.push(await rest(`${gateway.url}/v1/sdk/whoami`, { token }));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
+    expect(answers.map(({ headers }) => remainingIn(headers).requests)).toEqual([4, 3, 2, 1, 0, 0, 0]);
+    for (const { headers } of answers) expect(headers.get("ratelimit-policy")).toBe(`"requests";q=5;w=${hour}`);
+    const { body, headers } = answers[6] as RestAnswer;
+    expect(body.error).toMatchObject({ code: "resource_exhausted", reason: "rate_limited" });
+    expect(body.error.retry_after_seconds).toBeGreaterThan(hour - 60);
+    expect(headers.get("retry-after")).toBe(String(body.error.retry_after_seconds));
+    const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+    expect(metrics).toContain('svc_quota_calls_total{quota="requests",result="refused"} 2');
+  });
+
+  test("refuses on every protocol, and leaves no record", async () => {
+    const token = await tokenOf("records");
+    const clients = wireClients(gateway.url);
+    const method = methodOn(planRoute);
+    const request = requestFromRest(method, bodyOf(planRoute));
+    const call = (client: (typeof clients)[number]) =>
+      client.call(method, request, { authorization: `Bearer ${token}` });
+    for (const client of clients.slice(0, 3)) expect(await call(client)).toHaveProperty("answer");
+    const before = await leaves();
+    for (const client of clients) {
+      const outcome = await call(client);
+      expect(outcome, client.name).toMatchObject({
+        refusal: { code: "resource_exhausted", reason: "rate_limited", retryAfterSeconds: expect.any(Number) },
+      });
+      client.close();
+    }
+    expect(await leaves()).toBe(before);
+    // What leaves no record is not refused for want of records.
+    expect((await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status).toBe(200);
+  });
+
+  test("says it in headers on Connect, and in metadata on gRPC", async () => {
+    const token = await tokenOf("other");
+    const method = methodOn("/v1/sdk/whoami");
+    const headers = { authorization: `Bearer ${token}` };
+    const policy = `"requests";q=100000;w=${hour}`;
+    const connect = await fetch(gateway.url + method.rpcPath, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: "{}",
+    });
+    expect(connect.status).toBe(200);
+    expect(connect.headers.get("ratelimit-policy")).toBe(policy);
+    expect(remainingIn(connect.headers).requests).toBeLessThan(100_000);
+    const session = await h2Connect(gateway.url);
+    const grpc = { ...headers, "content-type": "application/grpc", te: "trailers" };
+    const answer = await h2Call(session, { path: method.rpcPath, headers: grpc, body: frame(new Uint8Array()) });
+    expect(answer.trailers["grpc-status"]).toBe("0");
+    expect(answer.headers["ratelimit-policy"]).toBe(policy);
+    // A refusal says it too.
+    const used = { ...grpc, authorization: `Bearer ${await tokenOf("requests")}` };
+    const refused = await h2Call(session, { path: method.rpcPath, headers: used, body: frame(new Uint8Array()) });
+    expect(refused.headers.ratelimit).toMatch(/^"requests";r=\d+;t=\d+$/);
+    expect(refusalInTrailers(refused.trailers)?.reason).toBe("rate_limited");
+    await h2Close(session);
+  });
+
+  test("refuses credentials, tenants and scopes first, and the body later", async () => {
+    const token = await tokenOf("bad");
+    const url = gateway.url + planRoute;
+    for (let i = 0; i < 3; i++) {
+      expect((await rest(url, { body: {} })).status).toBe(401);
+      expect((await rest(url, { token, body: {}, headers: { "x-svc-tenant-id": "other" } })).status).toBe(403);
+      const poor = await gateway.token({ clientId: "bad", scope: "platform-api.access" });
+      expect((await rest(url, { token: poor, body: {} })).status).toBe(403);
+    }
+    // None of them counted; a body that is refused does.
+    expect((await rest(url, { token, body: "{" })).status).toBe(400);
+    expect((await rest(url, { token, body: "{" })).status).toBe(400);
+    expect((await rest(url, { token, body: "{" })).status).toBe(429);
+  });
+
+  test("counts records that were left, and repeats of a call like the first one", async () => {
+    const token = await tokenOf("repeats");
+    const url = gateway.url + registerRoute;
+    for (let i = 0; i < 5; i++) expect((await rest(url, { token, body: "{" })).status).toBe(400);
+    const once = { token, body: bodyOf(registerRoute), headers: { "idempotency-key": "the-same" } };
+    const answers = [await rest(url, once), await rest(url, once), await rest(url, once), await rest(url, once)];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+    expect(answers[2]?.body.registration).toEqual(answers[0]?.body.registration);
+  });
+
+  test("counts the bytes of artifacts, announced or not", async () => {
+    const token = await tokenOf("bytes");
+    const url = gateway.url + registerRoute;
+    const body = { ...bodyOf(registerRoute), artifact_digest: "own:1", artifact_object_b64: "A".repeat(40_000) };
+    const { status, headers } = await rest(url, { token, body });
+    expect(status).toBe(200);
+    expect(headers.get("ratelimit-policy")).toBe(`"artifact-bytes";q=65536;w=${hour};qu="content-bytes"`);
+    // What does not fit is refused, and what does is not.
+    expect((await rest(url, { token, body })).status).toBe(429);
+    expect((await rest(url, { token, body: { ...body, artifact_object_b64: "A".repeat(4_000) } })).status).toBe(200);
+    // Over gRPC nothing is announced: it is counted once it is there.
+    const method = methodOn(registerRoute);
+    const message = toBinary(method.desc.input, requestFromRest(method, body));
+    const session = await h2Connect(gateway.url);
+    const grpc = { authorization: `Bearer ${token}`, "content-type": "application/grpc", te: "trailers" };
+    const call = () => h2Call(session, { path: method.rpcPath, headers: grpc, body: frame(message) });
+    expect((await call()).trailers["grpc-status"]).toBe("0");
+    await expect.poll(async () => (await call()).trailers["grpc-status"] ?? "8").toBe("8");
+    await h2Close(session);
+    expect((await rest(url, { token, body: bodyOf(registerRoute) })).status).toBe(429);
+    // Other routes do not use any.
+    expect((await rest(gateway.url + planRoute, { token, body: bodyOf(planRoute) })).status).toBe(200);
+  });
+
+  test("takes another file up while it runs, and keeps the one it has where the next is wrong", async () => {
+    const token = await tokenOf("changed");
+    const status = async () => (await rest(`${gateway.url}/v1/sdk/whoami`, { token })).status;
+    expect([await status(), await status(), await status()]).toEqual([200, 200, 429]);
+    write({ tenants: { changed: { requests: { limit: 0 } } } });
+    await expect.poll(() => gateway.logged.some((line) => line.includes("SVC_QUOTAS")), { timeout: 15_000 }).toBe(true);
+    expect(await status()).toBe(429);
+    write({ ...table, tenants: { ...table.tenants, changed: limited("requests", 1_000) } });
+    await expect.poll(status, { timeout: 15_000 }).toBe(200);
+  });
+});
+
+test("a file that is wrong does not start, and says all that is wrong with it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-quotas-"));
+  const file = join(folder, "quotas.yaml");
+  writeFileSync(file, "default: { requests: { limit: 0, period_seconds: 60 }, calls: {} }\n");
+  const started = startGateway({ env: { SVC_QUOTAS: file } });
+  await expect(started).rejects.toThrow(/SVC_QUOTAS: default\.requests\.limit: .*; default\.calls: is not known/);
+  rmSync(folder, { recursive: true });
+});
+
+test("without quotas nothing is said of them", async () => {
+  const gateway = await startGateway();
+  const answer = await rest(`${gateway.url}/v1/sdk/whoami`, { token: await gateway.token() });
+  expect(answer.headers.has("ratelimit") || answer.headers.has("ratelimit-policy")).toBe(false);
+  await gateway.stop();
+});
+
+describe.each(testStores)("two gateways on %s", (_name, startStore) => {
+  const running: RunningService[] = [];
+  let issuer: StaticIssuer | undefined;
+  afterEach(async () => {
+    for (const { child } of running) child.kill("SIGKILL");
+    await Promise.all(running.splice(0).map(({ ended }) => ended));
+    await issuer?.stop();
+  });
+
+  test("let in what the limit says together, less what a killed one had in hand", { timeout: 120_000 }, async () => {
+    const limit = 200;
+    const store = await startStore();
+    const key = newTestKey("ES256", "key-1");
+    issuer = await startStaticIssuer([key.publicJwk]);
+    const file = join(store.folder, "quotas.json");
+    writeFileSync(file, JSON.stringify({ default: { records: { limit, period_seconds: hour } } }));
+    const settings = { ...serviceSettings(store.folder, issuer.url), ...store.settings, SVC_QUOTAS: file };
+    // One after the other: the first makes the key.
+    for (let i = 0; i < 2; i++) running.push(await startService(store.folder, settings));
+    const [killed, survivor] = running as [RunningService, RunningService];
+    const claims = { tenant_id: "tenant-a", scope: scopes.join(" ") };
+    const token = mintToken(key, claimsOf(issuer.url, Date.now(), claims));
+    const body = bodyOf(planRoute);
+    const statuses: number[] = [];
+    const call = async ({ url }: RunningService, calls: number) => {
+      const answers = await Promise.all(Array.from({ length: calls }, () => rest(url + planRoute, { token, body })));
+      statuses.push(...answers.map(({ status }) => status));
+    };
+    const letIn = () => statuses.filter((status) => status === 200).length;
+    for (let round = 0; round < 5; round++) await Promise.all([call(killed, 7), call(survivor, 7)]);
+    expect(letIn()).toBe(70);
+    // With what is left of a portion in its hand, which nobody gets.
+    killed.child.kill("SIGKILL");
+    await killed.ended;
+    for (let round = 0; round < 20; round++) await call(survivor, 10);
+    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+    const lost = limit - letIn();
+    expect(lost).toBeGreaterThanOrEqual(0);
+    // A fiftieth of each worker's at most.
+    expect(lost).toBeLessThanOrEqual((limit / 50) * Number(process.env.SVC_TEST_WORKERS ?? 1));
+    await store.stop();
+  });
+});

@@ -1,4 +1,5 @@
 import { accessSync, constants } from "node:fs";
+import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 
 /** Programs beyond Node that this lane uses, and how a Debian machine gets them. */
@@ -9,10 +10,11 @@ const sources = {
   chromium: "apt-get install chromium",
   buf: "npm ci",
   bwrap: "apt-get install bubblewrap",
+  "systemd-analyze": "apt-get install systemd",
 } as const;
 
-/** Folders that hold administrators' programs, which a user's PATH may lack. */
-const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
+/** Folders of administrators' programs and of what Go installs, which a user's PATH may lack. */
+const folders = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin", join(homedir(), "go/bin")];
 
 /** Returns the path of the program. Throws where it is missing, and says how to get it: this lane never skips. */
 export function requireTool(name: keyof typeof sources): string {

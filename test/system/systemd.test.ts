@@ -1,0 +1,74 @@
+/** The unit: systemd understands it, finds little that it leaves open, and the service would start with its settings. */
+import { execFile } from "node:child_process";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { settings } from "../../src/config/settings.ts";
+import { settingsProblems } from "./deployed-settings.ts";
+import { requireTool } from "./tools.ts";
+
+const name = "svc-platform-api.service";
+const deployed = join(import.meta.dirname, "../../deploy/systemd");
+let folder: string;
+let unit: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-systemd-"));
+  await cp(deployed, folder, { recursive: true });
+  unit = await readFile(join(deployed, name), "utf8");
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function analyze(...args: string[]): Promise<string> {
+  const { stdout, stderr } = await promisify(execFile)(requireTool("systemd-analyze"), ["--no-pager", ...args]);
+  return stdout + stderr;
+}
+
+/** Values of the unit's option, in order. */
+const valuesOf = (text: string, option: string) =>
+  [...text.matchAll(RegExp(`^${option}=(.*)$`, "gm"))].map(([, value = ""]) => value);
+
+test.each(["alone", "with PostgreSQL"])("systemd finds nothing wrong with it, %s", async (how) => {
+  const path = join(folder, name);
+  // The program is looked for: here it is another Node.
+  await writeFile(path, unit.replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath));
+  if (how === "alone") await rm(`${path}.d`, { recursive: true });
+  else await cp(join(deployed, `${name}.d`), `${path}.d`, { recursive: true });
+  expect(await analyze("verify", "--man=no", path)).toBe("");
+});
+
+test("an option that systemd does not know is found", async () => {
+  const path = join(folder, "wrong.service");
+  await writeFile(
+    path,
+    unit.replace("ProtectHome", "ProtectHouse").replace("/opt/svc-platform-api/usr/local/bin/node", process.execPath),
+  );
+  expect(await analyze("verify", "--man=no", path).catch(({ stderr }) => stderr)).toContain("ProtectHouse");
+});
+
+test("its exposure is 1.5 of 10 at most", async () => {
+  const said = await analyze("security", "--offline=true", "--threshold=15", join(deployed, name));
+  expect(said).toMatch(/Overall exposure level for svc-platform-api\.service: [01]\.\d/);
+});
+
+test("the service would start with its settings", async () => {
+  const dropIn = await readFile(join(deployed, `${name}.d/postgresql.conf`), "utf8");
+  const text = await readFile(join(deployed, "settings.yaml"), "utf8");
+  const credentials = (of: string) =>
+    Object.fromEntries(
+      valuesOf(of, "Environment").map((value) => value.replace("%d", "/run/credentials").split("=", 2)),
+    );
+  const files = { fileMode: 0o440 };
+  expect(await settingsProblems({ ...files, env: credentials(unit), settings: text })).toEqual([]);
+  const shared = text.replace(/^SVC_STORE: .*$/m, "SVC_STORE: postgres://svc@db.example.com/a?sslmode=verify-full");
+  expect(await settingsProblems({ ...files, env: credentials(unit + dropIn), settings: shared })).toEqual([]);
+});
+
+test("systemd waits for longer than calls in flight may take, and does not expect to be told of readiness", () => {
+  const [timeout] = valuesOf(unit, "TimeoutStopSec");
+  expect(Number(timeout?.replace(/s$/, "")) * 1000).toBeGreaterThan(Number(settings.shutdownGraceMs.default) + 5_000);
+  expect(valuesOf(unit, "Type")).toEqual(["exec"]);
+  expect(valuesOf(unit, "ExecReload")).toEqual(["/bin/kill -HUP $MAINPID"]);
+});

@@ -22,6 +22,8 @@ function temporaryFolder(): Record<string, string> {
 
 /** Counts what a module has done since it was loaded. */
 const isolated = "test/unit/policy/prepared-set.test.ts";
+/** Has a lane of its own, `npm run test:workers`. */
+const workers = "test/wire/workers.test.ts";
 
 /** The tests that need Node alone. */
 export default defineConfig({
@@ -34,7 +36,10 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     projects: [
-      { extends: true, test: { name: "isolated", include: ["test/{contract,wire}/**/*.test.ts", isolated] } },
+      {
+        extends: true,
+        test: { name: "isolated", include: ["test/{contract,wire}/**/*.test.ts", isolated], exclude: [workers] },
+      },
       // Loading the same modules for each file takes a third of the time of these.
       {
         extends: true,

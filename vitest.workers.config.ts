@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 const wire = [
-  ...["durability", "lifecycle", "two-gateways", "isolation", "policy-reload", "postgres", "witness"],
+  ...["durability", "lifecycle", "two-gateways", "isolation", "policy-reload", "postgres", "witness", "workers"],
   ...["protocols", "attacks", "health", "dpop", "session", "stream-limits", "body-budget", "hostile", "slow-callers"],
 ];
 

@@ -10,7 +10,7 @@ import { type RunningService, serviceSettings, startService } from "../harness/p
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
 
 const seed = 20;
-const connections = 400;
+const connections = 250;
 const key = newTestKey("ES256", "key-1");
 const certificates = join(import.meta.dirname, "../unit/config/fixtures");
 let issuer: StaticIssuer;

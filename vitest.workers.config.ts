@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config";
 const wire = [
   ...["durability", "lifecycle", "two-gateways", "isolation", "policy-reload", "postgres", "witness", "workers"],
   ...["protocols", "attacks", "health", "dpop", "session", "stream-limits", "body-budget", "hostile", "slow-callers"],
+  "certificates",
 ];
 
 /** Crashes, kills, replicas and isolation once more, with two workers in every gateway; and what workers have in common. */

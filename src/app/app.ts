@@ -12,6 +12,7 @@ import { createLogger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { openCallers } from "./callers.ts";
+import { FollowedFiles } from "./followed-files.ts";
 import type { App, ServeConfig } from "./gateway.ts";
 import { bound, urlsOf } from "./listening.ts";
 import { openLivePolicy } from "./live-policy.ts";
@@ -46,29 +47,21 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     const { buildSupervised } = await import("./workers/supervisor.ts");
     return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics });
   }
-  const machine = { clock, timers, random, fetch, logger, metrics, sumsOf: localSums };
+  const files = new FollowedFiles(config, { timers, logger, metrics });
+  const machine = { clock, timers, random, fetch, logger, metrics, sumsOf: localSums, files };
   const policy = await openLivePolicy(config, machine);
   const witnessing = witnessingOf(config, machine);
   const { ledger, logs, shared, stuck } = await openStores(config, machine, witnessing?.open);
   await policy.keepIn(ledger);
-  const callers = await openCallers(config, shared, policy.engine.callerAttributes, machine).catch(
-    async (error: unknown) => {
-      await ledger.close();
-      throw error;
-    },
-  );
+  const giveUp = async (error: unknown) => {
+    files.close();
+    await ledger.close();
+    throw error;
+  };
+  const callers = await openCallers(config, shared, policy.engine.callerAttributes, machine).catch(giveUp);
   const { authenticator } = callers;
-  const viewers = await openOpsViewers(config, authenticator, machine).catch(async (error: unknown) => {
-    callers.close();
-    await ledger.close();
-    throw error;
-  });
-  const quotas = await openQuotas(config, shared, machine).catch(async (error: unknown) => {
-    viewers.close();
-    callers.close();
-    await ledger.close();
-    throw error;
-  });
+  const viewers = await openOpsViewers(config, authenticator, files, timers).catch(giveUp);
+  const quotas = await openQuotas(config, shared, machine).catch(giveUp);
   const checks = [
     storeReadiness({ ledger, stuck }),
     policyReadiness(policy),
@@ -82,10 +75,10 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
     quotas: quotas?.quotas,
   });
   const { server } = publicSide;
-  const ops = createOperatorSide(config, machine, { checks, metrics, logs, viewers, hold: server.admit });
+  const ops = await createOperatorSide(config, machine, { checks, metrics, logs, viewers, hold: server.admit });
   return {
     logger,
-    reloadPolicy: () => policy.reload(),
+    reload: async () => void (await Promise.all([files.reload(), policy.reload()])),
     async listen() {
       authenticator.start();
       policy.start();
@@ -99,7 +92,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
       const clean = await publicSide.close(config.shutdownGraceMs);
       await ops.close();
       callers.close();
-      viewers.close();
+      files.close();
       await quotas?.close();
       await ledger.close();
       policy.release();

@@ -1,5 +1,4 @@
 /** Who may call: settings become the authenticator and, where they ask for it, the session route. */
-import { readFileSync } from "node:fs";
 import {
   type Authenticator,
   type AuthenticatorEvent,
@@ -25,6 +24,7 @@ import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import type { Logger, RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { type FileSource, isNamed } from "./followed-files.ts";
 import {
   createSessionRoute,
   noSessionRoute,
@@ -49,8 +49,10 @@ export interface CallersMachine {
   readonly onKeysChanged?: () => void;
   /** Slots for secrets that callers of the session route show; default: of their own. */
   readonly slots?: FairSemaphore;
-  /** Told of what is wrong with files; default: `logger`. */
-  readonly fileLogger?: Pick<Logger, "warn" | "error">;
+  /** Where files of clients and keys come from. */
+  readonly files: FileSource;
+  /** Told of what is odd about settings and files; default: `logger`. */
+  readonly fileLogger?: Pick<Logger, "warn">;
 }
 
 export interface Callers {
@@ -75,9 +77,10 @@ export async function openCallers(
   const unread = undeclaredNames(attributes.current, [config.attributeHeaders]);
   if (unread.length > 0) fileLogger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
   const onEvent = (event: AuthenticatorEvent) => reportAuthentication(event, machine);
-  const files = await openSessionFiles(config, attributes, { timers: machine.timers, logger: fileLogger });
+  const files = await openSessionFiles(config, attributes, machine.files, fileLogger);
   const token = files && { issuer: sessionIssuer(config), keys: files.keys };
-  const options = authenticatorOptions(config, token, attributes, shared, machine.clock);
+  const possession = await proofOfPossessionRule(config, shared, machine);
+  const options = authenticatorOptions(config, token, attributes, possession);
   const authenticator = createAuthenticator(options, { ...machine, random: Math.random, onEvent });
   return {
     authenticator,
@@ -98,8 +101,6 @@ export async function openCallers(
           }),
     close() {
       authenticator.close();
-      files?.keys.close();
-      files?.clients.close();
     },
   };
 }
@@ -123,11 +124,9 @@ function authenticatorOptions(
   config: Config,
   session: SessionTokenRule | undefined,
   attributes: DeclaredAttributes,
-  replayStore: ReplayStore,
-  clock: Clock,
+  proofOfPossession: ProofOfPossessionRule,
 ): AuthenticatorOptions {
   const { authMode, headerPrefix, attributeHeaders } = config;
-  const proofOfPossession = proofOfPossessionRule(config, replayStore, clock);
   return {
     tokens: authMode === "trusted_headers" ? undefined : tokenOptions(config, session, attributes, proofOfPossession),
     identityHeaders:
@@ -163,16 +162,22 @@ function tokenOptions(
   };
 }
 
-function proofOfPossessionRule(config: Config, replayStore: ReplayStore, clock: Clock): ProofOfPossessionRule {
-  const { proofOfPossession, publicUrl, dpopNonceKey } = config;
+async function proofOfPossessionRule(
+  config: Config,
+  replayStore: ReplayStore,
+  { files, clock }: Pick<CallersMachine, "files" | "clock">,
+): Promise<ProofOfPossessionRule> {
+  const { proofOfPossession, publicUrl } = config;
   switch (proofOfPossession) {
     case "none":
       return { mode: "none" };
     case "mtls":
       return certificateRule(config);
     case "dpop": {
-      const nonces =
-        dpopNonceKey === undefined ? undefined : createDpopNonces(readFileSync(dpopNonceKey, "utf8").trim(), clock);
+      const secret = isNamed("dpop_nonce_key", config)
+        ? await files.follow("dpop_nonce_key", { parse: ([text = ""]) => text.trim() })
+        : undefined;
+      const nonces = secret && createDpopNonces(() => secret.current, clock);
       return { mode: "dpop", publicUrl, replayStore, nonces };
     }
   }

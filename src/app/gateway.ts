@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
@@ -15,6 +14,7 @@ import { callerAddress } from "../auth/trusted-ingress.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
+import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Sums, SumsOf } from "../base/sums.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
@@ -63,8 +63,8 @@ export interface App {
   readonly failed?: Promise<Error>;
   /** Begins to listen on both addresses; resolves with their base URLs. */
   listen(): Promise<{ readonly url: string; readonly opsUrl: string }>;
-  /** Takes the policy directories as they are now, instead of when they have been seen to change. Does not reject. */
-  reloadPolicy(): Promise<void>;
+  /** Takes files and policy directories as they are now, not when they have been seen to change. Does not reject. */
+  reload(): Promise<void>;
   /** Stops accepting, lets what is in flight finish, and releases everything. True where nothing was cut off. */
   close(): Promise<boolean>;
 }
@@ -131,6 +131,7 @@ export function serverOptions(
   methods: readonly ServedMethod[],
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
   { clock, random, logger, metrics, sumsOf }: Machine,
+  tls: TlsFiles | undefined,
 ): ServerOptions {
   const report = createReport(logger, metrics, clock);
   const ingress = ingressOf(config);
@@ -156,7 +157,7 @@ export function serverOptions(
     watchWaiting: metrics.watchWaiting,
     tenantHeader: `${config.headerPrefix}tenant-id`,
     listener: {
-      ...tlsOf(config),
+      ...(tls !== undefined && { tls }),
       headersTimeoutMs,
       requestTimeoutMs: headersTimeoutMs + config.bodyTimeoutMs,
       idleTimeoutMs,
@@ -242,24 +243,4 @@ function bodyBudgetOf(
 
 function maxBodyBytesOf(config: ServeConfig): (rpc: string) => number {
   return (rpc) => (rpc === "RegistrationService/RegisterArtifact" ? config.maxArtifactBodyBytes : config.maxBodyBytes);
-}
-
-/** TLS of the operator listener; absent where it is plaintext. */
-export function opsTlsOf({ opsTlsCert, opsTlsKey, tlsClientCa }: ServeConfig): Pick<ServerOptions["listener"], "tls"> {
-  return tlsOf({ tlsCert: opsTlsCert, tlsKey: opsTlsKey, tlsClientCa });
-}
-
-function tlsOf({
-  tlsCert,
-  tlsKey,
-  tlsClientCa,
-}: Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">): Pick<ServerOptions["listener"], "tls"> {
-  if (tlsCert === undefined || tlsKey === undefined) return {};
-  return {
-    tls: {
-      cert: readFileSync(tlsCert, "utf8"),
-      key: readFileSync(tlsKey, "utf8"),
-      ...(tlsClientCa !== undefined && { clientCa: readFileSync(tlsClientCa, "utf8") }),
-    },
-  };
 }

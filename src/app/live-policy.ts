@@ -198,6 +198,7 @@ function reloaderOf(
   parts: Pick<ReloaderOptions, "known" | "keep" | "current" | "install">,
 ): PolicyReloader {
   let prepared: GoodPolicy | undefined;
+  machine.metrics.followed(whatOf[role]);
   const reloader: PolicyReloader = new PolicyReloader({
     ...parts,
     read: () => readPolicyDirectory(directory, fileSystem, settings),
@@ -207,6 +208,7 @@ function reloaderOf(
     timers: machine.timers,
     onEvent: (event) => {
       report(role, event, machine);
+      machine.metrics.reloaded(whatOf[role], event.type === "loaded" ? "taken" : event.type);
       if (role === "active") followers?.changed(reloader.status);
     },
     ...(followers !== undefined && {
@@ -223,6 +225,9 @@ function reloaderOf(
   return reloader;
 }
 
+/** As what the directories are followed, beside files. */
+const whatOf = { active: "policy", shadow: "shadow_policy" } as const satisfies Record<PolicyRole, string>;
+
 /** Lines of problems that one log line carries. */
 const maxLoggedProblems = 20;
 
@@ -230,7 +235,7 @@ function report(role: PolicyRole, event: ReloadEvent, { logger, metrics }: LiveP
   switch (event.type) {
     case "loaded":
       metrics.policyLoaded(role, event.revision);
-      logger.info({ role, policy_revision: event.revision }, "policy set in force");
+      logger.info({ what: whatOf[role], role, policy_revision: event.revision }, "policy set in force");
       if (event.disagreements === undefined) break;
       metrics.policySetsDisagree(role, event.disagreements.size);
       for (const [set, disagreement] of event.disagreements) {
@@ -240,12 +245,12 @@ function report(role: PolicyRole, event: ReloadEvent, { logger, metrics }: LiveP
     case "refused": {
       metrics.policyRefused(role, "refused");
       const problems = event.problems.slice(0, maxLoggedProblems).map(describeProblem);
-      logger.error({ role, problem_count: event.problems.length, problems }, "policy set refused");
+      logger.error({ what: whatOf[role], role, problem_count: event.problems.length, problems }, "policy set refused");
       break;
     }
     case "failed":
       metrics.policyRefused(role, "failed");
-      logger.error({ role, err: event.error }, "policy set could not be taken; it is tried again");
+      logger.error({ what: whatOf[role], role, err: event.error }, "policy set could not be taken; it is tried again");
       break;
   }
 }

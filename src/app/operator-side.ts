@@ -6,10 +6,12 @@ import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
 import { takesIssuerTokens } from "./callers.ts";
-import { defectReport, type Machine, opsTlsOf, type ServeConfig } from "./gateway.ts";
+import type { FileSource } from "./followed-files.ts";
+import { defectReport, type Machine, type ServeConfig } from "./gateway.ts";
 import { newerSet } from "./live-platform.ts";
 import type { LivePolicy } from "./live-policy.ts";
 import { type OpsViewers, servesLogs } from "./ops-viewers.ts";
+import { followTls } from "./tls.ts";
 
 /** What the operator listener stands on. It stays the caller's to close. */
 export interface OperatorParts {
@@ -21,20 +23,23 @@ export interface OperatorParts {
   readonly hold?: OpsListenerOptions["hold"];
 }
 
-export function createOperatorSide(
+export async function createOperatorSide(
   config: ServeConfig,
-  { clock, timers, random, logger }: Omit<Machine, "metrics" | "sumsOf"> & { readonly timers: Timers },
+  machine: Omit<Machine, "metrics" | "sumsOf"> & { readonly timers: Timers; readonly files: FileSource },
   { checks, metrics, logs, viewers, hold }: OperatorParts,
-): OpsListener {
+): Promise<OpsListener> {
+  const { clock, timers, random, logger } = machine;
   if (!servesLogs(config))
     logger.warn({}, "the operator listener does not serve the logs: off loopback it needs SVC_OPS_TLS_CERT");
-  return createOpsListener({
+  let listener: OpsListener | undefined;
+  const tls = await followTls("ops_tls", config, machine, (next) => listener?.replaceTls(next));
+  listener = createOpsListener({
     ...(hold !== undefined && { hold }),
     serviceName: config.serviceName,
     checks,
     metrics,
     logs: servesLogs(config) ? { logs, viewerOf: viewers.viewerOf } : undefined,
-    ...opsTlsOf(config),
+    ...(tls !== undefined && { tls: tls.current }),
     loopback: config.opsListen.loopback,
     onDefect: defectReport(logger),
     logger,
@@ -42,6 +47,7 @@ export function createOperatorSide(
     timers,
     random,
   });
+  return listener;
 }
 
 /** A set that was refused is a remark: the one in force is good, and a mistake must not stop every replica at once. */

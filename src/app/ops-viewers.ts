@@ -9,19 +9,13 @@ import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { type OpsCredential, operatorOf, parseOpsCredentials } from "../credentials/ops-credentials.ts";
 import type { Viewer } from "../ops/ledger-access.ts";
-import type { RootLogger } from "../telemetry/logger.ts";
 import { inboundOf } from "../transport/http/inbound-request.ts";
-import { openWatchedSetting } from "./watched-setting.ts";
+import { type FileSource, type Followed, isNamed } from "./followed-files.ts";
 
-type Config = Pick<
-  ConfigFor<"serve">,
-  "authMode" | "headerPrefix" | "defaultRequiredScopes" | "opsCredentials" | "opsListen" | "opsTlsCert"
->;
+type Config = ConfigFor<"serve">;
 
 export interface OpsViewers {
   viewerOf(request: IncomingMessage): Promise<Viewer>;
-  /** Stops what runs in the background. */
-  close(): void;
 }
 
 /** Time for the issuer's keys to come. */
@@ -46,24 +40,22 @@ export function servesLogs({ opsListen, opsTlsCert }: Pick<Config, "opsListen" |
 }
 
 /**
- * Opens the file of the operators' credentials, where one is named, and follows it. Rejects, naming the setting, where
- * it is not good.
+ * Follows the file of the operators' credentials, where one is named. Rejects, naming the setting, where it is not good.
  * @param authenticator the one of the service itself: a tenant's token is worth here what it is worth there
  */
 export async function openOpsViewers(
   config: Config,
   authenticator: Pick<Authenticator, "authenticate">,
-  machine: { readonly timers: Timers; readonly logger: RootLogger },
+  files: FileSource,
+  timers: Timers,
 ): Promise<OpsViewers> {
-  const { opsCredentials } = config;
-  const file =
-    opsCredentials === undefined
-      ? undefined
-      : await openWatchedSetting("SVC_OPS_CREDENTIALS", opsCredentials, parseOpsCredentials, machine);
-  return {
-    viewerOf: (request) => viewerOf(request, config, file?.current ?? [], authenticator, machine.timers),
-    close: () => file?.close(),
-  };
+  const operators: Followed<readonly OpsCredential[]> | undefined = isNamed("ops_credentials", config)
+    ? await files.follow("ops_credentials", {
+        parse: ([text = ""]) => parseOpsCredentials(text),
+        describe: ({ length }) => ({ operators: String(length) }),
+      })
+    : undefined;
+  return { viewerOf: (request) => viewerOf(request, config, operators?.current ?? [], authenticator, timers) };
 }
 
 async function viewerOf(

@@ -14,6 +14,7 @@ import { keepWithinQuotas } from "../transport/gate/quota.ts";
 import { createServer } from "../transport/http/server.ts";
 import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
+import type { FileSource } from "./followed-files.ts";
 import {
   healthNeeds,
   type Machine,
@@ -26,6 +27,7 @@ import {
 import { livePlatform } from "./live-platform.ts";
 import type { DecidingPolicy } from "./live-policy.ts";
 import { quotaUses } from "./quotas.ts";
+import { followTls } from "./tls.ts";
 
 /** What the public side stands on. It stays the caller's to close. */
 export interface PublicParts {
@@ -50,7 +52,7 @@ export interface PublicSide {
 
 export async function createPublicSide(
   config: ServeConfig,
-  machine: Machine & { readonly timers: Timers },
+  machine: Machine & { readonly timers: Timers; readonly files: FileSource },
   { policy, ledger, callers, readiness, quotas, admission }: PublicParts,
 ): Promise<PublicSide> {
   const { clock, timers, random, logger, metrics, sumsOf } = machine;
@@ -75,17 +77,22 @@ export async function createPublicSide(
     withoutCredentials: session.withoutCredentials,
     quotas: quotas && keepWithinQuotas(quotas, quotaUses(methods)),
   };
-  const server = await createServer({
-    ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine),
+  let server: PublicSide["server"] | undefined;
+  const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));
+  const first = tls?.current;
+  server = await createServer({
+    ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine, first),
     ...(admission !== undefined && { admissionLimits: admission }),
     pages: [...publishedPages(publishedOptions(config, methods, scopes, live)), ...session.pages],
     unauthenticatedServices: unauthenticatedServices(health, config),
   });
+  if (tls !== undefined && tls.current !== first) server.replaceTls(tls.current);
+  const { close } = server;
   return {
     server,
     announceStop: () => health.stop(),
     async close(graceMs) {
-      const clean = await server.close(graceMs);
+      const clean = await close(graceMs);
       await hasher.close();
       return clean;
     },

@@ -2,40 +2,37 @@
 import { parseQuotaFile } from "../config/quota-file.ts";
 import type { PortionCounters } from "../domain/ports.ts";
 import { Quotas } from "../domain/quotas.ts";
-import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { ServedMethod } from "../transport/calls/methods.ts";
 import type { QuotaUse } from "../transport/gate/quota.ts";
+import { type FileSource, isNamed } from "./followed-files.ts";
 import type { ServeConfig } from "./gateway.ts";
-import { openWatchedSetting } from "./watched-setting.ts";
 
-type WatchedSettingMachine = Parameters<typeof openWatchedSetting>[3];
-
-/** Opens the file; undefined where the settings name none. Rejects, naming the setting, where it is not good. */
-export async function openQuotaFile({ quotas: path }: Pick<ServeConfig, "quotas">, machine: WatchedSettingMachine) {
-  return path === undefined ? undefined : openWatchedSetting("SVC_QUOTAS", path, parseQuotaFile, machine);
+/** Follows the file; undefined where the settings name none. Rejects, naming the setting, where it is not good. */
+export async function followQuotas(config: ServeConfig, files: FileSource) {
+  return isNamed("quotas", config)
+    ? files.follow("quotas", { parse: ([text = ""]) => parseQuotaFile(text) })
+    : undefined;
 }
 
 export interface OpenedQuotas {
   readonly quotas: Quotas;
-  /** Gives back what is left, and follows the file no longer. */
+  /** Gives back what is left. */
   close(): Promise<void>;
 }
 
-export interface QuotasMachine extends WatchedSettingMachine {
-  readonly clock: ConstructorParameters<typeof Quotas>[0]["clock"];
+export interface QuotasMachine extends Pick<ConstructorParameters<typeof Quotas>[0], "clock" | "timers"> {
   readonly metrics: Pick<Metrics, "quotaEvent">;
-  /** Told of what is wrong with the file; default: `logger`. */
-  readonly fileLogger?: Pick<Logger, "error">;
+  readonly files: FileSource;
 }
 
-/** Rejects as `openQuotaFile` does; undefined where there are none. */
+/** Rejects as `followQuotas` does; undefined where there are none. */
 export async function openQuotas(
-  config: Pick<ServeConfig, "quotas">,
+  config: ServeConfig,
   counters: PortionCounters,
-  { clock, timers, logger, metrics, fileLogger = logger }: QuotasMachine,
+  { clock, timers, metrics, files }: QuotasMachine,
 ): Promise<OpenedQuotas | undefined> {
-  const file = await openQuotaFile(config, { timers, logger: fileLogger });
+  const file = await followQuotas(config, files);
   if (file === undefined) return undefined;
   const quotas = new Quotas({
     table: () => file.current,
@@ -44,13 +41,7 @@ export async function openQuotas(
     timers,
     onEvent: (quota, event) => metrics.quotaEvent(quota, event),
   });
-  return {
-    quotas,
-    async close() {
-      file.close();
-      await quotas.close();
-    },
-  };
+  return { quotas, close: () => quotas.close() };
 }
 
 /** What calls of each method use. What changes nothing leaves no record. */

@@ -8,20 +8,18 @@ import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attribu
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
 import type { FairSemaphore } from "../base/semaphore.ts";
-import type { Timers } from "../base/timers.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { parseClientFile, type RegisteredClient } from "../credentials/client-file.ts";
 import { FileSessionClients } from "../credentials/session-clients.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import { createSessions } from "../domain/session.ts";
-import type { WatchedFile } from "../files/watched-file.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import type { GateLink } from "../transport/gate/gate.ts";
 import { noteSessionPeer } from "../transport/gate/links.ts";
 import type { Page } from "../transport/http/page.ts";
 import { createSessionService } from "../transport/rpc/session.ts";
-import { openWatchedSetting } from "./watched-setting.ts";
+import { type FileSource, type Followed, isNamed } from "./followed-files.ts";
 
 /** What the session route adds to a server; all of it empty where there is none. */
 export interface SessionRoute {
@@ -38,37 +36,41 @@ export const noSessionRoute: SessionRoute = { methods: [], withoutCredentials: n
 export const sessionSlots = { maximum: 2, maximumWaitingEach: 32, maximumWaiting: 256 };
 
 export interface SessionFiles {
-  readonly clients: WatchedFile<readonly RegisteredClient[]>;
-  readonly keys: WatchedFile<SessionKeys>;
+  readonly clients: Followed<readonly RegisteredClient[]>;
+  readonly keys: Followed<SessionKeys>;
 }
 
 /** Names that one log line carries. */
 const maximumLogged = 32;
 
-/** Opens the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
+/** Follows the files; undefined where the settings name none. Rejects, naming the setting, where one is not good. */
 export async function openSessionFiles(
-  { sessionClients, sessionKey }: Pick<ConfigFor<"serve">, "sessionClients" | "sessionKey">,
+  config: ConfigFor<"serve">,
   declared: DeclaredAttributes,
-  machine: { readonly timers: Timers; readonly logger: Pick<Logger, "warn" | "error"> },
+  files: FileSource,
+  logger: Pick<Logger, "warn">,
 ): Promise<SessionFiles | undefined> {
-  if (sessionClients === undefined || sessionKey === undefined) return undefined;
-  const parse = (text: string) => {
+  if (!isNamed("session_clients", config) || !isNamed("session_key", config)) return undefined;
+  const parse = ([text = ""]: readonly string[]) => {
     const clients = parseClientFile(text, declared.current);
     const unread = undeclaredNames(
       declared.current,
       clients.map(({ attributes = {} }) => attributes),
     );
     const said = { attributes: unread.slice(0, maximumLogged) };
-    if (unread.length > 0) machine.logger.warn(said, "SVC_SESSION_CLIENTS has undeclared attributes");
+    if (unread.length > 0) logger.warn(said, "SVC_SESSION_CLIENTS has undeclared attributes");
     return clients;
   };
-  const clients = await openWatchedSetting("SVC_SESSION_CLIENTS", sessionClients, parse, machine);
-  try {
-    return { clients, keys: await openWatchedSetting("SVC_SESSION_KEY", sessionKey, parseSessionKeys, machine) };
-  } catch (error) {
-    clients.close();
-    throw error;
-  }
+  return {
+    clients: await files.follow("session_clients", {
+      parse,
+      describe: ({ length }) => ({ clients: String(length) }),
+    }),
+    keys: await files.follow("session_key", {
+      parse: ([text = ""]) => parseSessionKeys(text),
+      describe: ({ signing }) => ({ signing_key: signing.kid }),
+    }),
+  };
 }
 
 export interface SessionRouteOptions {

@@ -22,6 +22,8 @@ export class Http1Exchanges {
   readonly #open = new Map<Duplex, Set<ServerResponse>>();
   /** Answers that would have left their connection open, had the server not begun to stop. */
   readonly #closing = new WeakSet<ServerResponse>();
+  /** Connections that end with the answer that is under way, or with the next one. */
+  readonly #leaving = new WeakSet<Duplex>();
   #draining = false;
 
   constructor(answers: OpenAnswers, refuseVersion: RefuseVersion) {
@@ -51,10 +53,14 @@ export class Http1Exchanges {
    */
   drain(): void {
     this.#draining = true;
-    for (const open of this.#open.values()) {
-      const last = [...open].at(-1);
-      if (last !== undefined) this.#closeAfter(last);
-    }
+    for (const socket of this.#open.keys()) this.leave(socket);
+  }
+
+  /** The same for one connection. */
+  leave(socket: Duplex): void {
+    this.#leaving.add(socket);
+    const last = [...(this.#open.get(socket) ?? [])].at(-1);
+    if (last !== undefined) this.#closeAfter(last);
   }
 
   /** Whether the request is to be served. */
@@ -64,7 +70,7 @@ export class Http1Exchanges {
       socket.destroy();
       return false;
     }
-    if (this.#draining) {
+    if (this.#draining || this.#leaving.has(socket)) {
       const last = [...open].at(-1);
       if (last !== undefined && this.#closing.has(last)) {
         // After an answer that said so nothing is served.

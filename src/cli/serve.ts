@@ -14,8 +14,8 @@ export interface ServeOptions {
 /**
  * Listens, and resolves when SIGTERM or SIGINT has stopped the service. The exit code is 0 where everything in flight
  * finished within the grace period, 1 where something had to be cut off. A second signal ends the process at once.
- * SIGHUP takes the policy directories as they are, without waiting to see them change. Rejects where the service cannot
- * start.
+ * SIGHUP takes the files that are followed, and the policy directories, as they are, without waiting to see them change.
+ * Rejects where the service cannot start.
  */
 export async function serve({ config }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
@@ -39,7 +39,7 @@ export async function serve({ config }: ServeOptions): Promise<void> {
     await app.close();
     throw error;
   });
-  const onReload = () => void app.reloadPolicy();
+  const onReload = () => void app.reload();
   process.on("SIGHUP", onReload);
   startUpIsOver();
   app.logger.info({ url, ops_url: opsUrl, pid: process.pid }, "listening");

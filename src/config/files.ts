@@ -98,8 +98,11 @@ function keyProblem(path: string, certificate: string | undefined, setting: stri
 
 function certificatesProblem(pem: string): string | undefined {
   const certificates = pem.match(pemCertificate) ?? [];
-  if (certificates.length === 0) return "holds no certificate in PEM";
-  return certificates.every((certificate) => parseCertificate(certificate) !== undefined)
+  const begun = pem.match(/-----BEGIN CERTIFICATE-----/g)?.length ?? 0;
+  if (begun === 0) return "holds no certificate in PEM";
+  // The last one may be half written.
+  return begun === certificates.length &&
+    certificates.every((certificate) => parseCertificate(certificate) !== undefined)
     ? undefined
     : "holds a certificate that does not parse";
 }

@@ -7,6 +7,7 @@ import { ServiceError } from "../base/errors.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
 import { expectationFailed, expectsMore, type Http1Handler } from "../base/raw-answer.ts";
+import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -14,7 +15,7 @@ import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
 import { answerClientError, answerTunnel, answerVersion, nameExchange, refuse } from "./refusals.ts";
-import { createOpsServer, type OpsTls } from "./socket.ts";
+import { createOpsServer, type OpsServer } from "./socket.ts";
 
 export interface OpsListenerOptions {
   /** Name of the service, in every answer. */
@@ -24,7 +25,7 @@ export interface OpsListenerOptions {
   /** The logs to serve, and whom; absent where they are not to be served at all. */
   readonly logs?: ServedLogs | undefined;
   /** Plaintext where absent. */
-  readonly tls?: OpsTls;
+  readonly tls?: TlsFiles;
   /** Whether it listens on loopback: then it answers only what is addressed to this machine itself. */
   readonly loopback: boolean;
   /** Both call back when the turn of a request has come; only what is no probe may be refused instead. */
@@ -41,6 +42,8 @@ export interface OpsListenerOptions {
 export interface OpsListener {
   /** Begins to listen; resolves with the port, which the system chose where 0 was given. */
   listen(address: { readonly host: string; readonly port: number }): Promise<{ readonly port: number }>;
+  /** Takes these in place of what it has, as `ReplaceableTls` does. */
+  replaceTls(files: TlsFiles): void;
   /** Stops listening and ends open connections. */
   close(): Promise<void>;
 }
@@ -52,17 +55,20 @@ export interface OpsListener {
  */
 export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
+  let socket: OpsServer | undefined;
   const server = fastify({
     logger: false,
     forceCloseConnections: true,
     bodyLimit: 1024,
-    serverFactory: (handler) =>
-      createOpsServer(held(handler, options), {
+    serverFactory: (handler) => {
+      socket = createOpsServer(held(handler, options), {
         ...(options.tls !== undefined && { tls: options.tls }),
         onDefect: options.onDefect,
         onVersion: (refusal, response) => answerVersion(options, refusal, response),
-        onTunnel: (socket) => answerTunnel(options, socket),
-      }),
+        onTunnel: (tunnel) => answerTunnel(options, tunnel),
+      });
+      return socket.server;
+    },
     // Hooks have not run when the path itself cannot be read.
     frameworkErrors: (_error, request, reply) =>
       void refuse(options, request, reply, new ServiceError("no_route", "there is no such route")),
@@ -102,6 +108,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
       const [address] = server.addresses();
       return { port: typeof address === "object" ? address.port : port };
     },
+    replaceTls: (files) => socket?.replaceTls(files),
     close: () => server.close(),
   };
 }

@@ -6,17 +6,11 @@ import { confineConnections, type OnDefect } from "../base/connection.ts";
 import { Http1Exchanges, type RefuseVersion } from "../base/http1-exchanges.ts";
 import { OpenAnswers } from "../base/open-answers.ts";
 import type { Http1Handler } from "../base/raw-answer.ts";
-
-/** Certificate chain and key in PEM, and the authorities of client certificates, which bound tokens are shown with. */
-export interface OpsTls {
-  readonly cert: string;
-  readonly key: string;
-  readonly clientCa?: string;
-}
+import { ReplaceableTls, serverTlsOptions, type TlsFiles } from "../base/replaceable-tls.ts";
 
 export interface OpsServerOptions {
-  /** Plaintext where absent. */
-  readonly tls?: OpsTls;
+  /** Plaintext where absent. The authorities are those of client certificates, which bound tokens are shown with. */
+  readonly tls?: TlsFiles;
   /** Told of what should never be thrown, and has ended a connection. */
   readonly onDefect: OnDefect;
   /** Answers a request of an HTTP/1 version that is not spoken. */
@@ -34,11 +28,18 @@ const keepAliveTimeoutMs = 72_000;
 const answerTimeoutMs = 30_000;
 const maxConnections = 1_024;
 
+export interface OpsServer {
+  readonly server: http.Server;
+  /** Takes these in place of what it has, as `ReplaceableTls` does. Plaintext has nothing to replace. */
+  replaceTls(files: TlsFiles): void;
+}
+
 /** Makes it. Nothing is bound until it listens. */
-export function createOpsServer(handler: Http1Handler, options: OpsServerOptions): http.Server {
+export function createOpsServer(handler: Http1Handler, options: OpsServerOptions): OpsServer {
   const answers = new OpenAnswers({ answerTimeoutMs });
-  const guarded = new Http1Exchanges(answers, options.onVersion).guard(handler);
-  const server = createFor(options.tls, {
+  const exchanges = new Http1Exchanges(answers, options.onVersion);
+  const guarded = exchanges.guard(handler);
+  const { server, tls } = createFor(options.tls, exchanges, {
     // A request without one gets an answer in our own words.
     requireHostHeader: false,
     requestTimeout: requestTimeoutMs,
@@ -51,13 +52,23 @@ export function createOpsServer(handler: Http1Handler, options: OpsServerOptions
   server.once("close", () => answers.close());
   // Scrapers and tools of the deployment's own, which may all come through one proxy.
   confineConnections(server, { onDefect: options.onDefect, maxConnections, isShared: () => true });
-  return server;
+  return { server, replaceTls: (files) => tls?.replace(files) };
 }
 
-function createFor(tls: OpsTls | undefined, options: http.ServerOptions): http.Server {
-  if (tls === undefined) return http.createServer(options);
-  const { cert, key, clientCa } = tls;
-  // Without a certificate, or with one of another authority, whoever asks still gets an answer: its token decides.
-  const client = clientCa === undefined ? {} : { ca: clientCa, requestCert: true, rejectUnauthorized: false };
-  return https.createServer({ ...options, cert, key, minVersion: "TLSv1.2", ...client });
+function createFor(
+  files: TlsFiles | undefined,
+  exchanges: Http1Exchanges,
+  options: http.ServerOptions,
+): { readonly server: http.Server; readonly tls?: ReplaceableTls } {
+  if (files === undefined) return { server: http.createServer(options) };
+  const handshakeTimeout = requestTimeoutMs;
+  const server = https.createServer({ ...options, ...serverTlsOptions(files), handshakeTimeout });
+  const tls = new ReplaceableTls(server, {
+    files,
+    handshakeTimeoutMs: handshakeTimeout,
+    leave(disowned) {
+      for (const { socket } of disowned) exchanges.leave(socket);
+    },
+  });
+  return { server, tls };
 }

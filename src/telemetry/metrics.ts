@@ -17,6 +17,9 @@ export interface FinishedCall {
   readonly durationMs: number;
 }
 
+/** What became of a change that a running service was to take up. */
+export type ReloadOutcome = "taken" | "refused" | "failed";
+
 /** What the rooms report. Every method is cheap and never throws. */
 export interface Metrics extends PolicyMetrics, QuotaMetrics {
   callFinished(call: FinishedCall): void;
@@ -44,6 +47,10 @@ export interface Metrics extends PolicyMetrics, QuotaMetrics {
   identityHeadersIgnored(): void;
   /** The issuer's keys were fetched, or could not be. */
   issuerKeysFetched(ok: boolean): void;
+  /** Files of this kind, or a policy directory, are followed, and what they say is in force. */
+  followed(what: string): void;
+  /** A change of what is followed came into force; was refused; or could not be taken now, and is tried again. */
+  reloaded(what: string, outcome: ReloadOutcome): void;
   /** Text for a scraper, and its content type. */
   expose(): Promise<Exposition>;
   /** The same as data, for a thread that exposes it together with that of others. */
@@ -135,6 +142,18 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     help: "Calls with identity headers from somebody who is no trusted ingress",
     registers,
   });
+  const reloads = new Counter({
+    name: "svc_reloads_total",
+    help: "Changed files and policy directories that came into force, were refused, or could not be taken at the time",
+    labelNames: ["what", "outcome"],
+    registers,
+  });
+  const stale = new Gauge({
+    name: "svc_reload_stale",
+    help: "1 where the newest content of what is followed is not in force",
+    labelNames: ["what"],
+    registers,
+  });
   const keyFetches = new Counter({
     name: "svc_issuer_key_fetches_total",
     help: "Fetches of the issuer's keys",
@@ -193,6 +212,14 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     forwardedCertificateIgnored: () => ignoredCertificates.inc(),
     identityHeadersIgnored: () => ignoredIdentities.inc(),
     issuerKeysFetched: (ok) => keyFetches.inc({ result: ok ? "ok" : "failed" }),
+    followed(what) {
+      for (const outcome of ["taken", "refused"]) reloads.inc({ what, outcome }, 0);
+      stale.set({ what }, 0);
+    },
+    reloaded(what, outcome) {
+      reloads.inc({ what, outcome });
+      stale.set({ what }, outcome === "taken" ? 0 : 1);
+    },
     ...policyMetrics(registers),
     ...quotaMetrics(registers),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),

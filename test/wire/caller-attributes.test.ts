@@ -141,7 +141,7 @@ test("a decision comes out again years later, whatever is declared then", async 
     "default/doctors.cedar",
     '@id("grades") permit (principal, action, resource) when { principal has grade };\n',
   );
-  await gateway.app.reloadPolicy();
+  await gateway.app.reload();
   const other = (await ask(tokenWith({ grade: "a" }))).body;
   expect(other.decision).toMatchObject({ allow: true, reasons: ["platform/all", "tenant/grades"] });
   expect(recordOf(other).outcome.caller_attributes).toEqual({ grade: "a" });
@@ -155,7 +155,7 @@ test("a decision comes out again years later, whatever is declared then", async 
 
   await write("manifest.yaml", manifest);
   await write("default/doctors.cedar", '@id("everybody") permit (principal, action, resource);\n');
-  await gateway.app.reloadPolicy();
+  await gateway.app.reload();
   expect(recordOf((await ask(token)).body).outcome).not.toHaveProperty("caller_attributes");
   expect(await replay(other.decision.decision_id)).toMatchObject({ status: "reproduced" });
 });
@@ -176,7 +176,7 @@ test("are never taken for those of another claim: what a reload declares anew is
     connection.write(head);
     expect(await connection.next()).toMatchObject({ status: 100 });
     await replace();
-    await gateway.app.reloadPolicy();
+    await gateway.app.reload();
     connection.write(body);
     const answer = await connection.next();
     connection.destroy();

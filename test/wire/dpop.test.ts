@@ -195,7 +195,17 @@ test("where nonces are on, a proof carries the newest one, which a refusal hands
       expect(nonce).not.toBe("");
       const dpop = mintProof(key, target(), { nonce });
       expect(await call(gateway, { authorization, dpop })).toEqual({ tenant: "tenant-a" });
+      // A nonce of another secret is asked for anew; a secret that is too short changes nothing.
+      await writeFile(file, `${target().method.padEnd(40, "x")}\n`);
+      await gateway.app.reload();
+      await writeFile(file, "short");
+      await gateway.app.reload();
+      const askedAgain = await call(gateway, { authorization, dpop: mintProof(key, target(), { nonce }) });
+      expect(askedAgain.challenge).toContain('error="use_dpop_nonce"');
+      const newest = mintProof(key, target(), { nonce: askedAgain.nonce ?? "" });
+      expect(await call(gateway, { authorization, dpop: newest })).toEqual({ tenant: "tenant-a" });
     }
+    expect(gateway.logged.join("")).toContain("SVC_DPOP_NONCE_KEY: holds a secret of fewer than 32 characters");
   } finally {
     await h2Close(sessions.get(gateway) as ClientHttp2Session);
     sessions.delete(gateway);

@@ -72,19 +72,19 @@ test("what a file says of a label decides from the reload on, over every protoco
   try {
     expect(await decide()).toMatchObject(allowed);
     await write("labels.json", labelsWith(uid("Label", "classified")));
-    await gateway.app.reloadPolicy();
+    await gateway.app.reload();
     expect(await decide()).toMatchObject(denied);
     const before = await decide();
     for (const bad of ["[{]", labelsWith(uid("Label", "nowhere")), labelsWith(uid("Person", "classified"))]) {
       await write("labels.json", bad);
-      await gateway.app.reloadPolicy().catch(() => {});
+      await gateway.app.reload().catch(() => {});
       expect(await decide()).toMatchObject({ ...denied, policy_revision: before.policy_revision });
       const { body } = await rest(`${gateway.opsUrl}/readyz`, {});
       expect(JSON.stringify(body)).toContain("a newer policy set was refused");
     }
     expect(new Set(await decideEverywhere())).toEqual(new Set(["false"]));
     await write("labels.json", labelsWith());
-    await gateway.app.reloadPolicy();
+    await gateway.app.reload();
     expect(new Set(await decideEverywhere())).toEqual(new Set(["true"]));
   } finally {
     for (const client of clients) client.close();
@@ -94,7 +94,7 @@ test("what a file says of a label decides from the reload on, over every protoco
 test("a decision comes out again as what was known then says, and is compared with what is known now", async () => {
   const first = await decide();
   await write("labels.json", labelsWith(uid("Label", "classified")));
-  await gateway.app.reloadPolicy();
+  await gateway.app.reload();
   const second = await decide();
   expect([first, second]).toMatchObject([allowed, denied]);
   expect(first.policy_revision).not.toBe(second.policy_revision);

@@ -110,9 +110,9 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 40_00
 
   // Policy, bad and good.
   await writePolicy("active/default/more.cedar", "permit (");
-  await gateway.app.reloadPolicy();
+  await gateway.app.reload();
   await rm(join(directory, "active/default/more.cedar"));
-  await gateway.app.reloadPolicy();
+  await gateway.app.reload();
 
   await expect.poll(unmoved, patience).toEqual([]);
   const lines = (await scrape()).split("\n");

@@ -136,7 +136,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
       "active/platform/b.cedar",
       text.replace("some", "other").replace("act-", "do-").replace("set ", "the set "),
     );
-    await running.app.reloadPolicy();
+    await running.app.reload();
     const enough = answers + 20;
     await until(
       () => ready(running),

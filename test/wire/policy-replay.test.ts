@@ -64,7 +64,7 @@ test("after three policy changes every decision comes out again, and shows what 
   for (const [index, annotation] of changes.entries()) {
     const policy = `@id("change-${index}") ${annotation} permit (principal, action, resource);`;
     await writeFile(join(policies, "default", `change-${index}.cedar`), policy);
-    await gateway.app.reloadPolicy();
+    await gateway.app.reload();
   }
   for (const decision of decisions) {
     const answer = await replay(decision);

@@ -224,7 +224,7 @@ describe("where they are", () => {
     await writeFile(deployment.clientsPath, "{");
     await expect
       .poll(() => gateway.logged.join(""), { timeout: 10_000 })
-      .toContain("a file is not followed: what it said before stands");
+      .toContain("changed files are refused: what they said before stands");
     expect(tokenOf(await sessionByRest(gateway.url, ask))).not.toBe("");
   }, 30_000);
 });

@@ -172,13 +172,13 @@ describe("what all workers have in common", () => {
       for (let round = 0; round < 3; round++) {
         const text = `@id("more-${round}") @handling_mode("local_hardware_enforcement")\npermit (principal, action, resource);\n`;
         await writeFile(join(directory, "default/more.cedar"), text);
-        await gateway.app.reloadPolicy();
+        await gateway.app.reload();
         const [next, ...others] = await revisions();
         expect(others).toEqual([]);
         expect(next).not.toBe(first);
       }
       await writeFile(join(directory, "default/more.cedar"), "permit (principal, action, nothing);");
-      await gateway.app.reloadPolicy();
+      await gateway.app.reload();
       expect(await revisions()).toHaveLength(1);
       const { body } = await rest(`${gateway.url}/v1/sdk/bootstrap`, { token });
       expect(JSON.stringify(body.platform_domains)).toContain("a newer policy set was refused");

@@ -5,6 +5,7 @@ import type { CheckResult, Readiness } from "../../ops/readiness.ts";
 import type { PolicyStatus } from "../../policy/load/reloader.ts";
 import type { MetricsSnapshot } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
+import type { FileTexts, FollowedName } from "../followed-files.ts";
 import type { FirstPolicy } from "../followed-policy.ts";
 import type { ServeConfig } from "../gateway.ts";
 import type { GoodPolicy } from "../live-policy.ts";
@@ -19,6 +20,8 @@ export interface WorkerCalls {
   policyChanged(status: PolicyStatus): void;
   /** Another thread saw the issuer's keys change. */
   followKeys(): void;
+  /** Takes up files that the main thread found good. Rejects where they are not good here. */
+  takeFiles(what: FollowedName, texts: FileTexts): Promise<void>;
   /** Readiness checks of what each worker has of its own. */
   checks(): Promise<readonly CheckResult[]>;
   metrics(): Promise<MetricsSnapshot>;
@@ -53,6 +56,7 @@ export interface WorkerStart {
   /** What the main thread shares of its store; absent where the worker opens one of its own. */
   readonly store: unknown;
   readonly policy: FirstPolicy;
+  readonly files: ReadonlyMap<FollowedName, FileTexts>;
 }
 
 /** Configuration as a message carries it: addresses are objects of a class, and go as text. */

@@ -9,6 +9,7 @@ import { runChecks } from "../../ops/readiness.ts";
 import { createLogger, type Logger, writeOnceATurn } from "../../telemetry/logger.ts";
 import { createMetrics } from "../../telemetry/metrics.ts";
 import { openCallers } from "../callers.ts";
+import { ReceivedFiles } from "../followed-files.ts";
 import { followPolicy } from "../followed-policy.ts";
 import { issuerReadiness } from "../operator-side.ts";
 import { createPublicSide } from "../public-side.ts";
@@ -33,7 +34,9 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
   });
   logConsole(logger);
   const metrics = createMetrics({ process: "thread" });
+  const files = new ReceivedFiles(start.files);
   const machine = {
+    files,
     clock: systemClock,
     timers: systemTimers,
     random: bufferedRandom((bytes) => randomFillSync(bytes)),
@@ -52,7 +55,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     onKeysChanged: () => main.tell("keysChanged"),
   });
   const { authenticator } = callers;
-  const quotas = await openQuotas(config, shared, { ...machine, fileLogger: saidByMainThread });
+  const quotas = await openQuotas(config, shared, machine);
   const publicSide = await createPublicSide(config, machine, {
     ...{ policy, ledger, callers, admission: admissionFor(threads), quotas: quotas?.quotas },
     readiness: () => main.ask("readiness"),
@@ -87,6 +90,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     preparePolicy: (role, next) => policy.prepare(role, next),
     installPolicy: (role) => policy.install(role),
     useCedar: (revision) => policy.useCedar(revision),
+    takeFiles: (what, texts) => files.take(what, texts),
     policyChanged: (status) => policy.changed(status),
     followKeys: () => authenticator.followKeys(),
     checks: async () => (await runChecks(checks, systemTimers)).checks,
@@ -100,6 +104,5 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
   };
 }
 
-const nothing = () => {};
-/** Every thread watches the files that settings name, and one of them says what is wrong. */
-const saidByMainThread: Pick<Logger, "warn" | "error"> = { warn: nothing, error: nothing };
+/** Every thread takes up the files that settings name, and one of them says what is odd about them. */
+const saidByMainThread: Pick<Logger, "warn"> = { warn() {} };

@@ -13,14 +13,16 @@ import type { PolicyStatus } from "../../policy/load/reloader.ts";
 import { exposeTogether } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
 import { openCallers } from "../callers.ts";
+import { type FileTexts, FollowedFiles, type FollowedName } from "../followed-files.ts";
 import type { App, Machine, ServeConfig } from "../gateway.ts";
 import { bound, urlsOf } from "../listening.ts";
 import { type GoodPolicy, openLivePolicy, type PolicyFollowers } from "../live-policy.ts";
 import { createOperatorSide, issuerReadiness, policyReadiness } from "../operator-side.ts";
 import { openOpsViewers } from "../ops-viewers.ts";
-import { openQuotaFile } from "../quotas.ts";
+import { followQuotas } from "../quotas.ts";
 import { sessionSlots } from "../session-route.ts";
 import { type OpenedStores, openStores, storeReadiness } from "../stores.ts";
+import { followTls } from "../tls.ts";
 import { witnessingOf } from "../witnessing.ts";
 import { Fleet } from "./fleet.ts";
 import { connectionsOf } from "./parts.ts";
@@ -35,9 +37,13 @@ export type SupervisorMachine = Omit<Machine, "sumsOf"> & {
 
 /** Builds it. Rejects as `build` does, and with the reason why a worker cannot start. */
 export async function buildSupervised(config: ServeConfig, workers: number, given: SupervisorMachine): Promise<App> {
-  const machine = { ...given, sumsOf: localSums };
-  const { logger, metrics, timers } = machine;
+  const { logger, metrics, timers } = given;
   let fleet: Fleet | undefined;
+  const files = new FollowedFiles(config, {
+    ...{ timers, logger, metrics },
+    share: (what, texts) => takenByAll(fleet, what, texts),
+  });
+  const machine = { ...given, sumsOf: localSums, files };
   const followers = new Followers(() => fleet);
   const policy = await openLivePolicy(config, machine, followers);
   const witnessing = witnessingOf(config, machine);
@@ -58,11 +64,11 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
     });
     opened.push(() => callers.close());
     const { authenticator } = callers;
-    const viewers = await openOpsViewers(config, authenticator, machine);
-    opened.push(() => viewers.close());
-    // Workers go by it, and this thread says what is wrong with it.
-    const quotaFile = await openQuotaFile(config, machine);
-    opened.push(() => quotaFile?.close());
+    opened.push(() => files.close());
+    const viewers = await openOpsViewers(config, authenticator, files, timers);
+    // For the workers, which go by them.
+    await followTls("tls", config, machine);
+    await followQuotas(config, files);
     const checks: readonly ReadinessCheck[] = [
       storeReadiness(stores),
       policyReadiness(policy),
@@ -94,7 +100,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
       const storePoolSize = connections.ofWorkers[index] ?? 1;
       const start = {
         config: toMessage({ ...config, storePoolSize }),
-        ...{ index, workers, sums, store: store?.message, policy: followers.current() },
+        ...{ index, workers, sums, store: store?.message, policy: followers.current(), files: files.texts() },
       };
       const calls = {
         log: (lines: string) => logger.append(lines),
@@ -114,7 +120,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
       throw new Error(`SVC_WORKERS: a worker cannot start: ${cause.message}`, { cause });
     });
     opened.push(() => running.terminate());
-    const ops = createOperatorSide(config, machine, {
+    const ops = await createOperatorSide(config, machine, {
       checks,
       metrics: { expose: async () => exposeTogether([await metrics.snapshot(), ...(await running.metrics())]) },
       logs: stores.logs,
@@ -123,7 +129,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
     return {
       logger,
       failed: failed.promise,
-      reloadPolicy: () => policy.reload(),
+      reload: async () => void (await Promise.all([files.reload(), policy.reload()])),
       async listen() {
         authenticator.start();
         policy.start();
@@ -137,8 +143,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
         const clean = await running.close(config.shutdownGraceMs);
         await ops.close();
         callers.close();
-        viewers.close();
-        quotaFile?.close();
+        files.close();
         await stores.ledger.close();
         policy.release();
         metrics.close();
@@ -150,6 +155,16 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
     for (const close of opened.reverse()) await close();
     throw error;
   }
+}
+
+/** Rejects where one that goes on does not take them: it is told again. */
+async function takenByAll(fleet: Fleet | undefined, what: FollowedName, texts: FileTexts): Promise<void> {
+  await Promise.all(
+    (fleet?.threads ?? []).map(async (thread) => {
+      const gone = thread.ended.then(() => {});
+      await Promise.race([thread.peer.ask("takeFiles", what, texts), gone]);
+    }),
+  );
 }
 
 /** The sets that the workers decide by: all of them compile one before the first decides by it. */

@@ -13,6 +13,7 @@ const main: Peer<MainCalls, WorkerCalls> = new Peer((message) => port.postMessag
   preparePolicy: async (...given) => (await worker.promise).preparePolicy(...given),
   installPolicy: async (...given) => (await worker.promise).installPolicy(...given),
   useCedar: async (...given) => (await worker.promise).useCedar(...given),
+  takeFiles: async (...given) => (await worker.promise).takeFiles(...given),
   policyChanged: async (...given) => (await worker.promise).policyChanged(...given),
   followKeys: async () => (await worker.promise).followKeys(),
   checks: async () => (await worker.promise).checks(),

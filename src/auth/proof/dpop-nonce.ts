@@ -14,11 +14,12 @@ export interface DpopNonces {
 
 /**
  * Makes nonces out of nothing but the time and a secret, so that nothing has to be stored or shared but that.
- * @param secret the same for all replicas; at least 32 bytes nobody can guess
+ * @param secret returns what is in force, the same for all replicas; at least 32 bytes nobody can guess. Nonces of
+ * another one are not taken: whoever comes with one gets a new one (RFC 9449 §8)
  */
-export function createDpopNonces(secret: string, clock: Clock): DpopNonces {
+export function createDpopNonces(secret: () => string, clock: Clock): DpopNonces {
   const period = () => Math.floor(clock.now() / periodMs);
-  const nonceOf = (number: number) => createHmac("sha256", secret).update(`dpop-nonce ${number}`).digest("base64url");
+  const nonceOf = (number: number) => createHmac("sha256", secret()).update(`dpop-nonce ${number}`).digest("base64url");
   return {
     current: () => nonceOf(period()),
     accepts(nonce) {

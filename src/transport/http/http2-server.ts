@@ -104,6 +104,12 @@ export class Http2Sessions {
     for (const session of this.#open.keys()) session.close();
   }
 
+  /** The same for the sessions of these connections. */
+  leave(connections: ReadonlySet<Connection | undefined>): void {
+    for (const [session, { connection }] of this.#open)
+      if (connection !== undefined && connections.has(connection)) session.close();
+  }
+
   /** Ends all at once, and stops looking. */
   close(): void {
     for (const session of this.#open.keys()) session.destroy();

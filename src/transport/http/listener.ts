@@ -12,6 +12,12 @@ import { type ConnectionOptions, confineConnections } from "../../base/connectio
 import { Http1Exchanges, type RefuseVersion } from "../../base/http1-exchanges.ts";
 import { OpenAnswers } from "../../base/open-answers.ts";
 import type { Http1Handler } from "../../base/raw-answer.ts";
+import {
+  ReplaceableTls,
+  type ReplaceableTlsOptions,
+  serverTlsOptions,
+  type TlsFiles,
+} from "../../base/replaceable-tls.ts";
 import type { Admit } from "../admission/admit.ts";
 import { createHttp2, Http2Sessions, type StreamHandler } from "./http2-server.ts";
 import { isLingering, TruthfulResponse } from "./unread-body.ts";
@@ -26,7 +32,7 @@ export interface ListenerOptions extends ConnectionOptions {
   /** Holds back what comes in until its turn; where absent everything starts as it comes. */
   readonly admit?: Admit;
   /** TLS settings; plaintext where absent. */
-  readonly tls?: { readonly cert: string; readonly key: string; readonly clientCa?: string };
+  readonly tls?: TlsFiles;
   /** Longest time until the request headers are complete, in milliseconds. */
   readonly headersTimeoutMs: number;
   /** Longest time until a whole request has arrived, in milliseconds. */
@@ -64,6 +70,8 @@ export interface Listener {
    * is still open after `graceMs` is cut off. Resolves with whether nothing had to be cut off.
    */
   close(graceMs: number): Promise<boolean>;
+  /** Takes these in place of what it has, as `ReplaceableTls` does. A listener without TLS has nothing to replace. */
+  replaceTls(files: TlsFiles): void;
 }
 
 /** Makes the listener. Nothing is bound until `listen`. */
@@ -75,7 +83,10 @@ export function createListener(options: ListenerOptions): Listener {
   const h2 = createHttp2({ ...options, admit: options.admit ?? admitAll }, answers, sessions);
   const sockets = new Set<net.Socket>();
   const unused = unusedConnections(h1);
-  const front = options.tls === undefined ? plaintextFront(h1, h2, options) : tlsFront(h1, h2, options.tls, options);
+  const { front, tls } = createFront(h1, h2, options, (disowned) => {
+    for (const { socket } of disowned) exchanges.leave(socket);
+    sessions.leave(new Set(disowned.map(({ connection }) => connection)));
+  });
   confineConnections(front, options);
   front.on("connection", (socket: net.Socket) => {
     sockets.add(socket);
@@ -95,7 +106,20 @@ export function createListener(options: ListenerOptions): Listener {
       answers.close();
       return clean;
     },
+    replaceTls: (files) => tls?.replace(files),
   };
+}
+
+function createFront(
+  h1: http.Server,
+  h2: http2.Http2Server,
+  options: ListenerOptions,
+  leave: ReplaceableTlsOptions["leave"],
+): { readonly front: net.Server; readonly tls?: ReplaceableTls } {
+  const { tls: files, headersTimeoutMs: handshakeTimeoutMs } = options;
+  if (files === undefined) return { front: plaintextFront(h1, h2, options) };
+  const front = tlsFront(h1, h2, files, options);
+  return { front, tls: new ReplaceableTls(front, { files, handshakeTimeoutMs, leave }) };
 }
 
 /** HTTP/1.1 connections whose first request is not there yet: nothing on them is in flight. Node calls them active. */
@@ -175,19 +199,14 @@ function plaintextFront(h1: http.Server, h2: http2.Http2Server, { headersTimeout
 function tlsFront(
   h1: http.Server,
   h2: http2.Http2Server,
-  { cert, key, clientCa }: NonNullable<ListenerOptions["tls"]>,
+  files: TlsFiles,
   { headersTimeoutMs }: ListenerOptions,
 ): tls.Server {
   const server = tls.createServer({
-    cert,
-    key,
-    minVersion: "TLSv1.2",
+    ...serverTlsOptions(files),
     ALPNProtocols: ["h2", "http/1.1"],
     handshakeTimeout: headersTimeoutMs,
     noDelay: true,
-    // A client without a certificate, or with one of another authority, still gets an answer over HTTP: the gate
-    // decides what its token is worth.
-    ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: false }),
   });
   server.on("secureConnection", (socket: TLSSocket) => {
     socket.on("error", () => socket.destroy());

@@ -106,6 +106,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   return {
     admit,
     listen: listener.listen,
+    replaceTls: listener.replaceTls,
     close: async (graceMs) => {
       stopping.abort();
       const clean = await listener.close(graceMs);

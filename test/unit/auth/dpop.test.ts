@@ -334,7 +334,7 @@ describe("nonces", () => {
   const period = 5 * 60_000;
 
   test("are asked for, taken, and asked for anew", async () => {
-    const nonces = createDpopNonces(secret, time);
+    const nonces = createDpopNonces(() => secret, time);
     const first = await refusalOf(authenticate(callOf(good()), { nonces }));
     expect(first).toMatchObject({ reason: "proof_of_possession_failed", details: { dpopNonce: nonces.current() } });
     expect(first.details.challenge).toMatch(/^DPoP realm="sdk", error="use_dpop_nonce",/);
@@ -345,14 +345,14 @@ describe("nonces", () => {
 
   test("last for their period and the next, are the same on every replica, and nobody can make them", () => {
     const clock = manualTime(period * 1000);
-    const nonces = createDpopNonces(secret, clock);
-    const ahead = createDpopNonces(secret, manualTime(period * 1001));
+    const nonces = createDpopNonces(() => secret, clock);
+    const ahead = createDpopNonces(() => secret, manualTime(period * 1001));
     const nonce = nonces.current();
-    expect(createDpopNonces(secret, clock).current()).toBe(nonce);
+    expect(createDpopNonces(() => secret, clock).current()).toBe(nonce);
     expect(nonces.accepts(ahead.current())).toBe(true);
     const guessed = createHmac("sha256", "").update(`dpop-nonce ${1000}`).digest("base64url");
     for (const made of ["", "x", guessed, nonce.toLowerCase(), `${nonce}=`]) expect(nonces.accepts(made)).toBe(false);
-    expect(createDpopNonces(`${secret}.`, clock).accepts(nonce)).toBe(false);
+    expect(createDpopNonces(() => `${secret}.`, clock).accepts(nonce)).toBe(false);
     clock.advance(2 * period - 1);
     expect(nonces.accepts(nonce)).toBe(true);
     clock.advance(1);

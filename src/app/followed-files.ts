@@ -1,0 +1,180 @@
+/**
+ * The files that a running service takes up when they change: certificates, keys, secrets and lists of credentials that
+ * settings name. All of them are read, checked, put in force, logged and counted in one way.
+ */
+import { readFile, stat } from "node:fs/promises";
+import type { Timers } from "../base/timers.ts";
+import { fileProblems } from "../config/files.ts";
+import { settings } from "../config/settings.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import { type FileRead, WatchedFiles } from "../files/watched-files.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+
+type ServeConfig = ConfigFor<"serve">;
+
+/** What is followed, each with the settings that name its files: these are good together, or not taken. */
+const keysOf = {
+  tls: ["tlsCert", "tlsKey", "tlsClientCa"],
+  ops_tls: ["opsTlsCert", "opsTlsKey", "tlsClientCa"],
+  session_clients: ["sessionClients"],
+  session_key: ["sessionKey"],
+  ops_credentials: ["opsCredentials"],
+  dpop_nonce_key: ["dpopNonceKey"],
+  quotas: ["quotas"],
+} as const satisfies Readonly<Record<string, readonly (keyof ServeConfig)[]>>;
+
+export type FollowedName = keyof typeof keysOf;
+
+/** Whether settings name files of this kind; those of client authorities may be missing. */
+export function isNamed(what: FollowedName, config: ServeConfig): boolean {
+  return config[keysOf[what][0]] !== undefined;
+}
+
+/** Texts of files, in the order of the settings that name them. */
+export type FileTexts = readonly string[];
+
+export interface FollowedOptions<Content> {
+  /** Throws where the texts are not good together; `current` is absent the first time. */
+  readonly parse: (texts: FileTexts, current: Content | undefined) => Content | Promise<Content>;
+  /** Puts it in force, before `current` is it. Must not throw. */
+  readonly onChange?: (content: Content) => void;
+  /** What the log says of a content that came into force: nothing secret. */
+  readonly describe?: (content: Content) => Readonly<Record<string, string>>;
+}
+
+/** The last good content. */
+export interface Followed<Content> {
+  readonly current: Content;
+  /** Another number each time that the content changed. */
+  readonly revision: number;
+}
+
+/** Where a thread has the files from. */
+export interface FileSource {
+  /** Rejects, naming the settings, where a file cannot be read or is not what it should be. */
+  follow<Content>(what: FollowedName, options: FollowedOptions<Content>): Promise<Followed<Content>>;
+}
+
+export interface FollowedFilesMachine {
+  readonly timers: Timers;
+  readonly logger: Pick<Logger, "info" | "error">;
+  readonly metrics: Pick<Metrics, "followed" | "reloaded">;
+  /** Has other threads take up what was found good. Rejects where one cannot: then it is not in force here either. */
+  readonly share?: (what: FollowedName, texts: FileTexts) => Promise<void>;
+}
+
+/** Follows files by looking at them. */
+export class FollowedFiles implements FileSource {
+  readonly #config: ServeConfig;
+  readonly #machine: FollowedFilesMachine;
+  readonly #open = new Map<FollowedName, Pick<WatchedFiles<unknown>, "texts" | "reload" | "close">>();
+
+  constructor(config: ServeConfig, machine: FollowedFilesMachine) {
+    this.#config = config;
+    this.#machine = machine;
+  }
+
+  async follow<Content>(
+    what: FollowedName,
+    { parse, onChange, describe }: FollowedOptions<Content>,
+  ): Promise<Followed<Content>> {
+    const { logger, metrics, timers, share } = this.#machine;
+    const keys = keysOf[what].filter((key) => this.#config[key] !== undefined);
+    const names = keys.map((key) => settings[key].name);
+    const paths = keys.map((key) => this.#config[key] as string);
+    const files = await WatchedFiles.open<Content>({
+      paths,
+      parse: (found, current) => {
+        this.#check(keys, paths, found);
+        return parse(
+          found.map(({ text }) => text),
+          current,
+        );
+      },
+      files: { stat, readFile },
+      timers,
+      async onChange(content, texts) {
+        await share?.(what, texts);
+        onChange?.(content);
+        metrics.reloaded(what, "taken");
+        logger.info({ what, settings: names, ...describe?.(content) }, "changed files are in force");
+      },
+      onProblem(problem) {
+        metrics.reloaded(what, "refused");
+        logger.error({ what, settings: names, problem }, "changed files are refused: what they said before stands");
+      },
+      onRecovered: () => metrics.followed(what),
+    }).catch((error: unknown) => {
+      const problem = error instanceof Error ? error.message : "cannot be read";
+      throw new Error(names.some((name) => problem.startsWith(name)) ? problem : `${names.join(", ")}: ${problem}`, {
+        cause: error,
+      });
+    });
+    this.#open.set(what, files);
+    metrics.followed(what);
+    return files;
+  }
+
+  /** What everything says that is followed now. */
+  texts(): ReadonlyMap<FollowedName, FileTexts> {
+    return new Map([...this.#open].map(([what, { texts }]) => [what, texts]));
+  }
+
+  /** Takes all files as they are now, instead of when they have been seen to change. Does not reject. */
+  async reload(): Promise<void> {
+    await Promise.all([...this.#open.values()].map((files) => files.reload()));
+  }
+
+  close(): void {
+    for (const files of this.#open.values()) files.close();
+  }
+
+  /** By the rules of the start, of what was read and will be taken. */
+  #check(
+    keys: readonly (typeof keysOf)[FollowedName][number][],
+    paths: readonly string[],
+    found: readonly FileRead[],
+  ): void {
+    const read = (path: string) => found[paths.indexOf(path)];
+    const [problem] = fileProblems(
+      this.#config,
+      {
+        readText: (path) => read(path)?.text ?? "",
+        isDirectory: () => false,
+        // Windows makes the bits up.
+        permissions: (path) => (process.platform === "win32" ? undefined : read(path)?.permissions),
+      },
+      (key) => keys.some((own) => own === key),
+      (key) => settings[key].name,
+    );
+    if (problem !== undefined) throw new Error(problem);
+  }
+}
+
+/** Has them from another thread, which follows them. */
+export class ReceivedFiles implements FileSource {
+  readonly #texts: Map<FollowedName, FileTexts>;
+  readonly #take = new Map<FollowedName, (texts: FileTexts) => Promise<void>>();
+
+  /** @param texts what everything says to begin with */
+  constructor(texts: ReadonlyMap<FollowedName, FileTexts>) {
+    this.#texts = new Map(texts);
+  }
+
+  async follow<Content>(what: FollowedName, { parse, onChange }: FollowedOptions<Content>): Promise<Followed<Content>> {
+    const held = { current: await parse(this.#texts.get(what) ?? [], undefined), revision: 0 };
+    this.#take.set(what, async (texts) => {
+      const content = await parse(texts, held.current);
+      onChange?.(content);
+      held.current = content;
+      held.revision += 1;
+    });
+    return held;
+  }
+
+  /** Rejects where it is not good here: then nothing has changed. */
+  async take(what: FollowedName, texts: FileTexts): Promise<void> {
+    await this.#take.get(what)?.(texts);
+  }
+}

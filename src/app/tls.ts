@@ -1,0 +1,46 @@
+/** Certificates of the listeners, taken up from their files. */
+import { X509Certificate } from "node:crypto";
+import { createSecureContext } from "node:tls";
+import type { Clock } from "../base/clock.ts";
+import { contextOptions, type TlsFiles } from "../base/replaceable-tls.ts";
+import type { Followed, FollowedOptions } from "./followed-files.ts";
+import { type FileSource, isNamed } from "./followed-files.ts";
+import type { ServeConfig } from "./gateway.ts";
+
+/** Which listener's. */
+export type TlsOwner = "tls" | "ops_tls";
+
+/** TLS of a listener, followed; absent where it is plaintext. `onChange` puts it in force, and must not throw. */
+export async function followTls(
+  owner: TlsOwner,
+  config: ServeConfig,
+  { files, clock }: { readonly files: FileSource; readonly clock: Clock },
+  onChange: (tls: TlsFiles) => void = () => {},
+): Promise<Followed<TlsFiles> | undefined> {
+  if (!isNamed(owner, config)) return undefined;
+  return files.follow(owner, { ...tlsContent(clock), onChange });
+}
+
+/**
+ * A certificate that is not of today is no reason not to start: whoever looks at the clock of the machine finds out. In
+ * the place of one that works it is taken for a mistake.
+ */
+export function tlsContent(clock: Clock): Omit<FollowedOptions<TlsFiles>, "onChange"> {
+  return {
+    parse([cert = "", key = "", clientCa], current) {
+      const tls: TlsFiles = { cert, key, clientCa };
+      createSecureContext(contextOptions(tls));
+      if (current === undefined) return tls;
+      const { validFromDate, validToDate } = new X509Certificate(cert);
+      if (validToDate.getTime() <= clock.now())
+        throw new Error(`the certificate expired on ${validToDate.toISOString()}`);
+      if (validFromDate.getTime() > clock.now())
+        throw new Error(`the certificate is not valid before ${validFromDate.toISOString()}`);
+      return tls;
+    },
+    describe({ cert }) {
+      const { fingerprint256, validToDate } = new X509Certificate(cert);
+      return { certificate_sha256: fingerprint256, not_after: validToDate.toISOString() };
+    },
+  };
+}

@@ -1,0 +1,177 @@
+import { beforeEach, expect, test } from "vitest";
+import { WatchedFiles } from "../../../src/files/watched-files.ts";
+import { manualTime } from "../auth/world.ts";
+
+interface TestFile {
+  text: string;
+  mtimeMs: number;
+  problem: string | undefined;
+  reads: number;
+}
+
+const fresh = (): TestFile => ({ text: "1", mtimeMs: 1, problem: undefined, reads: 0 });
+const disk: Record<string, TestFile> = {};
+const fileAt = (path: string) => disk[path] as TestFile;
+const files = {
+  async stat(path: string) {
+    const { text, mtimeMs, problem } = fileAt(path);
+    if (problem !== undefined) throw new Error(problem);
+    return { mtimeMs, ctimeMs: mtimeMs, size: text.length, ino: 7, mode: 0o100600, isFile: () => text !== "pipe" };
+  },
+  async readFile(path: string) {
+    const file = fileAt(path);
+    file.reads += 1;
+    return file.text;
+  },
+};
+const said: string[] = [];
+const put = (path: string, text: string) => {
+  Object.assign(fileAt(path), { text, mtimeMs: fileAt(path).mtimeMs + 1, problem: undefined });
+};
+
+beforeEach(() => {
+  for (const path of ["/a", "/b"]) disk[path] = fresh();
+  said.length = 0;
+});
+
+/** Two files are good together where they are the same number. */
+async function opened(onChange: (content: number) => Promise<void> | void = () => {}) {
+  const timers = manualTime();
+  const live = await WatchedFiles.open<number>({
+    paths: ["/a", "/b"],
+    parse([first, second]) {
+      if (!/^\d+$/.test(first?.text ?? "")) throw new Error("is no number");
+      if (first?.text !== second?.text) throw new Error("are two");
+      return Number(first?.text);
+    },
+    files,
+    timers,
+    onChange,
+    onProblem: (problem) => said.push(problem),
+    onRecovered: () => said.push("recovered"),
+  });
+  /** Lets it look again, and waits until it has. */
+  const look = async (ms = 2_000) => {
+    timers.advance(ms);
+    await expect.poll(() => timers.pending()).toBe(1);
+  };
+  return { live, look, timers };
+}
+
+test("files that are replaced are followed when they have stayed as they are, and read only then", async () => {
+  const { live, look } = await opened();
+  expect([live.current, live.revision, live.texts]).toEqual([1, 0, ["1", "1"]]);
+  await look();
+  expect(fileAt("/a").reads).toBe(1);
+  put("/a", "2");
+  put("/b", "2");
+  await look();
+  expect([live.current, fileAt("/a").reads]).toEqual([1, 1]);
+  await look(250);
+  expect([live.current, live.revision, live.texts, fileAt("/a").reads]).toEqual([2, 1, ["2", "2"], 2]);
+  live.close();
+});
+
+test("one after the other they are taken together, and nothing is said of the moment between", async () => {
+  const { live, look } = await opened();
+  put("/a", "2");
+  await look();
+  put("/b", "2");
+  await look(250);
+  expect(live.current).toBe(1);
+  await look(250);
+  expect([live.current, said]).toEqual([2, []]);
+  put("/a", "3");
+  await look();
+  await look(250);
+  put("/b", "3");
+  await look();
+  await look(250);
+  expect([live.current, said]).toEqual([3, []]);
+  live.close();
+});
+
+test("what is bad or gone changes nothing, is told once when it lasts, and followed when it is good again", async () => {
+  const { live, look } = await opened();
+  put("/a", "x");
+  for (const ms of [2_000, 250, 2_000, 2_000]) await look(ms);
+  expect(said).toEqual(["is no number"]);
+  fileAt("/a").problem = "ENOENT";
+  for (const ms of [2_000, 250, 2_000, 2_000]) await look(ms);
+  expect([live.current, live.revision, said]).toEqual([1, 0, ["is no number", "ENOENT"]]);
+  put("/a", "3");
+  put("/b", "3");
+  for (const ms of [2_000, 250]) await look(ms);
+  expect([live.current, live.revision, said.at(-1)]).toEqual([3, 1, "recovered"]);
+  live.close();
+});
+
+test("what says again what is in force is no change, and ends a problem", async () => {
+  const { live, look } = await opened();
+  put("/a", "x");
+  await live.reload();
+  expect(said).toEqual(["is no number"]);
+  put("/a", "1");
+  for (const ms of [2_000, 250]) await look(ms);
+  expect([live.revision, said]).toEqual([0, ["is no number", "recovered"]]);
+  live.close();
+});
+
+test("what changes while it is read is read again", async () => {
+  const { live, look } = await opened();
+  const { readFile } = files;
+  put("/a", "2");
+  put("/b", "2");
+  await look();
+  files.readFile = async (path) => {
+    const text = await readFile(path);
+    files.readFile = readFile;
+    for (const each of ["/a", "/b"]) put(each, "3");
+    return text;
+  };
+  await look(250);
+  expect(live.current).toBe(1);
+  for (const ms of [2_000, 250]) await look(ms);
+  expect([live.current, live.revision]).toEqual([3, 1]);
+  live.close();
+});
+
+test("asked for, it takes the files as they are, or says at once why not", async () => {
+  const { live } = await opened();
+  put("/a", "2");
+  await live.reload();
+  expect([live.current, said]).toEqual([1, ["are two"]]);
+  put("/b", "2");
+  await live.reload();
+  expect([live.current, said]).toEqual([2, ["are two", "recovered"]]);
+  put("/a", "pipe");
+  await live.reload();
+  expect(said.at(-1)).toBe("/a is not a regular file");
+  live.close();
+});
+
+test("what could not be put in force is tried again", async () => {
+  const attempts: number[] = [];
+  const { live, look } = await opened(async (content) => {
+    attempts.push(content);
+    if (attempts.length < 3) throw new Error("not now");
+  });
+  put("/a", "2");
+  put("/b", "2");
+  for (const ms of [2_000, 250, 2_000]) await look(ms);
+  expect([live.current, said]).toEqual([1, ["not now"]]);
+  await look();
+  expect([live.current, live.revision, attempts]).toEqual([2, 1, [2, 2, 2]]);
+  live.close();
+});
+
+test("what is bad at the start is refused", async () => {
+  fileAt("/a").text = "x";
+  await expect(opened()).rejects.toThrow("is no number");
+});
+
+test("what is closed is not looked at any more", async () => {
+  const { live, timers } = await opened();
+  live.close();
+  expect(timers.pending()).toBe(0);
+});

@@ -1,0 +1,383 @@
+/** Certificates, keys and client authorities that are replaced while the service runs. */
+import { X509Certificate } from "node:crypto";
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import https from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import tls from "node:tls";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import {
+  h2ConnectTls,
+  outcomeOf,
+  shakeHands,
+  startLoad,
+  type TlsIdentity,
+  whoamiBy,
+  whoamiOn,
+} from "../harness/tls-callers.ts";
+import { newAuthority, type TestCertificate } from "../harness/x509.ts";
+
+const servers = newAuthority("servers");
+const callers = newAuthority("callers");
+const partners = newAuthority("partners");
+const payroll = callers.issue("payroll");
+const partner = partners.issue("partner");
+const first = servers.issue("first");
+const identities = {
+  payroll: { ca: servers.cert, cert: payroll.cert, key: payroll.key },
+  partner: { ca: servers.cert, cert: partner.cert, key: partner.key },
+} satisfies Record<string, TlsIdentity>;
+
+let folder: string;
+let gateway: Gateway;
+const tokens = { payroll: "", partner: "" };
+const paths = { cert: "", key: "", ca: "", opsCert: "", opsKey: "", operators: "" };
+
+/** In one step. */
+const put = (path: string, text: string, mode = 0o600) => {
+  writeFileSync(`${path}.new`, text, { mode });
+  renameSync(`${path}.new`, path);
+};
+const putServer = ({ cert, key }: TestCertificate) => {
+  put(paths.cert, cert);
+  put(paths.key, key);
+};
+const shownNow = async (url = gateway.url) => (await shakeHands(url, identities.payroll)).thumbprint;
+const reloads = async (what: string) => {
+  const text = await (await fetchOps("/metrics")).text();
+  const of = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, "m").exec(text)?.[1]);
+  return {
+    taken: of(`svc_reloads_total\\{what="${what}",outcome="taken"\\}`),
+    refused: of(`svc_reloads_total\\{what="${what}",outcome="refused"\\}`),
+    stale: of(`svc_reload_stale\\{what="${what}"\\}`),
+  };
+};
+
+/** Over the TLS of the operator listener. */
+function fetchOps(path: string, headers: Record<string, string> = {}): Promise<Response> {
+  return new Promise((resolve, reject) => {
+    const outgoing = https.request(gateway.opsUrl + path, { ca: servers.cert, agent: false, headers });
+    outgoing.once("error", reject).once("response", (response) => {
+      response
+        .toArray()
+        .then((chunks) => resolve(new Response(Buffer.concat(chunks), { status: response.statusCode ?? 0 })), reject);
+    });
+    outgoing.end();
+  });
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
+  for (const name of ["cert", "key", "ca", "opsCert", "opsKey", "operators"] as const)
+    paths[name] = join(folder, `${name}.pem`);
+  putServer(first);
+  put(paths.ca, callers.cert + partners.cert);
+  put(paths.opsCert, first.cert);
+  put(paths.opsKey, first.key);
+  put(paths.operators, "");
+  let bound = payroll;
+  const client = {
+    clientSecret: "a secret of the test",
+    tenantId: "tenant-a",
+    scopes: ["platform-api.access", "policy.read"],
+    certificateBound: true,
+  };
+  const clients = ["payroll", "partner"].map((name) => ({ ...client, clientId: name, principalId: name }));
+  gateway = await startGateway({
+    issuer: { clients, certificateOf: () => new X509Certificate(bound.cert) },
+    env: {
+      SVC_PROOF_OF_POSSESSION: "mtls",
+      SVC_TLS_CERT: paths.cert,
+      SVC_TLS_KEY: paths.key,
+      SVC_TLS_CLIENT_CA: paths.ca,
+      SVC_OPS_TLS_CERT: paths.opsCert,
+      SVC_OPS_TLS_KEY: paths.opsKey,
+      SVC_OPS_CREDENTIALS: paths.operators,
+    },
+  });
+  tokens.payroll = await gateway.token({ clientId: "payroll" });
+  bound = partner;
+  tokens.partner = await gateway.token({ clientId: "partner" });
+});
+afterAll(async () => {
+  await gateway?.stop();
+  rmSync(folder, { recursive: true });
+});
+
+test("no call fails while the certificate is replaced, and new connections get the new one", async () => {
+  const second = servers.issue("second");
+  const before = await reloads("tls");
+  const load = startLoad(gateway.url, identities.payroll, tokens.payroll);
+  const hasAll = () => [...load.outcomes.keys()].length === 4;
+  try {
+    await expect.poll(hasAll).toBe(true);
+    // One after the other, written in pieces: nothing fits for a moment.
+    writeFileSync(paths.cert, second.cert.slice(0, 200));
+    writeFileSync(paths.cert, second.cert);
+    put(paths.key, second.key);
+    await expect.poll(() => shownNow(), { timeout: 10_000 }).toBe(second.thumbprint);
+    const counted = Object.fromEntries(load.outcomes);
+    await expect
+      .poll(() => Object.entries(counted).every(([name, count]) => (load.outcomes.get(name) ?? 0) > count))
+      .toBe(true);
+  } finally {
+    await load.stop();
+  }
+  expect([...load.outcomes.keys()].sort()).toEqual(
+    ["HTTP/1.1 kept", "HTTP/1.1 new", "HTTP/2 kept", "HTTP/2 new"].map((name) => `${name}: status 200`),
+  );
+  await expect.poll(async () => (await reloads("tls")).taken).toBe(before.taken + 1);
+  expect(await reloads("tls")).toMatchObject({ refused: before.refused, stale: 0 });
+  const line = gateway.logged.find((text) => text.includes("changed files are in force")) ?? "{}";
+  const { settings, what, certificate_sha256, not_after } = JSON.parse(line);
+  const { fingerprint256, validToDate } = new X509Certificate(second.cert);
+  expect({ settings, what, certificate_sha256, not_after }).toEqual({
+    settings: ["SVC_TLS_CERT", "SVC_TLS_KEY", "SVC_TLS_CLIENT_CA"],
+    what: "tls",
+    certificate_sha256: fingerprint256,
+    not_after: validToDate.toISOString(),
+  });
+});
+
+describe("what is wrong changes nothing, and says so", () => {
+  let good: TestCertificate;
+  beforeEach(async () => {
+    good = servers.issue("good");
+    for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { recursive: true, force: true });
+    putServer(good);
+    put(paths.ca, callers.cert + partners.cert);
+    await gateway.app.reload();
+    expect(await shownNow()).toBe(good.thumbprint);
+  });
+
+  const other = servers.issue("other");
+  const expired = servers.issue("expired", { from: -3, to: -1 });
+  const future = servers.issue("future", { from: 1, to: 3 });
+  test.each<[string, () => void, string | RegExp]>([
+    ["a key of another", () => put(paths.key, other.key), "SVC_TLS_KEY: is not the key of SVC_TLS_CERT"],
+    ["a certificate of another", () => put(paths.cert, other.cert), "SVC_TLS_KEY: is not the key of SVC_TLS_CERT"],
+    ["half a certificate", () => put(paths.cert, good.cert.slice(0, 300)), "SVC_TLS_CERT: holds a certificate that"],
+    [
+      "half a chain",
+      () => put(paths.cert, good.cert + servers.cert.slice(0, 300)),
+      "SVC_TLS_CERT: holds a certificate that does not parse",
+    ],
+    ["an empty file", () => put(paths.cert, ""), "SVC_TLS_CERT: holds no certificate in PEM"],
+    ["another text", () => put(paths.key, "a key"), "SVC_TLS_KEY: is not a private key in PEM"],
+    ["half of the authorities", () => put(paths.ca, callers.cert.slice(0, 300)), "SVC_TLS_CLIENT_CA: holds a certif"],
+    ["no authorities", () => put(paths.ca, ""), "SVC_TLS_CLIENT_CA: holds no certificate in PEM"],
+    ["a key that anybody may write", () => chmodSync(paths.key, 0o602), "SVC_TLS_KEY: is a file of mode 0602"],
+    ["a file that is gone", () => rmSync(paths.key), "ENOENT"],
+    [
+      "a directory",
+      () => {
+        rmSync(paths.cert);
+        mkdirSync(paths.cert);
+      },
+      "is not a regular file",
+    ],
+    ["a certificate that expired", () => putServer(expired), "the certificate expired on"],
+    ["a certificate of tomorrow", () => putServer(future), "the certificate is not valid before"],
+  ])("%s", async (_name, spoil, problem) => {
+    const before = await reloads("tls");
+    const lines = gateway.logged.length;
+    spoil();
+    await gateway.app.reload();
+    expect(await shownNow()).toBe(good.thumbprint);
+    expect(await reloads("tls")).toEqual({ taken: before.taken, refused: before.refused + 1, stale: 1 });
+    const said = gateway.logged.slice(lines).filter((line) => line.includes("changed files are refused"));
+    expect(said.map((line) => JSON.parse(line))).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ level: "error", what: "tls", problem: expect.stringContaining(String(problem)) }),
+      ]),
+    );
+    expect(said.join("")).not.toContain("PRIVATE");
+    const agent = new https.Agent({ ...identities.partner });
+    expect(await whoamiBy(agent, gateway.url, tokens.partner)).toBe("status 200");
+  });
+
+  test("until it is right again", async () => {
+    put(paths.key, other.key);
+    await gateway.app.reload();
+    put(paths.cert, other.cert);
+    await expect.poll(() => shownNow(), { timeout: 10_000 }).toBe(other.thumbprint);
+    await expect.poll(async () => (await reloads("tls")).stale).toBe(0);
+  });
+});
+
+test("a link that is swapped, as orchestrators do, is followed", async () => {
+  const third = servers.issue("third");
+  for (const [version, { cert, key }] of Object.entries({ v1: first, v2: third })) {
+    mkdirSync(join(folder, version));
+    writeFileSync(join(folder, version, "cert"), cert);
+    writeFileSync(join(folder, version, "key"), key, { mode: 0o600 });
+  }
+  symlinkSync("v1", join(folder, "..data"));
+  for (const [name, path] of [
+    ["cert", paths.cert],
+    ["key", paths.key],
+  ] as const) {
+    rmSync(path, { recursive: true });
+    symlinkSync(join("..data", name), path);
+  }
+  await gateway.app.reload();
+  expect(await shownNow()).toBe(first.thumbprint);
+  symlinkSync("v2", join(folder, "..data.new"));
+  renameSync(join(folder, "..data.new"), join(folder, "..data"));
+  await expect.poll(() => shownNow(), { timeout: 10_000 }).toBe(third.thumbprint);
+  for (const path of [paths.cert, paths.key]) rmSync(path);
+});
+
+describe("an authority of clients that is removed", () => {
+  beforeEach(async () => {
+    for (const path of [paths.cert, paths.key, paths.ca]) rmSync(path, { force: true });
+    putServer(first);
+    put(paths.ca, callers.cert + partners.cert);
+    await gateway.app.reload();
+  });
+  const remove = async () => {
+    put(paths.ca, callers.cert);
+    await gateway.app.reload();
+  };
+  const open: { destroy(): void }[] = [];
+  afterEach(() => {
+    for (const each of open.splice(0)) each.destroy();
+  });
+  const kept = (identity: TlsIdentity) => {
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 1, ...identity });
+    open.push(agent);
+    return agent;
+  };
+
+  test("ends its connections, and no others", async () => {
+    const agents = { payroll: kept(identities.payroll), partner: kept(identities.partner) };
+    const sessions = {
+      payroll: await h2ConnectTls(gateway.url, identities.payroll),
+      partner: await h2ConnectTls(gateway.url, identities.partner),
+    };
+    open.push(sessions.payroll, sessions.partner);
+    const ended = Promise.all([
+      new Promise((resolve) => sessions.partner.once("close", resolve)),
+      new Promise((resolve) => agents.partner.once("free", (socket) => socket.once("close", resolve))),
+    ]);
+    let others = 0;
+    sessions.payroll.once("close", () => others++);
+    agents.payroll.once("free", (socket) => socket.once("close", () => others++));
+    for (const name of ["payroll", "partner"] as const) {
+      expect(await whoamiBy(agents[name], gateway.url, tokens[name])).toBe("status 200");
+      expect(await whoamiOn(sessions[name], tokens[name])).toBe("status 200");
+    }
+    await remove();
+    await ended;
+    expect(await whoamiBy(agents.payroll, gateway.url, tokens.payroll)).toBe("status 200");
+    expect(await whoamiOn(sessions.payroll, tokens.payroll)).toBe("status 200");
+    expect(others).toBe(0);
+    const again = await h2ConnectTls(gateway.url, identities.partner);
+    open.push(again);
+    expect(await whoamiOn(again, tokens.partner)).toBe("proof_of_possession_failed");
+    put(paths.ca, callers.cert + partners.cert);
+    await gateway.app.reload();
+    const back = await h2ConnectTls(gateway.url, identities.partner);
+    open.push(back);
+    expect(await whoamiOn(back, tokens.partner)).toBe("status 200");
+  });
+
+  test("lets a call finish that is under way, and no other begin on its connection", async () => {
+    const body = JSON.stringify({
+      operation: "protect",
+      workload: { application: "payroll-export" },
+      resource: { kind: "customer-record" },
+    });
+    const headers = { authorization: `Bearer ${tokens.partner}`, "content-type": "application/json" };
+    const { hostname, port } = new URL(gateway.url);
+    const socket = tls.connect({ host: hostname, port: Number(port), ...identities.partner });
+    open.push(socket);
+    const received: Buffer[] = [];
+    const closed = new Promise((resolve) => socket.once("close", resolve));
+    socket.on("data", (chunk: Buffer) => received.push(chunk)).on("error", () => {});
+    const text = () => Buffer.concat(received).toString();
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+    const head = [
+      "POST /v1/sdk/protection-plan HTTP/1.1",
+      "Host: localhost",
+      `Content-Length: ${body.length}`,
+      ...lines,
+    ];
+    // The gate has passed when it asks for the body (RFC 9110 §10.1.1).
+    socket.write(`${head.join("\r\n")}\r\nExpect: 100-continue\r\n\r\n`);
+    const session = await h2ConnectTls(gateway.url, identities.partner);
+    open.push(session);
+    const stream = session.request(
+      { ":method": "POST", ":path": "/v1/sdk/protection-plan", ...headers, expect: "100-continue" },
+      { endStream: false },
+    );
+    const answer = outcomeOf(stream);
+    await new Promise((resolve) => stream.once("continue", resolve));
+    await expect.poll(text).toContain("100 Continue");
+    await remove();
+    const late = whoamiOn(session, tokens.partner).catch(() => "no answer");
+    socket.write(body);
+    stream.end(body);
+    expect(await answer).toBe("status 200");
+    await closed;
+    expect(text()).toMatch(/HTTP\/1\.1 200 OK[\s\S]*connection: close/i);
+    expect(await late).not.toBe("status 200");
+  });
+
+  test.each(["TLSv1.2", "TLSv1.3"] as const)("is not revived by a session of %s", async (version) => {
+    const options = { minVersion: version, maxVersion: version } as const;
+    const resume = async (identity: TlsIdentity) => {
+      const { session } = await shakeHands(gateway.url, identity, options);
+      return { ...options, ...(session !== undefined && { session }) };
+    };
+    const saved = { partner: await resume(identities.partner), payroll: await resume(identities.payroll) };
+    if (process.env.SVC_TEST_WORKERS === undefined) {
+      expect(await shakeHands(gateway.url, identities.partner, saved.partner)).toMatchObject({ isResumed: true });
+    }
+    await remove();
+    for (const name of ["partner", "payroll"] as const) {
+      const { isResumed } = await shakeHands(gateway.url, identities[name], saved[name]);
+      expect(isResumed, name).toBe(false);
+      const agent = new https.Agent({ ...identities[name], ...saved[name] });
+      const outcome = await whoamiBy(agent, gateway.url, tokens[name]);
+      expect(outcome).toBe(name === "payroll" ? "status 200" : "proof_of_possession_failed");
+    }
+  });
+});
+
+describe("the operator listener", () => {
+  test("takes its own certificate up too", async () => {
+    const own = servers.issue("operators");
+    const before = await reloads("ops_tls");
+    const since = async () => {
+      const { taken, refused, stale } = await reloads("ops_tls");
+      return { taken: taken - before.taken, refused: refused - before.refused, stale };
+    };
+    put(paths.opsCert, own.cert);
+    put(paths.opsKey, own.key);
+    await expect.poll(() => shownNow(gateway.opsUrl), { timeout: 10_000 }).toBe(own.thumbprint);
+    put(paths.opsKey, first.key);
+    await gateway.app.reload();
+    expect(await shownNow(gateway.opsUrl)).toBe(own.thumbprint);
+    expect(await since()).toEqual({ taken: 1, refused: 1, stale: 1 });
+    put(paths.opsKey, own.key);
+    await gateway.app.reload();
+    expect(await since()).toEqual({ taken: 1, refused: 1, stale: 0 });
+  });
+
+  test("takes up whose credentials open the logs, and refuses a file that anybody may read", async () => {
+    const { hashOpsToken, formatOpsCredentials } = await import("../../src/credentials/ops-credentials.ts");
+    const operator = formatOpsCredentials([{ name: "olga", hash: hashOpsToken("t".repeat(43)) }]);
+    const status = async () =>
+      (await fetchOps(`/ledger/${"0".repeat(32)}/checkpoint`, { authorization: `Bearer ${"t".repeat(43)}` })).status;
+    expect(await status()).toBe(401);
+    put(paths.operators, operator, 0o644);
+    await gateway.app.reload();
+    expect(await status()).toBe(401);
+    put(paths.operators, operator);
+    await gateway.app.reload();
+    expect(await status()).toBe(404);
+    expect(await reloads("ops_credentials")).toEqual({ taken: 1, refused: 1, stale: 0 });
+  });
+});

@@ -5,6 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import composeRealm from "../../deploy/compose/realm.json" with { type: "json" };
+import { defaultRouteScopes } from "../../src/config/route-scopes.ts";
 import { createAuthority, type IssuedCertificate } from "../harness/certificates.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { mintProof } from "../harness/proofs.ts";
@@ -13,6 +15,7 @@ import { newTestKey, type TestKey } from "../harness/tokens.ts";
 import { type Keycloak, startKeycloak } from "./keycloak.ts";
 
 const clientSecret = "a secret of the test";
+const routeScopes = new Set(Object.values(defaultRouteScopes).flat());
 const audience = "api://svc-platform-api";
 const owner = newTestKey("ES256", "owner");
 const thief = newTestKey("ES256", "thief");
@@ -29,7 +32,8 @@ beforeAll(async () => {
   payroll = await authority.issue("payroll", "/CN=payroll-service");
   stranger = await authority.issue("stranger", "/CN=stranger");
   serverCa = authority.cert;
-  keycloak = await startKeycloak(folder, realm(), authority);
+  const compose = { realm: { ...composeRealm, realm: "compose" }, env: { PAYROLL_CLIENT_SECRET: clientSecret } };
+  keycloak = await startKeycloak(folder, realm(), authority, compose);
 }, 600_000);
 afterAll(async () => {
   for (const gateway of gateways) await gateway.stop();
@@ -105,6 +109,27 @@ describe("tokens bound to a certificate", () => {
       expect(await call(other)).toEqual({ reason: "proof_of_possession_failed" });
     }
   });
+});
+
+test("the realm of the compose file has a client whose tokens, bound to its certificate, open every route", async () => {
+  const { url } = await gatewayWith({
+    SVC_OIDC_ISSUER: keycloak.issuer.replace(/[^/]+$/, "compose"),
+    SVC_PROOF_OF_POSSESSION: "mtls",
+    SVC_TLS_CERT: join(folder, "keycloak.crt.pem"),
+    SVC_TLS_KEY: join(folder, "keycloak.key.pem"),
+    SVC_TLS_CLIENT_CA: join(folder, "authority.crt.pem"),
+  });
+  const form = { grant_type: "client_credentials", client_id: "payroll-service", client_secret: clientSecret };
+  const body = new URLSearchParams(form).toString();
+  const type = { "content-type": "application/x-www-form-urlencoded" };
+  const endpoint = keycloak.tlsTokenEndpointOf("compose");
+  const { access_token: token } = JSON.parse(await postOverTls(endpoint, type, body, payroll));
+  const claims = decodeJwt(token);
+  expect(String(claims.scope).split(" ")).toEqual(expect.arrayContaining(["platform-api.access", ...routeScopes]));
+  const call = (own: IssuedCertificate) =>
+    whoamiByRest(url, { ca: serverCa, cert: own.cert, key: own.key }, { authorization: `Bearer ${token}` });
+  expect(await call(payroll)).toEqual({ tenant: "tenant-a", source: "bearer_token" });
+  expect(await call(stranger)).toEqual({ reason: "proof_of_possession_failed" });
 });
 
 describe("of the tokens of one login, for an audience that is the client itself,", () => {

@@ -22,6 +22,8 @@ export interface Keycloak {
   /** The token endpoint, plain and over TLS, where clients may show a certificate. */
   readonly tokenEndpoint: string;
   readonly tlsTokenEndpoint: string;
+  /** The token endpoint of another realm, over TLS. */
+  tlsTokenEndpointOf(realm: string): string;
   stop(): Promise<void>;
 }
 
@@ -30,15 +32,18 @@ export interface Keycloak {
  * @param folder of the test: takes 170 MB
  * @param realm as Keycloak imports it, with its name
  * @param authority of its server certificate and of its clients' ones
+ * @param other realm, and the environment that its placeholders are filled from
  */
 export async function startKeycloak(
   folder: string,
   realm: { readonly realm: string },
   authority: CertificateAuthority,
+  other?: { readonly realm: object; readonly env: Readonly<Record<string, string>> },
 ): Promise<Keycloak> {
   const home = await unpack(folder);
   await mkdir(join(home, "data/import"), { recursive: true });
   await writeFile(join(home, "data/import/realm.json"), JSON.stringify(realm));
+  if (other !== undefined) await writeFile(join(home, "data/import/other.json"), JSON.stringify(other.realm));
   const server = await authority.issue("keycloak", "/CN=keycloak", "IP:127.0.0.1");
   const [httpPort, httpsPort] = await Promise.all([freePort(), freePort()]);
   const url = `http://127.0.0.1:${httpPort}`;
@@ -59,10 +64,11 @@ export async function startKeycloak(
     // A group of its own: the script starts Java twice.
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, JAVA_OPTS_APPEND: "-XX:TieredStopAtLevel=1 -Xmx768m" },
+    env: { ...process.env, ...other?.env, JAVA_OPTS_APPEND: "-XX:TieredStopAtLevel=1 -Xmx768m" },
   });
   const issuer = `${url}/realms/${realm.realm}`;
-  const path = `/realms/${realm.realm}/protocol/openid-connect/token`;
+  const path = (name: string) => `/realms/${name}/protocol/openid-connect/token`;
+  const tlsTokenEndpointOf = (name: string) => `https://127.0.0.1:${httpsPort}${path(name)}`;
   try {
     await answers(child, `${issuer}/.well-known/openid-configuration`);
   } catch (error) {
@@ -71,8 +77,9 @@ export async function startKeycloak(
   }
   return {
     issuer,
-    tokenEndpoint: `${url}${path}`,
-    tlsTokenEndpoint: `https://127.0.0.1:${httpsPort}${path}`,
+    tokenEndpoint: `${url}${path(realm.realm)}`,
+    tlsTokenEndpoint: tlsTokenEndpointOf(realm.realm),
+    tlsTokenEndpointOf,
     stop: () => stop(child),
   };
 }

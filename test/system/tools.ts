@@ -11,6 +11,8 @@ const sources = {
   buf: "npm ci",
   bwrap: "apt-get install bubblewrap",
   "systemd-analyze": "apt-get install systemd",
+  helm: "go install helm.sh/helm/v4/cmd/helm@v4.3.1",
+  kubeconform: "go install github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
 } as const;
 
 /** Folders of administrators' programs and of what Go installs, which a user's PATH may lack. */

@@ -1,0 +1,216 @@
+/** The chart: what it makes is valid for Kubernetes, and the service would start with it; wrong values are refused. */
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseAllDocuments, stringify } from "yaml";
+import { settingsProblems } from "./deployed-settings.ts";
+import { kubernetesVersions, writeKubernetesSchemas } from "./kubernetes-schemas.ts";
+import { requireTool } from "./tools.ts";
+
+const chart = join(import.meta.dirname, "../../deploy/helm/svc-platform-api");
+const digest = `sha256:${"0".repeat(64)}`;
+const peers = [{ namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "elsewhere" } } }];
+const minimal = {
+  image: { repository: "registry.example.com/svc-platform-api", digest },
+  settings: {
+    SVC_OIDC_ISSUER: "https://id.example.com/realms/platform",
+    SVC_LEDGER_ORIGIN: "logs.example.com/evidence",
+    SVC_STORE: "postgres://svc@db.example.com/platform?sslmode=verify-full",
+  },
+  policies: { persistentVolumeClaim: { claimName: "policies", readOnly: true } },
+  secrets: {
+    ledgerKey: { secret: "ledger" },
+    storePassword: { secret: "database" },
+    tls: { secret: "certificate" },
+    clientCa: { secret: "clients" },
+  },
+};
+const secret = (name: string) => ({ secret: name });
+const full = {
+  ...minimal,
+  image: { repository: "registry.example.com/svc-platform-api", tag: "0.1.0", pullSecrets: [{ name: "pull" }] },
+  workers: "auto",
+  settings: { ...minimal.settings, SVC_STORE_POOL_SIZE: 20, SVC_PUBLIC_URL: "https://api.example.com" },
+  env: [{ name: "NODE_EXTRA_CA_CERTS", value: "/run/svc/storeCa/ca.crt" }],
+  policies: { configMap: { name: "policies", items: [{ key: "manifest", path: "manifest.yaml" }] } },
+  secrets: {
+    ...minimal.secrets,
+    ...Object.fromEntries(["storeCa", "opsTls", "opsCredentials"].map((name) => [name, secret(name.toLowerCase())])),
+    ...Object.fromEntries(["sessionClients", "sessionKey"].map((name) => [name, secret(name.toLowerCase())])),
+  },
+  service: { type: "LoadBalancer", annotations: { "example.com/internal": "true" } },
+  podAnnotations: { "example.com/note": "a" },
+  podLabels: { "example.com/team": "platform" },
+  nodeSelector: { "kubernetes.io/arch": "amd64" },
+  tolerations: [{ key: "dedicated", operator: "Exists" }],
+  affinity: { podAntiAffinity: {} },
+  priorityClassName: "high",
+  autoscaling: { enabled: true },
+  networkPolicy: { callers: peers, operators: peers, egress: [{ port: 5432, to: peers }] },
+  serviceMonitor: { enabled: true, labels: { release: "prometheus" }, tlsConfig: { serverName: "svc" } },
+  prometheusRule: { enabled: true },
+  dashboards: { enabled: true },
+};
+
+let folder: string;
+let schemas: (version: string) => string;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-helm-"));
+  schemas = await writeKubernetesSchemas(join(folder, "schemas"));
+}, 300_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** Runs helm with the values; rejects, with what it said, where it fails. */
+async function helm(command: readonly string[], values: object): Promise<string> {
+  const file = join(folder, "values.yaml");
+  await writeFile(file, stringify(values));
+  const run = promisify(execFile)(requireTool("helm"), [...command, chart, "--values", file]);
+  return (await run).stdout;
+}
+
+const template = (values: object) => helm(["template", "release"], values);
+
+// biome-ignore lint/suspicious/noExplicitAny: manifests have many shapes, and a test fails where a member is not there.
+type Manifest = any;
+const manifests = (text: string): Manifest[] => parseAllDocuments(text).map((document) => document.toJS());
+const ofKind = (all: readonly Manifest[], kind: string) => all.filter((manifest) => manifest.kind === kind);
+
+describe.each([
+  ["the least that must be said", minimal, 1],
+  ["everything", full, 3],
+] as const)("with %s", (_name, values, pools) => {
+  let text: string;
+  beforeAll(async () => {
+    text = await template(values);
+  });
+
+  test("the chart passes helm's own checks", async () => {
+    expect(await helm(["lint", "--strict"], values)).toContain("0 chart(s) failed");
+  });
+
+  test.each(kubernetesVersions)("every field is known to Kubernetes %s", async (version) => {
+    const file = join(folder, "manifests.yaml");
+    await writeFile(file, text);
+    const options = ["-strict", "-output", "json", "-summary", "-schema-location", schemas(version)];
+    const { stdout } = await promisify(execFile)(requireTool("kubeconform"), [...options, file]);
+    const { valid, invalid, errors, skipped } = JSON.parse(stdout).summary;
+    expect({ valid, invalid, errors, skipped }).toEqual({
+      ...{ valid: manifests(text).length, invalid: 0, errors: 0, skipped: 0 },
+    });
+  });
+
+  test("the service would start", async () => {
+    const [{ spec }] = ofKind(manifests(text), "Deployment");
+    const entries = spec.template.spec.containers[0].env as readonly { name: string; value: string }[];
+    const env = Object.fromEntries(entries.map(({ name, value }) => [name, value]));
+    // 0400 and the group of the volume.
+    expect(await settingsProblems({ env, fileMode: 0o440 })).toEqual([]);
+    expect(Object.keys(env).length).toBeGreaterThan(8 + pools);
+  });
+
+  test("no pod runs as root, writes to its image, knows Kubernetes, or shows a secret to others", () => {
+    const all = manifests(text);
+    const pods = [...ofKind(all, "Deployment"), ...ofKind(all, "Job")].map(({ spec }) => spec.template.spec);
+    expect(pods).toHaveLength(2);
+    for (const pod of pods) {
+      expect(pod).toMatchObject({ automountServiceAccountToken: false, enableServiceLinks: false });
+      expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });
+      for (const { securityContext, image } of pod.containers) {
+        expect(securityContext).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        });
+        expect(image).toMatch(/^registry\.example\.com\/svc-platform-api(?:@sha256:0{64}|:0\.1\.0)$/);
+      }
+      const secrets = pod.volumes.filter((volume: Manifest) => volume.secret !== undefined);
+      expect(secrets.length).toBeGreaterThan(0);
+      for (const volume of secrets) expect(volume.secret.defaultMode).toBe(0o400);
+    }
+  });
+
+  test("probes are on the operator listener, and a pod that leaves is given the time that it needs", () => {
+    const [{ spec }] = ofKind(manifests(text), "Deployment");
+    const pod = spec.template.spec;
+    const [container] = pod.containers;
+    for (const probe of ["startupProbe", "livenessProbe", "readinessProbe"]) {
+      expect(container[probe].httpGet).toMatchObject({
+        port: "operators",
+        path: expect.stringMatching(/^\/(?:live|ready)z$/),
+      });
+    }
+    const grace = Number(container.env.find(({ name }: Manifest) => name === "SVC_SHUTDOWN_GRACE_MS").value) / 1000;
+    expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(container.lifecycle.preStop.sleep.seconds + grace);
+    expect(container.ports.map(({ containerPort }: Manifest) => containerPort)).toEqual([8443, 9090]);
+  });
+});
+
+test("a field that Kubernetes does not know is found", async () => {
+  const file = join(folder, "wrong.yaml");
+  await writeFile(file, (await template(minimal)).replace("maxSkew", "maxSkow"));
+  const options = ["-strict", "-schema-location", schemas("1.37.0"), file];
+  await expect(promisify(execFile)(requireTool("kubeconform"), options)).rejects.toThrow();
+});
+
+test("the store is migrated before gateways are replaced, with the database's secrets and no others", async () => {
+  const [job] = ofKind(manifests(await template(full)), "Job");
+  expect(job.metadata.annotations["helm.sh/hook"]).toBe("pre-install,pre-upgrade");
+  const { containers, volumes } = job.spec.template.spec;
+  expect(containers[0].command).toEqual(["/usr/local/bin/node", "/app/src/cli/cli.ts", "migrate"]);
+  expect(volumes.map(({ name }: Manifest) => name)).toEqual(["store-ca", "store-password"]);
+  expect(ofKind(manifests(await template({ ...full, migration: { enabled: false } })), "Job")).toEqual([]);
+});
+
+test("nobody but the node reaches the operator listener unless somebody is named", async () => {
+  const portsOf = async (values: object) => {
+    const [{ spec }] = ofKind(manifests(await template(values)), "NetworkPolicy");
+    return spec.ingress.map(({ ports, from }: Manifest) => [ports[0].port, from]);
+  };
+  expect(await portsOf(minimal)).toEqual([[8443, undefined]]);
+  expect(await portsOf(full)).toEqual([
+    [8443, peers],
+    [9090, peers],
+  ]);
+});
+
+test("calls that wait are what the number of pods follows", async () => {
+  const [{ spec }] = ofKind(manifests(await template(full)), "HorizontalPodAutoscaler");
+  expect(spec.metrics[0].pods.metric.name).toBe("svc_calls_waiting");
+  const [deployment] = ofKind(manifests(await template(full)), "Deployment");
+  expect(deployment.spec).not.toHaveProperty("replicas");
+});
+
+const { tls: _, ...withoutCertificate } = minimal.secrets;
+const { ledgerKey: __, ...withoutLedgerKey } = minimal.secrets;
+test.each([
+  ["no image", { image: {} }, /repository/],
+  ["neither tag nor digest", { image: { repository: "a" } }, /image/],
+  ["the tag latest", { image: { repository: "a", tag: "latest" } }, /tag/],
+  ["a digest that is none", { image: { repository: "a", digest: "sha256:1" } }, /digest/],
+  ["no policies", { policies: {} }, /policies/],
+  ["two volumes of policies", { policies: { configMap: {}, emptyDir: {} } }, /policies/],
+  ["an embedded store", { settings: { ...minimal.settings, SVC_STORE: "sqlite:/data/a.db" } }, /SVC_STORE/],
+  ["a setting that the chart sets", { settings: { ...minimal.settings, SVC_TLS_KEY: "/a" } }, /SVC_TLS_KEY/],
+  ["what is no setting", { settings: { ...minimal.settings, OTHER: "a" } }, /OTHER/],
+  ["no ledger's name", { settings: { SVC_STORE: minimal.settings.SVC_STORE } }, /SVC_LEDGER_ORIGIN/],
+  ["no ledger key", { secrets: withoutLedgerKey }, /ledgerKey/],
+  ["a secret that is not known", { secrets: { ...minimal.secrets, other: { secret: "a" } } }, /other/],
+  ["neither certificate nor trusted ingress", { secrets: withoutCertificate }, /tls|SVC_TRUSTED_PROXIES/],
+  ["workers beyond 64", { workers: 65 }, /workers/],
+  ["autoscaling by nothing", { autoscaling: { enabled: true, callsWaiting: 0, cpuPercent: 0 } }, /autoscaling/],
+  ["a misspelt value", { replica: 3 }, /replica/],
+])("%s is refused", async (_name, changes, message) => {
+  // Helm merges with the chart's defaults: what is left out there stays empty, and is refused as such.
+  await expect(template({ ...minimal, ...changes })).rejects.toThrow(message);
+});
+
+test("a trusted ingress takes the place of a certificate", async () => {
+  const settings = { ...minimal.settings, SVC_TRUSTED_PROXIES: "10.0.0.0/8" };
+  const { clientCa: ___, ...secrets } = withoutCertificate;
+  const all = manifests(await template({ ...minimal, settings, secrets }));
+  const names = ofKind(all, "Deployment")[0].spec.template.spec.containers[0].env.map(({ name }: Manifest) => name);
+  expect(names).not.toContain("SVC_TLS_CERT");
+});

@@ -7,9 +7,10 @@ import { seedBytes, sequence } from "../../../src/ledger/append/sequence.ts";
 import { writeRecord } from "../../../src/ledger/record/record-text.ts";
 import { RightEdge } from "../../../src/ledger/tlog/right-edge.ts";
 import { leafHash } from "../../../src/ledger/tlog/tree.ts";
+import { openConnection } from "../../../src/stores/sqlite/connection.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
-import { migrateSqlite } from "../../../src/stores/sqlite/schema/migrate.ts";
-import { migrations } from "../../../src/stores/sqlite/schema/schema.ts";
+import { migrateSqlite, requireNewestSchema } from "../../../src/stores/sqlite/schema/migrate.ts";
+import { type Migration, migrations } from "../../../src/stores/sqlite/schema/schema.ts";
 import { manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
 
 let directory: string;
@@ -49,6 +50,36 @@ test("a file that exists keeps its mode", () => {
   chmodSync(path, 0o640);
   migrate();
   expect(statSync(path).mode & 0o777).toBe(0o640);
+});
+
+test("a program goes on with a schema that was only added to, beside the one that added, and starts with it", async () => {
+  const paths = { ...storeIn(directory), path };
+  const options = { ...paths, originPrefix: "ledger.example", clock: manualClock(), random };
+  const makeRecord = recordMaker(options.clock, random);
+  const running = await openSqliteLedger(options);
+  await running.append(makeRecord(tenant("alice")));
+  const more: Migration = {
+    name: "more",
+    sql: "ALTER TABLE log_heads ADD COLUMN note BLOB; CREATE TABLE more (a)",
+    additive: true,
+  };
+  expect(migrate([...migrations, more])).toEqual(["more"]);
+  expect((await running.append(makeRecord(tenant("alice")))).receipt.leafIndex).toBe(2);
+  expect(migrate()).toEqual([]);
+  const restarted = await openSqliteLedger(options);
+  expect((await restarted.append(makeRecord(tenant("bob")))).receipt.leafIndex).toBe(1);
+  expect((await running.append(makeRecord(tenant("alice")))).receipt.leafIndex).toBe(3);
+  await Promise.all([running.close(), restarted.close()]);
+  // What destroys must know all of it.
+  const database = openConnection({ path, readOnly: true, busyTimeoutMs: 1_000 });
+  expect(() => requireNewestSchema(database, path)).toThrow("newer version");
+  database.close();
+  // One that changed something is not for programs from before, and what was added after it neither.
+  const changed = { name: "changed", sql: "ALTER TABLE log_heads RENAME COLUMN note TO notes" };
+  migrate([...migrations, more, changed, { ...more, name: "again", sql: "" }]);
+  expect(() => migrate()).toThrow("newer version");
+  expect(() => migrate([...migrations, more])).toThrow("newer version");
+  expect(migrate([...migrations, more, changed])).toEqual([]);
 });
 
 test("what was added since is applied, to the data that is there", () => {

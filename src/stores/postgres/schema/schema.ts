@@ -4,6 +4,11 @@
 export interface Migration {
   readonly name: string;
   readonly sql: string;
+  /**
+   * Whether a program that knows the schema up to here can go on with it, beside one that knows it all and after it: the
+   * migration adds tables, or columns with defaults, and nothing goes wrong where only some programs fill them.
+   */
+  readonly additive?: true;
 }
 
 /**

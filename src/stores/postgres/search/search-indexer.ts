@@ -16,7 +16,7 @@ import { ConnectionPool } from "../connection/pool.ts";
 import { lockHead } from "../log/log-rows.ts";
 import { visibleOpening } from "../log/log-statements.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { requireCompleteStore, requireSchema } from "../schema/migrate.ts";
+import { requireCompleteStore, requireNewestSchema } from "../schema/migrate.ts";
 import { addTerms, type IndexGeneration, SearchTerms } from "./search-index.ts";
 
 /** Leaves of one transaction. */
@@ -92,7 +92,7 @@ export class PostgresSearchIndexer implements SearchIndexer {
   static async open(options: PostgresIndexerOptions): Promise<PostgresSearchIndexer> {
     const indexer = new PostgresSearchIndexer(options);
     try {
-      await requireSchema(indexer.#pool);
+      await requireNewestSchema(indexer.#pool);
       await requireCompleteStore(indexer.#pool);
       return indexer;
     } catch (error) {

@@ -49,30 +49,47 @@ export function migrateSqlite(options: MigrateOptions): readonly string[] {
  */
 export function requireNewestSchema(connection: SqliteConnection, path: string): void {
   const version = readCompatibleVersion(connection, { path });
+  if (version > migrations.length) throw newerSchema(path, version, migrations.length);
   if (version < migrations.length)
     throw new IncompatibleStoreError(
       `${path} has schema version ${version}, and this program needs ${migrations.length}: run \`migrate\` first.`,
     );
 }
 
-/** Returns the file's schema version; 0 when it is empty. */
+/**
+ * `PRAGMA user_version` has the schema's version below, and above it the oldest version that a program must know; where
+ * that is 0 it must know all.
+ */
+const oldestFactor = 2 ** 16;
+
+/** Returns the file's schema version; 0 when it is empty. More than is known where the rest may be missed. */
 function readCompatibleVersion(
   connection: SqliteConnection,
   options: Pick<MigrateOptions, "path" | "migrations">,
 ): number {
   const latest = (options.migrations ?? migrations).length;
-  const version = readPragma(connection, "user_version");
+  const mark = readPragma(connection, "user_version");
+  const version = mark % oldestFactor;
   const tables = connection.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.count;
   if (readPragma(connection, "application_id") !== applicationId && (tables !== 0 || version !== 0)) {
     throw new IncompatibleStoreError(`${options.path} is a database of another program.`);
   }
-  if (version > latest) {
-    throw new IncompatibleStoreError(
-      `${options.path} has schema version ${version}; this program knows versions up to ${latest}. ` +
-        "It was written by a newer version of the service: use that one.",
-    );
-  }
+  if (version > latest && (Math.floor(mark / oldestFactor) || version) > latest)
+    throw newerSchema(options.path, version, latest);
   return version;
+}
+
+function newerSchema(path: string, version: number, known: number): IncompatibleStoreError {
+  return new IncompatibleStoreError(
+    `${path} has schema version ${version}; this program knows versions up to ${known}. ` +
+      "It was written by a newer version of the service: use that one.",
+  );
+}
+
+/** What `user_version` is when all of them are applied. */
+function markOf(known: readonly Migration[]): number {
+  const oldest = known.findLastIndex(({ additive }) => additive !== true) + 1;
+  return oldest === known.length ? oldest : oldest * oldestFactor + known.length;
 }
 
 function applyMissing(connection: SqliteConnection, options: MigrateOptions): readonly string[] {
@@ -83,7 +100,7 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
     connection.exec(sql);
     fill?.(connection, options.random);
   }
-  connection.exec(`PRAGMA user_version = ${known.length}; PRAGMA application_id = ${applicationId}`);
+  connection.exec(`PRAGMA user_version = ${markOf(known)}; PRAGMA application_id = ${applicationId}`);
   const storeId = Buffer.from(options.random(new Uint8Array(16))).toString("hex");
   connection
     .prepare(

@@ -13,6 +13,11 @@ export interface Migration {
   readonly sql: string;
   /** Runs after the SQL, in the same transaction: what SQL cannot compute. Throws where the data is not sound. */
   readonly fill?: (connection: SqliteConnection, random: RandomFill) => void;
+  /**
+   * Whether a program that knows the schema up to here can go on with it, beside one that knows it all and after it: the
+   * migration adds tables, or columns with defaults, and nothing goes wrong where only some programs fill them.
+   */
+  readonly additive?: true;
 }
 
 /**

@@ -315,7 +315,10 @@ describe("an authority of clients that is removed", () => {
     const answer = outcomeOf(stream);
     await new Promise((resolve) => stream.once("continue", resolve));
     await expect.poll(text).toContain("100 Continue");
+    const idle = await h2ConnectTls(gateway.url, identities.partner);
     await remove();
+    // By then it has been looked at who is idle.
+    await new Promise((resolve) => idle.once("close", resolve));
     const late = whoamiOn(session, tokens.partner).catch(() => "no answer");
     socket.write(body);
     stream.end(body);
@@ -323,6 +326,7 @@ describe("an authority of clients that is removed", () => {
     await closed;
     expect(text()).toMatch(/HTTP\/1\.1 200 OK[\s\S]*connection: close/i);
     expect(await late).not.toBe("status 200");
+    expect(session.closed).toBe(true);
   });
 
   test.each(["TLSv1.2", "TLSv1.3"] as const)("is not revived by a session of %s", async (version) => {

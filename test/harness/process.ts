@@ -1,7 +1,7 @@
 /** The service in a process of its own, started as an operator starts it: `node src/main.js` and an environment. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 const root = join(import.meta.dirname, "../..");
 
@@ -55,7 +55,7 @@ export function spawnService(
   settings: Readonly<Record<string, string>>,
   program = "src/main.js",
 ): ServiceProcess {
-  const child = spawn(process.execPath, [join(root, program)], {
+  const child = spawn(process.execPath, [resolve(root, program)], {
     cwd,
     env: { PATH: process.env.PATH ?? "", ...workersOfTests, ...settings },
     stdio: ["ignore", "pipe", "pipe"],
@@ -106,8 +106,12 @@ export function spawnService(
 }
 
 /** Starts the process and waits until it listens. Rejects with its output where it ends before. */
-export async function startService(cwd: string, settings: Readonly<Record<string, string>>): Promise<RunningService> {
-  const service = spawnService(cwd, settings);
+export async function startService(
+  cwd: string,
+  settings: Readonly<Record<string, string>>,
+  program?: string,
+): Promise<RunningService> {
+  const service = spawnService(cwd, settings, program);
   const { url, ops_url } = JSON.parse(await service.line('"message":"listening"'));
   return {
     ...service,

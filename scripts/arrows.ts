@@ -60,7 +60,13 @@ export const rooms: Readonly<Record<string, Room>> = {
     knows: ["base", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],
     packages: ["fastify", "node:http", "node:https"],
   },
-  telemetry: { knows: ["base"], packages: ["pino", "prom-client"] },
+  telemetry: {
+    knows: ["base"],
+    packages: [
+      ...["@opentelemetry/api", "@opentelemetry/core", "@opentelemetry/exporter-trace-otlp-proto"],
+      ...["@opentelemetry/resources", "@opentelemetry/sdk-trace", "pino", "prom-client"],
+    ],
+  },
   config: { knows: ["base", "files/file-system.ts"], packages: ["node:process", "yaml"] },
   stores: {
     knows: ["auth/proof/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],

@@ -10,6 +10,7 @@ import { systemTimers, type Timers } from "../base/timers.ts";
 import { runChecks } from "../ops/readiness.ts";
 import { createLogger, type RootLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import type { TracingSettings } from "../telemetry/tracing/tracing.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { openCallers } from "./callers.ts";
 import { FollowedFiles } from "./followed-files.ts";
@@ -21,6 +22,7 @@ import { openOpsViewers } from "./ops-viewers.ts";
 import { createPublicSide } from "./public-side.ts";
 import { openQuotas } from "./quotas.ts";
 import { openStores, storeReadiness } from "./stores.ts";
+import { tracingOf } from "./tracing.ts";
 import { witnessingOf } from "./witnessing.ts";
 import { workersOf } from "./workers/parts.ts";
 
@@ -32,6 +34,8 @@ export interface Overrides {
   readonly fetch?: typeof globalThis.fetch;
   readonly logger?: RootLogger;
   readonly admission?: AdmissionLimits;
+  /** Where traces go; nowhere where absent. */
+  readonly tracing?: TracingSettings;
 }
 
 /** Builds the service. Rejects with every problem of the policy directory, or where the store cannot be opened. */
@@ -45,10 +49,11 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const workers = workersOf(config, availableParallelism());
   if (workers > 1) {
     const { buildSupervised } = await import("./workers/supervisor.ts");
-    return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics });
+    return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics }, overrides.tracing);
   }
   const files = new FollowedFiles(config, { timers, logger, metrics });
-  const machine = { clock, timers, random, fetch, logger, metrics, sumsOf: localSums, files };
+  const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
+  const machine = { clock, timers, random, fetch, logger, metrics, tracing, sumsOf: localSums, files };
   const policy = await openLivePolicy(config, machine);
   const witnessing = witnessingOf(config, machine);
   const { ledger, logs, shared, stuck } = await openStores(config, machine, witnessing?.open);
@@ -87,6 +92,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
       return urlsOf(config, port, opsAddress.port);
     },
     async close() {
+      const closingMs = performance.now();
       publicSide.announceStop();
       await policy.stop();
       const clean = await publicSide.close(config.shutdownGraceMs);
@@ -95,6 +101,7 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
       files.close();
       await quotas?.close();
       await ledger.close();
+      await tracing?.close(config.shutdownGraceMs - (performance.now() - closingMs));
       policy.release();
       metrics.close();
       await logger.close();

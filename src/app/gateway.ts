@@ -28,6 +28,8 @@ import type { ScopeTable } from "../domain/routes.ts";
 import type { PublishedOptions } from "../portal/published.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import type { Tracing } from "../telemetry/tracing/tracing.ts";
+import { createCallSpans } from "../transport/calls/call-spans.ts";
 import {
   bind,
   publicServices,
@@ -77,10 +79,12 @@ export interface Machine {
   readonly metrics: Metrics;
   /** Counts what is bounded for the whole service: bodies, connections, streams, artifacts. */
   readonly sumsOf: SumsOf;
+  /** Absent where nothing is traced. */
+  readonly tracing?: Tracing | undefined;
 }
 
 /** Version of the program, as its package says it. */
-const programVersion = packageFile.version;
+export const programVersion = packageFile.version;
 
 /** Longest time until request headers are complete, and that an idle connection is kept, in milliseconds. */
 const headersTimeoutMs = 10_000;
@@ -130,10 +134,11 @@ export function serverOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
-  { clock, random, logger, metrics, sumsOf }: Machine,
+  { clock, random, logger, metrics, sumsOf, tracing }: Machine,
   tls: TlsFiles | undefined,
 ): ServerOptions {
   const report = createReport(logger, metrics, clock);
+  const endSpan = tracing && createCallSpans(methods, config.tlsCert === undefined ? "http" : "https");
   const ingress = ingressOf(config);
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress);
   const chain = createChain({
@@ -171,7 +176,9 @@ export function serverOptions(
     },
     clock,
     random,
+    tracing,
     onAnswered: (answered) => {
+      endSpan?.(answered);
       settleQuotas(answered.call);
       report(answered);
     },

@@ -105,12 +105,13 @@ function observeDecisions(
   logger: Logger,
   { observe }: DecidingPolicy,
 ): NonNullable<DecisionDependencies["observe"]> {
-  return ({ query, decision, decisionId, isComplete }) => {
+  return ({ query, decision, decisionId, isComplete, span }) => {
     metrics.decided(query.action, decision.allow);
     const { tenantId } = query.caller;
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert);
-      logger.warn({ tenant_id: tenantId, decision_id: decisionId, alert }, "a policy that alerts decided");
+      const fields = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId, alert };
+      logger.warn(fields, "a policy that alerts decided");
     }
     observe(query, decision, decisionId, isComplete);
   };

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { loadTracing } from "../config/load.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput } from "./output.ts";
 import type { Terminal } from "./terminal.ts";
@@ -8,10 +9,13 @@ export function addServeCommand(program: Command, terminal: Terminal): void {
   withCommonOptions(program.command("serve"))
     .description("run the service until SIGTERM or SIGINT")
     .action(async (options: CommonOptions) => {
-      const config = loadOrReport("serve", options, createOutput(options.json === true, terminal));
+      const output = createOutput(options.json === true, terminal);
+      const config = loadOrReport("serve", options, output);
       if (config === undefined) return;
+      const traces = loadTracing();
+      if ("problems" in traces) return output.fail(traces.problems);
       // Loaded here, so that no other command pays for it.
       const { serve } = await import("./serve.ts");
-      await serve({ config });
+      await serve({ config, ...traces });
     });
 }

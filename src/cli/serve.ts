@@ -4,12 +4,16 @@ import { logConsole, watchDefects } from "../app/unexpected.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
 import { openSecretFiles } from "../config/secret-files.ts";
 import { settings } from "../config/settings.ts";
+import type { TracingRead } from "../config/tracing.ts";
 import type { ConfigFor } from "../config/uses.ts";
 import { startUpIsOver } from "../runtime.ts";
 
-export interface ServeOptions {
+export interface ServeOptions extends Exclude<TracingRead, { readonly problems: unknown }> {
   readonly config: ConfigFor<"serve">;
 }
+
+/** How long what a library has begun may keep a stopped process, in milliseconds. */
+const leftoversMs = 1000;
 
 /**
  * Listens, and resolves when SIGTERM or SIGINT has stopped the service. The exit code is 0 where everything in flight
@@ -17,14 +21,15 @@ export interface ServeOptions {
  * SIGHUP takes the files that are followed, and the policy directories, as they are, without waiting to see them change.
  * Rejects where the service cannot start.
  */
-export async function serve({ config }: ServeOptions): Promise<void> {
+export async function serve({ config, tracing, warnings }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
   const signals = ["SIGTERM", "SIGINT"] as const;
   for (const signal of signals) process.once(signal, stop.resolve);
-  const app = await build(config);
+  const app = await build(config, tracing && { tracing });
   logConsole(app.logger);
   for (const { key, message } of openSecretFiles(config, systemFiles))
     app.logger.warn({}, `${settings[key].name}: ${message}`);
+  for (const warning of warnings) app.logger.warn({}, warning);
   const end = () => {
     process.exitCode = 1;
     stop.resolve("SIGTERM");
@@ -49,6 +54,8 @@ export async function serve({ config }: ServeOptions): Promise<void> {
   process.off("SIGHUP", onReload);
   unwatch();
   if (!clean) process.exitCode = 1;
+  // The exporter waits before it tries again, and holds the process for as long.
+  if (tracing !== undefined) setTimeout(() => process.exit(), leftoversMs).unref();
 }
 
 /**

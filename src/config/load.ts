@@ -3,6 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import { readRegularFile } from "../files/file-system.ts";
 import { type Environment, type ReadOptions, type ReadResult, readConfig } from "./config.ts";
 import type { Files } from "./files.ts";
+import { readTracing, type TracingRead } from "./tracing.ts";
 import type { Use } from "./uses.ts";
 
 /** The real file system. */
@@ -25,6 +26,11 @@ export function loadConfig<U extends Use>(uses: U, configPath?: string): ReadRes
     return { problems: [`--config: ${configPath} cannot be read${code}`] };
   }
   return readConfig(process.env, { path: configPath, text }, options);
+}
+
+/** Reads what the process's environment says of traces. */
+export function loadTracing(): TracingRead {
+  return readTracing(process.env, systemFiles);
 }
 
 /** Whether npm started this process: then npm's shell stands between it and whoever sends signals. */

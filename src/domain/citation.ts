@@ -2,6 +2,7 @@
 import type { Caller } from "../base/caller.ts";
 import { parseRecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
+import { type Span, traced } from "../base/trace.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
@@ -45,10 +46,11 @@ export interface CitationRules {
  *
  * @throws ServiceError `store_unavailable`
  */
-export async function cite(rules: CitationRules, caller: Caller, citing: Citing): Promise<Citation> {
+export async function cite(rules: CitationRules, caller: Caller, citing: Citing, span?: Span): Promise<Citation> {
   if (citing.decision_id === undefined) return { result: "none" };
   const id = parseRecordId(citing.decision_id);
-  const found = id === undefined ? "unknown" : await rules.ledger.find(caller.tenantId, id);
+  const found =
+    id === undefined ? "unknown" : await traced(span, "ledger.find", () => rules.ledger.find(caller.tenantId, id));
   if (found === "erased") return { result: "erased" };
   if (found === "unknown" || found.kind !== "decision") return { result: "unknown" };
   const result = compare(rules, caller, citing, found);

@@ -2,6 +2,7 @@
 import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
+import { type Span, traced } from "../base/trace.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
@@ -31,6 +32,8 @@ export interface DecisionMade {
   readonly decisionId: RecordId;
   /** Whether the query has all that the ledger knows: where no policy reads that, it was not looked up. */
   readonly isComplete: boolean;
+  /** Of the call; absent where nothing is traced. */
+  readonly span?: Span | undefined;
 }
 
 /** A decision that is recorded. */
@@ -67,18 +70,21 @@ export async function decide(
   const question = { caller: call.caller, ...queryOf(asked) };
   const namesArtifact = request.artifact_digest !== undefined || request.artifact_cid !== undefined;
   const isNeeded = namesArtifact && engine.readsRegistered(question);
-  const lookedUp = isNeeded ? await lookUpRegistered(ledger, call.caller.tenantId, artifactNames(request)) : undefined;
+  const lookedUp = isNeeded ? await lookUpRegistered(ledger, call, artifactNames(request)) : undefined;
   if (isNeeded) call.signal?.throwIfAborted();
   // From here on nothing waits: these are the policies that decide, which may have been replaced meanwhile.
   const known = isNeeded && engine.readsRegistered(question) ? lookedUp : undefined;
   const query = known?.registered === undefined ? question : { ...question, registered: known.registered };
-  const decision = engine.decide(query);
+  const decision = decideTraced(engine, query, call.span);
   const guidance = guidanceGiven(decision);
   const decisionId = newRecordId(clock, random);
   const outcome = decisionOutcome(decision, call.caller, known && reliedOnMembers(known.reliedOn));
   const record = newRecord("decision", decisionId, call, route, request, outcome);
-  const { receipt } = await ledger.append({ ...record, policyRevision: decision.policyRevision });
-  observe?.({ query, decision, decisionId, isComplete: !namesArtifact || known !== undefined });
+  call.span?.set({ "svc.decision.id": decisionId });
+  const { receipt } = await traced(call.span, "ledger.append", (span) =>
+    ledger.append({ ...record, policyRevision: decision.policyRevision }, span),
+  );
+  observe?.({ query, decision, decisionId, isComplete: !namesArtifact || known !== undefined, span: call.span });
   return {
     decisionId,
     allow: decision.allow,
@@ -90,6 +96,21 @@ export async function decide(
     requiredScopes: scopesOf(deployment.scopes.required(route), guidance),
     receipt,
   };
+}
+
+function decideTraced(engine: PolicyEngine, query: PolicyQuery, parent: Span | undefined): PolicyDecision {
+  if (parent === undefined) return engine.decide(query);
+  const span = parent.child("policy.decide");
+  try {
+    const decision = engine.decide(query);
+    const { allow, policyRevision } = decision;
+    span.set({ "svc.policy.action": query.action, "svc.policy.revision": policyRevision, "svc.decision.allow": allow });
+    span.end();
+    return decision;
+  } catch (error) {
+    span.end(error);
+    throw error;
+  }
 }
 
 function scopesOf(ofRoute: readonly string[], { requiredScopes: ofPolicy }: Guidance): readonly string[] {

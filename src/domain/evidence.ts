@@ -79,7 +79,7 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
       const request = withoutZeroTime(sent, occurredMs);
       const isInFuture = occurredMs !== undefined && occurredMs - clock.now() > futureToleranceMs;
       const citing = { ...request, operation: request.event_type };
-      const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, citing);
+      const citation = await cite({ ...rules, nowMs: clock.now() }, call.caller, citing, call.span);
       const recordId = newRecordId(clock, random);
       const outcome = { accepted: true, citation: citation.result };
       const record = newRecord("evidence", recordId, call, "evidence", request, outcome);

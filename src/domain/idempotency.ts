@@ -1,5 +1,6 @@
 /** Calls that may come again: the same payload under the same key gets the first answer. */
 import type { JsonObject } from "../base/json.ts";
+import { traced } from "../base/trace.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
 import type { Appended, Ledger } from "../ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../ledger/ports/record.ts";
@@ -27,12 +28,11 @@ export async function appendOnce<Answer extends object>(
   ledger: Ledger,
   answering: Answering<Answer>,
 ): Promise<{ readonly answer: Answer; readonly receipt: Appended["receipt"] }> {
-  const { record, answer } = answering;
+  const { call, record, answer } = answering;
   const idempotency = idempotencyOf(answering);
-  const { receipt, earlierAnswer } = await ledger.append({
-    ...record,
-    ...(idempotency !== undefined && { idempotency }),
-  });
+  const { receipt, earlierAnswer } = await traced(call.span, "ledger.append", (span) =>
+    ledger.append({ ...record, ...(idempotency !== undefined && { idempotency }) }, span),
+  );
   return { answer: (earlierAnswer as Answer | undefined) ?? answer, receipt };
 }
 

@@ -2,6 +2,7 @@
 import type { Caller } from "../base/caller.ts";
 import type { RecordId, RequestId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
+import type { Span } from "../base/trace.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
 import type { NewRecord } from "../ledger/ports/record.ts";
 import { routePath } from "./routes.ts";
@@ -14,6 +15,8 @@ export interface CallIdentity {
   readonly idempotencyKey?: string | undefined;
   /** Aborted where nobody waits for the answer any more, with the error to answer; absent where that never is. */
   readonly signal?: AbortSignal;
+  /** Of the call; absent where nothing is traced. */
+  readonly span?: Span | undefined;
 }
 
 /** A record of this call that lacks only what `kind` asks for besides. */

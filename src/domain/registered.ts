@@ -4,8 +4,9 @@
  * when it is evaluated again.
  */
 import { ServiceError } from "../base/errors.ts";
-import type { RecordId, TenantId } from "../base/ids.ts";
+import type { RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
+import { traced } from "../base/trace.ts";
 import {
   countingRegistrations,
   newestRegistration,
@@ -17,6 +18,7 @@ import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import type { ArtifactRegistrations, FoundRegistration } from "../ledger/ports/registrations.ts";
 import type { Registered } from "../policy/engine/decision.ts";
+import type { CallIdentity } from "./record.ts";
 
 /** What was found, and the registrations that it is made of. */
 export interface LookedUp {
@@ -27,6 +29,9 @@ export interface LookedUp {
 }
 
 const nothing: LookedUp = { registered: undefined, reliedOn: [] };
+
+/** Who asks: the caller's tenant, and the span of the call. */
+type WhoseRegistrations = Pick<CallIdentity, "caller" | "span">;
 
 /** More labels than that are not looked at: then nothing is known. */
 const maxLabels = 1_000;
@@ -40,11 +45,11 @@ const maxLabels = 1_000;
  */
 export async function lookUpRegistered(
   ledger: Pick<Ledger, "registrations">,
-  tenantId: TenantId,
+  call: WhoseRegistrations,
   names: readonly string[],
 ): Promise<LookedUp> {
   try {
-    return whatIsKnown(await ledger.registrations(tenantId, names));
+    return whatIsKnown(await registrations(ledger, call, names));
   } catch (error) {
     if (!(error instanceof ServiceError) || error.reason !== "internal") throw error;
     const message = "What was registered of the artifact cannot be read: its record is damaged.";
@@ -65,10 +70,10 @@ type WouldCount = (
  */
 export async function registeredBefore(
   ledger: Pick<Ledger, "registrations">,
-  tenantId: TenantId,
+  call: WhoseRegistrations,
   names: readonly string[],
 ): Promise<readonly WouldCount[]> {
-  const found = await ledger.registrations(tenantId, names).catch((error: unknown) => {
+  const found = await registrations(ledger, call, names).catch((error: unknown) => {
     if (error instanceof ServiceError && error.reason === "internal") return [];
     throw error;
   });
@@ -87,6 +92,14 @@ export async function registeredBefore(
       return countingRegistrations<Registration>([...before, next]).includes(next);
     };
   });
+}
+
+function registrations(
+  ledger: Pick<Ledger, "registrations">,
+  { caller, span }: WhoseRegistrations,
+  names: readonly string[],
+): Promise<readonly ArtifactRegistrations[]> {
+  return traced(span, "ledger.registrations", () => ledger.registrations(caller.tenantId, names));
 }
 
 /** @param found what is relied on under each name */

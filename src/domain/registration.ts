@@ -88,8 +88,8 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
       const artifact_cid = derived?.cid ?? sent.artifact_cid;
       const names = registeredNames(request, { artifact_cid });
       const [citation, before] = await Promise.all([
-        cite({ ...rules, nowMs: clock.now() }, call.caller, sent),
-        registeredBefore(ledger, tenantId, names),
+        cite({ ...rules, nowMs: clock.now() }, call.caller, sent, call.span),
+        registeredBefore(ledger, call, names),
       ]);
       const rewraps = names.filter((name) => citation.rewraps?.includes(name));
       const matched = citation.result === "matched";

@@ -4,6 +4,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import type { Exposition, MetricsSnapshot } from "./merged-metrics.ts";
 import { type PolicyMetrics, policyMetrics } from "./policy-metrics.ts";
 import { type QuotaMetrics, quotaMetrics } from "./quota-metrics.ts";
+import type { SpanOutcome } from "./tracing/tracing.ts";
 
 /** A call that was answered. */
 export interface FinishedCall {
@@ -51,6 +52,8 @@ export interface Metrics extends PolicyMetrics, QuotaMetrics {
   followed(what: string): void;
   /** A change of what is followed came into force; was refused; or could not be taken now, and is tried again. */
   reloaded(what: string, outcome: ReloadOutcome): void;
+  /** Spans of traces were dealt with. */
+  spansHandled(outcome: SpanOutcome, count: number): void;
   /** Text for a scraper, and its content type. */
   expose(): Promise<Exposition>;
   /** The same as data, for a thread that exposes it together with that of others. */
@@ -160,6 +163,12 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
     labelNames: ["result"],
     registers,
   });
+  const spans = new Counter({
+    name: "svc_trace_spans_total",
+    help: "Spans of traces that were exported, dropped for want of room in the queue, or not taken by the collector",
+    labelNames: ["result"],
+    registers,
+  });
 
   return {
     callFinished({ rpc, protocol, code, reason, durationMs }) {
@@ -220,6 +229,7 @@ export function createMetrics({ process }: MetricsOptions): Metrics {
       reloads.inc({ what, outcome });
       stale.set({ what }, outcome === "taken" ? 0 : 1);
     },
+    spansHandled: (result, count) => spans.inc({ result }, count),
     ...policyMetrics(registers),
     ...quotaMetrics(registers),
     expose: async () => ({ contentType: registry.contentType, body: await registry.metrics() }),

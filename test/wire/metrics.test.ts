@@ -13,6 +13,7 @@ import { readKeyFile } from "../../src/stores/key-file.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type H1Connection, h1Connect, h1Request } from "../harness/h1.ts";
+import { tracedBy } from "../harness/otlp.ts";
 import { startWitness, type TestWitness } from "../harness/witness.ts";
 
 /** Address of this machine from which the gateway's ingress calls. All other callers are on 127.0.0.1. */
@@ -24,6 +25,8 @@ const identity = {
   "x-svc-scopes": "platform-api.access policy.read evidence.write",
 };
 const bodies = new Map(sampleCalls().map(({ route, body }) => [route, body]));
+/** A collector that is not there, and is tried once. */
+const nowhere = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT: "1" };
 /** What waits for the candidate's opinion, at most (see `src/policy/tools/shadow.ts`). */
 const maxShadowQueue = 256;
 const patience = { timeout: 10_000 };
@@ -60,7 +63,8 @@ beforeEach(async () => {
       SVC_MAX_ARTIFACT_BODY_BYTES: "131072",
       SVC_BODY_BUDGET_BYTES: "262144",
     },
-    overrides: { timers },
+    // Nobody takes the traces.
+    overrides: { timers, ...tracedBy(nowhere).overrides },
   });
 });
 

@@ -5,6 +5,7 @@ import type { CheckResult, Readiness } from "../../ops/readiness.ts";
 import type { PolicyStatus } from "../../policy/load/reloader.ts";
 import type { MetricsSnapshot } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
+import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import type { FileTexts, FollowedName } from "../followed-files.ts";
 import type { FirstPolicy } from "../followed-policy.ts";
 import type { ServeConfig } from "../gateway.ts";
@@ -57,6 +58,8 @@ export interface WorkerStart {
   readonly store: unknown;
   readonly policy: FirstPolicy;
   readonly files: ReadonlyMap<FollowedName, FileTexts>;
+  /** Where traces go; nowhere where absent. */
+  readonly tracing: TracingSettings | undefined;
 }
 
 /** Configuration as a message carries it: addresses are objects of a class, and go as text. */

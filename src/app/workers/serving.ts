@@ -15,6 +15,7 @@ import { issuerReadiness } from "../operator-side.ts";
 import { createPublicSide } from "../public-side.ts";
 import { openQuotas } from "../quotas.ts";
 import { openStores } from "../stores.ts";
+import { tracingOf } from "../tracing.ts";
 import { logConsole, watchDefects } from "../unexpected.ts";
 import { witnessingOf } from "../witnessing.ts";
 import { admissionFor } from "./parts.ts";
@@ -44,6 +45,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     logger,
     metrics,
     sumsOf: sharedSums(start.sums, index),
+    tracing: await tracingOf(config, start.tracing, { logger, metrics, worker: index + 1 }),
   };
   const onDisagreement = (revision: string) => main.tell("policyDisagrees", revision);
   const policy = await followPolicy(config, { ...machine, onDisagreement }, start.policy);
@@ -65,11 +67,13 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     ...issuerReadiness(config, authenticator),
   ];
   const close = async () => {
+    const closingMs = performance.now();
     publicSide.announceStop();
     const clean = await publicSide.server.close(config.shutdownGraceMs);
     callers.close();
     await quotas?.close();
     await ledger.close();
+    await machine.tracing?.close(config.shutdownGraceMs - (performance.now() - closingMs));
     policy.release();
     metrics.close();
     lines.handOver();

@@ -12,6 +12,7 @@ import { type CheckResult, type ReadinessCheck, runChecks } from "../../ops/read
 import type { PolicyStatus } from "../../policy/load/reloader.ts";
 import { exposeTogether } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
+import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import { openCallers } from "../callers.ts";
 import { type FileTexts, FollowedFiles, type FollowedName } from "../followed-files.ts";
 import type { App, Machine, ServeConfig } from "../gateway.ts";
@@ -30,13 +31,18 @@ import { toMessage } from "./protocol.ts";
 import { LentSlots } from "./slots.ts";
 import { WorkerThread } from "./thread.ts";
 
-export type SupervisorMachine = Omit<Machine, "sumsOf"> & {
+export type SupervisorMachine = Omit<Machine, "sumsOf" | "tracing"> & {
   readonly timers: Timers;
   readonly fetch: typeof globalThis.fetch;
 };
 
 /** Builds it. Rejects as `build` does, and with the reason why a worker cannot start. */
-export async function buildSupervised(config: ServeConfig, workers: number, given: SupervisorMachine): Promise<App> {
+export async function buildSupervised(
+  config: ServeConfig,
+  workers: number,
+  given: SupervisorMachine,
+  tracing: TracingSettings | undefined,
+): Promise<App> {
   const { logger, metrics, timers } = given;
   let fleet: Fleet | undefined;
   const files = new FollowedFiles(config, {
@@ -100,7 +106,7 @@ export async function buildSupervised(config: ServeConfig, workers: number, give
       const storePoolSize = connections.ofWorkers[index] ?? 1;
       const start = {
         config: toMessage({ ...config, storePoolSize }),
-        ...{ index, workers, sums, store: store?.message, policy: followers.current(), files: files.texts() },
+        ...{ index, workers, sums, store: store?.message, policy: followers.current(), files: files.texts(), tracing },
       };
       const calls = {
         log: (lines: string) => logger.append(lines),

@@ -5,6 +5,7 @@
 import { outsideConnections } from "../../base/connection.ts";
 import { overloaded, ServiceError } from "../../base/errors.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
+import { type Span, traced } from "../../base/trace.ts";
 import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
 import type { Appended } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
@@ -20,7 +21,7 @@ import { recordText } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { Contention } from "./contention.ts";
-import { halve, type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { commitSpan, halve, type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
 /** Bounds of the appender. */
 export interface AppenderLimits extends QueueLimits {
@@ -104,7 +105,7 @@ export class Appender {
    * or cannot be written as canonical JSON, `overloaded` when the tenant's share of the queue is full, `store_unavailable`
    * when its log is unsound or the store failed, `idempotency_conflict` when the record's idempotency scope is taken by another payload, `internal` when the store refuses this very record, such as one whose id is taken.
    */
-  append(record: NewRecord): Promise<Appended> {
+  append(record: NewRecord, span?: Span): Promise<Appended> {
     return new Promise((resolve, reject) => {
       if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
       const refusal = this.#anchor?.refusal(record.tenantId);
@@ -114,6 +115,7 @@ export class Appender {
         recordId: record.recordId,
         json,
         sizeBytes: Buffer.byteLength(json),
+        span,
         resolve,
         reject,
       };
@@ -210,13 +212,16 @@ export class Appender {
   async #write(shares: readonly Share[], patience: Patience): Promise<void> {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
     const batches = shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) }));
+    const span = commitSpan(shares);
     const outcomes = await this.#writer.write(batches, patience).catch((error: unknown) => {
+      span?.end(error);
       if (!(error instanceof UnstorableError)) throw error;
       return error;
     });
+    span?.end();
     if (outcomes instanceof UnstorableError) return this.#writeHalves(shares, patience, outcomes);
     const unstorable = shares.flatMap((share, index) => {
-      const error = this.#answer(share, outcomes[index], anchored[index]);
+      const error = this.#answer(share, outcomes[index], anchored[index], span);
       return error === undefined ? [] : [{ share, error }];
     });
     for (const { share, error } of unstorable) await this.#writeHalves([share], patience, error);
@@ -227,6 +232,7 @@ export class Appender {
     share: Share,
     outcome: BatchOutcome | undefined,
     since: AnchoredLog | undefined,
+    span: Span | undefined,
   ): UnstorableError | undefined {
     const { waiting } = share;
     if (outcome === undefined) throw new Error("The store left a batch unanswered.");
@@ -239,7 +245,7 @@ export class Appender {
       this.#contention.noteWritten(share.tenantId);
       if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
       if (this.#anchor === undefined) answerBatch(waiting, outcome, this.#signer);
-      else void this.#answerAnchored(share, outcome, this.#anchor, since);
+      else void this.#answerAnchored(share, outcome, this.#anchor, since, span);
       return undefined;
     }
     if (outcome.error instanceof UnstorableError) return outcome.error;
@@ -256,12 +262,17 @@ export class Appender {
     result: BatchResult,
     anchor: SharedAnchor,
     since: AnchoredLog | undefined,
+    span: Span | undefined,
   ): Promise<void> {
     this.#answersWaiting += 1;
     try {
       const newest = newestTree(result);
-      if (newest !== undefined)
-        await anchor.appended({ tenantId, origin: result.log, ...newest.tree }, newest.isFresh ? since : undefined);
+      if (newest !== undefined) {
+        const log = { tenantId, origin: result.log, ...newest.tree };
+        await traced(span, "ledger.witnesses", (waiting) =>
+          anchor.appended(log, newest.isFresh ? since : undefined, waiting),
+        );
+      }
       answerBatch(waiting, result, this.#signer);
     } catch (cause) {
       const refusal = storeFailure(cause);

@@ -1,6 +1,7 @@
 /** The ledger over any store: appends through group commit, everything else straight to the store. */
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { Span } from "../../base/trace.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
 import type { Appended, Ledger, PublishedLog, PublishedLogs } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
@@ -36,8 +37,8 @@ export class StoredLedger implements Ledger, PublishedLogs {
     this.#appender = new Appender(writer, this.#signer, limits, anchor);
   }
 
-  append(record: NewRecord): Promise<Appended> {
-    return this.#appender.append(record);
+  append(record: NewRecord, span?: Span): Promise<Appended> {
+    return this.#appender.append(record, span);
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

@@ -1,6 +1,7 @@
 /** Decorates a ledger: reports the outcome of writes, for discovery and metrics. */
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { Span } from "../../base/trace.ts";
 import type { Appended, Ledger } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { ArtifactRegistrations } from "../ports/registrations.ts";
@@ -22,8 +23,8 @@ export class ObservedLedger implements Ledger {
     return this.#writable;
   }
 
-  append(record: NewRecord): Promise<Appended> {
-    return this.#observe(this.#ledger.append(record), this.#onFailure);
+  append(record: NewRecord, span?: Span): Promise<Appended> {
+    return this.#observe(this.#ledger.append(record, span), this.#onFailure);
   }
 
   check(): Promise<void> {

@@ -1,5 +1,6 @@
 /** The appender's queues: one per tenant, bounded, served round-robin. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
+import type { Span } from "../../base/trace.ts";
 import type { Appended } from "../ports/ledger.ts";
 import type { Patience } from "../ports/store.ts";
 
@@ -9,8 +10,19 @@ export interface Waiting {
   /** The record as `recordText` writes it. */
   readonly json: string;
   readonly sizeBytes: number;
+  /** Of the append; absent where nothing is traced. */
+  readonly span?: Span | undefined;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
+}
+
+/** The span of a write that carries shares; undefined where none of their appends is exported. */
+export function commitSpan(shares: readonly Share[]): Span | undefined {
+  const spans = shares.flatMap(({ waiting }) => waiting.flatMap(({ span }) => span ?? []));
+  const commit = spans[0]?.shared("ledger.commit", spans);
+  const records = shares.reduce((sum, { waiting }) => sum + waiting.length, 0);
+  commit?.set({ "svc.commit.records": records, "svc.commit.tenants": shares.length });
+  return commit;
 }
 
 /** What one write takes of one tenant, in order; never empty. */

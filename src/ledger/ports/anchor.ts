@@ -6,6 +6,7 @@
 
 import type { ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
+import type { Span } from "../../base/trace.ts";
 import type { Checkpoint } from "../tlog/checkpoint.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { type Hash, sameHash } from "../tlog/tree.ts";
@@ -81,8 +82,10 @@ export interface SharedAnchor {
    * Takes note of a committed state that an append gave, and resolves when it may be signed for those who wait for it.
    * `since` is what was anchored before the append began; undefined where nothing was, or where the state is an earlier
    * one that is answered again. Rejects with `ServiceError` `store_unavailable`.
+   *
+   * @param span that the exchanges which this brings about are parts of
    */
-  appended(log: LogState, since: AnchoredLog | undefined): Promise<void>;
+  appended(log: LogState, since: AnchoredLog | undefined, span?: Span): Promise<void>;
   /** Resolves when a committed state may be signed for whoever reads it. Rejects with `ServiceError` `store_unavailable`. */
   confirm(log: LogState): Promise<void>;
   /** Lines of cosignatures of exactly this tree that are at hand, to stand after the log's own signature. */

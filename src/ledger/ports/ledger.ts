@@ -1,6 +1,7 @@
 /** The ledger as the rest of the service uses it. The comments are the contract. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
+import type { Span } from "../../base/trace.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { NewRecord, StoredRecord } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
@@ -43,8 +44,10 @@ export interface Ledger extends RegistrationReader {
    * A record whose idempotency scope was seen in the last 24 hours is not appended: the first one's place, receipt
    * and answer are given, also across restarts. Rejects with `idempotency_conflict` when the payload is another, or
    * when the first record was erased.
+   *
+   * @param span of the append, to be linked with the one of the write that it shares with others
    */
-  append(record: NewRecord): Promise<Appended>;
+  append(record: NewRecord, span?: Span): Promise<Appended>;
 
   /**
    * Finds a record of this tenant. Sees everything that was acknowledged before the call. Another tenant's record

@@ -1,6 +1,7 @@
 /** One log at all of its witnesses: whether a quorum has cosigned it, and which state. */
 import { ServiceError } from "../../base/errors.ts";
 import type { Timers } from "../../base/timers.ts";
+import type { Span } from "../../base/trace.ts";
 import type { AnchoredLog } from "../ports/anchor.ts";
 import type { LedgerStore, LogState } from "../ports/store.ts";
 import { logNameOf } from "../tlog/log-name.ts";
@@ -88,8 +89,8 @@ export class WitnessQuorum {
   }
 
   /** Lets those witnesses follow that did not fail last time; the others are asked again later. */
-  follow(): void {
-    for (const each of this.atWitnesses) if (each.status.kind !== "failed") void each.submit();
+  follow(span?: Span): void {
+    for (const each of this.atWitnesses) if (each.status.kind !== "failed") void each.submit(span);
   }
 
   /** As `follow`; resolves when they have answered or failed. */
@@ -112,7 +113,7 @@ export class WitnessQuorum {
    * Resolves when the quorum has cosigned so much of the log. Rejects with `store_unavailable` where that cannot be, or
    * takes longer than `waitMs`.
    */
-  quorum(size: number, waitMs: number): Promise<void> {
+  quorum(size: number, waitMs: number, span?: Span): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let missing = this.#context.quorum;
     let toFail = this.atWitnesses.length - missing + 1;
@@ -122,7 +123,7 @@ export class WitnessQuorum {
       );
     const cancel = this.#context.timers.after(waitMs, refuse);
     for (const each of this.atWitnesses) {
-      void each.cosign(size).then((done) => {
+      void each.cosign(size, span).then((done) => {
         if (done && --missing === 0) resolve();
         if (!done && --toFail === 0) refuse();
       });

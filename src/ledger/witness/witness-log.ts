@@ -1,5 +1,6 @@
 /** One log at one witness: the newest cosigned tree, and submission of newer checkpoints. */
 import type { Clock } from "../../base/clock.ts";
+import { type Span, traced } from "../../base/trace.ts";
 import { type LedgerStore, type LogState, type StoredTree, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
 import { type LogName, logNameOf } from "../tlog/log-name.ts";
@@ -91,9 +92,9 @@ export class WitnessLog {
   }
 
   /** Resolves with whether the witness has cosigned so much of the log, asking it where that is not known. */
-  async cosign(size: number): Promise<boolean> {
+  async cosign(size: number, span?: Span): Promise<boolean> {
     while (!this.hasCosigned(size)) {
-      await this.submit();
+      await this.submit(span);
       if (this.#status.kind !== "cosigned") return false;
     }
     return true;
@@ -107,19 +108,21 @@ export class WitnessLog {
   /**
    * Brings the newest state to the witness, or joins who does. One exchange is under way at a time; states that come
    * meanwhile share the next. Resolves when it ended either way; `status` says how.
+   *
+   * @param span that the exchange is a part of, where it is not one that somebody else began
    */
-  submit(): Promise<void> {
-    this.#running ??= this.#run().finally(() => {
+  submit(span?: Span): Promise<void> {
+    this.#running ??= this.#run(span).finally(() => {
       this.#running = undefined;
       this.#onEnded(this);
     });
     return this.#running;
   }
 
-  async #run(): Promise<void> {
+  async #run(span: Span | undefined): Promise<void> {
     do {
       try {
-        await this.#bring();
+        await this.#bring(span);
         this.#status = { kind: "cosigned" };
       } catch (error) {
         const message = error instanceof Error ? error.message : "unknown error";
@@ -129,13 +132,13 @@ export class WitnessLog {
   }
 
   /** Gets the newest state cosigned. Throws `UnsoundLogError` where the log does not go on from what the witness saw. */
-  async #bring(): Promise<void> {
+  async #bring(span: Span | undefined): Promise<void> {
     let log = this.#target;
     let oldSize = this.#newest?.size ?? 0;
     let inVain = 0;
     for (let exchange = 0; exchange < maxExchanges && inVain < maxInVain; exchange++) {
       if (oldSize > log.size) log = await this.#headFrom(oldSize);
-      const answer = await this.#send(log, oldSize);
+      const answer = await traced(span, "witness.add_checkpoint", (part) => this.#send(log, oldSize, part), "client");
       if (answer.kind === "cosigned") return this.#keep(log, answer.lines);
       if (answer.kind !== "conflict") throw this.#refused(answer, log, oldSize);
       if (answer.size <= oldSize) inVain += 1;
@@ -144,10 +147,12 @@ export class WitnessLog {
     throw new Error("it names another size at every exchange");
   }
 
-  async #send(log: LogState, oldSize: number): Promise<WitnessAnswer> {
+  async #send(log: LogState, oldSize: number, span: Span | undefined): Promise<WitnessAnswer> {
     const proof = oldSize === 0 ? [] : await this.#logs.consistencyProof(this.#name, oldSize, log.size);
     if (proof === undefined) throw new Error(`the store has no proof from size ${oldSize} to ${log.size}`);
-    return this.#witness.client.addCheckpoint(formatAddCheckpoint(oldSize, proof, this.#logs.sign(log)));
+    const answer = await this.#witness.client.addCheckpoint(formatAddCheckpoint(oldSize, proof, this.#logs.sign(log)));
+    span?.set({ "svc.witness.name": this.witness.name, "svc.witness.answer": answer.kind });
+    return answer;
   }
 
   /** The log as the store has it now: another replica may have brought it to the witness. */

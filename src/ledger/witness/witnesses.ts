@@ -7,6 +7,7 @@ import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { Timers } from "../../base/timers.ts";
+import type { Span } from "../../base/trace.ts";
 import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
 import { type CosignatureStore, type LogState, type StoredCosignature, UnsoundLogError } from "../ports/store.ts";
 import { type Checkpoint, checkpointText } from "../tlog/checkpoint.ts";
@@ -86,11 +87,11 @@ export class Witnesses implements SharedAnchor {
     return this.#logs.get(tenantId)?.anchored;
   }
 
-  async appended(state: LogState, since: AnchoredLog | undefined): Promise<void> {
+  async appended(state: LogState, since: AnchoredLog | undefined, span?: Span): Promise<void> {
     const log = this.#noted(state);
     if (since !== undefined) log.requireProgress(state, since);
     await requireSound(log, () =>
-      this.#options.awaited ? log.quorum(state.size, quorumWaitMs) : Promise.resolve(log.follow()),
+      this.#options.awaited ? log.quorum(state.size, quorumWaitMs, span) : Promise.resolve(log.follow(span)),
     );
   }
 

@@ -5,6 +5,7 @@ import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
 import type { QuotaHold } from "../../domain/quotas.ts";
+import type { CallSpan } from "../../telemetry/tracing/tracing.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
 
 /** The wire format that carried a call. */
@@ -25,6 +26,8 @@ export interface Call {
   readonly headerValues: InboundRequest["headerValues"];
   /** Its place among the calls that are worked on. */
   readonly ticket?: AdmissionTicket;
+  /** Absent where nothing is traced. */
+  readonly span?: CallSpan | undefined;
   protocol?: Protocol;
   /** `Service/Method`, once routed. */
   rpc?: string;

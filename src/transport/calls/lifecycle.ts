@@ -2,6 +2,7 @@
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Clock } from "../../base/clock.ts";
 import { newRequestId, parseRequestId, type RandomFill, type RequestId } from "../../base/ids.ts";
+import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
 import { headerValues } from "../http/inbound-request.ts";
 import type { Call } from "./call.ts";
@@ -26,6 +27,8 @@ export interface CallLifecycle {
   readonly random: RandomFill;
   /** Called for every request once its answer is out, or its caller gone. */
   readonly onAnswered: (exchange: Answered) => void;
+  /** Absent where nothing is traced. */
+  readonly tracing?: Pick<Tracing, "begin"> | undefined;
 }
 
 /**
@@ -35,12 +38,14 @@ export interface CallLifecycle {
  */
 export function beginCall(
   rawHeaders: readonly string[],
-  { clock, random }: CallLifecycle,
+  { clock, random, tracing }: CallLifecycle,
   ticket?: AdmissionTicket,
 ): Call {
   const requestId = requestIdOf(rawHeaders) ?? newRequestId(clock, random);
-  const receivedAtMs = clock.now() - Math.round(ticket?.waitedMs ?? 0);
-  const call = { requestId, receivedAtMs, headerValues: (name: string) => headerValues(rawHeaders, name) };
+  const waitedMs = ticket?.waitedMs ?? 0;
+  const receivedAtMs = clock.now() - Math.round(waitedMs);
+  const valuesOf = (name: string) => headerValues(rawHeaders, name);
+  const call = { requestId, receivedAtMs, headerValues: valuesOf, span: tracing?.begin(valuesOf, waitedMs) };
   return ticket === undefined ? call : { ...call, ticket };
 }
 

@@ -5,7 +5,9 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import type { Answered } from "./lifecycle.ts";
 
 /** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
-const probes = /^Health\//;
+export function isProbe(rpc: string | undefined): boolean {
+  return rpc?.startsWith("Health/") === true;
+}
 
 /** Lines a second for refusals of one reason. Whoever makes the service refuse must not make it write without end. */
 const maxRefusalLines = 20;
@@ -26,7 +28,7 @@ export function createReport(logger: Logger, metrics: Metrics, clock: Clock): (a
     const reason = refusal?.reason ?? "none";
     metrics.callFinished({ rpc, protocol, code, reason, durationMs: answered.durationMs });
     if (refusal === undefined) {
-      if (probes.test(rpc)) logger.debug(fieldsOf(answered), "request");
+      if (isProbe(rpc)) logger.debug(fieldsOf(answered), "request");
       else logger.info(fieldsOf(answered), "request");
       return;
     }
@@ -45,9 +47,11 @@ function logRefusal(logger: Logger, fields: object, refusal: ServiceError): void
 }
 
 function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress }: Answered) {
-  const { requestId, caller, refusal, protocol = "rest", rpc = "none" } = call;
+  const { requestId, caller, refusal, protocol = "rest", rpc = "none", span } = call;
   return {
     request_id: requestId,
+    trace_id: span?.traceId,
+    span_id: span?.spanId,
     protocol,
     rpc,
     http_version: httpVersion,

@@ -5,6 +5,7 @@ import { presentedScheme } from "../../auth/authorization-header.ts";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
+import { traced } from "../../base/trace.ts";
 import type { GateLink } from "./gate.ts";
 
 /** Verifies credentials; rejects with a `ServiceError` where it cannot. */
@@ -15,7 +16,8 @@ export interface CredentialVerifier {
 /** First link: who is calling? Everything after it may rely on `call.caller`. */
 export function authenticate(verifier: CredentialVerifier): GateLink {
   return async ({ call, inbound, signal }) => {
-    call.caller = await verifier.authenticate(inbound, signal);
+    call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(inbound, signal));
+    call.span?.authenticated();
   };
 }
 

@@ -94,8 +94,8 @@ export function envelope(service: string, caller: Caller, status: Envelope["stat
 }
 
 export function identityOf(context: HandlerContext): CallIdentity {
-  const { requestId, idempotencyKey } = callOf(context);
-  return { caller: callerOf(context), requestId, idempotencyKey, signal: context.signal };
+  const { requestId, idempotencyKey, span } = callOf(context);
+  return { caller: callerOf(context), requestId, idempotencyKey, signal: context.signal, span };
 }
 
 /** Init shapes of protobuf-es want arrays that may be written to; the domain's may not. */

@@ -69,7 +69,12 @@ function contextOf(method: DescMethodUnary): HandlerContext {
     protocolName: "grpc",
     requestMethod: "POST",
     url: "https://host.example/",
-    contextValues: createContextValues().set(kCall, { ...identity(), receivedAtMs: 0, headerValues: () => [] }),
+    contextValues: createContextValues().set(kCall, {
+      ...identity(),
+      receivedAtMs: 0,
+      headerValues: () => [],
+      span: undefined,
+    }),
   });
 }
 

@@ -1,0 +1,218 @@
+/**
+ * Where traces go: the standard's own environment variables, as its specification reads them
+ * (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/,
+ * https://opentelemetry.io/docs/specs/otel/protocol/exporter/). A value that is none is passed over with a warning, an
+ * empty one in silence. What would let others read credentials is refused, as everywhere.
+ */
+import { isLoopbackHost } from "../base/network.ts";
+import type { Environment } from "./config.ts";
+import type { Files } from "./files.ts";
+
+/** The settings, where traces are on; and what was passed over, as "NAME: …". */
+export type TracingRead =
+  | { readonly tracing: ReturnType<typeof settingsOf> | undefined; readonly warnings: readonly string[] }
+  | { readonly problems: readonly [string, ...string[]] };
+
+/** Reads it. Traces are on where an endpoint is named, or the exporter is: this service never calls out unasked. */
+export function readTracing(env: Environment, files: Pick<Files, "readText">): TracingRead {
+  const read = new Variables(env);
+  if (read.flag("OTEL_SDK_DISABLED")) return { tracing: undefined, warnings: read.warnings };
+  const exporter = read.word("OTEL_TRACES_EXPORTER", ["otlp", "none"]);
+  const url = endpointOf(read);
+  if (exporter === "none" || (exporter === undefined && url === undefined))
+    return { tracing: undefined, warnings: read.warnings };
+  const tls = tlsOf(read, files);
+  const tracing = settingsOf(read, url ?? new URL(defaultEndpoint), tls);
+  const problems = [...read.problems, ...leaks(new URL(tracing.url), tracing.headers, read)];
+  const [first, ...rest] = problems;
+  return first === undefined ? { tracing, warnings: read.warnings } : { problems: [first, ...rest] };
+}
+
+const defaultEndpoint = "http://localhost:4318/v1/traces";
+const exporterPrefix = "OTEL_EXPORTER_OTLP_";
+const samplers = [
+  ...["always_on", "always_off", "traceidratio"],
+  ...["parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"],
+] as const;
+/** Of the queue, each span some 2 KiB. */
+const mostSpans = 65_536;
+
+function settingsOf(
+  read: Variables,
+  url: URL,
+  tls: { readonly ca?: string; readonly cert?: string; readonly key?: string },
+) {
+  read.ofExporter("PROTOCOL", (name) => read.word(name, ["http/protobuf"]));
+  const sampler = read.word("OTEL_TRACES_SAMPLER", samplers) ?? "parentbased_always_on";
+  const ratio = read.number("OTEL_TRACES_SAMPLER_ARG", 0, 1);
+  const maxSpans = read.integer("OTEL_BSP_MAX_QUEUE_SIZE", 1, mostSpans) ?? 2048;
+  const serviceName = read.text("OTEL_SERVICE_NAME");
+  return {
+    url: url.href,
+    headers: { ...read.pairs(`${exporterPrefix}HEADERS`), ...read.pairs(`${exporterPrefix}TRACES_HEADERS`) },
+    timeoutMs: read.ofExporter("TIMEOUT", (name) => read.integer(name, 1, 600_000)) ?? 10_000,
+    compression:
+      read.ofExporter("COMPRESSION", (name) => read.word(name, ["gzip", "none"] as const)) ?? ("none" as const),
+    tls,
+    resource: {
+      ...resourceOf(read),
+      ...(serviceName !== undefined && { "service.name": serviceName }),
+    },
+    sampler: {
+      ratio: sampler.endsWith("always_on") ? 1 : sampler.endsWith("always_off") ? 0 : (ratio ?? 1),
+      isParentBased: sampler.startsWith("parentbased_"),
+    },
+    readsContext: readsContext(read),
+    queue: {
+      maxSpans,
+      maxBatchSpans: Math.min(maxSpans, read.integer("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 1, mostSpans) ?? 512),
+      delayMs: read.integer("OTEL_BSP_SCHEDULE_DELAY", 0, 600_000) ?? 5000,
+      exportTimeoutMs: read.integer("OTEL_BSP_EXPORT_TIMEOUT", 1, 600_000) ?? 30_000,
+    },
+  };
+}
+
+/** The URL for traces; the one for all signals gets their path. */
+function endpointOf(read: Variables): URL | undefined {
+  const own = read.url(`${exporterPrefix}TRACES_ENDPOINT`);
+  if (own !== undefined) return own;
+  const common = read.url(`${exporterPrefix}ENDPOINT`);
+  if (common !== undefined) common.pathname += common.pathname.endsWith("/") ? "v1/traces" : "/v1/traces";
+  return common;
+}
+
+function tlsOf(read: Variables, files: Pick<Files, "readText">) {
+  const pem = (suffix: string) =>
+    read.ofExporter(suffix, (name) => {
+      const path = read.text(name);
+      try {
+        return path === undefined ? undefined : files.readText(path);
+      } catch {
+        // Without its own authorities it would trust everybody's.
+        read.problems.push(`${name}: cannot be read`);
+        return undefined;
+      }
+    });
+  const [ca, cert, key] = [pem("CERTIFICATE"), pem("CLIENT_CERTIFICATE"), pem("CLIENT_KEY")];
+  return { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) };
+}
+
+/** Everything is left out where a part of it cannot be read, as the specification of the resource SDK says. */
+function resourceOf(read: Variables): Readonly<Record<string, string>> {
+  const name = "OTEL_RESOURCE_ATTRIBUTES";
+  const known = read.warnings.length;
+  const attributes = read.pairs(name);
+  return read.warnings.length > known ? {} : attributes;
+}
+
+/** Trace context is read unless the propagators leave it out. Baggage never is. */
+function readsContext(read: Variables): boolean {
+  const name = "OTEL_PROPAGATORS";
+  const names = read
+    .text(name)
+    ?.split(",")
+    .map((item) => item.trim());
+  if (names === undefined) return true;
+  if (names.some((item) => !["tracecontext", "baggage", "none"].includes(item)))
+    read.warnings.push(`${name}: of these, tracecontext alone is supported`);
+  return names.includes("tracecontext");
+}
+
+function leaks(url: URL, headers: Readonly<Record<string, string>>, { warnings }: Variables): readonly string[] {
+  if (url.protocol === "https:" || isLoopbackHost(url.hostname)) return [];
+  const name = `${exporterPrefix}ENDPOINT`;
+  if (Object.keys(headers).length > 0 || url.username !== "" || url.password !== "")
+    return [`${name}: would send credentials over plain http off loopback: it must use https`];
+  warnings.push(`${name}: traces go over plain http off loopback, where others may read them`);
+  return [];
+}
+
+/** The variables, and what is wrong with them. Nothing repeats a value. */
+class Variables {
+  readonly warnings: string[] = [];
+  readonly problems: string[] = [];
+  readonly #env: Environment;
+
+  constructor(env: Environment) {
+    this.#env = env;
+  }
+
+  /** Undefined where it is absent or empty. */
+  text(name: string): string | undefined {
+    const value = this.#env[name]?.trim();
+    return value === "" ? undefined : value;
+  }
+
+  /** A variable for the exporter of traces, or else the one for all exporters. */
+  ofExporter<T>(suffix: string, parse: (name: string) => T | undefined): T | undefined {
+    return parse(`${exporterPrefix}TRACES_${suffix}`) ?? parse(exporterPrefix + suffix);
+  }
+
+  flag(name: string): boolean {
+    return (
+      this.#parsed(name, "true or false", (text) => {
+        const word = text.toLowerCase();
+        return word === "true" || (word === "false" ? false : undefined);
+      }) === true
+    );
+  }
+
+  word<Word extends string>(name: string, words: readonly Word[]): Word | undefined {
+    return this.#parsed(name, words.join(", "), (text) => words.find((word) => word === text.toLowerCase()));
+  }
+
+  number(name: string, least: number, most: number): number | undefined {
+    return this.#parsed(name, `a number from ${least} to ${most}`, (text) => {
+      const value = Number(text);
+      return value >= least && value <= most ? value : undefined;
+    });
+  }
+
+  integer(name: string, least: number, most: number): number | undefined {
+    return this.#parsed(name, `a whole number from ${least} to ${most}`, (text) => {
+      const value = Number(text);
+      return Number.isInteger(value) && value >= least && value <= most ? value : undefined;
+    });
+  }
+
+  url(name: string): URL | undefined {
+    return this.#parsed(name, "a URL of http or https", (text) => {
+      const url = URL.parse(text);
+      return url !== null && /^https?:$/.test(url.protocol) ? url : undefined;
+    });
+  }
+
+  /** `key=value` pairs between commas, the values percent-encoded (W3C Baggage §3.2.1). One that is none is left out. */
+  pairs(name: string): Record<string, string> {
+    const pairs: Record<string, string> = {};
+    for (const item of this.text(name)?.split(",") ?? []) {
+      const [, key, value = ""] =
+        /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]{1,255})\s*=\s*([\x21-\x7e\s]*?)\s*$/.exec(item) ?? [];
+      const decoded = key === undefined ? undefined : decode(value);
+      if (key === undefined || decoded === undefined) this.#warn(name, "key=value pairs between commas");
+      else pairs[key] = decoded;
+    }
+    return pairs;
+  }
+
+  #parsed<T>(name: string, wanted: string, parse: (text: string) => T | undefined): T | undefined {
+    const text = this.text(name);
+    const value = text === undefined ? undefined : parse(text);
+    if (text !== undefined && value === undefined) this.#warn(name, wanted);
+    return value;
+  }
+
+  #warn(name: string, wanted: string): void {
+    this.warnings.push(`${name}: must be ${wanted}; it is passed over`);
+  }
+}
+
+/** Undefined where it is not percent-encoded, or holds what no header may. */
+function decode(value: string): string | undefined {
+  try {
+    const text = decodeURIComponent(value);
+    return /^[\x20-\x7e\u0080-\u{10ffff}]*$/u.test(text) ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,271 @@
+/**
+ * Spans while their call goes on. Whether a call's spans are exported is decided once it is authenticated, or refused: a
+ * stranger's wish to be traced costs no export. Until then they are kept, and they are ready to be exported as they are:
+ * nothing is copied.
+ */
+import {
+  type Attributes,
+  type HrTime,
+  type Link,
+  type SpanContext,
+  SpanKind,
+  type SpanStatus,
+  SpanStatusCode,
+  TraceFlags,
+} from "@opentelemetry/api";
+import type { InstrumentationScope } from "@opentelemetry/core";
+import type { Resource } from "@opentelemetry/resources";
+import { RandomIdGenerator, type ReadableSpan, type TimedEvent } from "@opentelemetry/sdk-trace";
+import { ServiceError } from "../../base/errors.ts";
+import type { Span, SpanAttributes } from "../../base/trace.ts";
+import type { CallSpan } from "./tracing.ts";
+
+/** Of one call, those that begin another trace not among them. A call has five or so. */
+const maxSpansPerTrace = 64;
+/** As the specification of the SDK has it, by default. */
+const maxLinks = 128;
+
+export const ids = new RandomIdGenerator();
+
+/** What spans say of the service, and where they go. */
+export interface SpanSink {
+  readonly resource: Resource;
+  readonly scope: InstrumentationScope;
+  /** Takes spans that have ended and are to be exported. */
+  readonly onEnded: (spans: readonly ReadableSpan[]) => void;
+}
+
+/** Whether a trace is exported: where the call is refused before its caller is known, and where it is not. */
+export interface Decisions {
+  readonly traceId: string;
+  readonly ifStranger: boolean;
+  readonly ifCaller: boolean;
+}
+
+/**
+ * Begins the span of a call.
+ *
+ * @param parent the caller's, if it told one
+ */
+export function callSpan(
+  sink: SpanSink,
+  decisions: Decisions,
+  parent: SpanContext | undefined,
+  waitedMs: number,
+): CallSpan {
+  const { traceId, ifStranger, ifCaller } = decisions;
+  if (!ifStranger && !ifCaller) return new UnrecordedSpan(traceId);
+  return new RecordedSpan(new Trace(sink, decisions, waitedMs), "", SpanKind.SERVER, parent, 0);
+}
+
+/** What the spans of a call have in common. */
+class Trace {
+  readonly sink: SpanSink;
+  readonly traceId: string;
+  readonly #decisions: Decisions;
+  /** When the call came in, in milliseconds: of the wall clock, and of one that never goes back. */
+  readonly #epochMs: number;
+  readonly #startedMs: number;
+  /** Spans that have ended, until it is decided what becomes of them. */
+  #ended: ReadableSpan[] = [];
+  #spans = 0;
+  /** Whether the spans are exported, once that is decided. */
+  isExported: boolean | undefined;
+
+  constructor(sink: SpanSink, decisions: Decisions, waitedMs: number) {
+    this.sink = sink;
+    this.traceId = decisions.traceId;
+    this.#decisions = decisions;
+    this.#epochMs = Date.now() - waitedMs;
+    this.#startedMs = performance.now() - waitedMs;
+  }
+
+  /** Milliseconds since the call came in. */
+  elapsedMs(): number {
+    return performance.now() - this.#startedMs;
+  }
+
+  time(elapsedMs: number): HrTime {
+    return hrTime(this.#epochMs + elapsedMs);
+  }
+
+  /** Whether one more span is kept. */
+  takesSpan(): boolean {
+    this.#spans += 1;
+    return this.isExported !== false && this.#spans < maxSpansPerTrace;
+  }
+
+  decide(isCaller: boolean): void {
+    if (this.isExported !== undefined) return;
+    const { ifCaller, ifStranger } = this.#decisions;
+    this.#settle(isCaller ? ifCaller : ifStranger);
+  }
+
+  drop(): void {
+    this.#settle(false);
+  }
+
+  ended(span: ReadableSpan): void {
+    if (this.isExported === undefined) this.#ended.push(span);
+    else if (this.isExported) this.sink.onEnded([span]);
+  }
+
+  #settle(isExported: boolean): void {
+    this.isExported = isExported;
+    if (isExported && this.#ended.length > 0) this.sink.onEnded(this.#ended);
+    this.#ended = [];
+  }
+}
+
+/** A span that is exported as it is, if its trace is. */
+class RecordedSpan implements CallSpan, ReadableSpan {
+  readonly traceId: string;
+  readonly spanId = ids.generateSpanId();
+  name: string;
+  readonly kind: SpanKind;
+  readonly parentSpanContext?: SpanContext;
+  readonly attributes: Attributes = {};
+  readonly links: Link[] = [];
+  readonly events: TimedEvent[] = [];
+  status: SpanStatus = { code: SpanStatusCode.UNSET };
+  ended = false;
+  readonly droppedAttributesCount = 0;
+  readonly droppedEventsCount = 0;
+  droppedLinksCount = 0;
+  readonly #trace: Trace;
+  readonly #startMs: number;
+  #endMs = 0;
+  readonly #context: SpanContext;
+
+  constructor(trace: Trace, name: string, kind: SpanKind, parent: SpanContext | undefined, startMs: number) {
+    this.#trace = trace;
+    this.traceId = trace.traceId;
+    this.name = name;
+    this.kind = kind;
+    if (parent !== undefined) this.parentSpanContext = parent;
+    this.#startMs = startMs;
+    const { traceId, spanId } = this;
+    const traceState = parent?.traceState;
+    this.#context = { traceId, spanId, traceFlags: TraceFlags.SAMPLED, ...(traceState && { traceState }) };
+  }
+
+  get startTime(): HrTime {
+    return this.#trace.time(this.#startMs);
+  }
+
+  get endTime(): HrTime {
+    return this.#trace.time(this.#endMs);
+  }
+
+  get duration(): HrTime {
+    return hrTime(this.#endMs - this.#startMs);
+  }
+
+  get resource(): Resource {
+    return this.#trace.sink.resource;
+  }
+
+  get instrumentationScope(): InstrumentationScope {
+    return this.#trace.sink.scope;
+  }
+
+  readonly spanContext = (): SpanContext => this.#context;
+
+  child(name: string, kind: "internal" | "client" = "internal"): Span {
+    const trace = this.#trace;
+    if (!trace.takesSpan()) return new UnrecordedSpan(this.traceId);
+    const spanKind = kind === "client" ? SpanKind.CLIENT : SpanKind.INTERNAL;
+    return new RecordedSpan(trace, name, spanKind, this.#context, trace.elapsedMs());
+  }
+
+  set(attributes: SpanAttributes): void {
+    if (!this.ended) Object.assign(this.attributes, attributes);
+  }
+
+  end(error?: unknown): void {
+    if (this.ended) return;
+    this.#endMs = this.#trace.elapsedMs();
+    if (error !== undefined) this.#fail(typeof error === "string" ? error : reasonOf(error));
+    this.ended = true;
+    this.#trace.ended(this);
+  }
+
+  shared(name: string, spans: readonly Span[]): Span | undefined {
+    const exported = spans.filter((span) => span instanceof RecordedSpan && span.#trace.isExported === true);
+    if (exported.length === 0) return undefined;
+    const decisions = { traceId: ids.generateTraceId(), ifStranger: true, ifCaller: true };
+    const trace = new Trace(this.#trace.sink, decisions, 0);
+    trace.decide(true);
+    const span = new RecordedSpan(trace, name, SpanKind.INTERNAL, undefined, 0);
+    for (const one of exported as RecordedSpan[]) {
+      span.#link(one.#context);
+      one.#link(span.#context);
+    }
+    return span;
+  }
+
+  authenticated(): void {
+    this.#trace.decide(true);
+  }
+
+  finish(name: string, attributes: SpanAttributes, failed?: string): void {
+    this.name = name;
+    this.set(attributes);
+    this.end(failed);
+    this.#trace.decide(false);
+  }
+
+  drop(): void {
+    this.#trace.drop();
+  }
+
+  #fail(reason: string): void {
+    this.status = { code: SpanStatusCode.ERROR, message: reason };
+    this.attributes["error.type"] ??= reason;
+  }
+
+  #link(context: SpanContext): void {
+    if (this.links.length < maxLinks) this.links.push({ context });
+    else this.droppedLinksCount += 1;
+  }
+}
+
+/** A span that nobody gets to see: it has ids for the log, and no parts. */
+class UnrecordedSpan implements CallSpan {
+  readonly traceId: string;
+  #spanId: string | undefined;
+
+  constructor(traceId: string) {
+    this.traceId = traceId;
+  }
+
+  get spanId(): string {
+    this.#spanId ??= ids.generateSpanId();
+    return this.#spanId;
+  }
+
+  child(): Span {
+    return this;
+  }
+
+  shared(name: string, spans: readonly Span[]): Span | undefined {
+    return spans.find((span) => span instanceof RecordedSpan)?.shared(name, spans);
+  }
+
+  set(): void {}
+  end(): void {}
+  authenticated(): void {}
+  finish(): void {}
+  drop(): void {}
+}
+
+/** Of a closed table, or the name of a class: never what somebody sent. */
+function reasonOf(error: unknown): string {
+  if (error instanceof ServiceError) return error.reason;
+  return error instanceof Error ? error.name : "unknown";
+}
+
+function hrTime(ms: number): HrTime {
+  const seconds = Math.trunc(ms / 1000);
+  return [seconds, Math.trunc((ms - seconds * 1000) * 1e6)];
+}

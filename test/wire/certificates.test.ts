@@ -315,10 +315,12 @@ describe("an authority of clients that is removed", () => {
     const answer = outcomeOf(stream);
     await new Promise((resolve) => stream.once("continue", resolve));
     await expect.poll(text).toContain("100 Continue");
-    const idle = await h2ConnectTls(gateway.url, identities.partner);
+    const idle = kept(identities.partner);
+    const idleEnded = new Promise((resolve) => idle.once("free", (free) => free.once("close", resolve)));
+    expect(await whoamiBy(idle, gateway.url, tokens.partner)).toBe("status 200");
     await remove();
     // By then it has been looked at who is idle.
-    await new Promise((resolve) => idle.once("close", resolve));
+    await idleEnded;
     const late = whoamiOn(session, tokens.partner).catch(() => "no answer");
     socket.write(body);
     stream.end(body);

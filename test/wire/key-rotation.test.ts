@@ -18,6 +18,7 @@ const cli = join(import.meta.dirname, "../../src/cli/cli.ts");
 
 test.each(testStores)(
   "on %s no answer rests on a retired key, and no caller that tries again fails",
+  { timeout: 180_000 },
   async (_, start) => {
     const store = await start();
     const key = newTestKey("ES256", "key-1");

@@ -29,6 +29,9 @@ const identities = {
   partner: { ca: servers.cert, cert: partner.cert, key: partner.key },
 } satisfies Record<string, TlsIdentity>;
 
+/** A busy machine takes its time; 10 seconds are what is promised of one that is not. */
+const patience = { timeout: 30_000 };
+
 let folder: string;
 let gateway: Gateway;
 const tokens = { payroll: "", partner: "" };
@@ -111,15 +114,15 @@ test("no call fails while the certificate is replaced, and new connections get t
   const load = startLoad(gateway.url, identities.payroll, tokens.payroll);
   const hasAll = () => [...load.outcomes.keys()].length === 4;
   try {
-    await expect.poll(hasAll).toBe(true);
+    await expect.poll(hasAll, patience).toBe(true);
     // One after the other, written in pieces: nothing fits for a moment.
     writeFileSync(paths.cert, second.cert.slice(0, 200));
     writeFileSync(paths.cert, second.cert);
     put(paths.key, second.key);
-    await expect.poll(() => shownNow(), { timeout: 10_000 }).toBe(second.thumbprint);
+    await expect.poll(() => shownNow(), patience).toBe(second.thumbprint);
     const counted = Object.fromEntries(load.outcomes);
     await expect
-      .poll(() => Object.entries(counted).every(([name, count]) => (load.outcomes.get(name) ?? 0) > count))
+      .poll(() => Object.entries(counted).every(([name, count]) => (load.outcomes.get(name) ?? 0) > count), patience)
       .toBe(true);
   } finally {
     await load.stop();
@@ -127,7 +130,7 @@ test("no call fails while the certificate is replaced, and new connections get t
   expect([...load.outcomes.keys()].sort()).toEqual(
     ["HTTP/1.1 kept", "HTTP/1.1 new", "HTTP/2 kept", "HTTP/2 new"].map((name) => `${name}: status 200`),
   );
-  await expect.poll(async () => (await reloads("tls")).taken).toBe(before.taken + 1);
+  await expect.poll(async () => (await reloads("tls")).taken, patience).toBe(before.taken + 1);
   expect(await reloads("tls")).toMatchObject({ refused: before.refused, stale: 0 });
   const line = gateway.logged.find((text) => text.includes("changed files are in force")) ?? "{}";
   const { settings, what, certificate_sha256, not_after } = JSON.parse(line);
@@ -201,8 +204,8 @@ describe("what is wrong changes nothing, and says so", () => {
     put(paths.key, other.key);
     await gateway.app.reload();
     put(paths.cert, other.cert);
-    await expect.poll(() => shownNow(), { timeout: 10_000 }).toBe(other.thumbprint);
-    await expect.poll(async () => (await reloads("tls")).stale).toBe(0);
+    await expect.poll(() => shownNow(), patience).toBe(other.thumbprint);
+    await expect.poll(async () => (await reloads("tls")).stale, patience).toBe(0);
   });
 });
 
@@ -225,7 +228,7 @@ test("a link that is swapped, as orchestrators do, is followed", async () => {
   expect(await shownNow()).toBe(first.thumbprint);
   symlinkSync("v2", join(folder, "..data.new"));
   renameSync(join(folder, "..data.new"), join(folder, "..data"));
-  await expect.poll(() => shownNow(), { timeout: 10_000 }).toBe(third.thumbprint);
+  await expect.poll(() => shownNow(), patience).toBe(third.thumbprint);
   for (const path of [paths.cert, paths.key]) rmSync(path);
 });
 
@@ -314,7 +317,7 @@ describe("an authority of clients that is removed", () => {
     );
     const answer = outcomeOf(stream);
     await new Promise((resolve) => stream.once("continue", resolve));
-    await expect.poll(text).toContain("100 Continue");
+    await expect.poll(text, patience).toContain("100 Continue");
     const idle = kept(identities.partner);
     const idleEnded = new Promise((resolve) => idle.once("free", (free) => free.once("close", resolve)));
     expect(await whoamiBy(idle, gateway.url, tokens.partner)).toBe("status 200");
@@ -362,7 +365,7 @@ describe("the operator listener", () => {
     };
     put(paths.opsCert, own.cert);
     put(paths.opsKey, own.key);
-    await expect.poll(() => shownNow(gateway.opsUrl), { timeout: 10_000 }).toBe(own.thumbprint);
+    await expect.poll(() => shownNow(gateway.opsUrl), patience).toBe(own.thumbprint);
     put(paths.opsKey, first.key);
     await gateway.app.reload();
     expect(await shownNow(gateway.opsUrl)).toBe(own.thumbprint);

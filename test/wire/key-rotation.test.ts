@@ -72,7 +72,7 @@ test.each(testStores)(
         copyFileSync(shared.SVC_LEDGER_KEY, `${ownKey}.new`);
         renameSync(`${ownKey}.new`, ownKey);
         await more(1);
-        await expect.poll(async () => (await fetch(`${second.opsUrl}/readyz`)).status).toBe(200);
+        await expect.poll(async () => (await fetch(`${second.opsUrl}/readyz`)).status, { timeout: 30_000 }).toBe(200);
       } finally {
         await load.stop();
       }

@@ -11,7 +11,6 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -20,7 +19,7 @@ import { startIssuer } from "../dev/issuer.ts";
 import { sampleCalls } from "../dev/requests.ts";
 import { benchCalls } from "./calls.ts";
 import { fetchToken, startGatewayProcess } from "./deployment.ts";
-import { luaScript } from "./load.ts";
+import { luaScript, seenOf, watch } from "./load.ts";
 import { requireTools } from "./tools.ts";
 
 const { values } = parseArgs({
@@ -48,47 +47,6 @@ interface Flood {
   readonly headers?: Readonly<Record<string, string>>;
   /** POST with this body; GET where absent. */
   readonly body?: Uint8Array;
-}
-
-interface Seen {
-  readonly errors: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-}
-
-/** Asks for plans at fixed times, whatever the answers do, on connections of its own. */
-async function watch(url: string, headers: Record<string, string>, body: Uint8Array): Promise<Seen> {
-  const agent = new Agent({ keepAlive: true, maxSockets: 32 });
-  const latenciesMs: number[] = [];
-  let errors = 0;
-  const ask = (dueAt: number) =>
-    new Promise<void>((resolve) => {
-      const fail = () => {
-        errors += 1;
-        resolve();
-      };
-      const sent = request(url, { method: "POST", headers, agent }, (response) => {
-        response.resume().once("end", () => {
-          if (response.statusCode !== 200) return fail();
-          latenciesMs.push(performance.now() - dueAt);
-          resolve();
-        });
-      });
-      sent.once("error", fail);
-      sent.end(body);
-    });
-  const began = performance.now();
-  const pending: Promise<void>[] = [];
-  for (let call = 0; call < perSecond * seconds; call++) {
-    const dueAt = began + (call / perSecond) * 1_000;
-    await delay(Math.max(0, dueAt - performance.now()));
-    pending.push(ask(Math.max(dueAt, performance.now())));
-  }
-  await Promise.all(pending);
-  agent.destroy();
-  latenciesMs.sort((a, b) => a - b);
-  const at = (share: number) => latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN;
-  return { errors, p50Ms: at(0.5), p99Ms: at(0.99) };
 }
 
 /** Starts a generator, which goes on until the returned function is called. */
@@ -184,12 +142,9 @@ try {
   });
   const { url, ops_url: opsUrl } = gateway.listening;
   const body = Buffer.from(JSON.stringify(sampleCalls().find(({ route }) => route.endsWith("protection-plan"))?.body));
-  const quietly = () =>
-    watch(
-      `${url}/v1/sdk/protection-plan`,
-      { authorization: `Bearer ${quiet}`, "content-type": "application/json" },
-      body,
-    );
+  const headers = { authorization: `Bearer ${quiet}`, "content-type": "application/json" };
+  const quietly = async () =>
+    seenOf(await watch(`${url}/v1/sdk/protection-plan`, headers, body, { perSecond, seconds }));
   await quietly();
   let maxBytes = 0;
   const sampling = setInterval(() => {

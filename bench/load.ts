@@ -1,8 +1,10 @@
-/** Two load generators, one for each kind of connection, and what they measured in one form. */
+/** Load generators, one for each kind of connection and one that keeps to a rate, and what they measured. */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
+import { Agent, request } from "node:http";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
@@ -169,4 +171,58 @@ function match(text: string, pattern: RegExp): RegExpExecArray {
   const found = pattern.exec(text);
   if (found === null) throw new Error(`the load generator said something else:\n${text}`);
   return found;
+}
+
+/** One call of those that were made at fixed times. */
+export interface Watched {
+  /** When it was due, as `performance.now()` says it. */
+  readonly dueAtMs: number;
+  readonly latencyMs: number;
+  /** Whether it was answered with 200. */
+  readonly isOk: boolean;
+}
+
+export interface Seen {
+  readonly errors: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** What those who made the calls saw. */
+export function seenOf(calls: readonly Watched[]): Seen {
+  const latenciesMs = calls.flatMap(({ isOk, latencyMs }) => (isOk ? [latencyMs] : [])).sort((a, b) => a - b);
+  const at = (share: number) => latenciesMs[Math.ceil(latenciesMs.length * share) - 1] ?? Number.NaN;
+  return { errors: calls.length - latenciesMs.length, p50Ms: at(0.5), p99Ms: at(0.99) };
+}
+
+/** Posts at fixed times, whatever the answers do, from this process and on connections of its own. */
+export async function watch(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  body: Uint8Array,
+  { perSecond, seconds }: { readonly perSecond: number; readonly seconds: number },
+): Promise<readonly Watched[]> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 256 });
+  const ask = (dueAtMs: number) =>
+    new Promise<Watched>((resolve) => {
+      const end = (isOk: boolean) => resolve({ dueAtMs, latencyMs: performance.now() - dueAtMs, isOk });
+      const sent = request(url, { method: "POST", headers, agent }, (response) => {
+        response.resume();
+        response.once("end", () => end(response.statusCode === 200));
+        response.once("error", () => end(false));
+      });
+      sent.once("error", () => end(false));
+      sent.end(body);
+    });
+  const began = performance.now();
+  const pending: Promise<Watched>[] = [];
+  for (let call = 0; call < perSecond * seconds; call++) {
+    const dueAt = began + (call / perSecond) * 1_000;
+    const waitMs = dueAt - performance.now();
+    if (waitMs > 0) await delay(waitMs);
+    pending.push(ask(Math.max(dueAt, performance.now())));
+  }
+  const calls = await Promise.all(pending);
+  agent.destroy();
+  return calls;
 }

@@ -1,4 +1,3 @@
-import { totalmem } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
@@ -54,6 +53,7 @@ import {
 import { type Catalog, createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
 import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
 import { ingressOf } from "./callers.ts";
+import { memoryLimitBytes, watchMemory } from "./memory.ts";
 
 /** Configuration of the service. */
 export type ServeConfig = ConfigFor<"serve">;
@@ -137,6 +137,7 @@ export function serverOptions(
   { clock, random, logger, metrics, sumsOf, tracing }: Machine,
   tls: TlsFiles | undefined,
 ): ServerOptions {
+  const memory = watchMemory();
   const report = createReport(logger, metrics, clock);
   const endSpan = tracing && createCallSpans(methods, config.tlsCert === undefined ? "http" : "https");
   const ingress = ingressOf(config);
@@ -152,7 +153,8 @@ export function serverOptions(
     methods,
     ...chain,
     addressOf,
-    bodies: bodyBudgetOf(config, addressOf, metrics, sumsOf("bodies")),
+    bodies: bodyBudgetOf(config, addressOf, metrics, sumsOf("bodies"), memory.isTight),
+    isShortOfMemory: memory.isShort,
     streams: { watches: sumsOf("watches"), conversations: sumsOf("conversations") },
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
@@ -238,12 +240,11 @@ function bodyBudgetOf(
   addressOf: ServerOptions["addressOf"],
   metrics: Metrics,
   sums: Sums,
+  isTight: () => boolean,
 ): BodyBudget {
-  // What the container may use, where it is limited; 0 or more than there is where it is not.
-  const memoryBytes = Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
-  const maxBytes =
-    bodyBudgetBytes ?? Math.min(mostBodyBudgetBytes, Math.max(leastBodyBudgetBytes, Math.floor(memoryBytes / 8)));
-  const budget = createBodyBudget({ maxBytes, addressOf, sums, onRefused: metrics.bodyRefused });
+  const share = Math.floor(memoryLimitBytes() / 8);
+  const maxBytes = bodyBudgetBytes ?? Math.min(mostBodyBudgetBytes, Math.max(leastBodyBudgetBytes, share));
+  const budget = createBodyBudget({ maxBytes, addressOf, sums, isTight, onRefused: metrics.bodyRefused });
   metrics.watchBodies(() => budget.inFlightBytes);
   return budget;
 }

@@ -49,13 +49,19 @@ export function serviceSettings(dataDir: string, issuerUrl: string): Record<stri
   };
 }
 
-/** Starts the process with this environment and no other, in the folder. Another program may stand in for the service. */
+/**
+ * Starts the process with this environment and no other, in the folder. Another program may stand in for the service.
+ *
+ * @param launcher command that becomes the program which its arguments name
+ */
 export function spawnService(
   cwd: string,
   settings: Readonly<Record<string, string>>,
   program = "src/main.js",
+  launcher: readonly string[] = [],
 ): ServiceProcess {
-  const child = spawn(process.execPath, [resolve(root, program)], {
+  const [command = process.execPath, ...args] = [...launcher, process.execPath, resolve(root, program)];
+  const child = spawn(command, args, {
     cwd,
     env: { PATH: process.env.PATH ?? "", ...workersOfTests, ...settings },
     stdio: ["ignore", "pipe", "pipe"],
@@ -110,8 +116,9 @@ export async function startService(
   cwd: string,
   settings: Readonly<Record<string, string>>,
   program?: string,
+  launcher?: readonly string[],
 ): Promise<RunningService> {
-  const service = spawnService(cwd, settings, program);
+  const service = spawnService(cwd, settings, program, launcher);
   const { url, ops_url } = JSON.parse(await service.line('"message":"listening"'));
   return {
     ...service,

@@ -45,6 +45,7 @@ const logged: string[] = [];
 const metrics = createMetrics({ process: false });
 
 /** `GetCapabilities` is answered once the test says so; the token is the tenant. */
+let isShort = false;
 beforeAll(async () => {
   const discovery = bind(DiscoveryService, {
     async getCapabilities() {
@@ -84,6 +85,7 @@ beforeAll(async () => {
     addressOf: ({ remoteAddress }) => remoteAddress,
     tenantHeader: "x-svc-tenant-id",
     admissionLimits: limits,
+    isShortOfMemory: () => isShort,
     watchWaiting: (count) => {
       waiting = count;
     },
@@ -185,6 +187,29 @@ test("health probes are answered all the while", async () => {
       expect([status, trailers["grpc-status"]]).toEqual([200, "0"]);
     }
   });
+  await h2Close(session);
+});
+
+test("while memory is short nobody waits behind others, and health is answered all the same", async () => {
+  const session = await h2Connect(url);
+  const headers = { "content-type": "application/grpc", te: "trailers" };
+  await whileFull(async () => {
+    isShort = true;
+    for (const token of ["cool", "new"]) {
+      const refused = await get(fast.restPath, token);
+      expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "1"]);
+    }
+    const probe = { path: `/${Health.typeName}/Check`, headers, body: frame(new Uint8Array()) };
+    expect((await h2Call(session, probe)).trailers["grpc-status"]).toBe("0");
+    isShort = false;
+    expect((await get(fast.restPath, "cool")).status).toBe(200);
+  }).finally(() => {
+    isShort = false;
+  });
+  // Where nobody waits it is not asked about: a service that is short of memory goes on.
+  isShort = true;
+  expect((await get(fast.restPath, "cool")).status).toBe(200);
+  isShort = false;
   await h2Close(session);
 });
 

@@ -38,6 +38,8 @@ export interface AdmitOptions extends CallLifecycle {
   readonly admission: Admission;
   readonly accounts: Accounts;
   readonly methods: readonly ServedMethod[];
+  /** Whether there is next to no memory left, of which calls that wait take some. Default: there always is some. */
+  readonly isShortOfMemory?: () => boolean;
   /** Paths of services that need no credentials. Their calls take turns, and do not count once they have begun. */
   readonly unauthenticatedPaths: readonly string[];
 }
@@ -65,7 +67,7 @@ export function countCaller(gate: Gate, accounts: Accounts): Gate {
 }
 
 export function createAdmit(options: AdmitOptions): Admit {
-  const { service, admission, accounts } = options;
+  const { service, admission, accounts, isShortOfMemory = () => false } = options;
   const open = new Set(options.unauthenticatedPaths);
   const rpcs = new Map(
     options.methods.flatMap(({ rpc, restPath, rpcPath }) => [
@@ -94,7 +96,10 @@ export function createAdmit(options: AdmitOptions): Admit {
         )
       : admission.ticket(account, own(start), own(refuse));
     tickets.set(source, ticket);
-    ticket.enter();
+    // One at a time may wait, or it would never be known that there is memory again.
+    const mayWait = isUnauthenticated || account.group === operatorGroup || admission.waiting === 0;
+    if (mayWait || !isShortOfMemory()) ticket.enter();
+    else own(refuse)();
     return ticket;
   }
 

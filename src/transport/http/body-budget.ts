@@ -33,12 +33,17 @@ export interface BodyBudgetOptions {
   readonly addressOf: (inbound: InboundRequest) => string;
   /** Counts the bytes; default: those of this budget alone. */
   readonly sums?: Sums;
+  /** Whether the process has little memory left: then one large body at a time has room. Default: it never has. */
+  readonly isTight?: () => boolean;
   /** Told of every refusal. */
   readonly onRefused?: (share: BodyShare) => void;
 }
 
 /** Shares of all: one tenant's; that of all who have shown no credentials; one address's of those. */
 const shares = { tenant: 1 / 2, anonymous: 1 / 8, address: 1 / 32 };
+
+/** Bodies up to this have room while memory is tight: others would not notice if they had none. */
+const smallBytes = 256 * 1024;
 
 /** Time after which to try again: bodies are gone in less. */
 const retryAfterSeconds = 1;
@@ -57,15 +62,18 @@ interface Account {
 class SharedBudget implements BodyBudget {
   readonly #maxBytes: number;
   readonly #addressOf: (inbound: InboundRequest) => string;
+  readonly #isTight: () => boolean;
   readonly #onRefused: (share: BodyShare) => void;
   /** By name of the account. */
   readonly #heldBytes: Sums;
   readonly #all: Account;
 
-  constructor({ maxBytes, addressOf, sums = localSums(), onRefused = () => {} }: BodyBudgetOptions) {
+  constructor({ maxBytes, addressOf, sums = localSums(), ...options }: BodyBudgetOptions) {
+    const { isTight = () => false, onRefused = () => {} } = options;
     this.#maxBytes = maxBytes;
     this.#heldBytes = sums;
     this.#addressOf = addressOf;
+    this.#isTight = isTight;
     this.#onRefused = onRefused;
     this.#all = { name: "all", share: "all", maxBytes };
   }
@@ -92,7 +100,8 @@ class SharedBudget implements BodyBudget {
         const more = bytes - heldBytes;
         if (more <= 0) return;
         // What comes late for a call that is over has no room: nobody would give it back.
-        const full = isOver ? this.#all : this.#take(accounts, more);
+        const isRefused = isOver || (bytes > smallBytes && this.inFlightBytes > heldBytes && this.#isTight());
+        const full = isRefused ? this.#all : this.#take(accounts, more);
         if (full !== undefined) {
           this.#onRefused(full.share);
           throw new ServiceError("overloaded", messages[full.share], { retryAfterSeconds });

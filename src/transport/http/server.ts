@@ -42,6 +42,8 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   /** Lowercase name of the header in which an ingress names the tenant. */
   readonly tenantHeader: string;
   readonly admissionLimits?: AdmissionLimits;
+  /** Whether the process has next to no memory left. Default: it never is. */
+  readonly isShortOfMemory?: () => boolean;
   /** Gets what tells how many calls wait for their turn. */
   readonly watchWaiting: (count: () => number) => void;
   readonly listener: Omit<

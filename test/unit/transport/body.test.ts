@@ -133,6 +133,26 @@ describe("memory", () => {
     expect(budget.inFlightBytes).toBe(0);
   });
 
+  test("while memory is tight one large body at a time has room, and small ones have", () => {
+    let isTight = false;
+    const budget = createBodyBudget({ maxBytes: 8_000_000, addressOf, isTight: () => isTight });
+    const leaseOf = (tenant: string) => budget.lease(call(tenant), at(""));
+    const first = leaseOf("a");
+    first.holds(1_000_000);
+    isTight = true;
+    expect(() => leaseOf("b").holds(1_000_000)).toThrow(expect.objectContaining({ reason: "overloaded" }));
+    // Of no declared length: it is refused once it is large.
+    const growing = leaseOf("b");
+    growing.holds(200_000);
+    expect(() => growing.holds(300_000)).toThrow(expect.objectContaining({ reason: "overloaded" }));
+    growing.release();
+    // What is there may grow, and another has its turn afterwards.
+    first.holds(2_000_000);
+    first.release();
+    leaseOf("b").holds(1_000_000);
+    expect(budget.inFlightBytes).toBe(1_000_000);
+  });
+
   test("whatever is taken and given back, no share is exceeded and nothing is lost", () => {
     const holder = fc.constantFrom<[Call, string]>(
       [call("a"), ""],

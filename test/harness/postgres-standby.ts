@@ -26,7 +26,7 @@ export async function startStandby(
   primary: PostgresServer,
   { name, primaryPort }: StandbyOptions,
 ): Promise<PostgresServer> {
-  const dataDirectory = await baseBackup(primary);
+  const dataDirectory = await baseBackup(primary, "standby.signal");
   return startPostgres({
     dataDirectory,
     settings: {
@@ -38,9 +38,13 @@ export async function startStandby(
 
 /**
  * Copies a data directory as PostgreSQL's documentation says under "Making a Base Backup Using the Low Level API": the
- * package of the binaries has no `pg_basebackup`. Resolves with the path of the copy, which starts as a standby.
+ * package of the binaries has no `pg_basebackup`. Resolves with the path of the copy, which starts as a standby,
+ * or recovers from an archive (`restore_command`) and goes on by itself.
  */
-async function baseBackup(primary: PostgresServer): Promise<string> {
+export async function baseBackup(
+  primary: PostgresServer,
+  signal: "standby.signal" | "recovery.signal",
+): Promise<string> {
   const copy = mkdtempSync(join(tmpdir(), "postgres-standby-"));
   const client = new Client({ connectionString: primary.url });
   try {
@@ -50,9 +54,8 @@ async function baseBackup(primary: PostgresServer): Promise<string> {
     const written = copyFolder(primary.dataDirectory, copy);
     const { labelfile } = (await client.query("SELECT labelfile FROM pg_backup_stop()")).rows[0];
     writeFileSync(join(copy, "backup_label"), labelfile);
-    writeFileSync(join(copy, "standby.signal"), "");
-    for (const path of [copy, ...written, join(copy, "backup_label"), join(copy, "standby.signal")])
-      chownSync(path, uid, gid);
+    writeFileSync(join(copy, signal), "");
+    for (const path of [copy, ...written, join(copy, "backup_label"), join(copy, signal)]) chownSync(path, uid, gid);
     return copy;
   } catch (error) {
     rmSync(copy, { recursive: true, force: true });

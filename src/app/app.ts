@@ -13,8 +13,9 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import type { TracingSettings } from "../telemetry/tracing/tracing.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { openCallers } from "./callers.ts";
+import { watchKeyFiles } from "./expiries.ts";
 import { FollowedFiles } from "./followed-files.ts";
-import type { App, ServeConfig } from "./gateway.ts";
+import { type App, buildInfo, type ServeConfig } from "./gateway.ts";
 import { bound, urlsOf } from "./listening.ts";
 import { openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, issuerReadiness, policyReadiness } from "./operator-side.ts";
@@ -44,7 +45,8 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const timers = overrides.timers ?? systemTimers;
   const random = overrides.random ?? bufferedRandom((bytes) => randomFillSync(bytes));
   const logger = overrides.logger ?? createLogger({ level: config.logLevel, serviceName: config.serviceName });
-  const metrics = createMetrics({ process: true });
+  const metrics = createMetrics({ process: true, build: buildInfo, clock });
+  watchKeyFiles(config, metrics);
   const fetch = overrides.fetch ?? globalThis.fetch;
   const workers = workersOf(config, availableParallelism());
   if (workers > 1) {
@@ -103,7 +105,6 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
       await ledger.close();
       await tracing?.close(config.shutdownGraceMs - (performance.now() - closingMs));
       policy.release();
-      metrics.close();
       await logger.close();
       return clean;
     },

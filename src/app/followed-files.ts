@@ -10,6 +10,7 @@ import type { ConfigFor } from "../config/uses.ts";
 import { type FileRead, WatchedFiles } from "../files/watched-files.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { validityOf } from "./expiries.ts";
 
 type ServeConfig = ConfigFor<"serve">;
 
@@ -59,7 +60,7 @@ export interface FileSource {
 export interface FollowedFilesMachine {
   readonly timers: Timers;
   readonly logger: Pick<Logger, "info" | "error">;
-  readonly metrics: Pick<Metrics, "followed" | "reloaded">;
+  readonly metrics: Pick<Metrics, "followed" | "reloaded" | "certificatesInForce">;
   /** Has other threads take up what was found good. Rejects where one cannot: then it is not in force here either. */
   readonly share?: (what: FollowedName, texts: FileTexts) => Promise<void>;
 }
@@ -97,6 +98,7 @@ export class FollowedFiles implements FileSource {
       async onChange(content, texts) {
         await share?.(what, texts);
         onChange?.(content);
+        reportCertificates(keys, texts, metrics);
         metrics.reloaded(what, "taken");
         logger.info({ what, settings: names, ...describe?.(content) }, "changed files are in force");
       },
@@ -113,6 +115,7 @@ export class FollowedFiles implements FileSource {
     });
     this.#open.set(what, files);
     metrics.followed(what);
+    reportCertificates(keys, files.texts, metrics);
     return files;
   }
 
@@ -150,6 +153,19 @@ export class FollowedFiles implements FileSource {
     );
     if (problem !== undefined) throw new Error(problem);
   }
+}
+
+type FollowedKey = (typeof keysOf)[FollowedName][number];
+
+const certificates: readonly FollowedKey[] = ["tlsCert", "tlsClientCa", "opsTlsCert"];
+
+function reportCertificates(
+  keys: readonly FollowedKey[],
+  texts: FileTexts,
+  metrics: Pick<Metrics, "certificatesInForce">,
+): void {
+  for (const [index, key] of keys.entries())
+    if (certificates.includes(key)) metrics.certificatesInForce(settings[key].name, validityOf(texts[index] ?? ""));
 }
 
 /** Has them from another thread, which follows them. */

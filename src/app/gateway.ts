@@ -86,6 +86,9 @@ export interface Machine {
 /** Version of the program, as its package says it. */
 export const programVersion = packageFile.version;
 
+/** What runs, for operators. */
+export const buildInfo = { version: programVersion, node: process.versions.node };
+
 /** Longest time until request headers are complete, and that an idle connection is kept, in milliseconds. */
 const headersTimeoutMs = 10_000;
 const idleTimeoutMs = 65_000;
@@ -161,7 +164,7 @@ export function serverOptions(
       bodyTimeoutMs: config.bodyTimeoutMs,
       maxDeadlineMs: config.maxDeadlineMs,
     },
-    watchWaiting: metrics.watchWaiting,
+    watchWaiting: (count) => metrics.watchQueue("admission", count),
     tenantHeader: `${config.headerPrefix}tenant-id`,
     listener: {
       ...(tls !== undefined && { tls }),

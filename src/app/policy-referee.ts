@@ -38,7 +38,7 @@ export function refereeOf(
       engine.useCedar(revision);
       onDisagreement?.(revision);
       metrics.refereed("differs");
-      metrics.policyAlerted(tenantId, alert);
+      metrics.policyAlerted(tenantId, alert, decided.allow);
       const of = { tenant_id: tenantId, decision_id: decisionId, policy_revision: revision, alert };
       const said = { allow: decided.allow, reasons: decided.reasons };
       const cedarSaid = { cedar_allow: cedar.allow, cedar_reasons: cedar.reasons };

@@ -57,7 +57,11 @@ export async function createPublicSide(
 ): Promise<PublicSide> {
   const { clock, timers, random, logger, metrics, sumsOf } = machine;
   const { authenticator, session } = callers;
-  const hasher = createArtifactHasher({ pendingChars: sumsOf("artifacts") });
+  const hasher = createArtifactHasher({
+    pendingChars: sumsOf("artifacts"),
+    onWaited: (waitedMs) => metrics.queueWaited("artifact", waitedMs),
+  });
+  metrics.watchQueue("artifact", () => hasher.waiting);
   const scopes = createScopeTable(config.defaultRequiredScopes, config.routeScopes);
   const live = livePlatform(config, authenticator, policy, ledger);
   const deployment = {
@@ -106,10 +110,10 @@ function observeDecisions(
   { observe }: DecidingPolicy,
 ): NonNullable<DecisionDependencies["observe"]> {
   return ({ query, decision, decisionId, isComplete, span }) => {
-    metrics.decided(query.action, decision.allow);
     const { tenantId } = query.caller;
+    metrics.decided(tenantId, query.action, decision.allow);
     for (const alert of decision.alerts) {
-      metrics.policyAlerted(tenantId, alert);
+      metrics.policyAlerted(tenantId, alert, decision.allow);
       const fields = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId, alert };
       logger.warn(fields, "a policy that alerts decided");
     }

@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import type { AttemptCounters, PortionCounters } from "../domain/ports.ts";
-import { ObservedLedger } from "../ledger/append/observed.ts";
+import { type CommitObserver, ObservedLedger } from "../ledger/append/observed.ts";
 import type { OpenSharedAnchor } from "../ledger/ports/anchor.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
@@ -33,7 +33,12 @@ export async function openStores(
   threads: Pick<ServiceMachine, "threads" | "shared"> = {},
 ): Promise<OpenedStores> {
   const { clock, random, logger, metrics } = machine;
-  const commits = { elapsedMs: () => performance.now(), committed: metrics.batchAppended };
+  const commits: CommitObserver = {
+    elapsedMs: () => performance.now(),
+    committed: metrics.batchAppended,
+    waited: (waitedMs) => metrics.queueWaited("append", waitedMs),
+    watchWaiting: (count) => metrics.watchQueue("append", count),
+  };
   const backend = await storeBackend(config);
   const { ledger, shared, stuck, share } = await backend
     .openStores(config, { clock, random, logger, openAnchor, commits, ...threads })

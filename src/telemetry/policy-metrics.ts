@@ -1,19 +1,14 @@
 /** Metrics of the policy: its loads, its alerts, and the candidate beside it. */
 import { Counter, Gauge, type Registry } from "prom-client";
-
-/** Tenants that have labels of their own; the others share one that is no tenant's id. */
-const maxLabelledTenants = 1_000;
-const otherLabel = "_other";
-/** Names of alerts that have labels of their own, and pairs of tenant and alert. */
-const maxLabelledAlerts = 100;
-const maxLabelledPairs = 1_000;
+import type { Clock } from "../base/clock.ts";
+import { boundedAlertLabels, boundedLabels, maxLabelledTenants } from "./bounded-labels.ts";
 
 /** The set that decides, or the candidate beside it. */
 export type PolicyRole = "active" | "shadow";
 
 export interface PolicyMetrics {
   /** A decision with this alert of a policy was recorded. */
-  policyAlerted(tenant: string, alert: string): void;
+  policyAlerted(tenant: string, alert: string, allow: boolean): void;
   /** A policy set came into force, or became the candidate. */
   policyLoaded(role: PolicyRole, revision: string): void;
   /** The newest content of a policy directory was refused, or could not be taken now. */
@@ -29,7 +24,7 @@ export interface PolicyMetrics {
 }
 
 /** Makes them in the registries. */
-export function policyMetrics(registers: Registry[]): PolicyMetrics {
+export function policyMetrics(registers: Registry[], clock: Clock): PolicyMetrics {
   const reloads = new Counter({
     name: "svc_policy_loads_total",
     help: "Policy sets that came into force, were refused, or could not be taken at the time",
@@ -46,6 +41,14 @@ export function policyMetrics(registers: Registry[]): PolicyMetrics {
     name: "svc_policy_revision_info",
     help: "1 for the revision in force",
     labelNames: ["role", "revision"],
+    aggregator: "max",
+    registers,
+  });
+  const loadedAt = new Gauge({
+    name: "svc_policy_loaded_timestamp_seconds",
+    help: "When the revision came into force, or became the candidate",
+    labelNames: ["role"],
+    aggregator: "max",
     registers,
   });
   const compared = new Counter({
@@ -68,7 +71,7 @@ export function policyMetrics(registers: Registry[]): PolicyMetrics {
   const alerts = new Counter({
     name: "svc_policy_alerts_total",
     help: "Decisions made and recorded under a policy with this alert",
-    labelNames: ["tenant", "alert"],
+    labelNames: ["tenant", "alert", "allow"],
     registers,
   });
   const disagreeing = new Gauge({
@@ -86,20 +89,16 @@ export function policyMetrics(registers: Registry[]): PolicyMetrics {
   // There before the first, so that an alert sees it rise.
   for (const result of ["agrees", "differs", "dropped", "failed"]) refereed.inc({ result }, 0);
   const labelOf = boundedLabels(maxLabelledTenants);
-  const alertOf = boundedLabels(maxLabelledAlerts);
-  const pairOf = boundedLabels(maxLabelledPairs);
+  const alertLabelsOf = boundedAlertLabels();
   const inForce = new Map<PolicyRole, string>();
   return {
-    policyAlerted(tenant, name) {
-      const alert = alertOf(name);
-      const isCounted = pairOf(`${tenant} ${alert}`) !== otherLabel;
-      alerts.inc({ tenant: isCounted ? tenant : otherLabel, alert });
-    },
+    policyAlerted: (tenant, name, allow) => alerts.inc({ ...alertLabelsOf(tenant, name), allow: String(allow) }),
     policyLoaded(role, revision) {
       const before = inForce.get(role);
       if (before !== undefined) revisions.remove({ role, revision: before });
       inForce.set(role, revision);
       revisions.set({ role, revision }, 1);
+      loadedAt.set({ role }, clock.now() / 1000);
       reloads.inc({ role, result: "loaded" });
       stale.set({ role }, 0);
     },
@@ -116,14 +115,5 @@ export function policyMetrics(registers: Registry[]): PolicyMetrics {
       }
     },
     shadowDropped: () => dropped.inc(),
-  };
-}
-
-/** Gives the first so many values labels of their own; the others share one that is no id of a tenant. */
-function boundedLabels(maximum: number): (value: string) => string {
-  const labelled = new Set<string>();
-  return (value) => {
-    if (labelled.size < maximum) labelled.add(value);
-    return labelled.has(value) ? value : otherLabel;
   };
 }

@@ -8,6 +8,8 @@ const sources = {
   openssl: "apt-get install openssl",
   nginx: "apt-get install nginx-light",
   chromium: "apt-get install chromium",
+  promtool: "apt-get install prometheus",
+  prometheus: "apt-get install prometheus",
   buf: "npm ci",
   bwrap: "apt-get install bubblewrap",
   "systemd-analyze": "apt-get install systemd",

@@ -109,7 +109,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await server.close(0);
-  metrics.close();
 });
 
 const slow = methodOn("/v1/sdk/capabilities");

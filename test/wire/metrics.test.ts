@@ -29,7 +29,7 @@ const bodies = new Map(sampleCalls().map(({ route, body }) => [route, body]));
 const nowhere = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT: "1" };
 /** What waits for the candidate's opinion, at most (see `src/policy/tools/shadow.ts`). */
 const maxShadowQueue = 256;
-const patience = { timeout: 10_000 };
+const patience = { timeout: 45_000 };
 
 let directory: string;
 let witness: TestWitness;
@@ -75,7 +75,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-test("every metric moves, and none is there that nobody feeds", { timeout: 40_000 }, async () => {
+test("every metric moves, and none is there that nobody feeds", { timeout: 150_000 }, async () => {
   const route = "/v1/sdk/protection-plan";
   const unfinished: H1Connection[] = [];
   await expect.poll(scrape, patience).toContain('svc_policy_loads_total{role="shadow",result="loaded"} 1');
@@ -137,13 +137,17 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 40_00
   }
 });
 
+/** They need certificates, and quotas: what has those is scraped in the system lane, and by `quotas.test.ts`. */
+const isFedElsewhere = /^svc_(certificate|quota)_/;
+
 /** Names of the service's own metrics that are listed as if nothing had ever happened. */
 async function unmoved(): Promise<readonly string[]> {
   const untouched = createMetrics({ process: false });
   const [initial, current] = [samplesOf((await untouched.expose()).body), samplesOf(await scrape())];
-  untouched.close();
   expect(current.size).toBeGreaterThan(0);
-  return [...current].filter(([name, samples]) => samples === initial.get(name)).map(([name]) => name);
+  return [...current]
+    .filter(([name, samples]) => samples === initial.get(name) && !isFedElsewhere.test(name))
+    .map(([name]) => name);
 }
 
 /** The samples of each of the service's own metrics, by its name, which stands on a `# HELP` line above them. */

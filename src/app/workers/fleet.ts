@@ -1,7 +1,7 @@
 /** The workers of a service: started together, replaced when they die, asked together, and stopped together. */
 import type { CheckResult } from "../../ops/readiness.ts";
 import type { Logger } from "../../telemetry/logger.ts";
-import { countedBy, type MetricsSnapshot } from "../../telemetry/merged-metrics.ts";
+import type { MetricsMerger, MetricsSnapshot } from "../../telemetry/merged-metrics.ts";
 import type { WorkerThread } from "./thread.ts";
 
 export interface FleetOptions {
@@ -11,6 +11,7 @@ export interface FleetOptions {
   /** What a worker had taken of what all share is free again. */
   readonly forget: (index: number) => void;
   readonly logger: Logger;
+  readonly merger: MetricsMerger;
   /** A worker cannot be replaced: the service is to end, for this reason. */
   readonly onHopeless: (reason: Error) => void;
 }
@@ -113,7 +114,7 @@ export class Fleet {
     void thread.ended.then(async (cause) => {
       this.#threads.delete(index);
       this.#options.forget(index);
-      this.#counted = await countedBy([this.#counted, thread.measured]);
+      this.#counted = await this.#options.merger.countedBy([this.#counted, thread.measured]);
       if (this.#isClosing) return;
       this.#failuresInARow = performance.now() - since < soundAfterMs ? this.#failuresInARow + 1 : 0;
       const { logger } = this.#options;

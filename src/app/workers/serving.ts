@@ -75,7 +75,6 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     await ledger.close();
     await machine.tracing?.close(config.shutdownGraceMs - (performance.now() - closingMs));
     policy.release();
-    metrics.close();
     lines.handOver();
     return clean;
   };

@@ -10,7 +10,7 @@ import type { Timers } from "../../base/timers.ts";
 import { inheritedEnvironment } from "../../config/load.ts";
 import { type CheckResult, type ReadinessCheck, runChecks } from "../../ops/readiness.ts";
 import type { PolicyStatus } from "../../policy/load/reloader.ts";
-import { exposeTogether } from "../../telemetry/merged-metrics.ts";
+import { MetricsMerger } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
 import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import { openCallers } from "../callers.ts";
@@ -56,6 +56,7 @@ export async function buildSupervised(
   const connections = connectionsOf(config, workers);
   const opened: (() => Promise<void> | void)[] = [];
   const failed = Promise.withResolvers<Error>();
+  const merger = new MetricsMerger();
   const sums = sumTable(workers, machine.random(new Uint8Array(8)));
   const slots = createFairSemaphore(sessionSlots);
   try {
@@ -88,6 +89,7 @@ export async function buildSupervised(
     const running = new Fleet({
       workers,
       logger,
+      merger,
       start: (index) =>
         startWorker(index, stores, () => {
           const own = new LentSlots(slots);
@@ -128,7 +130,7 @@ export async function buildSupervised(
     opened.push(() => running.terminate());
     const ops = await createOperatorSide(config, machine, {
       checks,
-      metrics: { expose: async () => exposeTogether([await metrics.snapshot(), ...(await running.metrics())]) },
+      metrics: { expose: async () => merger.expose([await metrics.snapshot(), ...(await running.metrics())]) },
       logs: stores.logs,
       viewers,
     });
@@ -152,7 +154,6 @@ export async function buildSupervised(
         files.close();
         await stores.ledger.close();
         policy.release();
-        metrics.close();
         await logger.close();
         return clean;
       },

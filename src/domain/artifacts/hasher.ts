@@ -18,6 +18,8 @@ export interface HasherOptions {
   readonly maxTenantPendingChars?: number;
   /** Counts those characters; default: those of this hasher alone. */
   readonly pendingChars?: Sums;
+  /** Told how long an object waited for the thread, in milliseconds, when that takes it. */
+  readonly onWaited?: (waitedMs: number) => void;
   /** Starts the thread. */
   readonly startWorker?: () => Worker;
 }
@@ -30,10 +32,13 @@ interface Pending {
   readonly resolve: (result: ArtifactDigests) => void;
   readonly reject: (reason: unknown) => void;
   readonly onAbort: () => void;
+  readonly sinceMs: number;
 }
 
 /** A hasher with its thread, which starts with the first job. */
 export interface ThreadedHasher extends ArtifactHasher {
+  /** Objects that wait for the thread. */
+  readonly waiting: number;
   /** Rejects what waits and ends the thread. */
   close(): Promise<void>;
 }
@@ -54,6 +59,7 @@ class WorkerHasher implements ThreadedHasher {
   readonly #maxPendingChars: number;
   readonly #maxTenantPendingChars: number;
   readonly #startWorker: () => Worker;
+  readonly #onWaited: NonNullable<HasherOptions["onWaited"]>;
   readonly #waiting: Pending[] = [];
   /** Characters that wait or are at work, by tenant and of all. */
   readonly #pendingChars: Sums;
@@ -66,7 +72,12 @@ class WorkerHasher implements ThreadedHasher {
     this.#maxPendingChars = options.maxPendingChars ?? 64 * 1024 * 1024;
     this.#maxTenantPendingChars = options.maxTenantPendingChars ?? 32 * 1024 * 1024;
     this.#pendingChars = options.pendingChars ?? localSums();
+    this.#onWaited = options.onWaited ?? (() => {});
     this.#startWorker = options.startWorker ?? startThread;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   digest(
@@ -83,7 +94,8 @@ class WorkerHasher implements ThreadedHasher {
       if (Buffer.byteLength(objectBase64) !== objectBase64.length) throw malformed();
       this.#admit(tenantId, objectBase64.length);
       const onAbort = () => this.#abort(pending);
-      const pending: Pending = { tenantId, objectBase64, hashes, signal, resolve, reject, onAbort };
+      const sinceMs = performance.now();
+      const pending: Pending = { tenantId, objectBase64, hashes, signal, resolve, reject, onAbort, sinceMs };
       signal.addEventListener("abort", pending.onAbort, { once: true });
       this.#waiting.push(pending);
       this.#next();
@@ -113,6 +125,7 @@ class WorkerHasher implements ThreadedHasher {
     const pending = this.#waiting.shift();
     if (pending === undefined) return;
     this.#current = pending;
+    this.#onWaited(performance.now() - pending.sinceMs);
     try {
       this.#worker ??= this.#start();
       // The thread keeps the process alive while it works, and not while it is idle.

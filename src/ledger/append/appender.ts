@@ -21,6 +21,7 @@ import { recordText } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { Contention } from "./contention.ts";
+import type { CommitObserver } from "./observed.ts";
 import { commitSpan, halve, type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
 /** Bounds of the appender. */
@@ -64,6 +65,9 @@ export function queueLimitsFor(appenders = 1): Pick<AppenderLimits, "maxQueuedPe
   return { maxQueuedPerTenant: part(maxQueuedPerTenant), maxQueuedBytes: part(maxQueuedBytes) };
 }
 
+/** Who watches how long records wait. */
+type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
+
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
 
@@ -76,6 +80,7 @@ export class Appender {
   readonly #anchor: SharedAnchor | undefined;
   readonly #queues: TenantQueues;
   readonly #timers: Timers;
+  readonly #queue: QueueObserver | undefined;
   readonly #contention = new Contention();
   /** Writes under way that count. */
   readonly #writes: Record<Patience, number> = { none: 0, moment: 0, full: 0 };
@@ -91,7 +96,9 @@ export class Appender {
     limits: AppenderLimits = defaultAppenderLimits,
     anchor?: SharedAnchor,
     timers: Timers = systemTimers,
+    queue?: QueueObserver,
   ) {
+    this.#queue = queue;
     this.#timers = timers;
     this.#writer = writer;
     this.#anchor = anchor;
@@ -115,6 +122,7 @@ export class Appender {
         recordId: record.recordId,
         json,
         sizeBytes: Buffer.byteLength(json),
+        sinceMs: this.#queue?.elapsedMs() ?? 0,
         span,
         resolve,
         reject,
@@ -124,6 +132,11 @@ export class Appender {
       this.#queued += 1;
       this.#schedule();
     });
+  }
+
+  /** Records that wait to be handed to the store. */
+  get waiting(): number {
+    return this.#queues.size;
   }
 
   /** Refuses further records; resolves when those that wait have been written or refused. */
@@ -170,6 +183,7 @@ export class Appender {
 
   async #writeNext(patience: Patience): Promise<void> {
     const shares = this.#queues.take(patience);
+    this.#reportWaits(shares);
     const leave = this.#enter(patience);
     try {
       await this.#write(shares, patience);
@@ -181,6 +195,12 @@ export class Appender {
       this.#goOn();
       this.#settleClose();
     }
+  }
+
+  #reportWaits(shares: readonly Share[]): void {
+    if (this.#queue?.waited === undefined) return;
+    const nowMs = this.#queue.elapsedMs();
+    for (const { waiting } of shares) for (const { sinceMs } of waiting) this.#queue.waited(nowMs - sinceMs);
   }
 
   /** Writes what waits, where something does. */

@@ -34,7 +34,8 @@ export class StoredLedger implements Ledger, PublishedLogs {
     this.#signer = anchor === undefined ? signer : cosigning(signer, anchor);
     this.#anchor = anchor;
     const writer = commits === undefined ? store : observedWriter(store, commits);
-    this.#appender = new Appender(writer, this.#signer, limits, anchor);
+    this.#appender = new Appender(writer, this.#signer, limits, anchor, undefined, commits);
+    commits?.watchWaiting?.(() => this.#appender.waiting);
   }
 
   append(record: NewRecord, span?: Span): Promise<Appended> {

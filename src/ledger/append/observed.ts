@@ -73,6 +73,10 @@ export interface CommitObserver {
    * durable. Told before the callers are answered; returns at once and does not throw.
    */
   readonly committed: (records: number, durationMs: number) => void;
+  /** A record waited so long before it was handed to the store. As `committed`. */
+  readonly waited?: (waitedMs: number) => void;
+  /** Gets what tells how many records wait to be handed to the store. */
+  readonly watchWaiting?: (count: () => number) => void;
 }
 
 /** The same writer. A write that failed, or that appended nothing, is not told of. */

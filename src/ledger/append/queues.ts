@@ -12,6 +12,8 @@ export interface Waiting {
   readonly sizeBytes: number;
   /** Of the append; absent where nothing is traced. */
   readonly span?: Span | undefined;
+  /** When it began to wait, in milliseconds since some moment. */
+  readonly sinceMs: number;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
 }
@@ -71,6 +73,13 @@ export class TenantQueues {
   /** Whether a write that is so patient has something to take now. */
   hasReady(patience: Patience): boolean {
     return this.#ready[patience].size > 0;
+  }
+
+  /** How many records wait. */
+  get size(): number {
+    let size = 0;
+    for (const { waiting } of this.#queues.values()) size += waiting.length;
+    return size;
   }
 
   /** Whether nothing waits and nothing is being written. */

@@ -23,10 +23,13 @@ const maxCauseLength = 200;
 export function createReport(logger: Logger, metrics: Metrics, clock: Clock): (answered: Answered) => void {
   const sample = createSampler(clock);
   return (answered) => {
-    const { refusal, protocol = "rest", rpc = "none" } = answered.call;
+    const { refusal, protocol = "rest", rpc = "none", ticket, caller } = answered.call;
     const code = refusal?.code ?? "ok";
     const reason = refusal?.reason ?? "none";
-    metrics.callFinished({ rpc, protocol, code, reason, durationMs: answered.durationMs });
+    const httpStatus = refusal?.httpStatus ?? 200;
+    const tenant = caller?.tenantId;
+    metrics.callFinished({ rpc, protocol, code, reason, durationMs: answered.durationMs, httpStatus, tenant });
+    if (ticket !== undefined) metrics.queueWaited("admission", ticket.waitedMs);
     if (refusal === undefined) {
       if (isProbe(rpc)) logger.debug(fieldsOf(answered), "request");
       else logger.info(fieldsOf(answered), "request");

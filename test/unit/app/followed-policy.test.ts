@@ -67,5 +67,4 @@ test("Cedar alone decides under a revision of which another thread has seen that
   const later = await followPolicy(settings, machine, { ...start, cedarAlone: [revision] });
   expect(allows(later)).toBe(false);
   later.release();
-  machine.metrics.close();
 });

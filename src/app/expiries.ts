@@ -1,0 +1,42 @@
+/** Tells operators of what ages and what ends: the files of certificates and keys that settings name. */
+import { X509Certificate } from "node:crypto";
+import { stat } from "node:fs/promises";
+import { settings } from "../config/settings.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import type { ExpiryMetrics, Validity } from "../telemetry/expiry-metrics.ts";
+
+const keyFileKeys = ["ledgerKey", "sessionKey", "dpopNonceKey", "tlsKey", "opsTlsKey"] as const;
+
+export function watchKeyFiles(
+  config: Pick<ConfigFor<"serve">, (typeof keyFileKeys)[number]>,
+  metrics: Pick<ExpiryMetrics, "watchKeyFiles">,
+): void {
+  const files = keyFileKeys.flatMap((key) => {
+    const path = config[key];
+    return path === undefined ? [] : [{ name: settings[key].name, path }];
+  });
+  metrics.watchKeyFiles(async () => {
+    const times = await Promise.all(files.map(async ({ name, path }) => [name, await writtenAtMs(path)] as const));
+    return new Map(times.flatMap(([name, time]) => (time === undefined ? [] : [[name, time]])));
+  });
+}
+
+/** When all certificates of the PEM text are valid. Throws where one is not to be read. */
+export function validityOf(pem: string): Validity {
+  const certificates = (pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? []).map(
+    (text) => new X509Certificate(text),
+  );
+  return {
+    notBeforeMs: Math.max(...certificates.map(({ validFromDate }) => validFromDate.getTime())),
+    notAfterMs: Math.min(...certificates.map(({ validToDate }) => validToDate.getTime())),
+  };
+}
+
+/** Undefined where the file is not there, or not for us to see. */
+async function writtenAtMs(path: string): Promise<number | undefined> {
+  try {
+    return (await stat(path)).mtimeMs;
+  } catch {
+    return undefined;
+  }
+}

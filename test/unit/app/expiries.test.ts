@@ -1,0 +1,39 @@
+import { readFileSync } from "node:fs";
+import { mkdtemp, rm, utimes, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { validityOf, watchKeyFiles } from "../../../src/app/expiries.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+
+const ofServer = join(import.meta.dirname, "../config/fixtures/server.crt.pem");
+const ofClient = join(import.meta.dirname, "../auth/fixtures/client.crt.pem");
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "svc-expiries-"));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+test("says when key files were written last, as they are", async () => {
+  const ledgerKey = join(directory, "ledger.key");
+  const metrics = createMetrics({ process: false });
+  const absent = { tlsKey: undefined, opsTlsKey: undefined, dpopNonceKey: undefined };
+  watchKeyFiles({ ...absent, ledgerKey, sessionKey: "/nowhere" }, metrics);
+  expect((await metrics.expose()).body).not.toContain("SVC_LEDGER_KEY");
+  // It is made at the first start, and replaced by rotations.
+  await writeFile(ledgerKey, "a key");
+  await utimes(ledgerKey, 1_700_000_000, 1_700_000_000);
+  const { body } = await metrics.expose();
+  expect(body.split("\n")).toContain('svc_key_file_timestamp_seconds{setting="SVC_LEDGER_KEY"} 1700000000');
+  expect(body).not.toContain("SVC_SESSION_KEY");
+});
+
+test("of several certificates it is the first that expires, and the last that began", () => {
+  const [one, other] = [ofServer, ofClient].map((file) => readFileSync(file, "utf8"));
+  const [first, second] = [validityOf(one ?? ""), validityOf(other ?? "")];
+  expect(first.notAfterMs).toBeGreaterThan(second.notAfterMs);
+  expect(first.notBeforeMs).toBeGreaterThan(second.notBeforeMs);
+  for (const both of [`${one}${other}`, `${other}${one}`])
+    expect(validityOf(both)).toEqual({ notBeforeMs: first.notBeforeMs, notAfterMs: second.notAfterMs });
+});

@@ -16,6 +16,7 @@ import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
+import { securityFields } from "../base/security-events.ts";
 import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
 import type { Sums } from "../base/sums.ts";
 import type { Timers } from "../base/timers.ts";
@@ -216,12 +217,18 @@ function sessionIssuer({ publicUrl, serviceName }: Config): string {
 function reportAuthentication(event: AuthenticatorEvent, { logger, metrics }: CallersMachine): void {
   if (event.type === "identity_headers_ignored") {
     metrics.identityHeadersIgnored();
-    logger.warn({ remote_address: event.remoteAddress }, "identity headers of an untrusted peer ignored");
+    logger.warn(
+      { ...securityFields("identity_headers_ignored"), remote_address: event.remoteAddress },
+      "identity headers of an untrusted peer ignored",
+    );
     return;
   }
   if (event.type === "forwarded_certificate_ignored") {
     metrics.forwardedCertificateIgnored();
-    logger.warn({ remote_address: event.remoteAddress }, "forwarded certificate of an untrusted peer ignored");
+    logger.warn(
+      { ...securityFields("forwarded_certificate_ignored"), remote_address: event.remoteAddress },
+      "forwarded certificate of an untrusted peer ignored",
+    );
     return;
   }
   metrics.issuerKeysFetched(event.issuerReady);

@@ -3,6 +3,7 @@
  * settings name. All of them are read, checked, put in force, logged and counted in one way.
  */
 import { readFile, stat } from "node:fs/promises";
+import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import { fileProblems } from "../config/files.ts";
 import { settings } from "../config/settings.ts";
@@ -100,11 +101,17 @@ export class FollowedFiles implements FileSource {
         onChange?.(content);
         reportCertificates(keys, texts, metrics);
         metrics.reloaded(what, "taken");
-        logger.info({ what, settings: names, ...describe?.(content) }, "changed files are in force");
+        logger.info(
+          { ...securityFields("credentials_changed"), what, settings: names, ...describe?.(content) },
+          "changed files are in force",
+        );
       },
       onProblem(problem) {
         metrics.reloaded(what, "refused");
-        logger.error({ what, settings: names, problem }, "changed files are refused: what they said before stands");
+        logger.error(
+          { ...securityFields("credentials_not_taken"), what, settings: names, problem },
+          "changed files are refused: what they said before stands",
+        );
       },
       onRecovered: () => metrics.followed(what),
     }).catch((error: unknown) => {

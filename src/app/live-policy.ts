@@ -1,6 +1,7 @@
 /** The policy of a running service: what is in force, how it follows its directory, and the candidate beside it. */
 import * as fileSystem from "node:fs/promises";
 import { performance } from "node:perf_hooks";
+import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Config } from "../config/settings.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
@@ -235,22 +236,37 @@ function report(role: PolicyRole, event: ReloadEvent, { logger, metrics }: LiveP
   switch (event.type) {
     case "loaded":
       metrics.policyLoaded(role, event.revision);
-      logger.info({ what: whatOf[role], role, policy_revision: event.revision }, "policy set in force");
+      logger.info(
+        { ...securityFields("policy_changed"), what: whatOf[role], role, policy_revision: event.revision },
+        "policy set in force",
+      );
       if (event.disagreements === undefined) break;
       metrics.policySetsDisagree(role, event.disagreements.size);
       for (const [set, disagreement] of event.disagreements) {
-        logger.error({ role, set, disagreement }, "Cedar alone evaluates a set whose compiled policies differ from it");
+        logger.error(
+          { ...securityFields("policy_disagreement"), role, set, disagreement },
+          "Cedar alone evaluates a set whose compiled policies differ from it",
+        );
       }
       break;
     case "refused": {
       metrics.policyRefused(role, "refused");
       const problems = event.problems.slice(0, maxLoggedProblems).map(describeProblem);
-      logger.error({ what: whatOf[role], role, problem_count: event.problems.length, problems }, "policy set refused");
+      const fields = {
+        ...securityFields("policy_refused"),
+        what: whatOf[role],
+        role,
+        problem_count: event.problems.length,
+      };
+      logger.error({ ...fields, problems }, "policy set refused");
       break;
     }
     case "failed":
       metrics.policyRefused(role, "failed");
-      logger.error({ what: whatOf[role], role, err: event.error }, "policy set could not be taken; it is tried again");
+      logger.error(
+        { ...securityFields("policy_refused"), what: whatOf[role], role, err: event.error },
+        "policy set could not be taken; it is tried again",
+      );
       break;
   }
 }

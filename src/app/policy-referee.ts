@@ -1,4 +1,6 @@
 /** What becomes of it where Cedar would have decided something else than compiled policies did. */
+
+import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Config } from "../config/settings.ts";
 import type { PolicyHolder } from "../policy/engine/holder.ts";
@@ -43,7 +45,7 @@ export function refereeOf(
       const said = { allow: decided.allow, reasons: decided.reasons };
       const cedarSaid = { cedar_allow: cedar.allow, cedar_reasons: cedar.reasons };
       logger.error(
-        { security: true, ...of, ...said, ...cedarSaid },
+        { ...securityFields("policy_disagreement"), ...of, ...said, ...cedarSaid },
         "a decision is not what Cedar decides; Cedar decides from now on",
       );
     },

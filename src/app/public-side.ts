@@ -1,4 +1,5 @@
 /** What callers reach: the public methods over policy, ledger and authenticator, behind the public listener. */
+import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import { createArtifactHasher } from "../domain/artifacts/hasher.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
@@ -114,7 +115,8 @@ function observeDecisions(
     metrics.decided(tenantId, query.action, decision.allow);
     for (const alert of decision.alerts) {
       metrics.policyAlerted(tenantId, alert, decision.allow);
-      const fields = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId, alert };
+      const ids = { tenant_id: tenantId, decision_id: decisionId, trace_id: span?.traceId };
+      const fields = { ...securityFields("policy_alert"), ...ids, alert, allow: decision.allow };
       logger.warn(fields, "a policy that alerts decided");
     }
     observe(query, decision, decisionId, isComplete);

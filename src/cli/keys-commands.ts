@@ -22,6 +22,7 @@ import { ownKeysOrReport } from "./ledger/checkpoint.ts";
 import { type OpenedStore, withStoreOrReport } from "./ledger/store.ts";
 import { type CommonOptions, loadOrReport, withCommonOptions } from "./options.ts";
 import { createOutput, type Output } from "./output.ts";
+import { tellSecurity } from "./security-line.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** `keys …`: the keys that sign the checkpoints of the logs. */
@@ -90,6 +91,8 @@ async function rotate(options: RotateOptions, output: Output, terminal: Terminal
   if (!(await confirmStepOrReport(step, options, terminal, output)) || !("reason" in statement)) return;
   const next = { ...newKey(), statement };
   replaceKeyFile(path, [next, current]);
+  const said = { public_key: formatBase64(next.publicKey), operator: statement.operator };
+  tellSecurity(terminal, "ledger_key_changed", said, "a new ledger key was made");
   const publicKeys = [next, current].map(({ publicKey }) => formatBase64(publicKey));
   output.succeed(
     { path, public_keys: publicKeys },

@@ -6,6 +6,8 @@ export interface Terminal {
   out(text: string): void;
   /** Writes to standard error. */
   err(text: string): void;
+  /** Writes a line of the log to standard error; absent where a person watches that. */
+  readonly log?: ((line: string) => void) | undefined;
   /** Whether a person watches standard error, so that long work may show how far it is. */
   readonly isWatched?: boolean;
   /** Asks the person at the terminal, and resolves with the line that they type; absent where nobody sits there. */
@@ -26,6 +28,7 @@ for (const stream of [process.stdout, process.stderr])
 export const processTerminal: Terminal = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
+  log: process.stderr.isTTY === true ? undefined : (line) => void process.stderr.write(line),
   isWatched: process.stderr.isTTY === true,
   ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askHere : undefined,
   exitCode: (code) => {

@@ -11,11 +11,10 @@ import type {
   Obligation,
   PolicyDecision,
   PolicyEngine,
-  PolicyQuery,
 } from "../policy/engine/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
-import { type CallIdentity, newRecord } from "./record.ts";
+import { type CallIdentity, type DecisionMade, newRecord } from "./record.ts";
 import { lookUpRegistered, reliedOnMembers } from "./registered.ts";
 import { union } from "./routes.ts";
 
@@ -23,17 +22,6 @@ export interface DecisionDependencies extends DomainDependencies {
   readonly engine: PolicyEngine;
   /** Told of each decision once it is recorded. Returns at once and does not throw. */
   readonly observe?: (made: DecisionMade) => void;
-}
-
-/** A decision, as it was made. */
-export interface DecisionMade {
-  readonly query: PolicyQuery;
-  readonly decision: PolicyDecision;
-  readonly decisionId: RecordId;
-  /** Whether the query has all that the ledger knows: where no policy reads that, it was not looked up. */
-  readonly isComplete: boolean;
-  /** Of the call; absent where nothing is traced. */
-  readonly span?: Span | undefined;
 }
 
 /** A decision that is recorded. */
@@ -84,7 +72,10 @@ export async function decide(
   const { receipt } = await traced(call.span, "ledger.append", (span) =>
     ledger.append({ ...record, policyRevision: decision.policyRevision }, span),
   );
-  observe?.({ query, decision, decisionId, isComplete: !namesArtifact || known !== undefined, span: call.span });
+  const isComplete = !namesArtifact || known !== undefined;
+  const made = { query, decision, decisionId, isComplete, span: call.span };
+  observe?.(made);
+  call.onDecided?.(made);
   return {
     decisionId,
     allow: decision.allow,

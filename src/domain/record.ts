@@ -5,6 +5,7 @@ import type { JsonObject } from "../base/json.ts";
 import type { Span } from "../base/trace.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
 import type { NewRecord } from "../ledger/ports/record.ts";
+import type { PolicyDecision, PolicyQuery } from "../policy/engine/decision.ts";
 import { routePath } from "./routes.ts";
 
 /** Who asks, and in which call. */
@@ -15,6 +16,19 @@ export interface CallIdentity {
   readonly idempotencyKey?: string | undefined;
   /** Aborted where nobody waits for the answer any more, with the error to answer; absent where that never is. */
   readonly signal?: AbortSignal;
+  /** Of the call; absent where nothing is traced. */
+  readonly span?: Span | undefined;
+  /** Told of the decision of this call once it is recorded. Returns at once and does not throw. */
+  readonly onDecided?: (made: DecisionMade) => void;
+}
+
+/** A decision, as it was made. */
+export interface DecisionMade {
+  readonly query: PolicyQuery;
+  readonly decision: PolicyDecision;
+  readonly decisionId: RecordId;
+  /** Whether the query has all that the ledger knows: where no policy reads that, it was not looked up. */
+  readonly isComplete: boolean;
   /** Of the call; absent where nothing is traced. */
   readonly span?: Span | undefined;
 }

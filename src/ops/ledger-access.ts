@@ -3,9 +3,10 @@ import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../base/errors.ts";
 import type { TenantId } from "../base/ids.ts";
+import { securityFields } from "../base/security-events.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import type { LogFields, Logger } from "../telemetry/logger.ts";
 import type { ViewerLimits } from "./viewer-limits.ts";
 
 /** Somebody who may read. */
@@ -72,10 +73,12 @@ export function refusalLog(
   logger: Pick<Logger, "warn">,
   timers: Timers,
   what = "credentials refused on the operator listener",
+  fields: LogFields = securityFields("operator_refused"),
 ): () => void {
   let counted: number | undefined;
   const endWindow = () => {
-    if (counted !== undefined && counted > 0) logger.warn({ refused: counted, window_ms: refusalWindowMs }, what);
+    if (counted !== undefined && counted > 0)
+      logger.warn({ ...fields, refused: counted, window_ms: refusalWindowMs }, what);
     counted = undefined;
   };
   return () => {
@@ -84,7 +87,7 @@ export function refusalLog(
       return;
     }
     counted = 0;
-    logger.warn({ refused: 1 }, what);
+    logger.warn({ ...fields, refused: 1 }, what);
     timers.after(refusalWindowMs, endWindow);
   };
 }

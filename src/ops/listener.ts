@@ -11,6 +11,7 @@ import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Timers } from "../base/timers.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { describeCause } from "../telemetry/serialize-error.ts";
 import { refusalLog, type ServedLogs } from "./ledger-access.ts";
 import { addLedgerRoutes } from "./ledger-routes.ts";
 import { type ReadinessCheck, runChecks } from "./readiness.ts";
@@ -161,7 +162,7 @@ function refuseTheRest(
   methodsOf: (path: string) => readonly string[],
 ): void {
   const { logger, timers } = options;
-  const noteOverload = refusalLog(logger, timers, "too much at once on the operator listener");
+  const noteOverload = refusalLog(logger, timers, "too much at once on the operator listener", {});
 
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] as string;
@@ -173,9 +174,11 @@ function refuseTheRest(
   });
   server.setErrorHandler((error: Error & { readonly statusCode?: number }, request, reply) => {
     if (error instanceof ServiceError) {
-      const requestId = reply.getHeader("x-request-id");
+      const { message, reason, details } = error;
+      const fields = { request_id: reply.getHeader("x-request-id"), reason };
       if (error.reason === "overloaded" || error.reason === "rate_limited") noteOverload();
-      else if (error.httpStatus >= 500) logger.warn({ err: error, request_id: requestId }, "operator request refused");
+      else if (error.httpStatus >= 500)
+        logger.warn({ ...fields, detail: message, cause: describeCause(details.cause) }, "operator request refused");
       return refuse(options, request, reply, error);
     }
     if (error.statusCode === 413)

@@ -3,6 +3,7 @@
  * them: from then on the old key counts for nothing new, so this one takes the new key from its file, or signs no more.
  */
 import { ServiceError } from "../base/errors.ts";
+import { securityFields } from "../base/security-events.ts";
 import { formatBase64 } from "../base/text-forms.ts";
 import type { ErasureStatement } from "../ledger/ports/record.ts";
 import type { Checkpoint } from "../ledger/tlog/checkpoint.ts";
@@ -83,14 +84,20 @@ export class KeyRing implements CheckpointSigner {
     const found = readFrom(keyPath, newest);
     if (typeof found === "string") {
       if (this.#problem !== found)
-        logger?.warn({ public_key: wanted, problem: found }, "the ledger key was rotated: nothing is signed any more");
+        logger?.warn(
+          { ...securityFields("ledger_key_missing"), public_key: wanted, problem: found },
+          "the ledger key was rotated: nothing is signed any more",
+        );
       this.#problem = found;
       throw retired(found);
     }
     this.#keys = found;
     this.#signer = new LogSigner(found);
     this.#problem = undefined;
-    logger?.warn({ public_key: wanted }, "the ledger key was rotated: the new one signs from now on");
+    logger?.warn(
+      { ...securityFields("ledger_key_changed"), public_key: wanted },
+      "the ledger key was rotated: the new one signs from now on",
+    );
   }
 
   /** Does work that names the current key, once more where that was retired meanwhile. Rejects like `follow`. */

@@ -26,6 +26,14 @@ export function serializeError(thrown: unknown): LoggedError {
   return serialize(thrown, 0);
 }
 
+/** Longest text of a cause, in characters. */
+const maxCauseLength = 200;
+
+/** What a refusal came of, in a few words: where in the code it came from is told of defects only. */
+export function describeCause(cause: unknown): string | undefined {
+  return cause instanceof Error ? `${cause.name}: ${cause.message}`.slice(0, maxCauseLength) : undefined;
+}
+
 function serialize(thrown: unknown, depth: number): LoggedError {
   if (!(thrown instanceof Error)) return { type: typeof thrown, message: typeof thrown === "string" ? thrown : "" };
   const code = "code" in thrown && isCode(thrown.code) ? String(thrown.code) : undefined;

@@ -83,3 +83,62 @@ test("a health probe is logged at debug, other calls at info", async () => {
   expect(await lineOf("call")).toMatchObject({ level: "info", code: "unauthenticated" });
   await h2Close(session);
 });
+
+interface Decision {
+  readonly decision_id: string;
+  readonly allow: boolean;
+  readonly policy_revision: string;
+  readonly reasons: readonly string[];
+}
+
+test("the line of a decision says what the ledger says of it, and nothing of what was asked", async () => {
+  const response = await fetch(gateway.url + plan.restPath, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json", "x-request-id": "decided" },
+    body,
+  });
+  const { decision } = (await response.json()) as { decision: Decision };
+  const line = await lineOf("decided");
+  expect(line).toMatchObject({
+    status: 200,
+    decision_id: decision.decision_id,
+    allow: decision.allow,
+    policy_revision: decision.policy_revision,
+    reasons: decision.reasons,
+  });
+  expect(line.category).toBeUndefined();
+  expect(decision.reasons.length).toBeGreaterThan(0);
+  const { purpose, resource } = JSON.parse(body);
+  expect(JSON.stringify(line)).not.toContain(purpose);
+  expect(JSON.stringify(line)).not.toContain(resource.id);
+});
+
+test.each<[string, Record<string, string>, object]>([
+  ["no token", { authorization: "" }, { event: "credentials_refused", reason: "missing_token" }],
+  ["a bad token", { authorization: "Bearer e30.e30.e30" }, { event: "credentials_refused", reason: "invalid_token" }],
+  ["another tenant", { "x-svc-tenant-id": "tenant-b" }, { event: "tenant_mismatch", tenant_id: "tenant-a" }],
+])("%s is an event of security", async (name, headers, event) => {
+  const id = `security-${name.replaceAll(" ", "-")}`;
+  const given = { authorization: `Bearer ${token}`, "x-request-id": id, ...headers };
+  const sent = Object.entries(given).filter(([, value]) => value !== "");
+  await fetch(`${gateway.url}/v1/sdk/whoami`, { headers: Object.fromEntries(sent) });
+  expect(await lineOf(id)).toMatchObject({ category: "security", ...event });
+});
+
+test("an outage is a short line without a stack, for callers and for operators", async () => {
+  const database = new DatabaseSync(join(gateway.dataDir, "platform.db"));
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json", "x-request-id": "outage" };
+    const response = await fetch(gateway.url + plan.restPath, { method: "POST", headers, body });
+    expect(response.status).toBe(503);
+  } finally {
+    database.close();
+  }
+  const line = await lineOf("outage");
+  expect(line).toMatchObject({ level: "warn", reason: "store_unavailable", cause: expect.any(String) });
+  expect(line.err).toBeUndefined();
+  const text = JSON.stringify(line);
+  expect(text).not.toContain("    at ");
+  expect(text.length).toBeLessThan(700);
+});

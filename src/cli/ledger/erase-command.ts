@@ -22,6 +22,7 @@ import {
 } from "../confirmation.ts";
 import { type CommonOptions, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
+import { tellSecurity } from "../security-line.ts";
 import type { Terminal } from "../terminal.ts";
 import { parseOrReport, withAdministrationOrReport } from "./administration.ts";
 import { describeHold } from "./hold-commands.ts";
@@ -60,13 +61,11 @@ export function addLedgerEraseCommand(ledger: Command, terminal: Terminal): void
     // Erasing again what is erased destroys nothing.
     if (length > 0 && !(await confirmOrReport(question, options, terminal, output))) return;
     const recordIds = "recordIds" in wanted ? wanted.recordIds : preview.erasable.map(({ recordId }) => recordId);
-    await withAdministrationOrReport(options, output, async (administration) =>
-      printResult(
-        await eraseAll(administration, wanted.tenantId, recordIds, statement as ErasureStatement),
-        preview.left,
-        output,
-      ),
-    );
+    await withAdministrationOrReport(options, output, async (administration) => {
+      const done = await eraseAll(administration, wanted.tenantId, recordIds, statement as ErasureStatement);
+      tellErasures(terminal, wanted.tenantId, statement as ErasureStatement, done);
+      printResult(done, preview.left, output);
+    });
   });
 }
 
@@ -160,6 +159,13 @@ async function eraseAll(
     ({ overwritten } = result);
   }
   return { erased, overwritten, refused: [] };
+}
+
+/** The reason stays in the record: it is the operator's text. */
+function tellErasures(terminal: Terminal, tenantId: TenantId, { operator }: ErasureStatement, { erased }: Done): void {
+  const records = erased.filter(({ wasErased }) => !wasErased).length;
+  if (records > 0)
+    tellSecurity(terminal, "records_erased", { tenant_id: tenantId, operator, records }, "records were erased");
 }
 
 interface Done {

@@ -5,6 +5,7 @@ import type { Caller } from "../../base/caller.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { RequestId } from "../../base/ids.ts";
 import type { QuotaHold } from "../../domain/quotas.ts";
+import type { DecisionMade } from "../../domain/record.ts";
 import type { CallSpan } from "../../telemetry/tracing/tracing.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
 
@@ -45,6 +46,8 @@ export interface Call {
   announced?: Readonly<Record<string, string>>;
   /** Bytes that its body has of the memory for bodies. */
   bodyBytes?: number;
+  /** The decision that was recorded for it, if one was. */
+  decision?: DecisionMade;
   /** The refusal that was answered, if one was. */
   refusal?: ServiceError;
 }

@@ -1,7 +1,10 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ServiceError } from "../../base/errors.ts";
+import { securityOf } from "../../base/security-events.ts";
+import type { DecisionMade } from "../../domain/record.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import { describeCause } from "../../telemetry/serialize-error.ts";
 import type { Answered } from "./lifecycle.ts";
 
 /** Asked every few seconds by whoever watches the service: a line for each would be most of the log. */
@@ -11,8 +14,8 @@ export function isProbe(rpc: string | undefined): boolean {
 
 /** Lines a second for refusals of one reason. Whoever makes the service refuse must not make it write without end. */
 const maxRefusalLines = 20;
-/** Longest text of a cause in a line, in characters. */
-const maxCauseLength = 200;
+/** Policies that a line names; the record names all of them. */
+const maxReasons = 32;
 
 /**
  * Makes what reports every request: with one count each, and one line each as far as it was not refused, or not more
@@ -37,7 +40,9 @@ export function createReport(logger: Logger, metrics: Metrics, clock: Clock): (a
     }
     if (refusal.code === "unauthenticated") metrics.credentialsRefused(reason);
     const leftOut = sample(reason);
-    if (leftOut !== undefined) logRefusal(logger, { ...fieldsOf(answered), left_out: leftOut || undefined }, refusal);
+    if (leftOut === undefined) return;
+    const fields = { ...fieldsOf(answered), ...securityOf(refusal.reason, rpc), left_out: leftOut || undefined };
+    logRefusal(logger, fields, refusal);
   };
 }
 
@@ -45,12 +50,12 @@ function logRefusal(logger: Logger, fields: object, refusal: ServiceError): void
   const { reason, httpStatus, message, details } = refusal;
   if (reason === "internal") logger.error({ ...fields, err: details.cause ?? refusal }, "request failed");
   else if (httpStatus >= 500)
-    logger.warn({ ...fields, detail: message, cause: causeOf(details.cause) }, "request refused");
+    logger.warn({ ...fields, detail: message, cause: describeCause(details.cause) }, "request refused");
   else logger.info({ ...fields }, "request");
 }
 
 function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress }: Answered) {
-  const { requestId, caller, refusal, protocol = "rest", rpc = "none", span } = call;
+  const { requestId, caller, decision, refusal, protocol = "rest", rpc = "none", span } = call;
   return {
     request_id: requestId,
     trace_id: span?.traceId,
@@ -67,12 +72,23 @@ function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress
     principal_id: caller?.principalId,
     duration_ms: durationMs,
     remote_address: remoteAddress,
+    ...(decision !== undefined && decisionFields(decision)),
   };
 }
 
-/** What a refusal came of, in a few words: where in the code it came from is told of defects only. */
-function causeOf(cause: unknown): string | undefined {
-  return cause instanceof Error ? `${cause.name}: ${cause.message}`.slice(0, maxCauseLength) : undefined;
+/**
+ * What finds the decision in the ledger, and says why it is what it is: ids, which policies and operators gave; nothing
+ * that the request or the caller says.
+ */
+function decisionFields({ decisionId, decision }: DecisionMade) {
+  const { allow, policyRevision, reasons, alerts } = decision;
+  return {
+    decision_id: decisionId,
+    allow,
+    policy_revision: policyRevision,
+    reasons: reasons.length > maxReasons ? reasons.slice(0, maxReasons) : reasons,
+    alerts: alerts.length === 0 ? undefined : alerts,
+  };
 }
 
 interface Sampled {

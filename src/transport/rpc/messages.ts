@@ -94,8 +94,12 @@ export function envelope(service: string, caller: Caller, status: Envelope["stat
 }
 
 export function identityOf(context: HandlerContext): CallIdentity {
-  const { requestId, idempotencyKey, span } = callOf(context);
-  return { caller: callerOf(context), requestId, idempotencyKey, signal: context.signal, span };
+  const call = callOf(context);
+  const { requestId, idempotencyKey, span } = call;
+  const onDecided: CallIdentity["onDecided"] = (made) => {
+    call.decision = made;
+  };
+  return { caller: callerOf(context), requestId, idempotencyKey, signal: context.signal, span, onDecided };
 }
 
 /** Init shapes of protobuf-es want arrays that may be written to; the domain's may not. */

@@ -62,6 +62,19 @@ async function asked(answer: string, options: readonly (string | undefined)[]) {
 const hold = (...options: readonly (string | undefined)[]) => run("ledger", "hold", ...options);
 
 describe("ledger erase", () => {
+  test("tells those who watch, once, and without the reason, which is the operator's text", async () => {
+    const [a] = await serve(1);
+    const { terminal, logged } = captureTerminal();
+    const words = ["ledger", "erase", "--tenant", "alice", "--record", a ?? "", "--reason", "request 7"];
+    for (const _ of [1, 2]) await runCommandLine([...words, "--operator", "olga", "--yes"], terminal);
+    expect(logged.map((line) => JSON.parse(line))).toEqual([
+      {
+        ...{ level: "warn", time: expect.any(String), category: "security", event: "records_erased" },
+        ...{ tenant_id: "alice", operator: "olga", records: 1, message: "records were erased" },
+      },
+    ]);
+  });
+
   test("erases one record or several, says when, and again that it had", async () => {
     const [a, b, c] = await serve(3);
     const first = await eraseAs("--record", a, "--reason", "request 7", "--operator", "olga", "--yes");

@@ -7,9 +7,16 @@ export interface Written {
   code: number;
 }
 
-export function captureTerminal(): { readonly terminal: Terminal; readonly written: Written } {
+/** What a terminal remembers besides, where its standard error is collected. */
+export interface Logged {
+  readonly logged: readonly string[];
+}
+
+export function captureTerminal(): { readonly terminal: Terminal; readonly written: Written } & Logged {
   const written: Written = { out: "", err: "", code: 0 };
+  const logged: string[] = [];
   const terminal: Terminal = {
+    log: (line) => void logged.push(line),
     out(text) {
       written.out += text;
     },
@@ -20,5 +27,5 @@ export function captureTerminal(): { readonly terminal: Terminal; readonly writt
       written.code = code;
     },
   };
-  return { terminal, written };
+  return { terminal, written, logged };
 }

@@ -1,0 +1,52 @@
+/**
+ * Events of security, as one closed list: the log's lines about them have `category: "security"` and their name as
+ * `event`, so that one filter finds them all. `docs/logs.md` says what each stands for.
+ */
+import type { Reason } from "./errors.ts";
+
+const names = [
+  "credentials_refused",
+  "proof_of_possession_failed",
+  "tenant_mismatch",
+  "scope_missing",
+  "session_refused",
+  "session_locked_out",
+  "identity_headers_ignored",
+  "forwarded_certificate_ignored",
+  "operator_refused",
+  "policy_changed",
+  "policy_refused",
+  "policy_alert",
+  "policy_disagreement",
+  "ledger_key_changed",
+  "ledger_key_missing",
+  "credentials_changed",
+  "credentials_not_taken",
+  "records_erased",
+] as const;
+
+export type SecurityEvent = (typeof names)[number];
+export const securityEvents: readonly SecurityEvent[] = names;
+
+export type SecurityFields = { readonly category: "security"; readonly event: SecurityEvent };
+
+/** Members of the line that tells of it. */
+export function securityFields(event: SecurityEvent): SecurityFields {
+  return { category: "security", event };
+}
+
+const ofReasons: Partial<Record<Reason, SecurityFields>> = {
+  missing_token: securityFields("credentials_refused"),
+  invalid_token: securityFields("credentials_refused"),
+  expired_token: securityFields("credentials_refused"),
+  proof_of_possession_failed: securityFields("proof_of_possession_failed"),
+  tenant_mismatch: securityFields("tenant_mismatch"),
+  missing_scope: securityFields("scope_missing"),
+  invalid_client: securityFields("session_refused"),
+};
+const lockedOut = securityFields("session_locked_out");
+
+/** What a refused call is to those who watch for attacks; undefined for what is none of their business. */
+export function securityOf(reason: Reason, rpc: string): SecurityFields | undefined {
+  return reason === "rate_limited" && rpc === "SessionService/CreateSession" ? lockedOut : ofReasons[reason];
+}

@@ -1,22 +1,28 @@
 /** `npm run dev`: a working control plane on this machine, and what to paste next. */
-import { resolve } from "node:path";
+import { randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { createLogger } from "../src/telemetry/logger.ts";
+import { defaultClient } from "./issuer.ts";
+import { readableLog } from "./readable-log.ts";
 import { sampleCalls } from "./requests.ts";
 import { startStack } from "./stack.ts";
+
+const dataDir = resolve("data/dev");
+const ports = {
+  PORT: Number(process.env.PORT ?? 8080),
+  OPS_PORT: Number(process.env.OPS_PORT ?? 9090),
+  ISSUER_PORT: Number(process.env.ISSUER_PORT ?? 4400),
+};
 
 const stop = Promise.withResolvers<void>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.resolve());
 
-const stack = await startStack({
-  dataDir: resolve("data/dev"),
-  port: Number(process.env.PORT ?? 8080),
-  opsPort: Number(process.env.OPS_PORT ?? 9090),
-  issuer: { port: Number(process.env.ISSUER_PORT ?? 4400) },
-  env: { SVC_LOG_LEVEL: "warn" },
-}).catch((error: unknown) => {
-  // A port that is taken and the like: a line for a person, as the service's own start has.
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+const stack = await start().catch((error: unknown) => {
+  process.stderr.write(`${startProblem(error)}\n`);
   process.exit(1);
 });
+
 const { url, opsUrl, issuer } = stack;
 const [client] = issuer.clients;
 if (client === undefined) throw new Error("the issuer has no client");
@@ -28,6 +34,7 @@ const calls = sampleCalls().map(({ route, body }) =>
 );
 process.stdout.write(`
 service    ${url}
+explorer   ${url}/explorer
 operator   ${opsUrl}/readyz  ${opsUrl}/metrics
 issuer     ${issuer.url}
 tenant     ${client.tenantId}, principal ${client.principalId}
@@ -47,7 +54,42 @@ The same methods over gRPC:
   npx buf curl --schema gen/image.binpb --protocol grpc --http2-prior-knowledge \\
     -H "authorization: Bearer $TOKEN" ${url}/platform.sdk.v1.DiscoveryService/WhoAmI
 
-Ctrl-C stops everything. Records stay in data/dev.
+Ctrl-C stops everything. Records and the client's secret stay in data/dev. Each call is a line from here on.
+
 `);
 await stop.promise;
 await stack.stop();
+
+function start() {
+  const output = readableLog((text) => void process.stdout.write(text), process.stdout.isTTY === true);
+  const clients = [{ ...defaultClient(), clientSecret: keptSecret(join(dataDir, "client-secret")) }];
+  return startStack({
+    dataDir,
+    port: ports.PORT,
+    opsPort: ports.OPS_PORT,
+    issuer: { port: ports.ISSUER_PORT, clients },
+    overrides: { logger: createLogger({ level: "info", serviceName: "svc-platform-api", destination: output }) },
+  });
+}
+
+/** The secret of the run before, so that a token command that was pasted once works again. */
+function keptSecret(path: string): string {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  try {
+    writeFileSync(path, randomBytes(24).toString("base64url"), { mode: 0o600, flag: "wx" });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+  return readFileSync(path, "utf8").trim();
+}
+
+/** A line for a person, as the service's own start has. */
+function startProblem(thrown: unknown): string {
+  for (let error = thrown; error instanceof Error; error = error.cause) {
+    const { code, port } = error as NodeJS.ErrnoException & { readonly port?: number };
+    const name = Object.entries(ports).find(([, own]) => own === port)?.[0];
+    if (code === "EADDRINUSE" && name !== undefined)
+      return `port ${port} is taken: stop what has it, or say ${name}=<another> npm run dev`;
+  }
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

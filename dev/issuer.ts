@@ -184,7 +184,8 @@ async function newKey(algorithm: IssuerAlgorithm): Promise<SigningKey> {
   return { ...jwk, kid: await calculateJwkThumbprint(jwk), alg: algorithm, use: "sig" };
 }
 
-function defaultClient(): IssuerClient {
+/** What the issuer has where nobody says otherwise. */
+export function defaultClient(): IssuerClient {
   return {
     clientId: "payroll-service",
     clientSecret: randomBytes(24).toString("base64url"),

@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import type { AuthMode } from "../base/vocabulary.ts";
 import { type Content, fixed, type Page } from "../transport/http/page.ts";
 import { escapeHtml, icon } from "./html.ts";
 
@@ -27,13 +28,22 @@ function swaggerUi(): string {
   return dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
 }
 
+/** What the page says of the deployment. */
+export interface ExplorerOptions {
+  readonly service: string;
+  readonly authMode: AuthMode;
+}
+
 /**
  * The explorer and its assets, each read on the first request for it.
  *
  * @param read gives the bytes of a file
  */
-export function explorerPages(service: string, read: (path: string) => Promise<Buffer> = readFile): readonly Page[] {
-  const html = Buffer.from(explorerHtml(service));
+export function explorerPages(
+  options: ExplorerOptions,
+  read: (path: string) => Promise<Buffer> = readFile,
+): readonly Page[] {
+  const html = Buffer.from(explorerHtml(options));
   const page = (): Content => ({
     type: "text/html; charset=utf-8",
     body: html,
@@ -47,8 +57,19 @@ export function explorerPages(service: string, read: (path: string) => Promise<B
   ];
 }
 
+/** Where the credentials of a call come from, in a line: whoever opens the page is asked for them first. */
+const hints: Readonly<Record<AuthMode, string>> = {
+  bearer_token:
+    "A call needs an access token of this deployment's issuer, got with the client credentials grant " +
+    "(<code>npm run dev</code> prints the command). Paste it under <b>Authorize</b>.",
+  bearer_token_or_trusted_headers:
+    "A call needs an access token of this deployment's issuer, got with the client credentials grant; paste it under " +
+    "<b>Authorize</b>. Behind the trusted ingress, that names you.",
+  trusted_headers: "No token is needed: the trusted ingress in front of this deployment names you.",
+};
+
 /** Renders the page. Links are relative to `/explorer`. */
-export function explorerHtml(service: string): string {
+export function explorerHtml({ service, authMode }: ExplorerOptions): string {
   const name = escapeHtml(service);
   return `<!doctype html>
 <html lang="en">
@@ -64,7 +85,8 @@ export function explorerHtml(service: string): string {
 <script src="explorer/explorer.js" defer></script>
 </head>
 <body>
-<header class="explorer-header"><a href="./">${name}</a><nav aria-label="Document"><a href="openapi.json">JSON</a> <a href="openapi.yaml">YAML</a></nav></header>
+<header class="explorer-header"><a href="./">${name}</a><nav aria-label="Document"><a href="#rules" id="explorer-rules" role="button" aria-expanded="false">Rules of every call</a> <a href="openapi.json">JSON</a> <a href="openapi.yaml">YAML</a></nav></header>
+<p class="explorer-hint">${hints[authMode]}</p>
 <main id="explorer"><p class="explorer-note">Loading the contract…</p></main>
 <noscript><p class="explorer-note">The explorer needs JavaScript. The contract itself is <a href="openapi.json">openapi.json</a>.</p></noscript>
 </body>

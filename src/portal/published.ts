@@ -17,7 +17,7 @@ export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
 export function publishedPages(options: PublishedOptions): readonly Page[] {
   const landing = landingPage(options);
   if (!options.explorer) return [landing];
-  return [landing, ...documentPages(options), ...explorerPages(options.service)];
+  return [landing, ...documentPages(options), ...explorerPages(options)];
 }
 
 function documentPages(options: PublishedOptions): readonly Page[] {

@@ -73,6 +73,23 @@ describe("on a desktop", () => {
     expect(complaints).toEqual([]);
   });
 
+  test("the work comes first, in its order; the rules come when they are asked for", async () => {
+    const { page } = await openPage(browser, { viewport: { width: 1280, height: 720 } });
+    await explore(page);
+    const groups = await page.locator(".opblock-tag").evaluateAll((tags) => tags.map((tag) => tag.id));
+    expect(groups).toEqual(
+      ["Discovery", "Protection", "Registration", "Evidence"].map((name) => `operations-tag-${name}`),
+    );
+    const first = await page.locator(".opblock").first().boundingBox();
+    expect((first?.y ?? 0) + (first?.height ?? 0)).toBeLessThan(720);
+    expect(await textOf(page.locator(".explorer-hint"))).toContain("access token of this deployment's issuer");
+    const rules = page.locator("#explorer .info .description");
+    expect(await rules.isVisible()).toBe(false);
+    await page.click("text=Rules of every call");
+    expect(await rules.isVisible()).toBe(true);
+    expect(await textOf(rules)).toContain("Order of refusal");
+  });
+
   test("a wrong body shows the error envelope", async () => {
     const { page } = await openPage(browser);
     await explore(page);

@@ -92,9 +92,17 @@ describe("starting", () => {
   });
 
   test.each([
-    ["the service", "src/main.js"],
-    ["the development stack", "dev/dev.ts"],
-  ])("%s says in one line that a port is taken", async (_name, program) => {
+    [
+      "the service",
+      "src/main.js",
+      (port: number) => `SVC_LISTEN: listen EADDRINUSE: address already in use 127.0.0.1:${port}`,
+    ],
+    [
+      "the development stack",
+      "dev/dev.ts",
+      (port: number) => `port ${port} is taken: stop what has it, or say PORT=<another> npm run dev`,
+    ],
+  ])("%s says in one line that a port is taken", async (_name, program, says) => {
     const holder = net.createServer().listen(0, "127.0.0.1");
     await once(holder, "listening");
     const { port } = holder.address() as net.AddressInfo;
@@ -102,7 +110,7 @@ describe("starting", () => {
     const refused = spawnService(directory, { ...settings, SVC_LISTEN: `127.0.0.1:${port}`, ...ports }, program);
     services.push(refused);
     expect(await refused.ended).toMatchObject({ code: 1 });
-    expect(refused.errors()).toBe(`SVC_LISTEN: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+    expect(refused.errors()).toBe(`${says(port)}\n`);
     holder.close();
   });
 

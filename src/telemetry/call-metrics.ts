@@ -1,6 +1,6 @@
 /** Metrics of calls: what came of them, for whom, and what was refused before they were calls. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import { boundedLabels, maxLabelledTenants } from "./bounded-labels.ts";
+import { tenantCounter } from "./tenant-counter.ts";
 
 /** A call that was answered. */
 export interface FinishedCall {
@@ -49,10 +49,10 @@ export function callMetrics(registers: Registry[]): CallMetrics {
     buckets: callSeconds,
     registers,
   });
-  const ofTenants = new Counter({
+  const ofTenant = tenantCounter({
     name: "svc_tenant_calls_total",
     help: "Calls of callers who proved who they are: ok, refused (the caller's to mend), failed (the service's)",
-    labelNames: ["tenant", "result"],
+    label: "result",
     registers,
   });
   const refusals = new Counter({
@@ -89,14 +89,13 @@ export function callMetrics(registers: Registry[]): CallMetrics {
     help: "Calls with identity headers from somebody who is no trusted ingress",
     registers,
   });
-  const tenantOf = boundedLabels(maxLabelledTenants);
   return {
     callFinished({ rpc, protocol, code, reason, durationMs, httpStatus, tenant }) {
       calls.inc({ rpc, protocol, code, reason });
       durations.observe({ rpc, protocol }, durationMs / 1000);
       if (tenant === undefined) return;
       const result = code === "ok" ? "ok" : httpStatus < 500 ? "refused" : "failed";
-      ofTenants.inc({ tenant: tenantOf(tenant), result });
+      ofTenant(tenant, result);
     },
     bodyRefused: (share) => refusedBodies.inc({ share }),
     watchBodies(source) {

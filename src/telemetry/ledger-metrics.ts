@@ -1,6 +1,6 @@
 /** Metrics of what is recorded: decisions, the writes that make records durable, and the store and witnesses behind. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
-import { boundedLabels, maxLabelledTenants } from "./bounded-labels.ts";
+import { tenantCounter } from "./tenant-counter.ts";
 
 export interface LedgerMetrics {
   /** A decision was recorded, so that it may be answered. */
@@ -26,10 +26,10 @@ export function ledgerMetrics(registers: Registry[]): LedgerMetrics {
     labelNames: ["action", "allow"],
     registers,
   });
-  const ofTenants = new Counter({
+  const ofTenant = tenantCounter({
     name: "svc_tenant_decisions_total",
     help: "The same decisions by tenant",
-    labelNames: ["tenant", "allow"],
+    label: "allow",
     registers,
   });
   const batches = new Histogram({
@@ -67,11 +67,10 @@ export function ledgerMetrics(registers: Registry[]): LedgerMetrics {
       else this.set(stuck());
     },
   });
-  const tenantOf = boundedLabels(maxLabelledTenants);
   return {
     decided(tenant, action, allow) {
       decisions.inc({ action, allow: String(allow) });
-      ofTenants.inc({ tenant: tenantOf(tenant), allow: String(allow) });
+      ofTenant(tenant, String(allow));
     },
     batchAppended(records, durationMs) {
       batches.observe(records);

@@ -1,0 +1,202 @@
+/** Dashboards and alerts, asked of a real Prometheus that has scraped a real gateway under load. */
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { dashboards } from "../../scripts/dashboards.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+import { createAuthority } from "../harness/certificates.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { startWitness, type TestWitness } from "../harness/witness.ts";
+import { requireTool } from "./tools.ts";
+
+const rules = join(import.meta.dirname, "../../deploy/monitoring");
+const run = promisify(execFile);
+const patience = { timeout: 60_000, interval: 500 };
+
+test("the alert rules are sound, and do what their tests say", async () => {
+  const promtool = requireTool("promtool");
+  await run(promtool, ["check", "rules", "alerts.yaml"], { cwd: rules });
+  await run(promtool, ["test", "rules", "alerts.test.yaml"], { cwd: rules });
+});
+
+/** With one thread, and with two that are one service. */
+describe.each(["1", "2"])("SVC_WORKERS=%s", (workers) => {
+  let directory: string;
+  let witness: TestWitness;
+  let gateway: Gateway;
+  let prometheus: ChildProcess | undefined;
+  let prometheusUrl: string;
+  let loading: Promise<void>;
+  let isOver = false;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), "svc-monitoring-"));
+    for (const set of ["active", "candidate"])
+      await cp(join(import.meta.dirname, "../../policies"), join(directory, set), { recursive: true });
+    await writeFile(
+      join(directory, "candidate/default/no.cedar"),
+      '@id("no") forbid (principal, action == Action::"wrap", resource);',
+    );
+    await writeFile(
+      join(directory, "active/default/told.cedar"),
+      '@id("told") @alert("told") permit (principal, action == Action::"protect", resource);',
+    );
+    await writeFile(
+      join(directory, "active/default/no.cedar"),
+      '@id("no") forbid (principal, action == Action::"access", resource);',
+    );
+    const ledgerKey = join(directory, "ledger.key");
+    witness = await startWitness({ logKeys: () => (readKeyFile(ledgerKey) ?? []).map(({ publicKey }) => publicKey) });
+    const server = await (await createAuthority(directory, "servers")).issue("server", "/CN=gateway", "IP:127.0.0.1");
+    gateway = await startGateway({
+      dataDir: directory,
+      env: {
+        SVC_WORKERS: workers,
+        SVC_POLICY_DIR: join(directory, "active"),
+        SVC_SHADOW_POLICY_DIR: join(directory, "candidate"),
+        SVC_POLICY_REFEREE_PERCENT: "100",
+        SVC_WITNESSES: witness.setting,
+        SVC_OPS_TLS_CERT: server.certFile,
+        SVC_OPS_TLS_KEY: server.keyFile,
+      },
+    });
+    loading = load();
+    [prometheus, prometheusUrl] = await startPrometheus(directory, gateway.opsUrl);
+  });
+
+  afterAll(async () => {
+    isOver = true;
+    await loading;
+    prometheus?.kill();
+    if (prometheus?.exitCode === null) await once(prometheus, "exit");
+    await gateway.stop();
+    await witness.stop();
+    await rm(directory, { recursive: true });
+  });
+
+  /** Every route, allowed and denied, and callers who are refused, again and again. */
+  async function load(): Promise<void> {
+    const token = await gateway.token();
+    const object = Buffer.from("an artifact").toString("base64");
+    while (!isOver) {
+      const calls = sampleCalls().flatMap(({ route, body }) => {
+        if (body === undefined) return [call(route, token)];
+        const withObject = { ...body, artifact_object_b64: object, artifact_digest: undefined };
+        return [
+          call(route, token, body),
+          ...(route.endsWith("artifact-register") ? [call(route, token, withObject)] : []),
+        ];
+      });
+      await Promise.all([...calls, call("/v1/sdk/whoami", ""), call("/v1/sdk/whoami", "not.a.token")]);
+    }
+  }
+
+  async function call(route: string, token: string, body?: object): Promise<void> {
+    const headers = { "content-type": "application/json", ...(token !== "" && { authorization: `Bearer ${token}` }) };
+    const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+    await (await fetch(gateway.url + route, { headers, ...init })).arrayBuffer();
+  }
+
+  test("a scrape under load passes promtool", async () => {
+    const scrape = await run(requireTool("curl"), ["-ksS", `${gateway.opsUrl}/metrics`], { maxBuffer: 2 ** 24 });
+    expect(scrape.stdout).toContain("svc_build_info{");
+    const checking = run(requireTool("promtool"), ["check", "metrics"]);
+    checking.child.stdin?.end(scrape.stdout);
+    expect(await checking).toEqual({ stdout: "", stderr: "" });
+  });
+
+  const panels = dashboards.flatMap(({ title, panels }) =>
+    panels.flatMap((panel) => panel.queries.map(([expr]) => [title, panel.title, expr] as const)),
+  );
+  test.concurrent.each(panels)("%s: %s", { timeout: 90_000 }, async (_dashboard, _panel, expr) => {
+    const asked = expr.replaceAll("$__rate_interval", "15s").replaceAll(/"\$\w+"/g, '".+"');
+    await expect.poll(() => numbersOf(asked), patience).not.toEqual([]);
+  });
+
+  test("no alert fires that is not of this load, and every rule can be evaluated", async () => {
+    const groups = async () => (await ask("/api/v1/rules")).groups as { rules: Rule[] }[];
+    const found = async () => (await groups()).flatMap((group) => group.rules);
+    await expect
+      .poll(async () => new Set((await found()).map(({ health }) => health)), patience)
+      .toEqual(new Set(["ok"]));
+    const firing = (await found()).filter(({ state }) => state === "firing").map(({ name }) => name);
+    // The policy alerts, and the certificate of the test is good for a day or so.
+    expect(firing).toContain("SvcPolicyAlert");
+    expect(firing.filter((name) => !/^Svc(PolicyAlert|CertificateExpires)/.test(name))).toEqual([]);
+  });
+
+  interface Rule {
+    readonly name: string;
+    readonly health: string;
+    readonly state: string;
+  }
+
+  /** Values that the query has now; what is no number is none. */
+  async function numbersOf(query: string): Promise<readonly number[]> {
+    const { result } = await ask(`/api/v1/query?query=${encodeURIComponent(query)}`);
+    const values = (result as readonly { value: [number, string] }[]).map(({ value }) => Number(value[1]));
+    return values.filter(Number.isFinite);
+  }
+
+  async function ask(path: string): Promise<Record<string, unknown>> {
+    const answer = (await (await fetch(prometheusUrl + path)).json()) as {
+      data?: Record<string, unknown>;
+      error?: string;
+    };
+    if (answer.data === undefined) throw new Error(`${path}: ${answer.error}`);
+    return answer.data;
+  }
+});
+
+/** Starts one that scrapes the gateway every second. Resolves with its process and URL once it is ready. */
+async function startPrometheus(directory: string, opsUrl: string): Promise<[ChildProcess, string]> {
+  const config = {
+    global: { scrape_interval: "1s", evaluation_interval: "1s" },
+    rule_files: [join(rules, "alerts.yaml")],
+    scrape_configs: [
+      {
+        job_name: "svc-platform-api",
+        scheme: "https",
+        tls_config: { insecure_skip_verify: true },
+        static_configs: [{ targets: [new URL(opsUrl).host] }],
+      },
+    ],
+  };
+  // JSON is YAML.
+  const file = join(directory, "prometheus.yml");
+  await writeFile(file, JSON.stringify(config));
+  const port = await freePort();
+  const child = spawn(
+    requireTool("prometheus"),
+    [
+      `--config.file=${file}`,
+      `--storage.tsdb.path=${join(directory, "tsdb")}`,
+      `--web.listen-address=127.0.0.1:${port}`,
+    ],
+    { stdio: "ignore" },
+  );
+  const url = `http://127.0.0.1:${port}`;
+  const isReady = async () => (await fetch(`${url}/-/ready`).catch(() => undefined))?.status;
+  await vi
+    .waitFor(async () => expect(await isReady()).toBe(200), patience)
+    .catch((error: unknown) => {
+      child.kill();
+      throw error;
+    });
+  return [child, url];
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -1,0 +1,72 @@
+/** What operators watch with is of one piece: dashboards, alerts, their tests, runbook and metrics. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { dashboardJson, dashboards } from "../../scripts/dashboards.ts";
+import { createMetrics } from "../../src/telemetry/metrics.ts";
+
+const root = join(import.meta.dirname, "../..");
+const textOf = (file: string) => readFileSync(join(root, file), "utf8");
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly runbook_url: string };
+}
+const rules: readonly Rule[] = parse(textOf("deploy/monitoring/alerts.yaml")).groups[0].rules;
+const exposed = new Map(
+  createMetrics({ process: true })
+    .describe()
+    .map((metric) => [metric.name, metric]),
+);
+
+test.each(dashboards)("the dashboard $uid is the one that its table makes", (dashboard) => {
+  expect(textOf(`deploy/monitoring/dashboards/${dashboard.uid}.json`)).toBe(dashboardJson(dashboard));
+});
+
+describe("alerts", () => {
+  const tests: readonly { alert_rule_test: { alertname: string; exp_alerts: unknown[] }[] }[] = parse(
+    textOf("deploy/monitoring/alerts.test.yaml"),
+  ).tests;
+  const runbook = textOf("docs/alerts.md");
+
+  test.each(rules)(
+    "$alert has a severity, a paragraph of the runbook, and tests of both kinds",
+    ({ alert, ...rule }) => {
+      expect(["critical", "warning", "info"]).toContain(rule.labels.severity);
+      expect(rule.annotations.runbook_url).toBe(`docs/alerts.md#${alert.toLowerCase()}`);
+      expect(runbook).toMatch(RegExp(`^## ${alert}\n\n\\S`, "m"));
+      const expected = tests
+        .flatMap((each) => each.alert_rule_test)
+        .filter(({ alertname }) => alertname === alert)
+        .map(({ exp_alerts }) => exp_alerts.length > 0);
+      expect(expected.toSorted()).toEqual([false, true]);
+    },
+  );
+
+  test("the runbook has no others", () => {
+    const headings = [...runbook.matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
+    expect(headings.toSorted()).toEqual(rules.map(({ alert }) => alert).toSorted());
+  });
+});
+
+test("every metric and label that is asked for is exposed", () => {
+  const queries = [
+    ...rules.map(({ expr }) => expr),
+    ...dashboards.flatMap(({ panels }) => panels.flatMap(({ queries }) => queries.map(([expr]) => expr))),
+  ];
+  const ofScrape = ["job", "instance"];
+  const unknown = queries.flatMap((query) =>
+    [...query.matchAll(/\b((?:svc|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)].flatMap(([, name = "", labels = ""]) => {
+      const metric = exposed.get(name) ?? exposed.get(name.replace(/_(bucket|sum|count)$/, ""));
+      if (metric === undefined) return [name];
+      const asked = [...labels.matchAll(/(\w+)(?:=~|!~|!=|=)/g)].map(([, label = ""]) => label);
+      return asked
+        .filter((label) => ![...metric.labels, ...ofScrape].includes(label))
+        .map((label) => `${name}.${label}`);
+    }),
+  );
+  expect(unknown).toEqual([]);
+});

@@ -11,6 +11,7 @@ import type {
   Obligation,
   PolicyDecision,
   PolicyEngine,
+  PolicyQuery,
 } from "../policy/engine/decision.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";

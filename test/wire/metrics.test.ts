@@ -137,8 +137,8 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 150_0
   }
 });
 
-/** They need certificates, and quotas: what has those is scraped in the system lane, and by `quotas.test.ts`. */
-const isFedElsewhere = /^svc_(certificate|quota)_/;
+/** They need certificates, quotas and traces: `monitoring.test.ts`, `quotas.test.ts` and `traces.test.ts` have those. */
+const isFedElsewhere = /^svc_(certificate|quota|trace)_/;
 
 /** Names of the service's own metrics that are listed as if nothing had ever happened. */
 async function unmoved(): Promise<readonly string[]> {

@@ -28,6 +28,16 @@ export function queueMetrics(registers: Registry[]): QueueMetrics {
       for (const [stage, depth] of depths) this.set({ stage }, depth());
     },
   });
+  new Gauge({
+    name: "svc_calls_waiting",
+    help: "Calls that wait for their turn: svc_queue_depth of the stage admission, for autoscalers, which want no label",
+    registers,
+    collect() {
+      const depth = depths.get("admission");
+      if (depth === undefined) this.remove();
+      else this.set(depth());
+    },
+  });
   const waits = new Histogram({
     name: "svc_queue_wait_seconds",
     help: "Time that those waited who went on; none is 0",

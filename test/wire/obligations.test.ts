@@ -191,9 +191,9 @@ test("an alert is a line and a count, and neither says what was asked", async ()
     ...{ tenant_id: "tenant-a", decision_id: decision.decision_id },
   });
   const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
-  expect(metrics).toMatch(/^svc_policy_alerts_total\{tenant="tenant-a",alert="break-glass"\} \d+$/m);
+  expect(metrics).toMatch(/^svc_policy_alerts_total\{tenant="tenant-a",alert="break-glass",allow="true"\} \d+$/m);
   const told = gateway.logged.join("\n") + metrics;
-  for (const secret of ["secret purpose", "dr-may", "p-7", "noted"]) expect(told).not.toContain(secret);
+  for (const secret of ["secret purpose", "dr-may", "p-7", '"noted"']) expect(told).not.toContain(secret);
 });
 
 test("what a request says that it understands is bounded", async () => {

@@ -12,7 +12,7 @@ import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { systemFiles } from "../../src/config/load.ts";
 import { readTracing } from "../../src/config/tracing.ts";
 
-/** Made of the package `opentelemetry-proto` for Python, as the system lane checks. */
+/** Made of the package `opentelemetry-proto` 1.45.2 for Python. */
 export const otlpDescriptors = new URL("../fixtures/otlp-trace.binpb", import.meta.url).pathname;
 
 const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, readFileSync(otlpDescriptors)));

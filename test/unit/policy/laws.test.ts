@@ -53,6 +53,16 @@ function directory(platform: readonly Chosen[], tenant: readonly Chosen[]): File
 
 const layer = fc.array(policies, { minLength: 1, maxLength: 4 });
 
+/** Layers that allow, deny and fail for certain, and questions of which they do: tests begin with them, lest luck decide what was tried. */
+const always = conditions.indexOf('action == Action::"protect" || resource == Resource::"claimed"');
+const certain: readonly (readonly Chosen[])[] = [
+  { effect: "permit" as const, condition: always, annotation: obliging[0] as string },
+  { effect: "forbid" as const, condition: always, annotation: "" },
+  { effect: "forbid" as const, condition: conditions.length, annotation: "" },
+].map((policy) => [{ ...policy, scope: "action" }]);
+const [allowing, denying] = certain as [Chosen[], Chosen[]];
+const plainly = [ask("protect", { content_size_bytes: 1 }, { attributes: { clearance: 0 } })];
+
 const uncached = { cachedDecisions: 0 };
 
 /** Where a counterexample is policies with many questions, making it smaller takes minutes. */
@@ -84,7 +94,7 @@ test("adding a forbid never turns deny into allow", async () => {
         after.release();
       },
     ),
-    { ...asFound, numRuns: 20 },
+    { ...asFound, numRuns: 20, examples: [[allowing, allowing, denying[0] as Chosen, true, plainly]] },
   );
   expect(turned, "no forbid ever applied").toBeGreaterThan(0);
 });
@@ -110,7 +120,11 @@ test("a cached answer equals the uncached one", async () => {
       cached.release();
       plain.release();
     }),
-    { ...asFound, numRuns: 15 },
+    {
+      ...asFound,
+      numRuns: 15,
+      examples: [[allowing, allowing, plainly.map((query) => ({ ...query, understoodObligations: ["note"] }))]],
+    },
   );
   expect(allowed).toBeGreaterThan(0);
   expect(obliged).toBeGreaterThan(0);
@@ -133,7 +147,11 @@ test("layers evaluated in one call answer as layers evaluated apart, errors and 
       together.release();
       apart.release();
     }),
-    { ...asFound, numRuns: 40 },
+    {
+      ...asFound,
+      numRuns: 40,
+      examples: certain.flatMap((one) => certain.map((other) => [one, other, plainly] as never)),
+    },
   );
   // Every pair of outcomes came up, so none of the cases was left untried.
   expect(outcomes.size).toBe(9);
@@ -226,6 +244,7 @@ test("labels named like attributes change nothing, nor attributes named like inp
       expect(engine.decide({ ...query, claimed: { ...claimed, labels, attributes } })).toEqual(plain);
       if (!plain.allow) denied++;
     }),
+    { examples: [[ask("protect", { attributes: { region: "us" } })]] },
   );
   expect(denied).toBeGreaterThan(0);
 });

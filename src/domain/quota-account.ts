@@ -41,6 +41,8 @@ export class QuotaAccount {
   #awaited = 0;
   #leasing: Promise<void> | undefined;
   #isFailing = false;
+  /** Whether calls that are still under way are all that uses it. */
+  #isGivenBack = false;
 
   constructor(options: QuotaAccountOptions) {
     const { tenantId, name, quota } = options;
@@ -100,7 +102,10 @@ export class QuotaAccount {
 
   /** Of what was taken in this period so much was not used; below zero: so much more was. */
   settle(unused: number, period: number): void {
-    if (period === this.#period) this.#balance += unused;
+    if (period !== this.#period) return;
+    this.#balance += unused;
+    // A call that lasted: nobody else looks at this balance any more.
+    if (this.#isGivenBack) void this.giveBack();
   }
 
   state(nowMs: number) {
@@ -157,11 +162,18 @@ export class QuotaAccount {
     return this.#leasing === undefined && nowMs - this.#usedAtMs >= idleMs;
   }
 
-  /** What is not used is for others. Resolves however that ends: what is lost is lost until the period ends. */
+  /**
+   * What is not used is for others, and what was used beyond portions is counted. To be asked for no more. Resolves however
+   * that ends: what is lost is lost until the period ends.
+   */
   async giveBack(): Promise<void> {
+    this.#isGivenBack = true;
     this.refresh(this.#options.clock.now());
     const unused = Math.floor(this.#balance / this.#unit);
     this.#balance = 0;
-    if (unused > 0) await this.#options.counters.giveBackPortion(this.#limit, unused).catch(() => {});
+    const { counters } = this.#options;
+    const owed = Math.min(-unused, this.#limit.maximum);
+    if (unused > 0) await counters.giveBackPortion(this.#limit, unused).catch(() => {});
+    else if (owed > 0) await counters.takePortion(this.#limit, owed).catch(() => {});
   }
 }

@@ -220,6 +220,38 @@ describe("quotas", () => {
       expect(await isLetIn({ artifact_bytes: 2 * kib })).toBe(false);
       expect(await isLetIn({ artifact_bytes: 1 })).toBe(true);
     });
+
+    test.each([
+      ["has paused", 0, 20_000],
+      ["was still being answered meanwhile", 20_000, 0],
+    ])("count what was not announced also of a tenant that %s", async (_, lastsMs, pausesMs) => {
+      const { gateway, pass } = world(bytes);
+      const { take } = gateway();
+      let taken = 0;
+      for (let i = 0; i < 2; i++) {
+        const hold = (await take({ artifact_bytes: 1 })) as QuotaHold;
+        if (hold.refusal !== undefined) continue;
+        taken += 1;
+        await pass(lastsMs);
+        hold.settle({ records: 1, artifact_bytes: 5_000 * kib });
+        await pass(pausesMs);
+      }
+      expect(taken).toBe(1);
+    });
+
+    test("count it under a table that has changed, and where a service stops", async () => {
+      const { state, gateway, pass } = world(bytes);
+      const { take, isLetIn, quotas } = gateway();
+      const use = async () =>
+        ((await take({ artifact_bytes: 1 })) as QuotaHold).settle({ records: 1, artifact_bytes: 60 * kib });
+      await use();
+      await quotas.close();
+      expect(await gateway().isLetIn({ artifact_bytes: 50 * kib })).toBe(false);
+      await pass(minuteMs);
+      await use();
+      state.table = { artifact_bytes: { limit: 99 * kib, periodSeconds: 60 } };
+      expect(await isLetIn({ artifact_bytes: 50 * kib })).toBe(false);
+    });
   });
 
   test("go by the table as it is now", async () => {

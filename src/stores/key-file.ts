@@ -10,6 +10,7 @@ import {
   readRegularFile,
   syncDirectory,
 } from "../files/file-system.ts";
+import { keepReaders } from "../files/update-file.ts";
 import type { ErasureStatement } from "../ledger/ports/record.ts";
 import { isStatementText, maxOperatorLength, maxReasonLength } from "../ledger/record/operator-records.ts";
 import { type SigningKey, signingKey, signingKeyOf } from "../ledger/tlog/note-keys.ts";
@@ -65,7 +66,7 @@ export function makeKeys(keyPath: string, random: RandomFill): SigningKeys | und
 /** Writes new keys in the place of a file, all or nothing. Mode 0600; durable when it returns. */
 export function replaceKeyFile(path: string, keys: SigningKeys): void {
   const next = `${path}.next`;
-  writeDurably(next, pemOf(keys));
+  writeDurably(next, pemOf(keys), (file) => keepReaders(file, path));
   renameSync(next, path);
   syncDirectory(dirname(path));
 }
@@ -101,10 +102,11 @@ function orEmpty(parse: () => unknown): { readonly operator?: unknown; readonly 
   }
 }
 
-function writeDurably(path: string, text: string): void {
+function writeDurably(path: string, text: string, prepare: (file: number) => void = () => {}): void {
   const file = openSync(path, "wx", 0o600);
   try {
     writeSync(file, text);
+    prepare(file);
     fsyncSync(file);
   } finally {
     closeSync(file);

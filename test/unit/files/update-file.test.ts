@@ -1,0 +1,52 @@
+/** Files that commands change: who could read one still can, and nobody else. */
+import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { updateFile } from "../../../src/files/update-file.ts";
+import { signingKeyOf } from "../../../src/ledger/tlog/note-keys.ts";
+import { createKeyFile, replaceKeyFile } from "../../../src/stores/key-file.ts";
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "svc-update-"));
+  path = join(folder, "file");
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const key = (seed: number) => signingKeyOf(new Uint8Array(32).fill(seed));
+const ways = [
+  ["a list", (to: string) => updateFile(to, () => "new")],
+  ["a key file", (to: string) => replaceKeyFile(to, [key(2), key(1)])],
+] as const;
+const modeOf = (of: string) => statSync(of).mode & 0o777;
+
+describe.skipIf(process.platform === "win32").each(ways)("%s that is changed", (_what, change) => {
+  test.each([
+    ["its owner's alone", 0o600, 0o600],
+    ["a group's to read", 0o640, 0o640],
+    ["nobody's to write", 0o440, 0o640],
+    ["everybody's to read", 0o644, 0o600],
+    ["a group's to write", 0o660, 0o600],
+  ])("and is %s", (_who, before, after) => {
+    writeFileSync(path, "old");
+    chmodSync(path, before);
+    change(path);
+    expect(modeOf(path)).toBe(after);
+  });
+
+  test.runIf(process.getuid?.() === 0)("by root stays whose it was", () => {
+    writeFileSync(path, "old", { mode: 0o640 });
+    chownSync(path, 1_234, 5_678);
+    change(path);
+    const { uid, gid } = statSync(path);
+    expect([uid, gid, modeOf(path)]).toEqual([1_234, 5_678, 0o640]);
+  });
+});
+
+test.skipIf(process.platform === "win32")("one that is new is its owner's alone", () => {
+  updateFile(path, () => "new");
+  createKeyFile(join(folder, "key"), [key(1)]);
+  expect([modeOf(path), modeOf(join(folder, "key"))]).toEqual([0o600, 0o600]);
+});

@@ -33,7 +33,12 @@ const full = {
   ...minimal,
   image: { repository: "registry.example.com/svc-platform-api", tag: "0.1.0", pullSecrets: [{ name: "pull" }] },
   workers: "auto",
-  settings: { ...minimal.settings, SVC_STORE_POOL_SIZE: 20, SVC_PUBLIC_URL: "https://api.example.com" },
+  settings: {
+    ...minimal.settings,
+    SVC_STORE_POOL_SIZE: 20,
+    SVC_BODY_BUDGET_BYTES: 67_108_864,
+    SVC_PUBLIC_URL: "https://api.example.com",
+  },
   env: [{ name: "NODE_EXTRA_CA_CERTS", value: "/run/svc/storeCa/ca.crt" }],
   policies: { configMap: { name: "policies", items: [{ key: "manifest", path: "manifest.yaml" }] } },
   secrets: {
@@ -174,6 +179,16 @@ test("nobody but the node reaches the operator listener unless somebody is named
     [8443, peers],
     [9090, peers],
   ]);
+});
+
+test("alert rules and what they are about name one job", async () => {
+  const all = manifests(await template(full));
+  const [monitor] = ofKind(all, "ServiceMonitor");
+  const jobs = monitor.spec.endpoints[0].relabelings.filter(({ targetLabel }: Manifest) => targetLabel === "job");
+  const [rules] = ofKind(all, "PrometheusRule");
+  const named = new Set([...JSON.stringify(rules).matchAll(/job=\\"([^"\\]+)\\"/g)].map(([, job]) => job));
+  expect([...named]).toEqual(jobs.map(({ replacement }: Manifest) => replacement));
+  expect(named.size).toBe(1);
 });
 
 test("calls that wait are what the number of pods follows", async () => {

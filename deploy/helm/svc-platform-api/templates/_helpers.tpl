@@ -44,6 +44,11 @@ sessionKey: {SVC_SESSION_KEY: session.pem}
 dpopNonceKey: {SVC_DPOP_NONCE_KEY: nonce.key}
 {{- end }}
 
+{{/* Numbers of a values file are floats, which are written with an exponent from 1000000 on. */}}
+{{- define "svc.settingText" -}}
+{{- if kindIs "float64" . }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
+{{- end }}
+
 {{- define "svc.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65534

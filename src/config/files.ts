@@ -19,7 +19,10 @@ interface FileRule {
   readonly problem: (path: string, config: Config, files: Files) => string | undefined;
 }
 
-const pemCertificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+/** As OpenSSL finds them: at the beginning of a line. */
+const pemCertificate = /^-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/gm;
+/** In the older forms as well (`X509 CERTIFICATE`, `TRUSTED CERTIFICATE`), which OpenSSL trusts and nothing else here sees. */
+const begunCertificate = /BEGIN [A-Z0-9 ]*CERTIFICATE-----/g;
 
 const directory: FileRule["problem"] = (path, _config, files) =>
   files.isDirectory(path) ? undefined : "is not a directory";
@@ -98,13 +101,13 @@ function keyProblem(path: string, certificate: string | undefined, setting: stri
 
 function certificatesProblem(pem: string): string | undefined {
   const certificates = pem.match(pemCertificate) ?? [];
-  const begun = pem.match(/-----BEGIN CERTIFICATE-----/g)?.length ?? 0;
+  const begun = pem.match(begunCertificate)?.length ?? 0;
   if (begun === 0) return "holds no certificate in PEM";
-  // The last one may be half written.
+  // The last one may be half written; one that is commented out is there for some and not for others.
   return begun === certificates.length &&
     certificates.every((certificate) => parseCertificate(certificate) !== undefined)
     ? undefined
-    : "holds a certificate that does not parse";
+    : "holds a certificate that does not parse, or is not between lines of BEGIN CERTIFICATE and END CERTIFICATE";
 }
 
 /** The first certificate of the file; undefined where there is none, which its own rule reports. */

@@ -169,6 +169,17 @@ describe("what is wrong changes nothing, and says so", () => {
     ["an empty file", () => put(paths.cert, ""), "SVC_TLS_CERT: holds no certificate in PEM"],
     ["another text", () => put(paths.key, "a key"), "SVC_TLS_KEY: is not a private key in PEM"],
     ["half of the authorities", () => put(paths.ca, callers.cert.slice(0, 300)), "SVC_TLS_CLIENT_CA: holds a certif"],
+    [
+      // OpenSSL trusts it, and nobody would see it go.
+      "an authority in a form of its own",
+      () => put(paths.ca, callers.cert + partners.cert.replaceAll(" CERTIFICATE", " TRUSTED CERTIFICATE")),
+      "SVC_TLS_CLIENT_CA: holds a certificate that",
+    ],
+    [
+      "an authority that is half commented out",
+      () => put(paths.ca, `${callers.cert}# ${partners.cert}`),
+      "SVC_TLS_CLIENT_CA: holds a certificate that",
+    ],
     ["no authorities", () => put(paths.ca, ""), "SVC_TLS_CLIENT_CA: holds no certificate in PEM"],
     ["a key that anybody may write", () => chmodSync(paths.key, 0o602), "SVC_TLS_KEY: is a file of mode 0602"],
     ["a file that is gone", () => rmSync(paths.key), "ENOENT"],

@@ -36,7 +36,8 @@ export function parseQuotaFile(text: string): QuotaTable {
 }
 
 function parsed(text: string): unknown {
-  const document = parseDocument(text, { uniqueKeys: true, merge: false });
+  // A tenant may be named 0123, or 1e3.
+  const document = parseDocument(text, { uniqueKeys: true, merge: false, stringKeys: true });
   const [error] = [...document.errors, ...document.warnings];
   if (error !== undefined) throw new Error(error.message.split("\n", 1)[0]);
   try {

@@ -27,6 +27,12 @@ describe("a file of quotas", () => {
     expect(tenants.size).toBe(2);
   });
 
+  test("names tenants as it is written, whatever else that would be in YAML", () => {
+    const names = ["0123", "1e3", "0x1F", "12345678901234567890", "null", "true", "1.0", "2026-01-01"];
+    const { tenants } = parseQuotaFile(`tenants:\n${names.map((name) => `  ${name}: {}`).join("\n")}\n`);
+    expect([...tenants.keys()]).toEqual(names);
+  });
+
   test("may be JSON, and empty", () => {
     expect(parseQuotaFile(JSON.stringify({ default: { requests } })).defaults.requests?.limit).toBe(6000);
     expect(parseQuotaFile("")).toEqual({ defaults: {}, tenants: new Map() });

@@ -26,7 +26,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   cli: {
     knows: [
       ...["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
-      ...["auth/tokens/issuer-documents.ts", "telemetry/logger.ts"],
+      ...["auth/tokens/issuer-documents.ts", "auth/tokens/session-keys.ts", "telemetry/logger.ts"],
     ],
     packages: ["commander", "node:process"],
   },

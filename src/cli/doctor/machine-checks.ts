@@ -3,11 +3,14 @@ import { X509Certificate } from "node:crypto";
 import { accessSync, constants, existsSync, statfsSync } from "node:fs";
 import * as fileSystem from "node:fs/promises";
 import { dirname, resolve } from "node:path";
+import { parseSessionKeys } from "../../auth/tokens/session-keys.ts";
 import { systemClock } from "../../base/clock.ts";
-import { loadConfig, systemFiles } from "../../config/load.ts";
+import { loadConfig, loadTracing, systemFiles } from "../../config/load.ts";
 import { openSecretFiles } from "../../config/secret-files.ts";
 import { settings } from "../../config/settings.ts";
 import type { ConfigFor } from "../../config/uses.ts";
+import { parseClientFile } from "../../credentials/client-file.ts";
+import { parseOpsCredentials } from "../../credentials/ops-credentials.ts";
 import { compilePolicyBundle } from "../../policy/engine/engine.ts";
 import { loadPolicyDirectory } from "../../policy/load/directory.ts";
 import { describeProblem } from "../../policy/load/problem.ts";
@@ -35,10 +38,38 @@ export function settingsCheck(configPath: string | undefined): Check {
     remedy,
     async look() {
       const loaded = loadConfig("serve", configPath);
-      if ("config" in loaded) return [ok("settings", "are complete, and the files that they name can be read")];
-      return loaded.problems.map((problem) => failed("settings", problem, remedy));
+      const traces = loadTracing();
+      const ofTraces = "problems" in traces ? traces.problems : [];
+      const problems = "config" in loaded ? await contentProblems(loaded.config) : loaded.problems;
+      const findings = [...problems, ...ofTraces].map((problem) => failed("settings", problem, remedy));
+      const passedOver = "warnings" in traces ? traces.warnings : [];
+      return [
+        ...(findings.length > 0
+          ? findings
+          : [ok("settings", "are complete, and the files that they name hold what they should")]),
+        ...passedOver.map((problem) => warning("settings", problem, "docs/tracing.md, Variables")),
+      ];
     },
   };
+}
+
+/** Files whose content is for the start of the service to read, and for nobody before. */
+async function contentProblems(config: ConfigFor<"serve">): Promise<readonly string[]> {
+  const { bundle } = await loadPolicyDirectory(config.policyDir, fileSystem, config);
+  const parsers = {
+    sessionClients: (text: string) => parseClientFile(text, bundle?.callerAttributes),
+    sessionKey: parseSessionKeys,
+    opsCredentials: parseOpsCredentials,
+  };
+  const problems: string[] = [];
+  for (const [key, parse] of Object.entries(parsers) as [keyof typeof parsers, (text: string) => unknown][])
+    try {
+      const path = config[key];
+      if (path !== undefined) await parse(systemFiles.readText(path));
+    } catch (error) {
+      problems.push(`${settings[key].name}: ${error instanceof Error ? error.message : "cannot be read"}`);
+    }
+  return problems;
 }
 
 /** Below this share of a file system there is soon no room for a record. */

@@ -1,4 +1,5 @@
 /** `doctor` says what is wrong with a deployment, and what to do about it. */
+import { generateKeyPairSync } from "node:crypto";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server } from "node:net";
@@ -95,6 +96,45 @@ describe("names what is wrong:", () => {
     Record<string, readonly [prepare: () => unknown, check: string, status: string, detail: RegExp]>
   > = {
     "a setting that is misspelt": [() => vi.stubEnv("SVC_LISTN", "x"), "settings", "failed", /SVC_LISTN/],
+    "a list of clients that is none": [
+      () => sessionRoute({ clients: "none" }),
+      "settings",
+      "failed",
+      /^SVC_SESSION_CLIENTS: is not JSON/,
+    ],
+    "a list of clients that is not there": [
+      () => [sessionRoute({}), rmSync(join(directory, "clients.json"))],
+      "settings",
+      "failed",
+      /^SVC_SESSION_CLIENTS: .*ENOENT/,
+    ],
+    "a session key of a kind that is not taken": [
+      () => sessionRoute({ key: generateKeyPairSync("rsa", { modulusLength: 2_048 }).privateKey }),
+      "settings",
+      "failed",
+      /^SVC_SESSION_KEY: .*neither P-256 nor Ed25519/,
+    ],
+    "credentials of operators that are none": [
+      () => vi.stubEnv("SVC_OPS_CREDENTIALS", written("operators", "alice")),
+      "settings",
+      "failed",
+      /^SVC_OPS_CREDENTIALS: line 1/,
+    ],
+    "authorities of the collector that cannot be read": [
+      () => [
+        vi.stubEnv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector.example"),
+        vi.stubEnv("OTEL_EXPORTER_OTLP_CERTIFICATE", join(directory, "missing.pem")),
+      ],
+      "settings",
+      "failed",
+      /^OTEL_EXPORTER_OTLP_CERTIFICATE: cannot be read/,
+    ],
+    "a variable of traces that is passed over": [
+      () => vi.stubEnv("OTEL_TRACES_EXPORTER", "zipkin"),
+      "settings",
+      "warning",
+      /^OTEL_TRACES_EXPORTER: /,
+    ],
     "an issuer that is down": [
       () => vi.stubEnv("SVC_OIDC_ISSUER", "http://127.0.0.1:1"),
       "issuer",
@@ -205,6 +245,14 @@ describe("names what is wrong:", () => {
     expect((await doctor()).wrong).toMatchObject([{ check: "files", status: "failed" }]);
   });
 
+  const written = (name: string, text: string) => {
+    writeFileSync(join(directory, name), text, { mode: 0o600 });
+    return join(directory, name);
+  };
+  const sessionRoute = ({ clients = '{"clients":[]}', key = generateKeyPairSync("ed25519").privateKey }) => {
+    vi.stubEnv("SVC_SESSION_CLIENTS", written("clients.json", clients));
+    vi.stubEnv("SVC_SESSION_KEY", written("session.pem", key.export({ type: "pkcs8", format: "pem" }) as string));
+  };
   const removeStore = () => removed(storeIn(directory).path);
   const removeAnchor = () => removed(storeIn(directory).anchorPath);
   const removed = (path: string) => {

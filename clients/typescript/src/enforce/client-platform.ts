@@ -1,0 +1,224 @@
+/** The platform behind a client: requests and answers of the calls in the words of `platform.ts`. */
+import { create, type JsonObject, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  ArtifactKind,
+  ArtifactProfile,
+  EvidenceEventType,
+  KeyAccessOperation,
+  type KeyTransport,
+  type Obligation,
+  type PlatformClient,
+  ProtectionOperation,
+  type Receipt,
+  type ResourceDescriptorSchema,
+  WorkloadDescriptorSchema,
+} from "./client.ts";
+import type { Decision, Description, Platform, Resource } from "./platform.ts";
+
+const operations = {
+  protect: ProtectionOperation.PROTECT,
+  access: ProtectionOperation.ACCESS,
+  rewrap: ProtectionOperation.REWRAP,
+} as const;
+const keyOperations = {
+  wrap: KeyAccessOperation.WRAP,
+  unwrap: KeyAccessOperation.UNWRAP,
+  rewrap: KeyAccessOperation.REWRAP,
+} as const;
+const profiles = {
+  tdf: ArtifactProfile.TDF,
+  envelope: ArtifactProfile.ENVELOPE,
+  detached_signature: ArtifactProfile.DETACHED_SIGNATURE,
+} as const;
+const eventTypes = {
+  protect: EvidenceEventType.PROTECT,
+  access: EvidenceEventType.ACCESS,
+  rewrap: EvidenceEventType.REWRAP,
+  deny: EvidenceEventType.DENY,
+} as const;
+
+/** Routes that enforcement calls. */
+const usedRoutes = ["protection-plan", "key-access-plan", "artifact-register", "evidence"];
+
+/** Makes the seam over a client, whose retries, tokens and deadlines hold. */
+export function platformOf(client: PlatformClient): Platform {
+  return {
+    async deployment(signal) {
+      const [capabilities, bootstrap] = await Promise.all([
+        client.discovery.getCapabilities({}, callOf(signal)),
+        client.discovery.getBootstrap({}, callOf(signal)),
+      ]);
+      const held = new Set(capabilities.caller?.scopes);
+      const needed = capabilities.routes
+        .filter(({ route }) => usedRoutes.some((name) => route.endsWith(`/${name}`)))
+        .flatMap(({ requiredScopes }) => requiredScopes);
+      return {
+        plaintextToPlatform: bootstrap.plaintextToPlatform,
+        operations: wordsOf(operations, bootstrap.supportedOperations),
+        profiles: wordsOf(profiles, bootstrap.supportedArtifactProfiles),
+        missingScopes: [...new Set([...capabilities.defaultRequiredScopes, ...needed])].filter(
+          (scope) => !held.has(scope),
+        ),
+      };
+    },
+
+    async planProtection({ operation, preferred_artifact_profile, content_size_bytes, ...question }, signal) {
+      const request = {
+        ...describe(question),
+        ...aboutArtifact(question),
+        operation: operations[operation],
+        preferredArtifactProfile: profiles[preferred_artifact_profile],
+        understoodObligations: [...question.understood_obligations],
+        ...(content_size_bytes !== undefined && { contentSizeBytes: BigInt(content_size_bytes) }),
+      };
+      const { decision, execution } = await client.protection.planProtection(request, callOf(signal));
+      return decisionOf(decision, {
+        isLocal: execution?.protectLocally === true,
+        sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
+        artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
+        keyTransport: transportOf(execution?.keyTransport),
+        handlingMode: decision?.handlingMode ?? "",
+        library: execution?.localEnforcementLibrary ?? "",
+      });
+    },
+
+    async planKeyAccess({ operation, artifact_profile, key_reference, ...question }, signal) {
+      const request = {
+        ...describe(question),
+        ...aboutArtifact(question),
+        operation: keyOperations[operation],
+        artifactProfile: profiles[artifact_profile],
+        keyReference: key_reference,
+        understoodObligations: [...question.understood_obligations],
+      };
+      const { decision, execution } = await client.protection.planKeyAccess(request, callOf(signal));
+      return decisionOf(decision, {
+        isLocal: execution?.localCryptographicOperation === true,
+        sendPlaintextToPlatform: execution?.sendPlaintextToPlatform !== false,
+        artifactProfile: wordsOf(profiles, [execution?.artifactProfile]).join(),
+        keyTransport: transportOf(execution?.keyTransport),
+      });
+    },
+
+    async registerArtifact(registration, idempotencyKey, signal) {
+      const request = {
+        ...describe(registration),
+        operation: operations[registration.operation],
+        artifactKind: ArtifactKind.DATA_OBJECT,
+        artifactProfile: profiles[registration.artifact_profile],
+        artifactDigest: registration.artifact_digest,
+        artifactCid: registration.artifact_cid,
+        decisionId: registration.decision_id,
+        keyReference: registration.key_reference,
+      };
+      const answer = await client.registration.registerArtifact(request, callOf(signal, idempotencyKey));
+      return acceptedOf(answer.registration, answer.warnings);
+    },
+
+    async recordEvidence({ event_type, artifact_profile, ...event }, idempotencyKey, signal) {
+      const request = {
+        ...describe(event),
+        eventType: eventTypes[event_type],
+        ...(event.artifact_kind !== undefined && { artifactKind: ArtifactKind.DATA_OBJECT }),
+        ...(artifact_profile !== undefined && { artifactProfile: profiles[artifact_profile] }),
+        ...aboutArtifact(event),
+        ...(event.decision_id !== undefined && { decisionId: event.decision_id }),
+        outcome: event.outcome,
+        occurredAt: event.occurred_at,
+      };
+      const answer = await client.evidence.recordEvidence(request, callOf(signal, idempotencyKey));
+      return acceptedOf(answer.ingestion, answer.warnings);
+    },
+  };
+}
+
+function callOf(signal: AbortSignal | undefined, idempotencyKey?: string) {
+  return {
+    ...(signal !== undefined && { signal }),
+    ...(idempotencyKey !== undefined && { headers: { "idempotency-key": idempotencyKey } }),
+  };
+}
+
+function describe({ workload, resource, purpose, labels, attributes }: Description) {
+  return {
+    workload: create(WorkloadDescriptorSchema, workload),
+    resource: resourceOf(resource),
+    ...(purpose !== undefined && { purpose }),
+    labels: [...labels],
+    attributes: { ...attributes },
+  };
+}
+
+function resourceOf({ mime_type, ...resource }: Resource): MessageInitShape<typeof ResourceDescriptorSchema> {
+  return { ...resource, ...(mime_type !== undefined && { mimeType: mime_type }) };
+}
+
+function aboutArtifact(names: {
+  readonly content_digest?: string;
+  readonly artifact_digest?: string;
+  readonly artifact_cid?: string;
+}) {
+  return {
+    ...(names.content_digest !== undefined && { contentDigest: names.content_digest }),
+    ...(names.artifact_digest !== undefined && { artifactDigest: names.artifact_digest }),
+    ...(names.artifact_cid !== undefined && { artifactCid: names.artifact_cid }),
+  };
+}
+
+/** Words of the numbers that are known; others are left out, so that they permit nothing. */
+function wordsOf<Word extends string>(
+  table: Readonly<Record<Word, number>>,
+  numbers: readonly (number | undefined)[],
+): readonly Word[] {
+  const words = Object.keys(table) as Word[];
+  return words.filter((word) => numbers.includes(table[word]));
+}
+
+function transportOf(transport: KeyTransport | undefined): string {
+  return transport?.mode ?? "local_provided";
+}
+
+interface AnswerDecision {
+  readonly allow: boolean;
+  readonly decisionId: string;
+  readonly policyRevision: string;
+  readonly reasons: readonly string[];
+  readonly obligations: readonly Obligation[];
+  readonly receipt?: Receipt | undefined;
+}
+
+function decisionOf(decision: AnswerDecision | undefined, plan: Decision["plan"]): Decision {
+  if (decision === undefined) throw new Error("the answer has no decision");
+  const { allow, decisionId, policyRevision, reasons, obligations } = decision;
+  return {
+    ...{ allow, decisionId, policyRevision, reasons, plan },
+    obligations: obligations.map(({ id, parameters }) => ({ id, parameters })),
+    ...receiptMember(decision.receipt),
+  };
+}
+
+function acceptedOf(
+  answer: { readonly accepted: boolean; readonly receipt?: Receipt | undefined } | undefined,
+  warnings: readonly string[],
+) {
+  return { accepted: answer?.accepted === true, warnings, ...receiptMember(answer?.receipt) };
+}
+
+/** The spelling of the JSON routes, which offline verifiers read. */
+function receiptMember(receipt: Receipt | undefined): { readonly receipt?: JsonObject } {
+  if (receipt === undefined) return {};
+  const { leaf, opening, record } = receipt;
+  return {
+    receipt: {
+      record_id: receipt.recordId,
+      log_origin: receipt.logOrigin,
+      leaf_index: Number(receipt.leafIndex),
+      tree_size: Number(receipt.treeSize),
+      leaf_hash: receipt.leafHash,
+      proof: receipt.proof,
+      ...(leaf !== undefined && { leaf }),
+      ...(opening !== undefined && { opening }),
+      ...(record !== undefined && { record }),
+    },
+  };
+}

@@ -1,0 +1,117 @@
+/**
+ * Local enforcement: files and streams of any size are protected, opened and rewrapped in this process, for decisions of
+ * the platform, which sees metadata only. docs/enforcement.md has the format and the order of things.
+ */
+import { join, resolve } from "node:path";
+import { type PlatformClient, verifyReceipt } from "./client.ts";
+import { platformOf } from "./client-platform.ts";
+import { EnforcementError } from "./errors.ts";
+import type { KeyProvider } from "./keys.ts";
+import { type OpenOptions, openEnvelope } from "./open.ts";
+import type { Context } from "./operation.ts";
+import type { ObligationHandler } from "./permission.ts";
+import type { Deployment, Platform, Workload } from "./platform.ts";
+import { type Outcome, type ProtectOptions, protect } from "./protect.ts";
+import { type RewrapOptions, rewrap } from "./rewrap.ts";
+import { EvidenceSpool } from "./spool.ts";
+import { messageOf } from "./verify.ts";
+
+export { EnforcementError, type EnforcementFailure } from "./errors.ts";
+export { createKeyFile, type KeyProvider, keyFile, localKey } from "./keys.ts";
+export type { ObligationHandler } from "./permission.ts";
+export type { Platform, Resource, Workload } from "./platform.ts";
+export type { Outcome } from "./protect.ts";
+export { type ReceiptsFile, receiptsPathOf } from "./receipts.ts";
+export type { StreamingAead } from "./streaming-aead.ts";
+export { type VerifiedArtifact, type VerifyOptions, verifyArtifact } from "./verify.ts";
+
+export interface EnforcerOptions {
+  /** A client with token, certificate and retries; or the seam itself. Answers must carry whole receipts. */
+  readonly client: PlatformClient | Platform;
+  readonly workload: Workload;
+  /** Keys by reference; the first is what protects unless told otherwise. */
+  readonly keys: readonly KeyProvider[];
+  /** Folder on a local disk where evidence waits. Of one machine, and of workloads with the same credentials. */
+  readonly spoolDirectory: string;
+  /** C2SP verifier keys of the tenant's log: with them, an answer whose receipt does not verify is none. */
+  readonly logKeys?: readonly string[];
+  /** What this workload does where a decision demands it. Everything else that is demanded is a refusal. */
+  readonly obligations?: Readonly<Record<string, ObligationHandler>>;
+  /** Ways of handling offered here. Default `local_embedded_enforcement` alone. */
+  readonly handlingModes?: readonly string[];
+  /**
+   * How long evidence may be on its way where no decision says it (obligation `evidence-within`), in milliseconds; where
+   * one does, the shorter holds. Default: nothing is released before its event is on the ledger.
+   */
+  readonly evidenceToleranceMs?: number;
+  /** Milliseconds since the epoch. Default: the machine's clock. */
+  readonly now?: () => number;
+}
+
+/** All operations reject with an `EnforcementError`, and then leave nothing under the output's name. */
+export interface Enforcer {
+  protect(options: ProtectOptions): Promise<Outcome>;
+  open(options: OpenOptions): Promise<Outcome>;
+  rewrap(options: RewrapOptions): Promise<Outcome>;
+  /** Sends the evidence that waits. Rejects with `evidence_overdue` where some is due and cannot be sent. */
+  flush(signal?: AbortSignal): Promise<{ readonly sent: number; readonly waiting: number }>;
+}
+
+export function createEnforcer(options: EnforcerOptions): Enforcer {
+  const context = contextOf(options);
+  const enclosed = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (cause) {
+      if (cause instanceof EnforcementError) throw cause;
+      throw new EnforcementError("invalid", cause instanceof Error ? cause.message : String(cause), { cause });
+    }
+  };
+  return {
+    protect: (request) => enclosed(protect(context, request)),
+    open: (request) => enclosed(openEnvelope(context, request)),
+    rewrap: (request) => enclosed(rewrap(context, request)),
+    flush: (signal) => enclosed(context.spool.flush(signal)),
+  };
+}
+
+/** What a deployment supports changes with its configuration only. */
+const deploymentKeptMs = 300_000;
+
+function contextOf(options: EnforcerOptions): Context {
+  const { workload, keys, evidenceToleranceMs, logKeys, now = Date.now } = options;
+  if (keys.length === 0) throw new EnforcementError("invalid", "there is no key");
+  if (new Set(keys.map(({ reference }) => reference)).size < keys.length)
+    throw new EnforcementError("invalid", "two keys have the same reference");
+  const platform = "discovery" in options.client ? platformOf(options.client) : options.client;
+  const directory = resolve(options.spoolDirectory);
+  let kept: { readonly deployment: Deployment; readonly untilMs: number } | undefined;
+  return {
+    platform,
+    workload,
+    keys,
+    evidenceToleranceMs,
+    directory: join(directory, "passing"),
+    now,
+    spool: new EvidenceSpool({ directory, platform, now }),
+    understanding: {
+      obligations: new Map(Object.entries(options.obligations ?? {})),
+      handlingModes: options.handlingModes ?? ["local_embedded_enforcement"],
+      libraries: ["sdk_embedded_library"],
+    },
+    async deployment(signal) {
+      if (kept === undefined || now() >= kept.untilMs)
+        kept = { deployment: await platform.deployment(signal), untilMs: now() + deploymentKeptMs };
+      return kept.deployment;
+    },
+    async checkReceipt(receipt) {
+      if (logKeys === undefined) return;
+      try {
+        if (receipt === undefined) throw new Error("there is none");
+        await verifyReceipt(messageOf(receipt), logKeys);
+      } catch (cause) {
+        throw new EnforcementError("unavailable", "the answer's receipt is not one of the trusted log", { cause });
+      }
+    },
+  };
+}

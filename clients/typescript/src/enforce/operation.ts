@@ -1,0 +1,258 @@
+/** What protect, open and rewrap have in common: what comes before the cryptography, and what comes after it. */
+import { EnforcementError } from "./errors.ts";
+import type { KeyProvider } from "./keys.ts";
+import {
+  evidenceTolerance,
+  meetObligations,
+  type ObligationHandler,
+  requirePermission,
+  type Understanding,
+} from "./permission.ts";
+import type {
+  Accepted,
+  Artifact,
+  Decision,
+  Deployment,
+  Description,
+  EvidenceEvent,
+  KeyOperation,
+  Operation,
+  Platform,
+  Profile,
+  Registration,
+  Resource,
+  Workload,
+} from "./platform.ts";
+import type { EvidenceSpool, PendingEvidence } from "./spool.ts";
+
+/** What every operation is given. */
+export interface RequestOptions {
+  readonly purpose?: string;
+  readonly labels?: readonly string[];
+  readonly attributes?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+  /** Told after each piece how much of the input has been worked on, in bytes; the total where it is known. */
+  readonly onProgress?: (doneBytes: number, totalBytes: number | undefined) => void;
+}
+
+export interface Context {
+  readonly platform: Platform;
+  readonly workload: Workload;
+  readonly keys: readonly KeyProvider[];
+  readonly spool: EvidenceSpool;
+  readonly understanding: Understanding;
+  /** Folder for ciphertext that is only passing through. */
+  readonly directory: string;
+  readonly evidenceToleranceMs: number | undefined;
+  readonly deployment: (signal?: AbortSignal) => Promise<Deployment>;
+  /** Rejects where a receipt is not one of the log that is trusted. */
+  readonly checkReceipt: (receipt: Accepted["receipt"]) => Promise<void>;
+  readonly now: () => number;
+}
+
+/** An operation that may be carried out. */
+export interface Permitted {
+  readonly plan: Decision;
+  readonly keys: readonly Decision[];
+  readonly toleranceMs: number;
+}
+
+interface Asked {
+  readonly operation: Operation;
+  readonly profile: Profile;
+  readonly resource: Resource;
+  readonly labels: readonly string[];
+  /** Keys to be used, and for what. */
+  readonly keys: readonly {
+    readonly operation: KeyOperation;
+    readonly reference: string;
+    readonly transport: KeyProvider["transport"];
+  }[];
+  readonly about: {
+    readonly artifact_digest?: string;
+    readonly artifact_cid?: string;
+    readonly content_digest?: string;
+    readonly content_size_bytes?: number;
+  };
+}
+
+/** What requests and events of this work say of it. */
+export function describe(
+  { workload }: Context,
+  { purpose, attributes = {} }: RequestOptions,
+  { resource, labels }: Pick<Asked, "resource" | "labels">,
+): Description {
+  return { workload, resource, ...(purpose !== undefined && { purpose }), labels, attributes };
+}
+
+/**
+ * Sends what evidence waits, looks whether the deployment does such work, asks for the plan and for the use of the keys,
+ * and meets what they demand. Rejects unless all of it says yes; a refusal is itself evidence.
+ */
+export async function requestPermission(context: Context, options: RequestOptions, asked: Asked): Promise<Permitted> {
+  const { platform, understanding, spool } = context;
+  const { signal } = options;
+  await spool.flush(signal);
+  await requireDeployment(context, asked, signal);
+  const { content_size_bytes, ...about } = asked.about;
+  const question = {
+    ...describe(context, options, asked),
+    ...about,
+    understood_obligations: [...understanding.obligations.keys(), "evidence-within"],
+  };
+  const decisions: Decision[] = [];
+  const decide = async (answer: Promise<Decision>, transports: readonly string[]) => {
+    const decision = await answered(answer);
+    decisions.push(decision);
+    await context.checkReceipt(decision.receipt);
+    requirePermission(decision, { profile: asked.profile, transports }, understanding);
+    return decision;
+  };
+  try {
+    const transports = ["local_provided", ...asked.keys.map(({ transport }) => transport)];
+    const planned = platform.planProtection(
+      {
+        ...question,
+        operation: asked.operation,
+        preferred_artifact_profile: asked.profile,
+        ...(content_size_bytes !== undefined && { content_size_bytes }),
+      },
+      signal,
+    );
+    const plan = await decide(planned, transports);
+    const keys: Decision[] = [];
+    for (const { operation, reference, transport } of asked.keys) {
+      const access = { ...question, operation, artifact_profile: asked.profile, key_reference: reference };
+      keys.push(await decide(platform.planKeyAccess(access, signal), [transport]));
+    }
+    const toleranceMs = evidenceTolerance(decisions, context.evidenceToleranceMs);
+    await meetObligations(decisions, understanding);
+    return { plan, keys, toleranceMs };
+  } catch (error) {
+    if (error instanceof EnforcementError && error.failure === "not_permitted")
+      await recordRefusal(context, options, asked, decisions.at(-1), error);
+    throw error;
+  }
+}
+
+async function requireDeployment(
+  context: Context,
+  { operation, profile }: Asked,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { plaintextToPlatform, operations, profiles, missingScopes } = await answered(context.deployment(signal));
+  const refuse = (why: string): never => {
+    throw new EnforcementError("not_permitted", why);
+  };
+  if (plaintextToPlatform !== false) refuse("the deployment would take plaintext");
+  if (!operations.includes(operation)) refuse(`the deployment does not support ${operation}`);
+  if (!profiles.includes(profile)) refuse(`the deployment does not support profile ${profile}`);
+  if (missingScopes.length > 0) refuse(`the credentials lack scopes: ${missingScopes.join(", ")}`);
+}
+
+/** A call that fails is no answer, and no answer is no permission. */
+export async function answered<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (cause) {
+    if (cause instanceof EnforcementError) throw cause;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new EnforcementError("unavailable", `the platform gave no answer: ${why}`, { cause });
+  }
+}
+
+async function recordRefusal(
+  context: Context,
+  options: RequestOptions,
+  asked: Asked,
+  decision: Decision | undefined,
+  error: EnforcementError,
+): Promise<void> {
+  const { content_digest, content_size_bytes, ...about } = asked.about;
+  const event = { ...describe(context, options, asked), ...about, artifact_profile: asked.profile };
+  // Nothing was released, so that this event may wait as long as the next operation.
+  const evidence = await context.spool.begin(
+    { ...event, event_type: "deny", ...(decision?.decisionId && { decision_id: decision.decisionId }) },
+    context.evidenceToleranceMs ?? 0,
+  );
+  await evidence.settle({ outcome: bounded(`refused: ${error.message}`) });
+  await evidence.send(options.signal);
+}
+
+/** Registers the artifact. Rejects where the registration does not stand. */
+export async function register(
+  context: Context,
+  registration: Registration,
+  idempotencyKey: string,
+  signal: AbortSignal | undefined,
+): Promise<Accepted> {
+  const answer = await answered(context.platform.registerArtifact(registration, idempotencyKey, signal));
+  await context.checkReceipt(answer.receipt);
+  if (answer.accepted !== true)
+    throw new EnforcementError("not_permitted", `the registration does not stand: ${answer.warnings.join("; ")}`, {
+      decisionId: registration.decision_id,
+    });
+  return answer;
+}
+
+/**
+ * Does the work with its event on disk before, during and after: begun before the work, with the reason where it fails.
+ */
+export async function withEvidence<T>(
+  context: Context,
+  event: Omit<EvidenceEvent, "outcome" | "occurred_at">,
+  toleranceMs: number,
+  signal: AbortSignal | undefined,
+  work: (evidence: PendingEvidence) => Promise<T>,
+): Promise<T> {
+  const evidence = await context.spool.begin(event, toleranceMs);
+  try {
+    return await work(evidence);
+  } catch (error) {
+    await evidence.settle({ outcome: bounded(`failed: ${error instanceof Error ? error.message : String(error)}`) });
+    await evidence.send(signal);
+    throw error;
+  }
+}
+
+/**
+ * Puts the event of finished work on the ledger, or leaves it on its way where that is tolerated. Resolves before anything
+ * of the work is released; rejects where it may not be.
+ */
+export async function recordCompletion(
+  context: Context,
+  evidence: PendingEvidence,
+  { artifact, receiptsFile, toleranceMs }: CompletedWork,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly isPending: boolean; readonly receipt?: Accepted["receipt"] }> {
+  const occurred_at = new Date(context.now()).toISOString();
+  await evidence.settle({ ...artifact, outcome: "completed", occurred_at }, receiptsFile);
+  const sent = await evidence.send(signal);
+  if (sent === undefined) {
+    if (toleranceMs > 0) return { isPending: true };
+    throw new EnforcementError("unavailable", "the evidence could not be recorded, and policy tolerates no delay");
+  }
+  await context.checkReceipt(sent.receipt);
+  return { isPending: false, receipt: sent.receipt };
+}
+
+export interface CompletedWork {
+  readonly artifact: Artifact;
+  /** Gets the event's receipt where that comes later; absent where nobody keeps one. */
+  readonly receiptsFile?: string;
+  readonly toleranceMs: number;
+}
+
+/** Finds the key that a header or a caller names. */
+export function keyOf({ keys }: Context, reference: string | undefined): KeyProvider {
+  const found = reference === undefined ? keys[0] : keys.find((key) => key.reference === reference);
+  if (found === undefined) throw new EnforcementError("invalid", `there is no key ${reference ?? ""} here`);
+  return found;
+}
+
+/** Outcomes have 1,024 characters at most. */
+function bounded(text: string): string {
+  return text.slice(0, 1000).toWellFormed();
+}
+
+export type { ObligationHandler };

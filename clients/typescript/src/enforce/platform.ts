@@ -1,0 +1,119 @@
+/** What local enforcement asks the platform: the seam between it and the client's calls. Words are those of the JSON routes. */
+import type { JsonObject } from "@bufbuild/protobuf";
+
+export type Operation = "protect" | "access" | "rewrap";
+export type KeyOperation = "wrap" | "unwrap" | "rewrap";
+export type Profile = "envelope" | "detached_signature" | "tdf";
+export type EventType = Operation | "deny";
+
+export interface Workload {
+  readonly application: string;
+  readonly environment?: string;
+  readonly component?: string;
+}
+
+export interface Resource {
+  readonly kind: string;
+  readonly id?: string;
+  readonly mime_type?: string;
+}
+
+/** What every request says of itself. */
+export interface Description {
+  readonly workload: Workload;
+  readonly resource: Resource;
+  readonly purpose?: string;
+  readonly labels: readonly string[];
+  readonly attributes: Readonly<Record<string, string>>;
+}
+
+/** A question about an operation or a key. */
+export interface Question extends Description {
+  readonly understood_obligations: readonly string[];
+  readonly content_digest?: string;
+  readonly artifact_digest?: string;
+  readonly artifact_cid?: string;
+}
+
+export interface ProtectionQuestion extends Question {
+  readonly operation: Operation;
+  readonly preferred_artifact_profile: Profile;
+  readonly content_size_bytes?: number;
+}
+
+export interface KeyQuestion extends Question {
+  readonly operation: KeyOperation;
+  readonly artifact_profile: Profile;
+  readonly key_reference: string;
+}
+
+export interface Obligation {
+  readonly id: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** What a decision says, of the operation or of the key. Members are absent where the answer has none. */
+export interface Decision {
+  readonly allow: boolean;
+  readonly decisionId: string;
+  readonly policyRevision: string;
+  readonly reasons: readonly string[];
+  readonly obligations: readonly Obligation[];
+  /** The receipt, in the JSON of the contract. */
+  readonly receipt?: JsonObject;
+  readonly plan: {
+    /** Whether the work is done here: `protect_locally`, `local_cryptographic_operation`. */
+    readonly isLocal: boolean;
+    readonly sendPlaintextToPlatform: boolean;
+    readonly artifactProfile: string;
+    /** `local_provided` where the answer has no key transport. */
+    readonly keyTransport: string;
+    /** Of protection plans. */
+    readonly handlingMode?: string;
+    readonly library?: string;
+  };
+}
+
+export interface Artifact {
+  readonly artifact_kind: "data_object";
+  readonly artifact_profile: Profile;
+  readonly artifact_digest: string;
+  readonly artifact_cid: string;
+  readonly decision_id: string;
+}
+
+export interface Registration extends Description, Artifact {
+  readonly operation: Operation;
+  readonly key_reference: string;
+}
+
+/** As it is kept and sent: its members are those of the evidence route. */
+export interface EvidenceEvent extends Description, Partial<Artifact> {
+  readonly event_type: EventType;
+  readonly outcome: string;
+  readonly occurred_at: string;
+}
+
+export interface Accepted {
+  readonly accepted: boolean;
+  readonly warnings: readonly string[];
+  readonly receipt?: JsonObject;
+}
+
+/** What the deployment is for, and what this caller may ask of it. */
+export interface Deployment {
+  readonly plaintextToPlatform: boolean;
+  readonly operations: readonly string[];
+  readonly profiles: readonly string[];
+  /** Scopes that the routes used here need and the caller's credentials lack. */
+  readonly missingScopes: readonly string[];
+}
+
+/** The calls. Each rejects where there is no answer; retries, tokens and deadlines are the client's. */
+export interface Platform {
+  deployment(signal?: AbortSignal): Promise<Deployment>;
+  planProtection(question: ProtectionQuestion, signal?: AbortSignal): Promise<Decision>;
+  planKeyAccess(question: KeyQuestion, signal?: AbortSignal): Promise<Decision>;
+  registerArtifact(registration: Registration, idempotencyKey: string, signal?: AbortSignal): Promise<Accepted>;
+  recordEvidence(event: EvidenceEvent, idempotencyKey: string, signal?: AbortSignal): Promise<Accepted>;
+}

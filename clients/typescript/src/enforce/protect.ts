@@ -1,0 +1,237 @@
+/** Protecting: plaintext becomes an envelope that is registered, under a decision that it is bound to. */
+import { randomBytes, randomUUID } from "node:crypto";
+import type { FileHandle } from "node:fs/promises";
+import { type Count, Digesting, digestOf, type Input, type Output, openFile, openSink, type Sink } from "./data.ts";
+import { type EnvelopeBinding, encodeHeader, keyAssociatedData, payloadAssociatedData } from "./envelope.ts";
+import { EnforcementError } from "./errors.ts";
+import { chunksOf } from "./files.ts";
+import type { KeyProvider } from "./keys.ts";
+import {
+  type Context,
+  describe,
+  keyOf,
+  type Permitted,
+  type RequestOptions,
+  recordCompletion,
+  register,
+  requestPermission,
+  withEvidence,
+} from "./operation.ts";
+import type { Accepted, Artifact, Description, Operation, Resource } from "./platform.ts";
+import { type ReceiptsFile, receiptsFormat, receiptsPathOf, writeReceipts } from "./receipts.ts";
+import type { PendingEvidence } from "./spool.ts";
+import { encryptSegments, type StreamingAead } from "./streaming-aead.ts";
+
+export interface ProtectOptions extends RequestOptions {
+  readonly input: Input;
+  readonly output: Output;
+  readonly resource: Resource;
+  /** Reference of the key that wraps. Default: the first one. */
+  readonly keyReference?: string;
+  /** Default `AES256_GCM_HKDF_1MB`; the other one is for what is opened in small parts. */
+  readonly aead?: StreamingAead;
+  /** Names the plaintext's SHA-256 in the question; the file is then read twice. Default false. */
+  readonly withContentDigest?: boolean;
+  /** Whether a file with the output's name is replaced. Default false. */
+  readonly replace?: boolean;
+}
+
+/** What an operation came to. */
+export interface Outcome {
+  readonly decisionId: string;
+  readonly artifactDigest: string;
+  readonly artifactCid: string;
+  /** `pending`: the event is kept, and sent by a later operation or flush. */
+  readonly evidence: "recorded" | "pending";
+  /** As it lies beside the output, where that is a file. */
+  readonly receipts: ReceiptsFile;
+}
+
+export async function protect(context: Context, options: ProtectOptions): Promise<Outcome> {
+  const { input, resource, signal, aead = "AES256_GCM_HKDF_1MB" } = options;
+  const labels = [...new Set(options.labels)].sort();
+  const provider = keyOf(context, options.keyReference);
+  const file = typeof input === "string" ? await openFile(input) : undefined;
+  try {
+    const sizeBytes = file === undefined ? undefined : (await file.stat()).size;
+    const count = progress(
+      options,
+      sizeBytes === undefined ? undefined : sizeBytes * (options.withContentDigest ? 2 : 1),
+    );
+    const content = await contentDigest(options, file, count);
+    const permitted = await requestPermission(context, options, {
+      operation: "protect",
+      profile: "envelope",
+      resource,
+      labels,
+      keys: [{ operation: "wrap", reference: provider.reference, transport: provider.transport }],
+      about: {
+        ...(content !== undefined && { content_digest: content }),
+        ...(sizeBytes !== undefined && { content_size_bytes: sizeBytes }),
+      },
+    });
+    const description = describe(context, options, { resource, labels });
+    const event = { ...description, event_type: "protect", decision_id: permitted.plan.decisionId } as const;
+    return await withEvidence(context, event, permitted.toleranceMs, signal, async (evidence) => {
+      const binding: EnvelopeBinding = {
+        aead,
+        decision_id: permitted.plan.decisionId,
+        labels,
+        policy_revision: permitted.plan.policyRevision,
+        resource,
+      };
+      const plaintext = new Digesting();
+      const source = counted(file === undefined ? (input as AsyncIterable<Uint8Array>) : chunksOf(file), (piece) => {
+        signal?.throwIfAborted();
+        plaintext.update(piece);
+        count(piece.length);
+      });
+      const write = async (sink: Sink) => {
+        const artifact = new Digesting();
+        for await (const piece of envelopeOf(source, binding, provider, permitted)) {
+          artifact.update(piece);
+          await sink.write(piece);
+        }
+        if (content !== undefined && plaintext.finish().digest !== content)
+          throw new EnforcementError("invalid", "the input changed while it was read");
+        return artifact.finish();
+      };
+      return produce(context, { ...options, operation: "protect", description, permitted, evidence, provider }, write);
+    });
+  } finally {
+    await file?.close();
+  }
+}
+
+async function contentDigest(
+  { withContentDigest = false }: ProtectOptions,
+  file: FileHandle | undefined,
+  count: Count,
+): Promise<string | undefined> {
+  if (!withContentDigest) return undefined;
+  if (file === undefined) throw new EnforcementError("invalid", "a stream's digest is not known before it is read");
+  return (await digestOf(file, count)).digest;
+}
+
+async function* envelopeOf(
+  source: AsyncIterable<Uint8Array>,
+  binding: EnvelopeBinding,
+  provider: KeyProvider,
+  { keys }: Permitted,
+): AsyncGenerator<Uint8Array> {
+  const contentKey = randomBytes(32);
+  try {
+    const key = {
+      decision_id: keys[0]?.decisionId ?? "",
+      provider: provider.provider,
+      reference: provider.reference,
+    };
+    const wrapped = await provider.wrap(contentKey, keyAssociatedData(binding, key));
+    yield encodeHeader({ binding, key: { ...key, wrapped } });
+    const associatedData = payloadAssociatedData(binding);
+    yield* encryptSegments(source, { aead: binding.aead, key: contentKey, associatedData });
+  } finally {
+    contentKey.fill(0);
+  }
+}
+
+export interface Production {
+  readonly operation: Operation & ("protect" | "rewrap");
+  readonly profile?: "envelope" | "detached_signature";
+  readonly output: Output;
+  readonly replace?: boolean;
+  readonly description: Description;
+  readonly permitted: Permitted;
+  readonly evidence: PendingEvidence;
+  readonly provider: Pick<KeyProvider, "reference">;
+  readonly signal?: AbortSignal;
+}
+
+/** Writes an artifact, registers it, puts its event on the ledger and its receipts beside it, and then gives it its name. */
+export async function produce(
+  context: Context,
+  production: Production,
+  write: (sink: Sink) => Promise<{ readonly digest: string; readonly cid: string }>,
+): Promise<Outcome> {
+  const { operation, output, description, permitted, evidence, provider, signal, replace = false } = production;
+  const sink = await openSink(output, replace);
+  try {
+    const { digest, cid } = await write(sink);
+    await sink.sync();
+    const decisionId = permitted.plan.decisionId;
+    const artifact: Artifact = {
+      artifact_kind: "data_object",
+      artifact_profile: production.profile ?? "envelope",
+      artifact_digest: digest,
+      artifact_cid: cid,
+      decision_id: decisionId,
+    };
+    const registration = { ...description, ...artifact, operation, key_reference: provider.reference };
+    const { receipt } = await register(context, registration, randomUUID(), signal);
+    const receiptsFile = typeof output === "string" ? receiptsPathOf(output) : undefined;
+    const { toleranceMs } = permitted;
+    const completed = { artifact, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
+    const recorded = await recordCompletion(context, evidence, completed, signal);
+    const receipts = receiptsOf(operation, artifact, permitted, evidence, receipt, recorded.receipt);
+    if (receiptsFile !== undefined) await writeReceipts(receiptsFile, receipts);
+    await sink.commit();
+    return {
+      decisionId,
+      artifactDigest: digest,
+      artifactCid: cid,
+      evidence: recorded.isPending ? "pending" : "recorded",
+      receipts,
+    };
+  } catch (error) {
+    await sink.abandon();
+    throw error;
+  }
+}
+
+/** What is kept beside the output. */
+export function receiptsOf(
+  operation: Operation,
+  { artifact_profile, artifact_digest, artifact_cid, decision_id }: Artifact,
+  { plan, keys }: Permitted,
+  { id }: PendingEvidence,
+  registration: Accepted["receipt"],
+  evidence: Accepted["receipt"],
+): ReceiptsFile {
+  const named = {
+    plan: plan.receipt,
+    key_access: keys[0]?.receipt,
+    new_key_access: keys[1]?.receipt,
+    registration,
+    evidence,
+  };
+  return {
+    format: receiptsFormat,
+    operation,
+    artifact_profile,
+    artifact_digest,
+    artifact_cid,
+    decision_id,
+    evidence_id: id,
+    receipts: Object.fromEntries(Object.entries(named).filter(([, receipt]) => receipt !== undefined)),
+  };
+}
+
+/** Reports the sum of what is counted. */
+export function progress({ onProgress }: RequestOptions, totalBytes: number | undefined): Count {
+  let doneBytes = 0;
+  return (sizeBytes) => {
+    doneBytes += sizeBytes;
+    onProgress?.(doneBytes, totalBytes);
+  };
+}
+
+/** Passes pieces on, and looks at each before it. */
+export async function* counted(
+  source: AsyncIterable<Uint8Array>,
+  look: (piece: Uint8Array) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const piece of source) {
+    look(piece);
+    yield piece;
+  }
+}

@@ -1,0 +1,84 @@
+/** Rewrapping: the content key goes under another key; the payload and what it is bound to stay as they are. */
+import { ByteReader } from "./byte-reader.ts";
+import { Digesting, type Input, type Output, rereadable } from "./data.ts";
+import { encodeHeader, keyAssociatedData, readHeader } from "./envelope.ts";
+import { EnforcementError } from "./errors.ts";
+import { chunksOf } from "./files.ts";
+import { inspect, labelsOf } from "./open.ts";
+import { type Context, describe, keyOf, type RequestOptions, requestPermission, withEvidence } from "./operation.ts";
+import type { Resource } from "./platform.ts";
+import { counted, type Outcome, produce } from "./protect.ts";
+
+export interface RewrapOptions extends RequestOptions {
+  readonly input: Input;
+  readonly output: Output;
+  /** Reference of the key that the content key goes under. */
+  readonly newKeyReference: string;
+  /** The resource that is expected; anything else is refused. Default: the one that the header names. */
+  readonly resource?: Resource;
+  /** Whether a file with the output's name is replaced. Default false. */
+  readonly replace?: boolean;
+}
+
+export async function rewrap(context: Context, options: RewrapOptions): Promise<Outcome> {
+  const { output, signal, replace = false } = options;
+  const file = await rereadable(options.input, context.directory);
+  try {
+    const { header, artifact, count } = await inspect(file, options);
+    const { binding, key } = header;
+    const [oldProvider, newProvider] = [keyOf(context, key.reference), keyOf(context, options.newKeyReference)];
+    if (oldProvider.provider !== key.provider)
+      throw new EnforcementError("not_authentic", "the key is of another kind");
+    const labels = labelsOf(header, options);
+    const permitted = await requestPermission(context, options, {
+      operation: "rewrap",
+      profile: "envelope",
+      resource: binding.resource,
+      labels,
+      keys: [
+        { operation: "rewrap", reference: oldProvider.reference, transport: oldProvider.transport },
+        { operation: "wrap", reference: newProvider.reference, transport: newProvider.transport },
+      ],
+      about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
+    });
+    const description = describe(context, options, { resource: binding.resource, labels });
+    const event = { ...description, event_type: "rewrap", decision_id: permitted.plan.decisionId } as const;
+    return await withEvidence(context, event, permitted.toleranceMs, signal, async (evidence) => {
+      const newKey = {
+        decision_id: permitted.keys[1]?.decisionId ?? "",
+        provider: newProvider.provider,
+        reference: newProvider.reference,
+      };
+      const contentKey = await oldProvider.unwrap(key.wrapped, keyAssociatedData(binding, key));
+      let wrapped: string;
+      try {
+        wrapped = await newProvider.wrap(contentKey, keyAssociatedData(binding, newKey));
+      } finally {
+        contentKey.fill(0);
+      }
+      const made = { output, replace, operation: "rewrap", description, permitted, evidence } as const;
+      const production = { ...made, provider: newProvider, ...(signal !== undefined && { signal }) };
+      return produce(context, production, async (sink) => {
+        const [before, after] = [new Digesting(), new Digesting()];
+        const source = counted(chunksOf(file), (piece) => {
+          signal?.throwIfAborted();
+          before.update(piece);
+          count(piece.length);
+        });
+        const write = async (piece: Uint8Array) => {
+          after.update(piece);
+          await sink.write(piece);
+        };
+        const reader = new ByteReader(source);
+        await readHeader(reader);
+        await write(encodeHeader({ binding, key: { ...newKey, wrapped } }));
+        for await (const piece of reader.rest()) await write(piece);
+        if (before.finish().digest !== artifact.digest)
+          throw new EnforcementError("not_authentic", "the artifact changed while it was rewrapped");
+        return after.finish();
+      });
+    });
+  } finally {
+    await file.close();
+  }
+}

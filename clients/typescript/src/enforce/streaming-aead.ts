@@ -1,0 +1,141 @@
+/**
+ * Tink's AES-GCM-HKDF streaming AEAD, in the wire format that Tink publishes and for its two published parameter sets:
+ * header (length, salt, nonce prefix), then segments, each authenticated by itself together with its number and whether
+ * it is the last. No plaintext leaves before its segment is authenticated.
+ */
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { ByteReader } from "./byte-reader.ts";
+import { EnforcementError } from "./errors.ts";
+
+/** Tink's key templates by name, and the size of their ciphertext segments in bytes. */
+export const segmentSizes = { AES256_GCM_HKDF_1MB: 1_048_576, AES256_GCM_HKDF_4KB: 4_096 } as const;
+export type StreamingAead = keyof typeof segmentSizes;
+
+const keySize = 32;
+const saltSize = 32;
+const noncePrefixSize = 7;
+const headerSize = 1 + saltSize + noncePrefixSize;
+const tagSize = 16;
+/** Segment numbers are of 32 bits. */
+const maxSegments = 2 ** 32;
+
+export interface StreamingKey {
+  readonly aead: StreamingAead;
+  /** 32 bytes. */
+  readonly key: Uint8Array;
+  /** At most 1,024 bytes, the limit of Node's HKDF. */
+  readonly associatedData: Uint8Array;
+}
+
+/** Makes so many random bytes. */
+export type RandomSource = (sizeBytes: number) => Uint8Array;
+
+/** Yields the ciphertext in pieces; memory is that of one segment. Each piece is good until the next is asked for. */
+export async function* encryptSegments(
+  plaintext: AsyncIterable<Uint8Array>,
+  { aead, key, associatedData }: StreamingKey,
+  random: RandomSource = randomBytes,
+): AsyncGenerator<Uint8Array> {
+  const salt = random(saltSize);
+  const noncePrefix = random(noncePrefixSize);
+  const derivedKey = deriveKey(key, salt, associatedData);
+  try {
+    yield Buffer.concat([Uint8Array.of(headerSize), salt, noncePrefix]);
+    const size = segmentSizes[aead] - tagSize;
+    let index = 0;
+    for await (const { bytes, isLast } of segmentsOf(plaintext, size - headerSize, size)) {
+      const cipher = createCipheriv("aes-256-gcm", derivedKey, nonceOf(noncePrefix, index++, isLast));
+      yield cipher.update(bytes);
+      cipher.final();
+      yield cipher.getAuthTag();
+    }
+  } finally {
+    derivedKey.fill(0);
+  }
+}
+
+/** Yields the plaintext in pieces, each authenticated; rejects with `not_authentic` at the first that is not. */
+export async function* decryptSegments(
+  ciphertext: AsyncIterable<Uint8Array>,
+  { aead, key, associatedData }: StreamingKey,
+): AsyncGenerator<Uint8Array> {
+  const reader = new ByteReader(ciphertext);
+  const header = await reader.read(headerSize);
+  if (header.length < headerSize || header[0] !== headerSize) throw notAuthentic();
+  const salt = header.subarray(1, 1 + saltSize);
+  const noncePrefix = header.subarray(1 + saltSize);
+  const derivedKey = deriveKey(key, salt, associatedData);
+  try {
+    const size = segmentSizes[aead];
+    let index = 0;
+    for await (const { bytes, isLast } of segmentsOf(reader.rest(), size - headerSize, size)) {
+      if (bytes.length < tagSize) throw notAuthentic();
+      const decipher = createDecipheriv("aes-256-gcm", derivedKey, nonceOf(noncePrefix, index++, isLast));
+      decipher.setAuthTag(bytes.subarray(bytes.length - tagSize));
+      const plaintext = decipher.update(bytes.subarray(0, bytes.length - tagSize));
+      try {
+        decipher.final();
+      } catch (cause) {
+        plaintext.fill(0);
+        throw notAuthentic(cause);
+      }
+      if (plaintext.length > 0) yield plaintext;
+    }
+  } finally {
+    derivedKey.fill(0);
+  }
+}
+
+/** Size of the ciphertext of so much plaintext, both in bytes. */
+export function ciphertextSize(aead: StreamingAead, plaintextBytes: number): number {
+  const size = segmentSizes[aead] - tagSize;
+  const segments = Math.max(1, Math.ceil((plaintextBytes + headerSize) / size));
+  return headerSize + plaintextBytes + segments * tagSize;
+}
+
+function deriveKey(key: Uint8Array, salt: Uint8Array, associatedData: Uint8Array): Uint8Array {
+  return new Uint8Array(hkdfSync("sha256", key, salt, associatedData, keySize));
+}
+
+function nonceOf(prefix: Uint8Array, index: number, isLast: boolean): Uint8Array {
+  if (index >= maxSegments) throw new EnforcementError("invalid", "more data than one stream can hold");
+  const nonce = Buffer.alloc(12);
+  nonce.set(prefix);
+  nonce.writeUInt32BE(index, noncePrefixSize);
+  nonce[11] = isLast ? 1 : 0;
+  return nonce;
+}
+
+function notAuthentic(cause?: unknown): EnforcementError {
+  return new EnforcementError("not_authentic", "the artifact is not as it was protected", { cause });
+}
+
+interface Segment {
+  readonly bytes: Uint8Array;
+  readonly isLast: boolean;
+}
+
+/** Cuts into segments of exact sizes. Only the end of the source tells which is the last; it may be empty. */
+async function* segmentsOf(
+  source: AsyncIterable<Uint8Array>,
+  firstBytes: number,
+  otherBytes: number,
+): AsyncGenerator<Segment> {
+  const buffer = Buffer.allocUnsafe(otherBytes);
+  let filled = 0;
+  let size = firstBytes;
+  for await (const chunk of source) {
+    for (let at = 0; at < chunk.length; ) {
+      if (filled === size) {
+        yield { bytes: buffer.subarray(0, filled), isLast: false };
+        filled = 0;
+        size = otherBytes;
+      }
+      const taken = chunk.subarray(at, at + size - filled);
+      buffer.set(taken, filled);
+      filled += taken.length;
+      at += taken.length;
+    }
+  }
+  yield { bytes: buffer.subarray(0, filled), isLast: true };
+}

@@ -1,0 +1,131 @@
+/** Makes `clients/conformance/vectors/envelope.json`: envelopes that open, and changed ones that must not, each with why. */
+import { createHash, randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  type EnvelopeHeader,
+  encodeHeader,
+  keyAssociatedData,
+  payloadAssociatedData,
+} from "../clients/typescript/src/enforce/envelope.ts";
+import { localKey } from "../clients/typescript/src/enforce/keys.ts";
+import { encryptSegments, type StreamingAead, segmentSizes } from "../clients/typescript/src/enforce/streaming-aead.ts";
+
+interface Parts {
+  readonly header: EnvelopeHeader;
+  readonly payload: Buffer;
+  readonly about: Readonly<Record<string, string | number>>;
+}
+
+const key = randomBytes(32);
+const reference = "local-vector-key";
+const provider = localKey(reference, key);
+
+async function make(aead: StreamingAead, plaintextBytes: number, decision: string): Promise<Parts> {
+  const binding = {
+    aead,
+    decision_id: `01890a5d-ac96-774b-bcce-b302099a80${decision}`,
+    labels: ["confidential", 'über\u2028\u0001"\\'],
+    policy_revision: "sha256:5f1e",
+    resource: { id: "cust-8841 \u{1f512}", kind: "customer-record", mime_type: "application/pdf" },
+  };
+  const contentKey = randomBytes(32);
+  const keyBlock = { decision_id: binding.decision_id.replace("80", "90"), provider: "local", reference };
+  const wrapped = await provider.wrap(contentKey, keyAssociatedData(binding, keyBlock));
+  const plaintext = Buffer.from(Array.from({ length: plaintextBytes }, (_, i) => i % 251));
+  const associatedData = payloadAssociatedData(binding);
+  const pieces: Uint8Array[] = [];
+  for await (const piece of encryptSegments(once(plaintext), { aead, key: contentKey, associatedData }))
+    pieces.push(Buffer.from(piece));
+  return {
+    header: { binding, key: { ...keyBlock, wrapped } },
+    payload: Buffer.concat(pieces),
+    about: {
+      plaintext_size: plaintextBytes,
+      content_key: contentKey.toString("hex"),
+      payload_associated_data: associatedData.toString("hex"),
+      key_associated_data: keyAssociatedData(binding, keyBlock).toString("hex"),
+    },
+  };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+const whole = ({ header, payload }: Pick<Parts, "header" | "payload">) =>
+  Buffer.concat([encodeHeader(header), payload]);
+const segment = segmentSizes.AES256_GCM_HKDF_4KB;
+const small = await make("AES256_GCM_HKDF_1MB", 100, "01");
+const empty = await make("AES256_GCM_HKDF_4KB", 0, "02");
+const several = await make("AES256_GCM_HKDF_4KB", 2 * segment, "03");
+const [a, b, c] = [0, 1, 2].map((n) => several.payload.subarray(n * segment, (n + 1) * segment)) as [
+  Buffer,
+  Buffer,
+  Buffer,
+];
+const { binding, key: wrappedKey } = small.header;
+
+/** A header's text in another form, in its place. */
+function respelt(spell: (text: string) => string): Buffer {
+  const bytes = Buffer.from(spell(encodeHeader(small.header).subarray(29).toString()));
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(bytes.length);
+  return Buffer.concat([Buffer.from("svc-platform-envelope/v1\n"), length, bytes, small.payload]);
+}
+
+const flipped = (at: number) => {
+  const bytes = whole(small);
+  bytes[at] = (bytes[at] as number) ^ 1;
+  return bytes;
+};
+
+const refused: readonly (readonly [string, Buffer])[] = [
+  ["another format line", flipped(0)],
+  ["a changed byte of the last tag", flipped(whole(small).length - 1)],
+  ["the payload of another artifact", whole({ ...small, payload: empty.payload })],
+  ["the key block of another artifact", whole({ ...small, header: { binding, key: several.header.key } })],
+  [
+    "another decision",
+    whole({ ...small, header: { binding: { ...binding, decision_id: "another" }, key: wrappedKey } }),
+  ],
+  [
+    "another policy revision",
+    whole({ ...small, header: { binding: { ...binding, policy_revision: "" }, key: wrappedKey } }),
+  ],
+  ["a label left out", whole({ ...small, header: { binding: { ...binding, labels: [] }, key: wrappedKey } })],
+  [
+    "another resource",
+    whole({ ...small, header: { binding: { ...binding, resource: { kind: "x" } }, key: wrappedKey } }),
+  ],
+  [
+    "another segment size",
+    whole({ ...small, header: { binding: { ...binding, aead: "AES256_GCM_HKDF_4KB" }, key: wrappedKey } }),
+  ],
+  ["another key decision", whole({ ...small, header: { binding, key: { ...wrappedKey, decision_id: "another" } } })],
+  ["a space in the header", respelt((text) => text.replace(":", ": "))],
+  ["a member twice", respelt((text) => text.replace('{"aead"', '{"aead":"AES256_GCM_HKDF_4KB","aead"'))],
+  ["a member that is not known", respelt((text) => text.replace(/}$/, ',"z":""}'))],
+  ["an escape that is not needed", respelt((text) => text.replace("customer", "\\u0063ustomer"))],
+  ["a header of no bytes", respelt(() => "")],
+  ["segments swapped", whole({ ...several, payload: Buffer.concat([a, c, b]) })],
+  ["a segment left out", whole({ ...several, payload: Buffer.concat([a, c]) })],
+  ["the last segment cut off", whole({ ...several, payload: Buffer.concat([a, b]) })],
+  ["a byte cut off", whole({ ...several, payload: several.payload.subarray(0, -1) })],
+  ["a byte added", whole({ ...several, payload: Buffer.concat([several.payload, Buffer.alloc(1)]) })],
+  ["no payload", whole({ ...small, payload: Buffer.alloc(0) })],
+];
+
+const vectors = {
+  note: "Byte i of a plaintext is i mod 251. A vector with a reason in `refused` must not open.",
+  key: { kty: "oct", alg: "A256GCM", kid: reference, k: key.toString("base64url") },
+  vectors: [
+    ...[small, empty, several].map((parts) => ({ ...parts.about, envelope: whole(parts).toString("base64") })),
+    ...refused.map(([reason, bytes]) => ({ refused: reason, envelope: bytes.toString("base64") })),
+  ],
+};
+const path = join(import.meta.dirname, "../clients/conformance/vectors/envelope.json");
+writeFileSync(path, `${JSON.stringify(vectors, undefined, 1)}\n`);
+process.stdout.write(
+  `${path}: ${vectors.vectors.length} vectors, ${createHash("sha256").update(key).digest("hex").slice(0, 8)}\n`,
+);

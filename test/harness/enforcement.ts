@@ -1,0 +1,81 @@
+/** A real service for tests of local enforcement, clients of several principals, and a platform that can be made to fail. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  clientCredentials,
+  createPlatformClient,
+  createRestTransport,
+  workloadInterceptors,
+} from "svc-platform-api/client";
+import { createHttpClient } from "svc-platform-api/client/node";
+import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
+import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
+import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
+import { type Stack, startStack } from "../../dev/stack.ts";
+import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
+import { readKeyFile } from "../../src/stores/key-file.ts";
+
+export interface EnforcementStack {
+  readonly stack: Stack;
+  readonly dataDir: string;
+  platform(clientId?: string): Platform;
+  /** Verifier key of the log of this client's tenant. */
+  logKey(clientId?: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** Principals of `tenant-a`, whose policy goes by what is claimed, and of `tenant-c`, whose goes by what was registered. */
+export function enforcementClients(): readonly IssuerClient[] {
+  const base = defaultClient();
+  const registrar = { ...base, clientId: "payroll-c", tenantId: "tenant-c" };
+  const reader = { ...base, clientId: "reports-c", tenantId: "tenant-c", principalId: "report-service" };
+  return [base, registrar, reader];
+}
+
+/** Starts it. `env` are settings besides those of the development stack. */
+export async function startEnforcementStack(
+  env: Readonly<Record<string, string>> = {},
+  clients: readonly IssuerClient[] = enforcementClients(),
+): Promise<EnforcementStack> {
+  const dataDir = mkdtempSync(join(tmpdir(), "enforcement-"));
+  const stack = await startStack({ dataDir, issuer: { clients }, env: { SVC_LOG_LEVEL: "fatal", ...env } });
+  const platform = (clientId?: string): Platform => {
+    const client = clients.find((candidate) => clientId === undefined || candidate.clientId === clientId);
+    if (client === undefined) throw new Error(`no client ${clientId}`);
+    const { clientSecret, scopes } = client;
+    const http = createHttpClient();
+    const tokens = clientCredentials({
+      issuer: stack.issuer.url,
+      clientId: client.clientId,
+      clientSecret,
+      scopes,
+      http,
+    });
+    const interceptors = workloadInterceptors({ tokens, retry: { attempts: 1 } });
+    return platformOf(createPlatformClient(createRestTransport({ baseUrl: stack.url, http, interceptors })));
+  };
+  return {
+    stack,
+    dataDir,
+    platform,
+    async logKey(clientId) {
+      const { receipt } = await platform(clientId).planProtection({
+        operation: "protect",
+        preferred_artifact_profile: "envelope",
+        workload: { application: "test" },
+        resource: { kind: "test" },
+        labels: [],
+        attributes: {},
+        understood_obligations: [],
+      });
+      const [key] = readKeyFile(join(dataDir, "ledger.key")) ?? [];
+      if (key === undefined) throw new Error("no key");
+      return formatVerifierKey(String(receipt?.log_origin), key.publicKey);
+    },
+    async stop() {
+      await stack.stop();
+      rmSync(dataDir, { recursive: true });
+    },
+  };
+}

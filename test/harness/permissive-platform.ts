@@ -1,0 +1,42 @@
+/** A platform in memory that allows everything, for tests of what cryptography alone holds; calls can be replaced. */
+import { randomUUID } from "node:crypto";
+import type { Decision, EvidenceEvent, Platform, Registration } from "../../clients/typescript/src/enforce/platform.ts";
+
+export interface PermissivePlatform extends Platform {
+  /** Events that were recorded, by idempotency key. */
+  readonly events: Map<string, EvidenceEvent>;
+  readonly registrations: Registration[];
+}
+
+export function permissivePlatform(): PermissivePlatform {
+  const events = new Map<string, EvidenceEvent>();
+  const registrations: Registration[] = [];
+  const decide = (artifactProfile: string): Decision => ({
+    allow: true,
+    decisionId: randomUUID(),
+    policyRevision: "revision",
+    reasons: [],
+    obligations: [],
+    plan: { isLocal: true, sendPlaintextToPlatform: false, artifactProfile, keyTransport: "local_provided" },
+  });
+  return {
+    events,
+    registrations,
+    deployment: async () => ({
+      plaintextToPlatform: false,
+      operations: ["protect", "access", "rewrap"],
+      profiles: ["envelope", "detached_signature"],
+      missingScopes: [],
+    }),
+    planProtection: async ({ preferred_artifact_profile }) => decide(preferred_artifact_profile),
+    planKeyAccess: async ({ artifact_profile }) => decide(artifact_profile),
+    registerArtifact: async (registration) => {
+      registrations.push(registration);
+      return { accepted: true, warnings: [] };
+    },
+    recordEvidence: async (event, id) => {
+      events.set(id, event);
+      return { accepted: true, warnings: [] };
+    },
+  };
+}

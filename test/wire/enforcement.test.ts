@@ -1,0 +1,392 @@
+/** Local enforcement against a real service: what is done, what is refused, what is kept, and what the ledger has of it. */
+import { randomBytes } from "node:crypto";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import {
+  createEnforcer,
+  createKeyFile,
+  EnforcementError,
+  type EnforcementFailure,
+  type EnforcerOptions,
+  keyFile,
+  localKey,
+  type Platform,
+  receiptsPathOf,
+  verifyArtifact,
+} from "../../clients/typescript/src/enforce/index.ts";
+import type { Decision, EvidenceEvent } from "../../clients/typescript/src/enforce/platform.ts";
+import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+
+let stack: EnforcementStack;
+let folder: string;
+const key = localKey("local-symmetric-key", randomBytes(32));
+const otherKey = localKey("local-other-key", randomBytes(32));
+const workload = { application: "payroll-export", environment: "production" };
+const resource = { kind: "customer-record", id: "cust-8841", mime_type: "application/pdf" };
+const plaintext = randomBytes(2_500_000);
+
+beforeAll(async () => {
+  stack = await startEnforcementStack();
+});
+afterAll(() => stack.stop());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "enforce-"));
+  writeFileSync(at("plain"), plaintext);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const at = (name: string) => join(folder, name);
+const spool = () => readdirSync(at("spool")).filter((name) => name.endsWith(".json"));
+const files = () => readdirSync(folder).filter((name) => !["spool", "plain"].includes(name));
+
+function enforcer(options: Partial<EnforcerOptions> = {}) {
+  const defaults = { client: stack.platform(), workload, keys: [key, otherKey], spoolDirectory: at("spool") };
+  return createEnforcer({ ...defaults, ...options });
+}
+
+const protectFile = (options: Partial<EnforcerOptions> = {}, labels: readonly string[] = []) =>
+  enforcer(options).protect({ input: at("plain"), output: at("sealed"), resource, labels, purpose: "audit" });
+
+const openFile = (options: Partial<EnforcerOptions> = {}) =>
+  enforcer(options).open({ input: at("sealed"), output: at("opened"), purpose: "audit" });
+
+async function failureOf(work: Promise<unknown>): Promise<EnforcementFailure | undefined> {
+  const error = await work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(error).toBeInstanceOf(EnforcementError);
+  return (error as EnforcementError).failure;
+}
+
+/** The platform, with some of its calls replaced. */
+const altered = (calls: Partial<Platform>): Platform => ({ ...stack.platform(), ...calls });
+const noAnswer = () => Promise.reject(new Error("connection reset"));
+
+describe("a file", () => {
+  test("is protected, opened, rewrapped, opened with the new key, and shown by its receipts", async () => {
+    const logKeys = [await stack.logKey()];
+    const sealed = await protectFile({ logKeys }, ["confidential"]);
+    expect(sealed.evidence).toBe("recorded");
+    expect(readFileSync(at("sealed")).includes(plaintext.subarray(0, 64))).toBe(false);
+    expect(statSync(at("sealed")).mode & 0o777).toBe(0o600);
+
+    await openFile({ logKeys });
+    expect(readFileSync(at("opened")).equals(plaintext)).toBe(true);
+
+    const request = { input: at("sealed"), output: at("rewrapped"), newKeyReference: otherKey.reference };
+    const rewrapped = await enforcer({ logKeys }).rewrap({ ...request, purpose: "audit" });
+    expect(rewrapped.artifactDigest).not.toBe(sealed.artifactDigest);
+    expect(await failureOf(enforcer({ keys: [key] }).open({ input: at("rewrapped"), output: at("no") }))).toBe(
+      "invalid",
+    );
+    await enforcer({ keys: [otherKey] }).open({ input: at("rewrapped"), output: at("again"), purpose: "audit" });
+    expect(readFileSync(at("again")).equals(plaintext)).toBe(true);
+
+    for (const [artifact, operation] of [
+      ["sealed", "protect"],
+      ["rewrapped", "rewrap"],
+      ["opened", "access"],
+    ] as const) {
+      const verified = await verifyArtifact({ artifact: at(artifact), logKeys });
+      expect(verified).toMatchObject({ operation, isEvidencePending: false });
+    }
+    expect(spool()).toEqual([]);
+    expect(files().filter((name) => name.endsWith(".partial"))).toEqual([]);
+  });
+
+  test("comes from and goes to streams as well", async () => {
+    const sealed = new PassThrough();
+    const collected = buffer(sealed);
+    const outcome = await enforcer().protect({ input: Readable.from([plaintext]), output: sealed, resource });
+    sealed.end();
+    const ciphertext = await collected;
+    expect(outcome.receipts.receipts.registration).toBeDefined();
+    const opened = new PassThrough();
+    const plain = buffer(opened);
+    await enforcer().open({ input: Readable.from([ciphertext]), output: opened, purpose: "audit" });
+    opened.end();
+    expect((await plain).equals(plaintext)).toBe(true);
+  });
+
+  test("may be asked about by its content, which then may not change meanwhile", async () => {
+    const request = { input: at("plain"), output: at("sealed"), resource, withContentDigest: true };
+    const platform = altered({
+      planProtection: (question) => {
+        writeFileSync(at("plain"), randomBytes(10));
+        return stack.platform().planProtection(question);
+      },
+    });
+    expect(await failureOf(enforcer({ client: platform }).protect(request))).toBe("invalid");
+    expect(files()).toEqual([]);
+    await enforcer().protect(request);
+  });
+
+  test("with a taken name is left alone, and replaced where that is said", async () => {
+    writeFileSync(at("sealed"), "here before");
+    expect(await failureOf(protectFile())).toBe("exists");
+    expect(readFileSync(at("sealed"), "utf8")).toBe("here before");
+    await enforcer().protect({ input: at("plain"), output: at("sealed"), resource, replace: true });
+    await openFile();
+  });
+});
+
+describe("what is not allowed leaves nothing, and evidence", () => {
+  const events: EvidenceEvent[] = [];
+  const watched = (calls: Partial<Platform> = {}) =>
+    altered({
+      recordEvidence: (event, ...others) => {
+        events.push(event);
+        return stack.platform().recordEvidence(event, ...others);
+      },
+      ...calls,
+    });
+  beforeEach(() => events.splice(0));
+
+  test("a denial", async () => {
+    expect(await failureOf(protectFile({ client: watched() }, ["do-not-export"]))).toBe("not_permitted");
+    expect(files()).toEqual([]);
+    expect(events).toMatchObject([{ event_type: "deny", decision_id: expect.stringMatching(/-/) }]);
+  });
+
+  test("an access without its purpose", async () => {
+    await protectFile();
+    const request = { input: at("sealed"), output: at("opened") };
+    expect(await failureOf(enforcer({ client: watched() }).open(request))).toBe("not_permitted");
+    expect(files()).not.toContain("opened");
+  });
+
+  const doctored = (change: (decision: Decision) => Decision): Partial<Platform> => ({
+    planProtection: async (question) => change(await stack.platform().planProtection(question)),
+  });
+  const planned = (plan: Partial<Decision["plan"]>) => doctored((it) => ({ ...it, plan: { ...it.plan, ...plan } }));
+
+  test.each<[string, Partial<Platform>]>([
+    ["no clear yes", doctored((it) => ({ ...it, allow: "true" as unknown as boolean }))],
+    ["no decision id", doctored((it) => ({ ...it, decisionId: "" }))],
+    ["an obligation that is not known", doctored((it) => ({ ...it, obligations: [{ id: "x", parameters: {} }] }))],
+    [
+      "one that has no clear bound",
+      doctored((it) => ({ ...it, obligations: [{ id: "evidence-within", parameters: { seconds: "soon" } }] })),
+    ],
+    ["work elsewhere", planned({ isLocal: false })],
+    ["plaintext that travels", planned({ sendPlaintextToPlatform: true })],
+    ["another profile", planned({ artifactProfile: "tdf" })],
+    ["a managed key", planned({ keyTransport: "authorized_key_release" })],
+    ["hardware", planned({ handlingMode: "local_hardware_enforcement" })],
+    ["another library", planned({ library: "hsm" })],
+    [
+      "a profile that is not there",
+      {
+        deployment: async () => ({
+          plaintextToPlatform: false,
+          operations: ["protect"],
+          profiles: ["tdf"],
+          missingScopes: [],
+        }),
+      },
+    ],
+    [
+      "a scope that is missing",
+      {
+        deployment: async () => ({
+          plaintextToPlatform: false,
+          operations: ["protect"],
+          profiles: ["envelope"],
+          missingScopes: ["keys.use"],
+        }),
+      },
+    ],
+    ["a registration that does not stand", { registerArtifact: async () => ({ accepted: false, warnings: ["no"] }) }],
+  ])("a plan with %s", async (_, calls) => {
+    expect(await failureOf(protectFile({ client: watched(calls) }))).toBe("not_permitted");
+    expect(files()).toEqual([]);
+  });
+
+  test.each(["deployment", "planProtection", "planKeyAccess", "registerArtifact", "recordEvidence"] as const)(
+    "no answer to %s",
+    async (call) => {
+      expect(await failureOf(protectFile({ client: altered({ [call]: noAnswer }) }))).toBe("unavailable");
+      expect(files()).toEqual([]);
+    },
+  );
+
+  test("an answer with a receipt of another log", async () => {
+    const logKeys = [await stack.logKey("payroll-c")];
+    expect(await failureOf(protectFile({ logKeys }))).toBe("unavailable");
+    expect(files()).toEqual([]);
+  });
+
+  test("obligations are met before anything is done, and only by what says that it met them", async () => {
+    const demanding = watched(
+      doctored((it) => ({ ...it, obligations: [{ id: "tell", parameters: { whom: "owner" } }] })),
+    );
+    const met: unknown[] = [];
+    for (const answer of [false, undefined, new Error("no")]) {
+      const tell = () => {
+        if (answer instanceof Error) throw answer;
+        return answer as boolean;
+      };
+      expect(await failureOf(protectFile({ client: demanding, obligations: { tell } }))).toBe("not_permitted");
+    }
+    await protectFile({ client: demanding, obligations: { tell: (parameters) => met.push(parameters) > 0 } });
+    expect(met).toEqual([{ whom: "owner" }]);
+  });
+});
+
+describe("evidence that cannot be sent", () => {
+  const offline = () => altered({ recordEvidence: noAnswer });
+
+  test("withholds the plaintext, is kept, stops what comes next, and is sent when that is possible", async () => {
+    await protectFile();
+    expect(await failureOf(openFile({ client: offline() }))).toBe("unavailable");
+    expect(files()).not.toContain("opened");
+    expect(spool().length).toBeGreaterThan(0);
+    expect(await failureOf(openFile({ client: offline() }))).toBe("evidence_overdue");
+    await openFile();
+    expect(spool()).toEqual([]);
+  });
+
+  test("may wait as long as is tolerated, and its receipt is added later", async () => {
+    let nowMs = Date.now();
+    const tolerant = { evidenceToleranceMs: 60_000, now: () => nowMs };
+    const outcome = await protectFile({ ...tolerant, client: offline() });
+    expect(outcome).toMatchObject({ evidence: "pending" });
+    expect((await openFile({ ...tolerant, client: offline() })).evidence).toBe("pending");
+    const logKeys = [await stack.logKey()];
+    expect(await verifyArtifact({ artifact: at("sealed"), logKeys })).toMatchObject({ isEvidencePending: true });
+    nowMs += 60_001;
+    const late = { input: at("sealed"), output: at("late"), purpose: "audit" };
+    expect(await failureOf(enforcer({ ...tolerant, client: offline() }).open(late))).toBe("evidence_overdue");
+    expect(await enforcer(tolerant).flush()).toEqual({ sent: 2, waiting: 0 });
+    expect(await verifyArtifact({ artifact: at("sealed"), logKeys })).toMatchObject({ isEvidencePending: false });
+  });
+
+  test("is tolerated for as long as a decision says, where that is less", async () => {
+    let nowMs = Date.now();
+    const now = () => nowMs;
+    const bounded = altered({
+      recordEvidence: noAnswer,
+      planKeyAccess: async (question) => ({
+        ...(await stack.platform().planKeyAccess(question)),
+        obligations: [{ id: "evidence-within", parameters: { seconds: "30" } }],
+      }),
+    });
+    expect((await protectFile({ client: bounded, now, evidenceToleranceMs: 3_600_000 })).evidence).toBe("pending");
+    nowMs += 30_001;
+    expect(await failureOf(openFile({ client: bounded, now }))).toBe("evidence_overdue");
+  });
+
+  test("a file in the spool that cannot be read stops everything", async () => {
+    await protectFile();
+    writeFileSync(join(at("spool"), `${"0".repeat(8)}-0000-4000-8000-${"0".repeat(12)}.json`), "{");
+    expect(await failureOf(openFile())).toBe("evidence_overdue");
+  });
+});
+
+describe("an artifact that is not as it was protected", () => {
+  test("gives no file, whatever byte of its header or payload was changed", async () => {
+    writeFileSync(at("plain"), plaintext.subarray(0, 20_000));
+    await enforcer().protect({ input: at("plain"), output: at("sealed"), resource, aead: "AES256_GCM_HKDF_4KB" });
+    const sealed = readFileSync(at("sealed"));
+    const headerBytes = 29 + sealed.readUInt32BE(25);
+    expect(sealed.subarray(0, 25).toString()).toBe("svc-platform-envelope/v1\n");
+    // The platform would not know the changed artifact; here it allows everything, so that cryptography alone holds.
+    const places = Array.from({ length: 120 }, (_, n) => Math.floor((n * (headerBytes + 60)) / 120));
+    for (const place of [...places, sealed.length - 1]) {
+      const changed = Buffer.from(sealed);
+      changed[place] = (changed[place] as number) ^ 1;
+      writeFileSync(at("changed"), changed);
+      const request = { input: at("changed"), output: at("opened"), purpose: "audit" };
+      expect(["not_authentic", "invalid"], `byte ${place}`).toContain(await failureOf(enforcer().open(request)));
+      expect(files()).not.toContain("opened");
+    }
+  });
+
+  test("gives no file where headers, keys or decisions are of another artifact", async () => {
+    const sealed: Buffer[] = [];
+    for (const name of ["one", "two"]) {
+      await enforcer().protect({ input: at("plain"), output: at(name), resource });
+      sealed.push(readFileSync(at(name)));
+    }
+    const parts = sealed.map((bytes) => {
+      const end = 29 + bytes.readUInt32BE(25);
+      return { header: JSON.parse(bytes.subarray(29, end).toString()), payload: bytes.subarray(end) };
+    });
+    const [one, two] = parts as [(typeof parts)[0], (typeof parts)[0]];
+    const { binding, key: wrapped } = one.header;
+    const mixes = [
+      [two.header, one.payload],
+      [{ binding: two.header.binding, key: wrapped }, one.payload],
+      [{ binding, key: two.header.key }, one.payload],
+      [{ binding: { ...binding, decision_id: two.header.binding.decision_id }, key: wrapped }, one.payload],
+      [{ binding, key: { ...wrapped, decision_id: two.header.key.decision_id } }, one.payload],
+      [{ binding: { ...binding, labels: ["public"] }, key: wrapped }, one.payload],
+      [{ binding: { ...binding, policy_revision: "another" }, key: wrapped }, one.payload],
+      [{ binding: { ...binding, resource: { ...binding.resource, id: "cust-1" } }, key: wrapped }, one.payload],
+      [{ binding, key: wrapped, more: 1 }, one.payload],
+    ] as const;
+    for (const [header, payload] of mixes) {
+      const bytes = Buffer.from(JSON.stringify(header));
+      const length = Buffer.alloc(4);
+      length.writeUInt32BE(bytes.length);
+      writeFileSync(at("mixed"), Buffer.concat([Buffer.from("svc-platform-envelope/v1\n"), length, bytes, payload]));
+      const request = { input: at("mixed"), output: at("opened"), purpose: "audit" };
+      expect(await failureOf(enforcer().open(request))).toBe("not_authentic");
+      expect(files()).not.toContain("opened");
+    }
+  });
+
+  test("is noticed offline, by its receipts", async () => {
+    const logKeys = [await stack.logKey()];
+    await protectFile();
+    const [sealed, receipts] = [readFileSync(at("sealed")), readFileSync(receiptsPathOf(at("sealed")), "utf8")];
+    sealed[sealed.length - 1] = (sealed.at(-1) as number) ^ 1;
+    writeFileSync(at("sealed"), sealed);
+    expect(await failureOf(verifyArtifact({ artifact: at("sealed"), logKeys }))).toBe("not_authentic");
+    await enforcer().protect({ input: at("plain"), output: at("sealed"), resource, replace: true });
+    await verifyArtifact({ artifact: at("sealed"), logKeys });
+    writeFileSync(receiptsPathOf(at("sealed")), receipts);
+    expect(await failureOf(verifyArtifact({ artifact: at("sealed"), logKeys }))).toBe("not_authentic");
+  });
+});
+
+test("where decisions read registered facts, a label that is left out is still there, and other principals may not", async () => {
+  const client = stack.platform("payroll-c");
+  await protectFile({ client }, ["restricted"]);
+  expect(await failureOf(openFile({ client }))).toBe("not_permitted");
+  const stripped: Platform = {
+    ...client,
+    planProtection: (question) => client.planProtection({ ...question, labels: [] }),
+    planKeyAccess: (question) => client.planKeyAccess({ ...question, labels: [] }),
+  };
+  expect(await failureOf(openFile({ client: stripped }))).toBe("not_permitted");
+  expect(files()).not.toContain("opened");
+  const rewrapped = { input: at("sealed"), output: at("rewrapped"), newKeyReference: otherKey.reference };
+  expect(await failureOf(enforcer({ client: stack.platform("reports-c") }).rewrap(rewrapped))).toBe("not_permitted");
+});
+
+describe("key files", () => {
+  test("are made once, for their owner alone, and read", async () => {
+    await createKeyFile(at("key"), "local-file-key");
+    expect(statSync(at("key")).mode & 0o777).toBe(0o600);
+    expect(await failureOf(createKeyFile(at("key")))).toBe("exists");
+    expect((await keyFile(at("key"))).reference).toBe("local-file-key");
+  });
+
+  test("that others may read, or that are none, are refused", async () => {
+    await createKeyFile(at("key"));
+    chmodSync(at("key"), 0o640);
+    expect(await failureOf(keyFile(at("key")))).toBe("invalid");
+    for (const text of ["", "{}", '{"kty":"oct","kid":"k","k":"AAAA"}', "null"]) {
+      writeFileSync(at("none"), text, { mode: 0o600 });
+      expect(await failureOf(keyFile(at("none")))).toBe("invalid");
+    }
+    expect(await failureOf(keyFile(at("missing")))).toBe("invalid");
+    expect(await failureOf(keyFile(folder))).toBe("invalid");
+  });
+});

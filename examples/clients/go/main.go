@@ -141,6 +141,7 @@ func protect(ctx context.Context, connection *grpc.ClientConn, logKey string) er
 	policy, err := call(ctx, protection.ResolvePolicy, &sdkv1.ResolvePolicyRequest{
 		Operation: sdkv1.ProtectionOperation_PROTECTION_OPERATION_ACCESS, Workload: workload, Resource: resource,
 		ContentDigest: new(contentDigest), Purpose: purpose, Labels: labels, Attributes: attributes,
+		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
 	})
 	if err != nil {
 		return err
@@ -150,6 +151,7 @@ func protect(ctx context.Context, connection *grpc.ClientConn, logKey string) er
 		Operation: sdkv1.KeyAccessOperation_KEY_ACCESS_OPERATION_WRAP, Workload: workload, Resource: resource,
 		ArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF.Enum(), KeyReference: new("kms://tenant-a/keys/42"),
 		Purpose: purpose, Labels: labels, Attributes: attributes,
+		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
 	})
 	if err != nil {
 		return err

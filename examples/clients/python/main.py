@@ -84,7 +84,10 @@ def decide(channel: grpc.Channel) -> str:
     policy = call(
         protection.ResolvePolicy,
         protection_pb2.ResolvePolicyRequest(
-            operation=common.PROTECTION_OPERATION_ACCESS, content_digest=CONTENT_DIGEST, **COMMON
+            operation=common.PROTECTION_OPERATION_ACCESS,
+            content_digest=CONTENT_DIGEST,
+            understood_obligations=list(OBLIGATIONS),
+            **COMMON,
         ),
     ).decision
     print("policy-resolve", "allow", str(policy.allow).lower(), policy.decision_id)
@@ -94,6 +97,7 @@ def decide(channel: grpc.Channel) -> str:
             operation=common.KEY_ACCESS_OPERATION_WRAP,
             artifact_profile=common.ARTIFACT_PROFILE_TDF,
             key_reference="kms://tenant-a/keys/42",
+            understood_obligations=list(OBLIGATIONS),
             **COMMON,
         ),
     ).decision

@@ -94,10 +94,10 @@ obligations=$(sed -nE 's/.*"obligations":\[([^]]*)\].*/\1/p' <<<"$answer")
 decision=$(member decision_id <<<"$answer")
 allow=$(member allow <<<"$answer")
 echo "protection-plan allow $allow $decision"
-answer=$(post /v1/sdk/policy-resolve "{\"operation\":\"access\",$content,$common}")
+answer=$(post /v1/sdk/policy-resolve "{\"operation\":\"access\",$understood,$content,$common}")
 echo "policy-resolve allow $(member allow <<<"$answer") $(member decision_id <<<"$answer")"
 answer=$(post /v1/sdk/key-access-plan \
-  "{\"operation\":\"wrap\",\"artifact_profile\":\"tdf\",\"key_reference\":\"kms://tenant-a/keys/42\",$common}")
+  "{\"operation\":\"wrap\",\"artifact_profile\":\"tdf\",\"key_reference\":\"kms://tenant-a/keys/42\",$understood,$common}")
 echo "key-access-plan allow $(member allow <<<"$answer") $(member decision_id <<<"$answer")"
 if [ "$allow" != true ]; then
   echo "the platform denied the operation" >&2

@@ -87,23 +87,26 @@ async function discover({ discovery }: PlatformClient): Promise<void> {
 
 /** Asks for the three decisions; returns the id of the one that the artifact is protected under. */
 async function decide({ protection }: PlatformClient): Promise<string> {
+  const understoodObligations = [...obligations.keys()];
   const { decision: plan } = await protection.planProtection({
     ...common,
     operation: ProtectionOperation.PROTECT,
     preferredArtifactProfile: ArtifactProfile.TDF,
     contentDigest,
     contentSizeBytes: 48213n,
-    understoodObligations: [...obligations.keys()],
+    understoodObligations,
   });
   console.log("protection-plan allow", plan?.allow, plan?.decisionId);
   const operation = ProtectionOperation.ACCESS;
-  const { decision: policy } = await protection.resolvePolicy({ ...common, operation, contentDigest });
+  const access = { ...common, operation, contentDigest, understoodObligations };
+  const { decision: policy } = await protection.resolvePolicy(access);
   console.log("policy-resolve allow", policy?.allow, policy?.decisionId);
   const { decision: key } = await protection.planKeyAccess({
     ...common,
     operation: KeyAccessOperation.WRAP,
     artifactProfile: ArtifactProfile.TDF,
     keyReference: "kms://tenant-a/keys/42",
+    understoodObligations,
   });
   console.log("key-access-plan allow", key?.allow, key?.decisionId);
   if (plan?.allow !== true) throw new Error(`the platform denied the operation: ${plan?.reasons.join(", ")}`);

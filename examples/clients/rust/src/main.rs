@@ -106,6 +106,7 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
+        understood_obligations: vec![LOG_USE.into()],
         ..Default::default()
     };
     let policy = platform
@@ -126,6 +127,7 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
+        understood_obligations: vec![LOG_USE.into()],
         ..Default::default()
     };
     let key = platform

@@ -137,6 +137,7 @@ final class Main {
             .setPurpose(PURPOSE)
             .addLabels(LABEL)
             .putAttributes("region", "eu")
+            .addUnderstoodObligations(LOG_USE)
             .build();
     PolicyDecision policy = Calls.call(protection, stub -> stub.resolvePolicy(toAccess)).getDecision();
     System.out.println("policy-resolve allow " + policy.getAllow() + " " + policy.getDecisionId());
@@ -150,6 +151,7 @@ final class Main {
             .setPurpose(PURPOSE)
             .addLabels(LABEL)
             .putAttributes("region", "eu")
+            .addUnderstoodObligations(LOG_USE)
             .build();
     KeyAccessDecision key = Calls.call(protection, stub -> stub.planKeyAccess(toWrap)).getDecision();
     System.out.println("key-access-plan allow " + key.getAllow() + " " + key.getDecisionId());

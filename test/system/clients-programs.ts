@@ -1,4 +1,4 @@
-/** The programs of `examples/clients`: how each is built and started. */
+/** The programs of `clients` and `examples/clients`: how each is built and started. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { root } from "./clients-deployment.ts";
@@ -18,8 +18,8 @@ const classPath = [folder("java", "target/classes"), folder("java", "target/lib/
 export const clientPrograms: readonly ClientProgram[] = [
   {
     language: "go",
-    build: [folder("go", "build.sh")],
-    start: [folder("go", "target/client")],
+    build: [join(root, "clients/go/build.sh")],
+    start: [join(root, "clients/go/target/examples")],
     verifiesReceipts: true,
   },
   {

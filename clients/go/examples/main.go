@@ -7,16 +7,10 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/oauth"
-	"google.golang.org/grpc/metadata"
-
-	sdkv1 "platform-client/gen/platform/sdk/v1"
+	platform "svc-platform-client"
+	"svc-platform-client/sdkv1"
 )
 
 // callTimeout covers all attempts of one call.
@@ -47,53 +41,49 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := tokenSource(ctx, s)
+	tokens, err := platform.NewClientCredentials(platform.ClientCredentialsOptions{
+		Issuer: s.issuer, ClientID: s.clientID, ClientSecret: s.clientSecret, Scopes: s.scopes, TLS: &s.tls,
+	})
 	if err != nil {
 		return err
 	}
-	connection, err := grpc.NewClient(s.target,
-		grpc.WithTransportCredentials(credentials.NewTLS(s.tls)),
-		grpc.WithPerRPCCredentials(oauth.TokenSource{TokenSource: tokens}),
-		grpc.WithUnaryInterceptor(retry),
-	)
+	options := platform.Options{
+		BaseURL: s.url, TLS: &s.tls, Tokens: tokens, Deadline: callTimeout,
+		Retry:                 platform.Retry{MaxAttempts: -1, OnRetry: tellOfRetry},
+		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
+	}
+	if s.logKey != "" {
+		options.LogKeys = []string{s.logKey}
+	}
+	client, err := platform.New(options)
 	if err != nil {
 		return err
 	}
-	defer connection.Close()
-	if err := discover(ctx, sdkv1.NewDiscoveryServiceClient(connection)); err != nil {
+	defer client.Close()
+	if err := discover(ctx, client); err != nil {
 		return err
 	}
-	return protect(ctx, connection, s.logKey)
+	return protect(ctx, client, s.logKey != "")
 }
 
-// call bounds one call in time.
-func call[Request, Answer any](
-	ctx context.Context,
-	method func(context.Context, Request, ...grpc.CallOption) (Answer, error),
-	request Request,
-) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	return method(ctx, request)
+// tellOfRetry is called before each pause. The call's deadline is the bound: a service may take longer to come back than
+// any number of attempts.
+func tellOfRetry(failure *platform.PlatformError, wait time.Duration) {
+	fmt.Fprintf(os.Stderr, "%s; trying again in %s\n", failure.Message, wait)
 }
 
-// once marks a call that records something: however often it is sent, it is recorded once.
-func once(ctx context.Context) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "idempotency-key", uuid.NewString())
-}
-
-func discover(ctx context.Context, discovery sdkv1.DiscoveryServiceClient) error {
-	who, err := call(ctx, discovery.WhoAmI, &sdkv1.WhoAmIRequest{})
+func discover(ctx context.Context, client *platform.Client) error {
+	who, err := client.WhoAmI(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Println("whoami", who.Caller.PrincipalId, "of", who.Caller.TenantId)
-	capabilities, err := call(ctx, discovery.GetCapabilities, &sdkv1.GetCapabilitiesRequest{})
+	capabilities, err := client.CachedCapabilities(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Println("capabilities", len(capabilities.Routes), "routes")
-	bootstrap, err := call(ctx, discovery.GetBootstrap, &sdkv1.GetBootstrapRequest{})
+	bootstrap, err := client.CachedBootstrap(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,7 +92,8 @@ func discover(ctx context.Context, discovery sdkv1.DiscoveryServiceClient) error
 }
 
 // obligations is what this workload does where a decision demands it, by the ids that the operator hands out; false for
-// parameters that it does not know. Requests list all of them: where policy demands another one, the answer is a denial.
+// parameters that it does not know. The client lists all of them in requests: where policy demands another one, the
+// answer is a denial.
 var obligations = map[string]func(parameters map[string]string) bool{
 	"log-use": func(parameters map[string]string) bool {
 		audience, isKnown := parameters["audience"]
@@ -124,51 +115,47 @@ func meet(demanded []*sdkv1.Obligation) error {
 	return nil
 }
 
-func protect(ctx context.Context, connection *grpc.ClientConn, logKey string) error {
-	protection := sdkv1.NewProtectionServiceClient(connection)
-	plan, err := call(ctx, protection.PlanProtection, &sdkv1.PlanProtectionRequest{
+func protect(ctx context.Context, client *platform.Client, isReceiptChecked bool) error {
+	plan, err := client.PlanProtection(ctx, &sdkv1.PlanProtectionRequest{
 		Operation: sdkv1.ProtectionOperation_PROTECTION_OPERATION_PROTECT, Workload: workload, Resource: resource,
 		PreferredArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF.Enum(),
 		ContentDigest:            new(contentDigest), ContentSizeBytes: new(int64(48213)),
 		Purpose: purpose, Labels: labels, Attributes: attributes,
-		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
 	})
 	if err != nil {
 		return err
 	}
 	decision := plan.Decision.DecisionId
 	fmt.Println("protection-plan", "allow", plan.Decision.Allow, decision)
-	policy, err := call(ctx, protection.ResolvePolicy, &sdkv1.ResolvePolicyRequest{
+	policy, err := client.ResolvePolicy(ctx, &sdkv1.ResolvePolicyRequest{
 		Operation: sdkv1.ProtectionOperation_PROTECTION_OPERATION_ACCESS, Workload: workload, Resource: resource,
 		ContentDigest: new(contentDigest), Purpose: purpose, Labels: labels, Attributes: attributes,
-		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Println("policy-resolve", "allow", policy.Decision.Allow, policy.Decision.DecisionId)
-	key, err := call(ctx, protection.PlanKeyAccess, &sdkv1.PlanKeyAccessRequest{
+	key, err := client.PlanKeyAccess(ctx, &sdkv1.PlanKeyAccessRequest{
 		Operation: sdkv1.KeyAccessOperation_KEY_ACCESS_OPERATION_WRAP, Workload: workload, Resource: resource,
 		ArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF.Enum(), KeyReference: new("kms://tenant-a/keys/42"),
 		Purpose: purpose, Labels: labels, Attributes: attributes,
-		UnderstoodObligations: slices.Sorted(maps.Keys(obligations)),
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Println("key-access-plan", "allow", key.Decision.Allow, key.Decision.DecisionId)
-	if !plan.Decision.Allow {
-		return fmt.Errorf("the platform denied the operation: %s", strings.Join(plan.Decision.Reasons, ", "))
+	if err := client.RequireAllow(plan.Decision); err != nil {
+		return err
 	}
 	if err := meet(plan.Decision.Obligations); err != nil {
 		return err
 	}
-	return record(ctx, connection, decision, logKey)
+	return record(ctx, client, decision, isReceiptChecked)
 }
 
 // record tells the platform of the artifact that was made locally, and of what happened.
-func record(ctx context.Context, connection *grpc.ClientConn, decision, logKey string) error {
-	registered, err := call(once(ctx), sdkv1.NewRegistrationServiceClient(connection).RegisterArtifact, &sdkv1.RegisterArtifactRequest{
+func record(ctx context.Context, client *platform.Client, decision string, isReceiptChecked bool) error {
+	registered, err := client.RegisterArtifact(ctx, &sdkv1.RegisterArtifactRequest{
 		Operation: sdkv1.ProtectionOperation_PROTECTION_OPERATION_PROTECT, Workload: workload, Resource: resource,
 		ArtifactKind:    sdkv1.ArtifactKind_ARTIFACT_KIND_DATA_OBJECT.Enum(),
 		ArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF, ArtifactDigest: artifactDigest,
@@ -179,7 +166,7 @@ func record(ctx context.Context, connection *grpc.ClientConn, decision, logKey s
 		return err
 	}
 	fmt.Println("artifact-register", "accepted", registered.Registration.Accepted, registered.Registration.Receipt.RecordId)
-	event, err := call(once(ctx), sdkv1.NewEvidenceServiceClient(connection).RecordEvidence, &sdkv1.RecordEvidenceRequest{
+	event, err := client.RecordEvidence(ctx, &sdkv1.RecordEvidenceRequest{
 		EventType: sdkv1.EvidenceEventType_EVIDENCE_EVENT_TYPE_PROTECT, Workload: workload, Resource: resource,
 		ArtifactKind:    sdkv1.ArtifactKind_ARTIFACT_KIND_DATA_OBJECT.Enum(),
 		ArtifactProfile: sdkv1.ArtifactProfile_ARTIFACT_PROFILE_TDF.Enum(), ArtifactDigest: new(artifactDigest),
@@ -191,12 +178,13 @@ func record(ctx context.Context, connection *grpc.ClientConn, decision, logKey s
 	}
 	receipt := event.Ingestion.Receipt
 	fmt.Println("evidence", "accepted", event.Ingestion.Accepted, receipt.RecordId)
-	if logKey == "" {
+	if !isReceiptChecked {
 		return nil
 	}
-	if err := verifyReceipt(receipt, logKey); err != nil {
-		return fmt.Errorf("the receipt does not hold: %w", err)
+	verified, err := client.VerifyReceipt(receipt)
+	if err != nil {
+		return err
 	}
-	fmt.Println("receipt", "leaf", receipt.LeafIndex, "of", receipt.LogOrigin)
+	fmt.Println("receipt", "leaf", verified.LeafIndex, "of", verified.LogOrigin)
 	return nil
 }

@@ -4,5 +4,8 @@ export interface Clock {
   now(): number;
 }
 
+/** By how much the clocks of two replicas may differ, in milliseconds: as much as tokens are forgiven. */
+export const clockDifferenceMs = 30_000;
+
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => Date.now() };

@@ -1,6 +1,8 @@
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { compactPostgres } from "../../src/stores/postgres/compact.ts";
 import { type PostgresServer, startPostgres } from "../harness/postgres.ts";
 import { postgresFixture } from "./ledger-postgres-fixture.ts";
+import { manualClock, seededRandom, tenant } from "./ledger-records.ts";
 import { sharedFixture } from "./shared-postgres-fixture.ts";
 import { describeShared } from "./shared-suite.ts";
 
@@ -11,3 +13,24 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 describeShared("PostgreSQL", async () => sharedFixture(await postgresFixture(server)));
+
+test("what is in use stays where somebody whose clock is ahead removes what has expired", async () => {
+  const fixture = await postgresFixture(server);
+  const nowMs = Date.now();
+  const { ledger, shared } = await fixture.openStores({ clock: manualClock(nowMs), random: seededRandom() });
+  const tenantId = tenant("alice");
+  try {
+    await shared.firstUse({ tenantId, proof: "n".repeat(43) }, nowMs + 90_000);
+    await fixture.query(
+      `INSERT INTO proof_uses (tenant_id, proof, expires_at_ms) VALUES ('alice', 'o', ${nowMs - 90_000})`,
+    );
+    await shared.takePortion({ tenantId, counter: "quota", maximum: 10, windowMs: 60_000 }, 10);
+    const options = { nowMs: nowMs + 172_800_000, rewrite: false, pause: async () => {}, onProgress: () => {} };
+    const { removed } = await compactPostgres({ target: fixture.target }, options);
+    expect(removed).toEqual({ kept_answers: 0, proof_uses: 1, attempts: 0 });
+    expect(await shared.firstUse({ tenantId, proof: "n".repeat(43) }, nowMs + 90_000)).toBe(false);
+  } finally {
+    await ledger.close();
+    await fixture.remove();
+  }
+});

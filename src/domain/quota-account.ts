@@ -1,5 +1,5 @@
 /** One quota of one tenant, as one thread counts it down. */
-import type { Clock } from "../base/clock.ts";
+import { type Clock, clockDifferenceMs } from "../base/clock.ts";
 import type { TenantId } from "../base/ids.ts";
 import type { Quota, QuotaName } from "../base/quotas.ts";
 import type { AttemptLimit, PortionCounters } from "./ports.ts";
@@ -75,7 +75,7 @@ export class QuotaAccount {
   /** Forgets what was granted in a period that is over, or that a clock which went back puts too far ahead. */
   refresh(nowMs: number): void {
     const restMs = this.#endsAtMs - nowMs;
-    if (this.#endsAtMs === 0 || (restMs > 0 && restMs <= this.#limit.windowMs)) return;
+    if (this.#endsAtMs === 0 || (restMs > 0 && restMs <= this.#limit.windowMs + clockDifferenceMs)) return;
     this.#balance = 0;
     this.#leftUnits = undefined;
     this.#endsAtMs = 0;

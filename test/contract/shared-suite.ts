@@ -26,8 +26,8 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
     let fixture: SharedFixture;
     let clock: ReturnType<typeof manualClock>;
     let stores: SharedStore[];
-    const open = async () => {
-      const store = await fixture.open(clock);
+    const open = async (ownClock = clock) => {
+      const store = await fixture.open(ownClock);
       stores.push(store);
       return store.shared;
     };
@@ -210,6 +210,23 @@ export function describeShared(name: string, newFixture: () => SharedFixture | P
         expect(await replica.takePortion(largest, largest.maximum)).toEqual(portion(largest.maximum, 0));
         expect(await replica.takePortion(largest, largest.maximum)).toEqual(portion(0, 0));
       });
+
+      test.each([1_000, minuteMs])(
+        "is never more than there is where clocks differ, of windows of %d ms",
+        async (windowMs) => {
+          const ahead = manualClock(clock.nowMs + 20_000);
+          const [one, two] = [await open(), await open(ahead)];
+          const of = { ...limit, windowMs };
+          let granted = 0;
+          // In half a window, on both clocks.
+          for (let i = 0; i < 10; i++) {
+            for (const replica of [two, one]) granted += (await replica.takePortion(of, 3)).granted;
+            clock.nowMs += windowMs / 20;
+            ahead.nowMs += windowMs / 20;
+          }
+          expect(granted).toBe(10);
+        },
+      );
 
       test("is given again where the clock goes back by more than a window", async () => {
         const replica = await open();

@@ -1,6 +1,7 @@
 /** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
 
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
+import { clockDifferenceMs } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches, type ProofRow } from "../proof-batches.ts";
@@ -10,9 +11,11 @@ import type { ConnectionPool } from "./connection/pool.ts";
 
 /**
  * Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window. A window that ends later than one could is of a
- * clock that went back since: it does not count.
+ * clock that went back since: it does not count. Else each of two replicas whose clocks differ would begin anew the window
+ * of the other.
  */
-const isCurrent = "attempts.window_ends_at_ms > $3::bigint AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint";
+const isCurrent = `attempts.window_ends_at_ms > $3::bigint
+  AND attempts.window_ends_at_ms <= $3::bigint + $4::bigint + ${clockDifferenceMs}`;
 
 /** Counts one, unless as many as parameter 5 were counted in the window. */
 const count: Statement = {

@@ -1,4 +1,5 @@
 /** What replicas share for a short time: attempts in windows of time, and proofs that were used. */
+import { clockDifferenceMs } from "../../base/clock.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import type { ProofRow } from "../proof-batches.ts";
 import type { SqliteConnection, SqliteStatement } from "./connection.ts";
@@ -11,7 +12,7 @@ export class Attempts {
 
   constructor(connection: SqliteConnection) {
     // Parameters: 1 tenant, 2 counter, 3 the time, 4 length of the window, 5 how many. A window that ends later than one could is of a clock that went back since: it does not count.
-    const current = "window_ends_at_ms > ?3 AND window_ends_at_ms <= ?3 + ?4";
+    const current = `window_ends_at_ms > ?3 AND window_ends_at_ms <= ?3 + ?4 + ${clockDifferenceMs}`;
     const here = "tenant_id = ?1 AND counter = ?2";
     this.#find = connection.prepare(`SELECT taken, window_ends_at_ms FROM attempts WHERE ${here} AND ${current}`);
     this.#count = connection.prepare(

@@ -185,7 +185,11 @@ func (c *call) attempt(ctx context.Context) *PlatformError {
 			return failure
 		case failure.Reason == "expired_token" && !c.isTokenReplaced:
 			c.isTokenReplaced = true
-			c.client.options.Tokens.Expired(sent.token)
+			c.client.options.Tokens.Refused(sent.token)
+		case failure.Reason == "expired_token" || failure.Reason == "invalid_token":
+			// Another one is no better now; it is once the issuer has replaced the key that signed this one.
+			c.client.options.Tokens.Refused(sent.token)
+			return failure
 		case sent.isNonceNew && !isNonceTaken:
 			isNonceTaken = true
 		default:

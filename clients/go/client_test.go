@@ -134,6 +134,25 @@ func TestIssuerIsAway(t *testing.T) {
 	}
 }
 
+// A token of a key that the issuer withdrew is not good for another call, however long it would have lived.
+func TestTokenThatIsRefusedIsForgotten(t *testing.T) {
+	d := deploy(t)
+	client := d.client(t, Options{})
+	d.refusal.Store(new("invalid_token"))
+	var failure *PlatformError
+	if _, err := client.WhoAmI(t.Context()); !errors.As(err, &failure) || failure.Reason != "invalid_token" {
+		t.Fatal(err)
+	}
+	if count := d.granted.Load(); count != 1 {
+		t.Errorf("%d tokens for one call", count)
+	}
+	_, err := client.WhoAmI(t.Context())
+	must(t, err)
+	if count := d.granted.Load(); count != 2 {
+		t.Errorf("%d tokens for two calls", count)
+	}
+}
+
 // One who gives up takes the token away from nobody.
 func TestOneWhoWaitsGivesUp(t *testing.T) {
 	d := deploy(t)

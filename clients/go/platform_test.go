@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -99,6 +100,7 @@ type deployment struct {
 	lifetime atomic.Int64 // of the next token, in seconds
 	isAway   atomic.Bool  // whether the issuer answers with 503
 	hold     atomic.Pointer[chan struct{}]
+	refusal  atomic.Pointer[string] // reason that the next call is refused for
 	mutex    sync.Mutex
 	plans    []*sdkv1.PlanProtectionRequest
 	headers  []metadata.MD
@@ -179,6 +181,13 @@ func (d *deployment) admit(ctx context.Context) error {
 	d.mutex.Lock()
 	d.headers = append(d.headers, headers)
 	d.mutex.Unlock()
+	if reason := d.refusal.Swap(nil); reason != nil {
+		refused, err := status.New(codes.Unauthenticated, "refused").WithDetails(&errdetails.ErrorInfo{Reason: *reason})
+		if err != nil {
+			return err
+		}
+		return refused.Err()
+	}
 	own := fingerprint(from.AuthInfo.(credentials.TLSInfo).State.PeerCertificates)
 	token := headers.Get("authorization")
 	if len(token) != 1 || len(token[0]) < len(own) || token[0][len(token[0])-len(own):] != own {

@@ -39,8 +39,8 @@ func (t *Token) prove(method, target string) (proof, nonce string, err error) {
 type TokenSource interface {
 	// Token returns a token that is good for some time yet. What fails is tried again by the next call.
 	Token(ctx context.Context) (*Token, error)
-	// Expired says that the service refused the token as expired: it is not to be handed out again.
-	Expired(token *Token)
+	// Refused says that the service did not take the token: it is not to be handed out again.
+	Refused(token *Token)
 }
 
 // StaticToken is a token that somebody else keeps fresh.
@@ -51,7 +51,7 @@ func StaticToken(accessToken string) TokenSource {
 type staticToken struct{ token *Token }
 
 func (s staticToken) Token(context.Context) (*Token, error) { return s.token, nil }
-func (s staticToken) Expired(*Token)                        {}
+func (s staticToken) Refused(*Token)                        {}
 
 const (
 	// A token is fetched anew when less than this is left of its life, or a fifth of it, if that is less.
@@ -159,8 +159,8 @@ func (c *ClientCredentials) Token(ctx context.Context) (*Token, error) {
 	}
 }
 
-// Expired forgets the token, so that the next call fetches another one.
-func (c *ClientCredentials) Expired(token *Token) {
+// Refused forgets the token, so that the next call fetches another one.
+func (c *ClientCredentials) Refused(token *Token) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.held.token == token {

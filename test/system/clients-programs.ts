@@ -13,7 +13,7 @@ export interface ClientProgram {
 }
 
 const folder = (language: string, path: string) => join(root, "examples/clients", language, path);
-const classPath = [folder("java", "target/classes"), folder("java", "target/lib/*")].join(":");
+const java = (path: string) => join(root, "clients/java/examples", path);
 
 export const clientPrograms: readonly ClientProgram[] = [
   {
@@ -30,9 +30,9 @@ export const clientPrograms: readonly ClientProgram[] = [
   },
   {
     language: "java",
-    build: [folder("java", "build.sh")],
-    start: ["java", "-cp", classPath, "platform.client.Main"],
-    verifiesReceipts: false,
+    build: [java("build.sh")],
+    start: ["java", "-cp", `${java("target/classes")}:${java("target/lib/*")}`, "platform.example.Main"],
+    verifiesReceipts: true,
   },
   {
     language: "rust",

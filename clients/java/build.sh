@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Makes the package, its sources and its documentation: target/platform-client-*.jar. Needs a JDK of version 17 or
+# later, Maven, and `npm ci && npm run proto:deps` before.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+maven=(mvn --quiet --batch-mode --no-transfer-progress --file clients/java/pom.xml)
+"${maven[@]}" dependency:copy@generators
+# Maven does not keep the mode of what it copies.
+chmod +x clients/java/.tools/*
+node_modules/.bin/buf generate --template buf.gen.java.yaml
+"${maven[@]}" package

@@ -1,0 +1,101 @@
+package platform.client;
+
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientInterceptors;
+import io.grpc.ConnectivityState;
+import io.grpc.Deadline;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.MetadataUtils;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BiConsumer;
+
+/** Calls: each bounded in time, and sent again where that may help. */
+final class Calls {
+  private static final Metadata.Key<String> IDEMPOTENCY_KEY =
+      Metadata.Key.of("idempotency-key", Metadata.ASCII_STRING_MARSHALLER);
+
+  private final ManagedChannel connection;
+  private final Channel channel;
+  private final Optional<TokenSource> tokens;
+  private final Duration deadline;
+  private final RetryPolicy retry;
+  private final BiConsumer<PlatformException, Duration> onRetry;
+
+  /** An answer, and how long it is good where it says so. */
+  record Answer<A>(A message, Optional<Duration> maxAge) {}
+
+  Calls(ManagedChannel connection, Channel channel, PlatformClientBuilder settings) {
+    this.connection = connection;
+    this.channel = channel;
+    this.tokens = Optional.ofNullable(settings.tokens);
+    this.deadline = settings.deadline;
+    this.retry = settings.retry;
+    this.onRetry = settings.onRetry;
+  }
+
+  /** Makes a call that may be made again: what it asks is asked anew. */
+  <Q, A> Answer<A> call(MethodDescriptor<Q, A> method, Q request) {
+    return send(channel, method, request);
+  }
+
+  /** Makes a call that records something: however often it is sent, it is recorded once. */
+  <Q, A> A once(MethodDescriptor<Q, A> method, Q request, String idempotencyKey) {
+    // What the service takes (1 to 128 visible characters); anything else would not survive as a header.
+    if (!idempotencyKey.matches("[\\x21-\\x7e]{1,128}"))
+      throw new IllegalArgumentException("an idempotency key has 1 to 128 visible characters");
+    Metadata headers = new Metadata();
+    headers.put(IDEMPOTENCY_KEY, idempotencyKey);
+    Channel keyed = ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(headers));
+    return send(keyed, method, request).message();
+  }
+
+  private <Q, A> Answer<A> send(Channel sender, MethodDescriptor<Q, A> method, Q request) {
+    Deadline end = Deadline.after(deadline.toNanos(), TimeUnit.NANOSECONDS);
+    boolean mayReplaceToken = true;
+    boolean mayAnswerNonce = true;
+    for (int attempts = 1; ; ) {
+      Attempt attempt = new Attempt();
+      CallOptions options = CallOptions.DEFAULT.withDeadline(end).withOption(Attempt.KEY, attempt);
+      PlatformException problem;
+      try {
+        A answer = ClientCalls.blockingUnaryCall(sender, method, options, request);
+        return new Answer<>(answer, attempt.maxAge());
+      } catch (StatusRuntimeException error) {
+        problem = PlatformException.of(error);
+      }
+      if (mayAnswerNonce && attempt.isNonceDemanded()) {
+        mayAnswerNonce = false;
+      } else if (mayReplaceToken && problem.reason().equals("expired_token") && attempt.token != null) {
+        mayReplaceToken = false;
+        tokens.ifPresent(source -> source.refused(attempt.token));
+      } else {
+        pause(problem, attempts, end);
+        attempts++;
+      }
+    }
+  }
+
+  /** Waits before the next attempt. Throws the problem where there is none, or not in time. */
+  private void pause(PlatformException problem, int attempts, Deadline end) {
+    Duration pause = retry.pauseAfter(problem, attempts).orElseThrow(() -> problem);
+    Duration left = Duration.ofNanos(end.timeRemaining(TimeUnit.NANOSECONDS));
+    if (pause.compareTo(left) >= 0 || connection.isShutdown()) throw problem;
+    onRetry.accept(problem, pause);
+    try {
+      TimeUnit.NANOSECONDS.sleep(pause.toNanos());
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+      throw new PlatformException(Status.Code.CANCELLED, "interrupted between attempts", stopped);
+    }
+    // A channel that could not connect refuses calls for a time of its own; how long to wait is decided here.
+    if (connection.getState(false) == ConnectivityState.TRANSIENT_FAILURE) connection.enterIdle();
+  }
+}

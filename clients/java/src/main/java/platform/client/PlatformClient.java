@@ -1,0 +1,265 @@
+package platform.client;
+
+import com.google.protobuf.Message;
+import io.grpc.Channel;
+import io.grpc.ChannelCredentials;
+import io.grpc.ClientInterceptors;
+import io.grpc.Grpc;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.ManagedChannel;
+import io.grpc.MethodDescriptor;
+import java.net.URI;
+import java.time.Duration;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.TimeUnit;
+import platform.sdk.v1.DiscoveryServiceGrpc;
+import platform.sdk.v1.EvidenceServiceGrpc;
+import platform.sdk.v1.GetBootstrapRequest;
+import platform.sdk.v1.GetBootstrapResponse;
+import platform.sdk.v1.GetCapabilitiesRequest;
+import platform.sdk.v1.GetCapabilitiesResponse;
+import platform.sdk.v1.PlanKeyAccessRequest;
+import platform.sdk.v1.PlanKeyAccessResponse;
+import platform.sdk.v1.PlanProtectionRequest;
+import platform.sdk.v1.PlanProtectionResponse;
+import platform.sdk.v1.ProtectionServiceGrpc;
+import platform.sdk.v1.Receipt;
+import platform.sdk.v1.RecordEvidenceRequest;
+import platform.sdk.v1.RecordEvidenceResponse;
+import platform.sdk.v1.RegisterArtifactRequest;
+import platform.sdk.v1.RegisterArtifactResponse;
+import platform.sdk.v1.RegistrationServiceGrpc;
+import platform.sdk.v1.ResolvePolicyRequest;
+import platform.sdk.v1.ResolvePolicyResponse;
+import platform.sdk.v1.WhoAmIRequest;
+import platform.sdk.v1.WhoAmIResponse;
+
+/**
+ * The eight calls of the platform, over one gRPC connection, for any number of threads. Each waits for its answer, at most
+ * until the deadline; each throws a {@link PlatformException} where there is none, and a {@link ReceiptException} where log
+ * keys were given and the answer's receipt does not verify. A denial is an answer.
+ */
+public final class PlatformClient extends Permissions implements AutoCloseable {
+  private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(5);
+  private static final GetCapabilitiesRequest CAPABILITIES = GetCapabilitiesRequest.getDefaultInstance();
+  private static final GetBootstrapRequest BOOTSTRAP = GetBootstrapRequest.getDefaultInstance();
+
+  private final ManagedChannel connection;
+  private final AttemptInterceptor attempts;
+  private final Channel channel;
+  private final Calls calls;
+  private final List<String> logKeys;
+  private final Kept<GetCapabilitiesResponse> capabilities;
+  private final Kept<GetBootstrapResponse> bootstrap;
+
+  PlatformClient(PlatformClientBuilder settings) {
+    super(new Understood(settings.understood));
+    URI url = settings.baseUrl;
+    boolean isPlaintext = "http".equals(url.getScheme());
+    ChannelCredentials credentials =
+        isPlaintext ? InsecureChannelCredentials.create() : settings.tls.channelCredentials();
+    int port = url.getPort() >= 0 ? url.getPort() : isPlaintext ? 80 : 443;
+    // One place decides what is sent again: Calls.
+    this.connection = Grpc.newChannelBuilderForAddress(url.getHost(), port, credentials).disableRetry().build();
+    this.attempts = new AttemptInterceptor(url, settings.tokens, settings.receipts);
+    this.channel = ClientInterceptors.intercept(connection, attempts);
+    this.calls = new Calls(connection, channel, settings);
+    this.logKeys = settings.logKeys;
+    Duration maxAge = settings.discoveryMaxAge;
+    this.capabilities = kept(DiscoveryServiceGrpc.getGetCapabilitiesMethod(), CAPABILITIES, maxAge);
+    this.bootstrap = kept(DiscoveryServiceGrpc.getGetBootstrapMethod(), BOOTSTRAP, maxAge);
+  }
+
+  /**
+   * Begins a client.
+   *
+   * @param baseUrl such as {@code https://platform.example.com}
+   * @return to be completed
+   * @throws IllegalArgumentException for a URL that has a path, or is neither https nor of this machine
+   */
+  public static PlatformClientBuilder builder(String baseUrl) {
+    return new PlatformClientBuilder(baseUrl);
+  }
+
+  /**
+   * Whom the service takes this program for.
+   *
+   * @return the answer
+   */
+  public WhoAmIResponse whoAmI() {
+    return calls.call(DiscoveryServiceGrpc.getWhoAmIMethod(), WhoAmIRequest.getDefaultInstance()).message();
+  }
+
+  /**
+   * What the deployment offers, asked now.
+   *
+   * @return the answer
+   */
+  public GetCapabilitiesResponse getCapabilities() {
+    return calls.call(DiscoveryServiceGrpc.getGetCapabilitiesMethod(), CAPABILITIES).message();
+  }
+
+  /**
+   * How the deployment is to be worked with, asked now.
+   *
+   * @return the answer
+   */
+  public GetBootstrapResponse getBootstrap() {
+    return calls.call(DiscoveryServiceGrpc.getGetBootstrapMethod(), BOOTSTRAP).message();
+  }
+
+  /**
+   * What the deployment offers, asked at most once in a time. Threads that ask at once share a call.
+   *
+   * @return the kept answer, or a new one; never a stale one
+   */
+  public GetCapabilitiesResponse cachedCapabilities() {
+    return capabilities.get();
+  }
+
+  /**
+   * How the deployment is to be worked with, asked at most once in a time. Threads that ask at once share a call.
+   *
+   * @return the kept answer, or a new one; never a stale one
+   */
+  public GetBootstrapResponse cachedBootstrap() {
+    return bootstrap.get();
+  }
+
+  /**
+   * May this be protected or opened, and how. Asked again, it is decided and recorded again.
+   *
+   * @param request names the obligations that are understood, where it lists none, as the client was told
+   * @return the answer
+   */
+  public PlanProtectionResponse planProtection(PlanProtectionRequest request) {
+    PlanProtectionRequest.Builder complete = request.toBuilder();
+    if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
+    PlanProtectionResponse answer = calls.call(ProtectionServiceGrpc.getPlanProtectionMethod(), complete.build()).message();
+    return checked(answer, answer.getDecision().hasReceipt(), answer.getDecision().getReceipt());
+  }
+
+  /**
+   * What policy says. Asked again, it is decided and recorded again.
+   *
+   * @param request names the obligations that are understood, where it lists none, as the client was told
+   * @return the answer
+   */
+  public ResolvePolicyResponse resolvePolicy(ResolvePolicyRequest request) {
+    ResolvePolicyRequest.Builder complete = request.toBuilder();
+    if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
+    ResolvePolicyResponse answer = calls.call(ProtectionServiceGrpc.getResolvePolicyMethod(), complete.build()).message();
+    return checked(answer, answer.getDecision().hasReceipt(), answer.getDecision().getReceipt());
+  }
+
+  /**
+   * May a key be used, and how. Asked again, it is decided and recorded again.
+   *
+   * @param request names the obligations that are understood, where it lists none, as the client was told
+   * @return the answer
+   */
+  public PlanKeyAccessResponse planKeyAccess(PlanKeyAccessRequest request) {
+    PlanKeyAccessRequest.Builder complete = request.toBuilder();
+    if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
+    PlanKeyAccessResponse answer = calls.call(ProtectionServiceGrpc.getPlanKeyAccessMethod(), complete.build()).message();
+    return checked(answer, answer.getDecision().hasReceipt(), answer.getDecision().getReceipt());
+  }
+
+  /**
+   * Tells of an artifact, under an idempotency key of its own: however often it is sent, it is recorded once.
+   *
+   * @param request the artifact's metadata
+   * @return the answer
+   */
+  public RegisterArtifactResponse registerArtifact(RegisterArtifactRequest request) {
+    return registerArtifact(request, UUID.randomUUID().toString());
+  }
+
+  /**
+   * Tells of an artifact.
+   *
+   * @param request the artifact's metadata
+   * @param idempotencyKey 1 to 128 visible characters; the same for what is to be recorded once
+   * @return the answer
+   */
+  public RegisterArtifactResponse registerArtifact(RegisterArtifactRequest request, String idempotencyKey) {
+    RegisterArtifactResponse answer =
+        calls.once(RegistrationServiceGrpc.getRegisterArtifactMethod(), request, idempotencyKey);
+    return checked(answer, answer.getRegistration().hasReceipt(), answer.getRegistration().getReceipt());
+  }
+
+  /**
+   * Tells what happened, under an idempotency key of its own: however often it is sent, it is recorded once.
+   *
+   * @param request the event
+   * @return the answer
+   */
+  public RecordEvidenceResponse recordEvidence(RecordEvidenceRequest request) {
+    return recordEvidence(request, UUID.randomUUID().toString());
+  }
+
+  /**
+   * Tells what happened.
+   *
+   * @param request the event
+   * @param idempotencyKey 1 to 128 visible characters; the same for what is to be recorded once
+   * @return the answer
+   */
+  public RecordEvidenceResponse recordEvidence(RecordEvidenceRequest request, String idempotencyKey) {
+    RecordEvidenceResponse answer = calls.once(EvidenceServiceGrpc.getRecordEvidenceMethod(), request, idempotencyKey);
+    return checked(answer, answer.getIngestion().hasReceipt(), answer.getIngestion().getReceipt());
+  }
+
+  /**
+   * Checks a receipt, offline, against the keys that the client was given.
+   *
+   * @param receipt of a decision, registration or event
+   * @return what it proves
+   * @throws ReceiptException where it does not
+   */
+  public VerifiedReceipt verifyReceipt(Receipt receipt) {
+    return Receipts.verify(receipt, logKeys);
+  }
+
+  /**
+   * The connection with token, proof and receipt header on every call, for generated stubs of any kind, asynchronous ones
+   * too. Deadlines, retries and idempotency keys are then the caller's.
+   *
+   * @return such as {@code DiscoveryServiceGrpc.newFutureStub} takes
+   */
+  public Channel channel() {
+    return channel;
+  }
+
+  /** Waits for calls that are under way, 5 seconds at most, and ends the connection. */
+  @Override
+  public void close() {
+    connection.shutdown();
+    long endNanos = System.nanoTime() + CLOSE_TIMEOUT.toNanos();
+    try {
+      while (attempts.underWay() > 0 && System.nanoTime() < endNanos) connection.awaitTermination(20, TimeUnit.MILLISECONDS);
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    }
+    connection.shutdownNow();
+  }
+
+  private <A extends Message> A checked(A answer, boolean hasReceipt, Receipt receipt) {
+    if (logKeys.isEmpty() || !hasReceipt) return answer;
+    try {
+      verifyReceipt(receipt);
+      return answer;
+    } catch (ReceiptException wrong) {
+      throw new ReceiptException(wrong.getMessage(), answer, wrong);
+    }
+  }
+
+  private <Q, A> Kept<A> kept(MethodDescriptor<Q, A> method, Q request, Duration defaultMaxAge) {
+    return new Kept<>(
+        () -> {
+          Calls.Answer<A> answer = calls.call(method, request);
+          return new Kept.Answer<>(answer.message(), answer.maxAge().orElse(defaultMaxAge));
+        });
+  }
+}

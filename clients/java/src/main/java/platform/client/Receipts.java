@@ -1,0 +1,115 @@
+package platform.client;
+
+import com.google.gson.JsonObject;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import platform.sdk.v1.Receipt;
+
+/** Receipts, checked offline: that the tenant's log holds exactly the record that an answer speaks of, and stays one. */
+public final class Receipts {
+  private Receipts() {}
+
+  /**
+   * Checks a receipt against keys of the tenant's log. They come from the operator, never from the receipt.
+   *
+   * @param receipt of a decision, registration or event
+   * @param logKeys C2SP verifier keys, {@code <origin>+<id>+<key>}; with {@code @<size>} behind where the key was retired and
+   *     counts for trees of up to so many leaves. One of them must have signed, and no signature of any of them be wrong
+   * @return what it proves
+   * @throws ReceiptException where it does not
+   * @throws IllegalArgumentException where a key cannot be read
+   */
+  public static VerifiedReceipt verify(Receipt receipt, Collection<String> logKeys) {
+    List<LogKey> keys = logKeys.stream().map(LogKey::parse).toList();
+    // Nothing rides along that nothing vouches for.
+    if (!receipt.getUnknownFields().asMap().isEmpty()) throw new ReceiptException("the receipt has unknown members");
+    byte[] hash = bytes(receipt.getLeafHash(), "leaf_hash");
+    LogProof proof = LogProof.parse(receipt.getProof());
+    Checkpoint checkpoint = Checkpoint.open(proof.checkpoint(), keys);
+    if (hash.length != Hashes.SIZE_BYTES
+        || !MerkleTree.includes(hash, proof.index(), checkpoint.size(), checkpoint.root(), proof.path()))
+      throw new ReceiptException("the proof does not lead from the leaf to the checkpoint's root");
+    if (!receipt.getLogOrigin().equals(checkpoint.origin())
+        || receipt.getLeafIndex() != proof.index()
+        || receipt.getTreeSize() != checkpoint.size())
+      throw new ReceiptException("the receipt's origin, index or size is not what its proof shows");
+    return new VerifiedReceipt(
+        checkpoint.origin(),
+        proof.index(),
+        checkpoint.size(),
+        Base64.getEncoder().encodeToString(checkpoint.root()),
+        verifiedRecord(receipt, hash));
+  }
+
+  /**
+   * Checks a receipt against one key.
+   *
+   * @param receipt of a decision, registration or event
+   * @param logKey as of {@link #verify(Receipt, Collection)}
+   * @return what it proves
+   * @throws ReceiptException where it does not
+   * @throws IllegalArgumentException where the key cannot be read
+   */
+  public static VerifiedReceipt verify(Receipt receipt, String logKey) {
+    return verify(receipt, List.of(logKey));
+  }
+
+  /**
+   * Whether the log of the later receipt holds all that the log of the earlier one held, in the same places (RFC 6962
+   * section 2.1.2).
+   *
+   * @param earlier what was verified
+   * @param later what was verified
+   * @param proof what the operator's listener answers at {@code /ledger/<log>/consistency} for the two tree sizes: a base64
+   *     hash a line
+   * @return false where the proof does not show it
+   */
+  public static boolean continues(VerifiedReceipt earlier, VerifiedReceipt later, String proof) {
+    if (!earlier.logOrigin().equals(later.logOrigin())) return false;
+    List<byte[]> hashes = new ArrayList<>();
+    for (String line : proof.split("\n")) {
+      Optional<byte[]> hash = TextForms.hash(line);
+      if (hash.isPresent()) hashes.add(hash.get());
+      else if (!line.isEmpty()) return false;
+    }
+    return MerkleTree.isConsistent(earlier.treeSize(), rootOf(earlier), later.treeSize(), rootOf(later), hashes);
+  }
+
+  private static byte[] rootOf(VerifiedReceipt receipt) {
+    return Base64.getDecoder().decode(receipt.root());
+  }
+
+  /** The record, shown to be the one that the leaf with this hash commits to; empty for a brief receipt. */
+  private static Optional<String> verifiedRecord(Receipt receipt, byte[] hash) {
+    if (!receipt.hasLeaf() && !receipt.hasOpening() && !receipt.hasRecord()) return Optional.empty();
+    if (!receipt.hasLeaf() || !receipt.hasOpening() || !receipt.hasRecord())
+      throw new ReceiptException("the receipt has only a part of leaf, opening, record");
+    byte[] leafBytes = bytes(receipt.getLeaf(), "leaf");
+    if (!Arrays.equals(MerkleTree.leafHash(leafBytes), hash))
+      throw new ReceiptException("the receipt's leaf_hash is not its leaf's");
+    JsonObject leaf = Records.leaf(leafBytes);
+    byte[] recordBytes = bytes(receipt.getRecord(), "record");
+    if (!Records.isCommittedTo(leaf, recordBytes, bytes(receipt.getOpening(), "opening")))
+      throw new ReceiptException("the record is not the one that its leaf commits to");
+    JsonObject record = Records.record(recordBytes);
+    Records.disagreement(record, leaf)
+        .ifPresent(
+            problem -> {
+              throw new ReceiptException("the record has " + problem);
+            });
+    if (!record.get("record_id").getAsString().equals(receipt.getRecordId())
+        || !record.get("log").getAsString().equals(receipt.getLogOrigin()))
+      throw new ReceiptException("record, leaf and members do not name the same record");
+    return Optional.of(new String(recordBytes, StandardCharsets.UTF_8));
+  }
+
+  private static byte[] bytes(String text, String member) {
+    return TextForms.base64(text)
+        .orElseThrow(() -> new ReceiptException("the receipt's " + member + " is not base64"));
+  }
+}

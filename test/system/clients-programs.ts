@@ -36,9 +36,9 @@ export const clientPrograms: readonly ClientProgram[] = [
   },
   {
     language: "rust",
-    build: [folder("rust", "build.sh")],
-    start: [folder("rust", "target/debug/platform-client")],
-    verifiesReceipts: false,
+    build: [join(root, "clients/rust/build.sh")],
+    start: [join(root, "clients/rust/target/debug/examples/workload")],
+    verifiesReceipts: true,
   },
   { language: "typescript", start: [process.execPath, folder("typescript", "main.ts")], verifiesReceipts: true },
   { language: "shell", start: [folder("shell", "main.sh")], verifiesReceipts: false },

@@ -1,25 +1,19 @@
 //! A workload's day with the platform over gRPC: who am I, what is there, may I, how, and what I did.
 
-mod platform;
 mod settings;
-mod tokens;
-
-/// Generated from the platform's definitions.
-mod sdk {
-    #![allow(clippy::all)]
-    include!("../gen/platform/sdk/v1/platform.sdk.v1.rs");
-}
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use platform::Platform;
-use sdk::discovery_service_client::DiscoveryServiceClient;
-use sdk::evidence_service_client::EvidenceServiceClient;
-use sdk::protection_service_client::ProtectionServiceClient;
-use sdk::registration_service_client::RegistrationServiceClient;
-use sdk::{ArtifactKind, ArtifactProfile, EvidenceEventType, KeyAccessOperation, ProtectionOperation};
 use settings::Settings;
+use svc_platform_client::proto::{
+    ArtifactKind, ArtifactProfile, EvidenceEventType, KeyAccessOperation, Obligation, PlanKeyAccessRequest,
+    PlanProtectionRequest, ProtectionOperation, Receipt, RecordEvidenceRequest, RegisterArtifactRequest,
+    ResolvePolicyRequest, ResourceDescriptor, WhoAmIRequest, WorkloadDescriptor,
+};
+use svc_platform_client::{Client, ClientCredentials, Error, Reason, Retry, Tls, UnderstoodObligation};
 
 /// What ends the program: a text for a person.
 type Failure = Box<dyn std::error::Error>;
@@ -32,50 +26,55 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            match failure.downcast_ref() {
+                Some(error) => eprintln!("{}", describe(error)),
+                None => eprintln!("{failure}"),
+            }
             ExitCode::FAILURE
         }
     }
 }
 
 async fn run() -> Result<(), Failure> {
-    let mut platform = Platform::connect(&Settings::from_environment()?)?;
-    discover(&mut platform).await?;
-    let decision = decide(&mut platform).await?;
-    record(&mut platform, decision).await
+    let settings = Settings::from_environment()?;
+    let verifies = settings.log_key.is_some();
+    let client = connect(settings)?;
+    discover(&client).await?;
+    let decision = decide(&client, verifies).await?;
+    record(&client, decision).await
 }
 
-async fn discover(platform: &mut Platform) -> Result<(), Failure> {
-    let client = DiscoveryServiceClient::new(platform.channel.clone());
-    let who = platform
-        .call(sdk::WhoAmIRequest {}, |request| {
-            let mut client = client.clone();
-            async move { client.who_am_i(request).await }
-        })
-        .await?;
-    let caller = who.caller.ok_or("the answer names no caller")?;
+/// A client that waits for a service that restarts: the deadline alone bounds how often it tries.
+fn connect(settings: Settings) -> Result<Client, Failure> {
+    let tls = Tls::default().ca(settings.ca).identity(settings.cert, settings.key);
+    let credentials = ClientCredentials::builder(settings.issuer, settings.client_id, settings.client_secret.as_str());
+    let tokens = credentials.scopes(settings.scope.split_whitespace()).tls(tls.clone()).build()?;
+    let retry = Retry::default()
+        .attempts(u32::MAX)
+        .on_retry(|error, pause| eprintln!("{error}; trying again in {} ms", pause.as_millis()));
+    let mut builder = Client::builder(settings.url)
+        .tls(tls)
+        .tokens(tokens)
+        .deadline(Duration::from_secs(30))
+        .retry(retry)
+        .understands([UnderstoodObligation::with_parameters(LOG_USE, ["audience"])]);
+    if let Some(key) = settings.log_key {
+        builder = builder.log_key(key.parse()?);
+    }
+    Ok(builder.build()?)
+}
+
+async fn discover(client: &Client) -> Result<(), Failure> {
+    let caller = client.who_am_i(WhoAmIRequest {}).await?.caller.ok_or("the answer names no caller")?;
     println!("whoami {} of {}", caller.principal_id, caller.tenant_id);
-    let capabilities = platform
-        .call(sdk::GetCapabilitiesRequest {}, |request| {
-            let mut client = client.clone();
-            async move { client.get_capabilities(request).await }
-        })
-        .await?;
-    println!("capabilities {} routes", capabilities.routes.len());
-    let bootstrap = platform
-        .call(sdk::GetBootstrapRequest {}, |request| {
-            let mut client = client.clone();
-            async move { client.get_bootstrap(request).await }
-        })
-        .await?;
-    println!("bootstrap {}", bootstrap.enforcement_model);
+    println!("capabilities {} routes", client.capabilities().await?.routes.len());
+    println!("bootstrap {}", client.bootstrap().await?.enforcement_model);
     Ok(())
 }
 
 /// Asks for the three decisions; returns the id of the one that the artifact is protected under.
-async fn decide(platform: &mut Platform) -> Result<String, Failure> {
-    let client = ProtectionServiceClient::new(platform.channel.clone());
-    let to_protect = sdk::PlanProtectionRequest {
+async fn decide(client: &Client, verifies: bool) -> Result<String, Failure> {
+    let to_protect = PlanProtectionRequest {
         operation: ProtectionOperation::Protect.into(),
         workload: workload(),
         resource: resource(),
@@ -85,20 +84,12 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
-        understood_obligations: vec![LOG_USE.into()],
         // Members that come later are optional.
         ..Default::default()
     };
-    let plan = platform
-        .call(to_protect, |request| {
-            let mut client = client.clone();
-            async move { client.plan_protection(request).await }
-        })
-        .await?
-        .decision
-        .ok_or("the answer has no decision")?;
+    let plan = client.plan_protection(to_protect).await?.decision.ok_or("the answer has no decision")?;
     println!("protection-plan allow {} {}", plan.allow, plan.decision_id);
-    let to_access = sdk::ResolvePolicyRequest {
+    let to_access = ResolvePolicyRequest {
         operation: ProtectionOperation::Access.into(),
         workload: workload(),
         resource: resource(),
@@ -106,19 +97,11 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
-        understood_obligations: vec![LOG_USE.into()],
         ..Default::default()
     };
-    let policy = platform
-        .call(to_access, |request| {
-            let mut client = client.clone();
-            async move { client.resolve_policy(request).await }
-        })
-        .await?
-        .decision
-        .ok_or("the answer has no decision")?;
+    let policy = client.resolve_policy(to_access).await?.decision.ok_or("the answer has no decision")?;
     println!("policy-resolve allow {} {}", policy.allow, policy.decision_id);
-    let to_wrap = sdk::PlanKeyAccessRequest {
+    let to_wrap = PlanKeyAccessRequest {
         operation: KeyAccessOperation::Wrap.into(),
         workload: workload(),
         resource: resource(),
@@ -127,23 +110,17 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
         purpose: purpose(),
         labels: labels(),
         attributes: attributes(),
-        understood_obligations: vec![LOG_USE.into()],
         ..Default::default()
     };
-    let key = platform
-        .call(to_wrap, |request| {
-            let mut client = client.clone();
-            async move { client.plan_key_access(request).await }
-        })
-        .await?
-        .decision
-        .ok_or("the answer has no decision")?;
+    let key = client.plan_key_access(to_wrap).await?.decision.ok_or("the answer has no decision")?;
     println!("key-access-plan allow {} {}", key.allow, key.decision_id);
-    if !plan.allow {
-        return Err(format!("the platform denied the operation: {}", plan.reasons.join(", ")).into());
-    }
+    client.require_allow(&plan)?;
     for obligation in &plan.obligations {
         meet(obligation)?;
+    }
+    if let Some(receipt) = plan.receipt.filter(|_| verifies) {
+        let verified = client.verify_receipt(&receipt)?;
+        println!("receipt leaf {} of {}", verified.leaf_index(), verified.log_origin());
     }
     Ok(plan.decision_id)
 }
@@ -153,7 +130,7 @@ async fn decide(platform: &mut Platform) -> Result<String, Failure> {
 const LOG_USE: &str = "log-use";
 
 /// Does what is demanded, before the decision is acted on. What it does not know, parameters included, it cannot meet.
-fn meet(obligation: &sdk::Obligation) -> Result<(), Failure> {
+fn meet(obligation: &Obligation) -> Result<(), Failure> {
     match obligation.parameters.get("audience") {
         Some(audience) if obligation.id == LOG_USE && obligation.parameters.len() == 1 => {
             println!("obligation log-use: told {audience}");
@@ -164,9 +141,8 @@ fn meet(obligation: &sdk::Obligation) -> Result<(), Failure> {
 }
 
 /// Tells the platform of the artifact that was made locally, and of what happened.
-async fn record(platform: &mut Platform, decision: String) -> Result<(), Failure> {
-    let registrations = RegistrationServiceClient::new(platform.channel.clone());
-    let artifact = sdk::RegisterArtifactRequest {
+async fn record(client: &Client, decision: String) -> Result<(), Failure> {
+    let artifact = RegisterArtifactRequest {
         operation: ProtectionOperation::Protect.into(),
         workload: workload(),
         resource: resource(),
@@ -180,17 +156,10 @@ async fn record(platform: &mut Platform, decision: String) -> Result<(), Failure
         attributes: attributes(),
         ..Default::default()
     };
-    let registration = platform
-        .once(artifact, |request| {
-            let mut client = registrations.clone();
-            async move { client.register_artifact(request).await }
-        })
-        .await?
-        .registration
-        .ok_or("the answer has no registration")?;
+    let registration =
+        client.register_artifact(artifact).await?.registration.ok_or("the answer has no registration")?;
     println!("artifact-register accepted {} {}", registration.accepted, record_id(registration.receipt));
-    let evidence = EvidenceServiceClient::new(platform.channel.clone());
-    let event = sdk::RecordEvidenceRequest {
+    let event = RecordEvidenceRequest {
         event_type: EvidenceEventType::Protect.into(),
         workload: workload(),
         resource: resource(),
@@ -205,32 +174,53 @@ async fn record(platform: &mut Platform, decision: String) -> Result<(), Failure
         attributes: attributes(),
         ..Default::default()
     };
-    let ingestion = platform
-        .once(event, |request| {
-            let mut client = evidence.clone();
-            async move { client.record_evidence(request).await }
-        })
-        .await?
-        .ingestion
-        .ok_or("the answer has no ingestion")?;
+    let ingestion = client.record_evidence(event).await?.ingestion.ok_or("the answer has no ingestion")?;
     println!("evidence accepted {} {}", ingestion.accepted, record_id(ingestion.receipt));
     Ok(())
 }
 
-fn record_id(receipt: Option<sdk::Receipt>) -> String {
+fn record_id(receipt: Option<Receipt>) -> String {
     receipt.map(|receipt| receipt.record_id).unwrap_or_default()
 }
 
-fn workload() -> Option<sdk::WorkloadDescriptor> {
-    Some(sdk::WorkloadDescriptor {
+/// What is wrong, for a person, with the id to name when asking the operator.
+fn describe(error: &Error) -> String {
+    let mut text = format!("{:?}: {error}", error.code());
+    if let Some(reason) = error.reason() {
+        let _ = write!(text, "\n  reason: {reason}");
+        let advice = match reason {
+            Reason::MissingScope => {
+                format!("ask the issuer for these scopes too: {}", error.missing_scopes().join(" "))
+            }
+            Reason::ProofOfPossessionFailed => "the token is bound to another client certificate than the one \
+                 presented, or the service does not trust it"
+                .into(),
+            Reason::InvalidToken => "the service does not take tokens of this issuer, or for this audience".into(),
+            _ => String::new(),
+        };
+        if !advice.is_empty() {
+            let _ = write!(text, "\n  {advice}");
+        }
+    }
+    if let Some(id) = error.request_id() {
+        let _ = write!(text, "\n  request id: {id}");
+    }
+    for broken in error.violations() {
+        let _ = write!(text, "\n  {}: {}", broken.field, broken.message);
+    }
+    text
+}
+
+fn workload() -> Option<WorkloadDescriptor> {
+    Some(WorkloadDescriptor {
         application: "payroll-export".into(),
         environment: Some("production".into()),
         component: Some("nightly-writer".into()),
     })
 }
 
-fn resource() -> Option<sdk::ResourceDescriptor> {
-    Some(sdk::ResourceDescriptor {
+fn resource() -> Option<ResourceDescriptor> {
+    Some(ResourceDescriptor {
         kind: "customer-record".into(),
         id: Some("cust-8841".into()),
         mime_type: Some("application/pdf".into()),

@@ -17,6 +17,8 @@ pub struct Settings {
     pub ca: Vec<u8>,
     pub cert: Vec<u8>,
     pub key: Vec<u8>,
+    /// What the tenant's log is believed on; without it receipts are not verified.
+    pub log_key: Option<String>,
 }
 
 impl Settings {
@@ -30,6 +32,7 @@ impl Settings {
             ca: fs::read(required("CA")?)?,
             cert: fs::read(required("CERT")?)?,
             key: fs::read(required("KEY")?)?,
+            log_key: env::var("PLATFORM_LOG_KEY").ok(),
         })
     }
 }

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Generates the stubs, packs target/package/svc-platform-client-0.1.0.crate, and builds the example
+# beside it. Needs Cargo, and `npm ci && npm run proto:deps` before.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+folder=clients/rust
+export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
+# Not optimized: generating takes no time, building these does.
+cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
+node_modules/.bin/buf generate --template buf.gen.rust.yaml
+cd "$folder"
+# All that is built here shares what it depends on, and the archive is built from once more before it counts.
+cargo build --quiet --locked --workspace --examples
+cargo package --quiet --locked --allow-dirty --package svc-platform-client

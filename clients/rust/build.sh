@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates the stubs, packs target/package/svc-platform-client-0.1.0.crate, and builds the example
-# beside it. Needs Cargo, and `npm ci && npm run proto:deps` before.
+# Generates the stubs, packs target/package/svc-platform-client-0.1.0.crate, and builds the example and the conformance
+# driver beside it. Needs Cargo, and `npm ci && npm run proto:deps` before.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=clients/rust
@@ -10,5 +10,5 @@ cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@
 node_modules/.bin/buf generate --template buf.gen.rust.yaml
 cd "$folder"
 # All that is built here shares what it depends on, and the archive is built from once more before it counts.
-cargo build --quiet --locked --workspace --examples
+cargo build --quiet --locked --workspace --examples --bins
 cargo package --quiet --locked --allow-dirty --package svc-platform-client

@@ -1,0 +1,54 @@
+//! Messages of the package as protobuf JSON.
+
+use std::error::Error;
+use std::sync::LazyLock;
+
+use prost::Message;
+use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor};
+use serde_json::Value;
+use svc_platform_client::Code;
+
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(include_bytes!("../../../../gen/image.binpb").as_slice()).expect("the image is buf's own")
+});
+
+/// Reads a message of the platform's package by its name there; null is an empty one.
+pub(crate) fn read<M: Message + Default>(name: &str, json: &Value) -> Result<M, Box<dyn Error>> {
+    if json.is_null() {
+        return Ok(M::default());
+    }
+    let options = DeserializeOptions::new();
+    Ok(DynamicMessage::deserialize_with_options(descriptor(name)?, json, &options)?.transcode_to()?)
+}
+
+pub(crate) fn write(name: &str, message: &impl Message) -> Result<Value, Box<dyn Error>> {
+    Ok(serde_json::to_value(DynamicMessage::decode(descriptor(name)?, message.encode_to_vec().as_slice())?)?)
+}
+
+fn descriptor(name: &str) -> Result<MessageDescriptor, Box<dyn Error>> {
+    let found = POOL.get_message_by_name(&format!("platform.sdk.v1.{name}"));
+    found.ok_or_else(|| format!("there is no message {name}").into())
+}
+
+/// As gRPC spells it, in small letters.
+pub(crate) fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "ok",
+        Code::Cancelled => "canceled",
+        Code::Unknown => "unknown",
+        Code::InvalidArgument => "invalid_argument",
+        Code::DeadlineExceeded => "deadline_exceeded",
+        Code::NotFound => "not_found",
+        Code::AlreadyExists => "already_exists",
+        Code::PermissionDenied => "permission_denied",
+        Code::ResourceExhausted => "resource_exhausted",
+        Code::FailedPrecondition => "failed_precondition",
+        Code::Aborted => "aborted",
+        Code::OutOfRange => "out_of_range",
+        Code::Unimplemented => "unimplemented",
+        Code::Internal => "internal",
+        Code::Unavailable => "unavailable",
+        Code::DataLoss => "data_loss",
+        Code::Unauthenticated => "unauthenticated",
+    }
+}

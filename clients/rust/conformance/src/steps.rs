@@ -1,0 +1,195 @@
+//! Cases, carried out with the package as any program would use it.
+
+use std::error::Error;
+use std::fs;
+use std::time::Duration;
+
+use futures_util::future::{LocalBoxFuture, join_all};
+use serde_json::{Value, json};
+use svc_platform_client::proto::Receipt;
+use svc_platform_client::{
+    Call, Client, ClientAuthentication, ClientBuilder, ClientCredentials, Decision, DpopKey, Error as CallError,
+    NotPermitted, ReceiptDetail, Retry, Tls, UnderstoodObligation, require_allow, verify_receipt,
+};
+
+use crate::messages::{self, code_name};
+use crate::protocol::{Answer, Case, Options, Step, Token};
+
+type Failure = Box<dyn Error>;
+
+pub(crate) async fn run(case: Case) -> Result<Answer, Failure> {
+    let client = client(&case)?;
+    let runner = Runner { client, keyed: !case.options.log_keys.is_empty() };
+    let mut steps = Vec::new();
+    for step in &case.steps {
+        steps.push(runner.step(step).await?);
+    }
+    Ok(Answer { case: case.case, steps })
+}
+
+fn client(case: &Case) -> Result<Client, Failure> {
+    let mut tls = Tls::default();
+    if let Some(ca) = &case.tls.ca {
+        tls = tls.ca(fs::read(ca)?);
+    }
+    if let (Some(cert), Some(key)) = (&case.tls.cert, &case.tls.key) {
+        tls = tls.identity(fs::read(cert)?, fs::read(key)?);
+    }
+    let mut builder = options(Client::builder(&case.base_url), &case.options)?.tls(tls.clone());
+    if let Some(token) = &case.token {
+        builder = builder.tokens(tokens(token, tls, case.dpop)?);
+    }
+    Ok(builder.build()?)
+}
+
+fn options(mut builder: ClientBuilder, options: &Options) -> Result<ClientBuilder, Failure> {
+    let mut retry = Retry::default();
+    if let Some(attempts) = options.max_attempts {
+        retry = retry.attempts(attempts);
+    }
+    if let Some(bound) = options.initial_backoff_ms {
+        retry = retry.initial_backoff(Duration::from_millis(bound));
+    }
+    if let Some(bound) = options.max_backoff_ms {
+        retry = retry.max_backoff(Duration::from_millis(bound));
+    }
+    if let Some(deadline) = options.deadline_ms {
+        builder = builder.deadline(Duration::from_millis(deadline));
+    }
+    if options.receipts.as_deref() == Some("brief") {
+        builder = builder.receipts(ReceiptDetail::Brief);
+    }
+    for key in &options.log_keys {
+        builder = builder.log_key(key.parse()?);
+    }
+    if let Some(keep) = options.cache_ms {
+        builder = builder.keep_discovery(Duration::from_millis(keep));
+    }
+    let understood = options.understood_obligations.iter().map(|id| match options.understood_parameters.get(id) {
+        Some(parameters) => UnderstoodObligation::with_parameters(id, parameters),
+        None => UnderstoodObligation::from(id.as_str()),
+    });
+    Ok(builder.retry(retry).understands(understood))
+}
+
+fn tokens(token: &Token, tls: Tls, dpop: bool) -> Result<ClientCredentials, Failure> {
+    let secret = token.client_secret.clone();
+    let authentication = secret.map_or(ClientAuthentication::Certificate, ClientAuthentication::SecretBasic);
+    let builder =
+        ClientCredentials::builder(&token.issuer, &token.client_id, authentication).scopes(&token.scopes).tls(tls);
+    Ok(if dpop { builder.dpop(DpopKey::generate()?) } else { builder }.build()?)
+}
+
+struct Runner {
+    client: Client,
+    /// Whether receipts can be verified.
+    keyed: bool,
+}
+
+/// Makes one of the calls: how its message is read, what is looked at in its answer.
+macro_rules! made {
+    ($runner:ident, $step:ident, $method:ident, $message:literal, $($rest:tt)+) => {{
+        let mut call = Call::new(messages::read(concat!($message, "Request"), &$step.request)?);
+        if let Some(key) = &$step.idempotency_key {
+            call = call.idempotency_key(key);
+        }
+        match $runner.client.$method(call).await {
+            Ok(answer) => made!(@answered $runner, $step, $message, answer, $($rest)+),
+            Err(error) => failed(&error),
+        }
+    }};
+    (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, no receipt) => {
+        json!({ "answer": messages::write(concat!($message, "Response"), &$answer)?, "receipt": "absent" })
+    };
+    (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, decision) => {
+        match $runner.require_allow($step, &$answer.decision) {
+            Err(refused) if $step.require_allow => not_permitted(refused),
+            _ => made!(@answered $runner, $step, $message, $answer, receipt of decision),
+        }
+    };
+    (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, receipt of $holder:ident) => {{
+        let receipt = $answer.$holder.as_ref().and_then(|holder| holder.receipt.as_ref());
+        let receipt = $runner.verdict(receipt);
+        json!({ "answer": messages::write(concat!($message, "Response"), &$answer)?, "receipt": receipt })
+    }};
+}
+
+impl Runner {
+    fn step<'a>(&'a self, step: &'a Step) -> LocalBoxFuture<'a, Result<Value, Failure>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(step.pause_ms)).await;
+            Ok(match step.call.as_str() {
+                "whoami" => made!(self, step, who_am_i, "WhoAmI", no receipt),
+                "capabilities" => made!(self, step, get_capabilities, "GetCapabilities", no receipt),
+                "bootstrap" => made!(self, step, get_bootstrap, "GetBootstrap", no receipt),
+                "protection-plan" => made!(self, step, plan_protection, "PlanProtection", decision),
+                "policy-resolve" => made!(self, step, resolve_policy, "ResolvePolicy", decision),
+                "key-access-plan" => made!(self, step, plan_key_access, "PlanKeyAccess", decision),
+                "artifact-register" => {
+                    made!(self, step, register_artifact, "RegisterArtifact", receipt of registration)
+                }
+                "evidence" => made!(self, step, record_evidence, "RecordEvidence", receipt of ingestion),
+                "cached-capabilities" => match self.client.capabilities().await {
+                    Ok(answer) => {
+                        json!({ "answer": messages::write("GetCapabilitiesResponse", &*answer)?, "receipt": "absent" })
+                    }
+                    Err(error) => failed(&error),
+                },
+                "cached-bootstrap" => match self.client.bootstrap().await {
+                    Ok(answer) => {
+                        json!({ "answer": messages::write("GetBootstrapResponse", &*answer)?, "receipt": "absent" })
+                    }
+                    Err(error) => failed(&error),
+                },
+                "concurrent" => {
+                    let answers = join_all(step.calls.iter().map(|step| self.step(step))).await;
+                    json!({ "steps": answers.into_iter().collect::<Result<Vec<_>, _>>()? })
+                }
+                "verify-receipt" => {
+                    let receipt: Receipt = messages::read("Receipt", &step.receipt)?;
+                    let verified = step.log_key.parse().and_then(|key| verify_receipt(&receipt, &[key]));
+                    json!({ "receipt": verdict(verified.is_ok()) })
+                }
+                other => return Err(format!("there is no call {other}").into()),
+            })
+        })
+    }
+
+    /// A request that names obligations itself is understood by what it names.
+    fn require_allow(&self, step: &Step, decision: &impl Decision) -> Result<(), NotPermitted> {
+        match step.request["understoodObligations"].as_array() {
+            Some(ids) => {
+                let ids: Vec<_> = ids.iter().filter_map(Value::as_str).map(UnderstoodObligation::from).collect();
+                require_allow(decision, &ids)
+            }
+            None => self.client.require_allow(decision),
+        }
+    }
+
+    fn verdict(&self, receipt: Option<&Receipt>) -> &'static str {
+        match receipt {
+            Some(receipt) if self.keyed => verdict(self.client.verify_receipt(receipt).is_ok()),
+            _ => "absent",
+        }
+    }
+}
+
+fn verdict(verified: bool) -> &'static str {
+    if verified { "verified" } else { "refused" }
+}
+
+fn failed(error: &CallError) -> Value {
+    eprintln!("{error}: {:?}", error.source().map(ToString::to_string));
+    let violations: Vec<_> = error.violations().iter().map(|broken| json!({ "field": broken.field })).collect();
+    json!({ "error": {
+        "code": code_name(error.code()),
+        "reason": error.reason().map_or("", |reason| reason.as_str()),
+        "request_id": error.request_id().unwrap_or_default(),
+        "missing_scopes": error.missing_scopes(),
+        "violations": violations,
+    } })
+}
+
+fn not_permitted(NotPermitted { reasons, unknown_obligations, .. }: NotPermitted) -> Value {
+    json!({ "not_permitted": { "reasons": reasons, "unknown_obligations": unknown_obligations } })
+}

@@ -11,13 +11,22 @@ import { isRunning, ownProcess } from "./processes.ts";
 
 const chunkBytes = 1_048_576;
 
-/** Pieces of a file from its beginning, each good until the next is asked for. */
+/** Pieces of a file from its beginning, each good until the next is asked for, which is being read meanwhile. */
 export async function* chunksOf(file: FileHandle): AsyncGenerator<Uint8Array> {
-  const buffer = Buffer.allocUnsafe(chunkBytes);
-  for (let position = 0; ; ) {
-    const { bytesRead } = await file.read(buffer, 0, chunkBytes, position);
+  const buffers = [Buffer.allocUnsafe(chunkBytes), Buffer.allocUnsafe(chunkBytes)] as const;
+  let position = 0;
+  const read = (turn: number) => {
+    const reading = file.read(turn % 2 === 0 ? buffers[0] : buffers[1], 0, chunkBytes, position);
+    // Whoever leaves early does not hear of it.
+    reading.catch(() => {});
+    return reading;
+  };
+  let reading = read(0);
+  for (let turn = 1; ; turn++) {
+    const { bytesRead, buffer } = await reading;
     if (bytesRead === 0) return;
     position += bytesRead;
+    reading = read(turn);
     yield buffer.subarray(0, bytesRead);
   }
 }
@@ -29,6 +38,7 @@ export class PartialFile {
   readonly #finalPath: string;
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
+  #writing: Promise<void> = Promise.resolve();
 
   private constructor(file: FileHandle, path: string, finalPath: string) {
     this.#file = file;
@@ -49,11 +59,15 @@ export class PartialFile {
     }
   }
 
-  /** Small pieces are written together. The piece is not kept by reference beyond this call where it is small. */
+  /** Takes a copy of the piece, which is written while the next one is made. */
   async write(piece: Uint8Array): Promise<void> {
-    this.#waiting.push(piece.length < 65_536 ? Uint8Array.from(piece) : piece);
+    this.#waiting.push(Uint8Array.from(piece));
     this.#waitingBytes += piece.length;
-    if (piece.length >= 65_536 || this.#waitingBytes >= chunkBytes) await this.#flush();
+    if (this.#waitingBytes < chunkBytes) return;
+    await this.#writing;
+    this.#writing = this.#flush();
+    // The next one who writes hears of it.
+    this.#writing.catch(() => {});
   }
 
   async #flush(): Promise<void> {
@@ -73,6 +87,7 @@ export class PartialFile {
 
   /** Syncs what was written; only then may anything be said of it. */
   async sync(): Promise<void> {
+    await this.#writing;
     await this.#flush();
     await this.#file.sync();
   }
@@ -97,6 +112,7 @@ export class PartialFile {
 
   /** Removes it, unless it has its name. */
   async abandon(): Promise<void> {
+    await this.#writing.catch(() => {});
     await this.#file.close().catch(() => {});
     await rm(this.#path, { force: true });
   }

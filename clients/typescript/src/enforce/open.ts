@@ -154,7 +154,7 @@ async function announce(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const evidence = await context.spool.begin(event, toleranceMs);
-  await evidence.settle({ outcome: "releasing to a stream" });
+  await evidence.settle({ outcome: "releasing" });
   const sent = await evidence.send(signal);
   if (sent === undefined && toleranceMs === 0)
     throw new EnforcementError("unavailable", "the evidence could not be recorded, and policy tolerates no delay");

@@ -175,7 +175,7 @@ async function recordRefusal(
     { ...event, event_type: "deny", ...(decision?.decisionId && { decision_id: decision.decisionId }) },
     context.evidenceToleranceMs ?? 0,
   );
-  await evidence.settle({ outcome: bounded(`refused: ${error.message}`) });
+  await evidence.settle(failureOf("refused", error, options));
   await evidence.send(options.signal);
 }
 
@@ -209,7 +209,7 @@ export async function withEvidence<T>(
   try {
     return await work(evidence);
   } catch (error) {
-    await evidence.settle({ outcome: bounded(`failed: ${error instanceof Error ? error.message : String(error)}`) });
+    await evidence.settle(failureOf("failed", error, event));
     await evidence.send(signal);
     throw error;
   }
@@ -250,9 +250,18 @@ export function keyOf({ keys }: Context, reference: string | undefined): KeyProv
   return found;
 }
 
-/** Outcomes have 1,024 characters at most. */
-function bounded(text: string): string {
-  return text.slice(0, 1000).toWellFormed();
+/** The ledger's word for what did not happen; why, from the closed list, is an attribute where there is room for one. */
+function failureOf(
+  outcome: "failed" | "refused",
+  error: unknown,
+  { attributes = {} }: Pick<RequestOptions, "attributes">,
+): Pick<EvidenceEvent, "outcome"> & Partial<EvidenceEvent> {
+  const failure = error instanceof EnforcementError ? error.failure : "invalid";
+  return Object.keys(attributes).length < maxAttributes
+    ? { outcome, attributes: { ...attributes, enforcement_failure: failure } }
+    : { outcome };
 }
+
+const maxAttributes = 64;
 
 export type { ObligationHandler };

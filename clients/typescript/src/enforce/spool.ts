@@ -1,6 +1,6 @@
 /**
  * Evidence that is on its way: an event is on disk before the work that it tells of begins, and leaves the disk only when
- * the ledger has it. What a killed process began is sent as `interrupted` by the next one.
+ * the ledger has it. What a killed process began is sent as `aborted` by the next one.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
@@ -58,7 +58,7 @@ export class EvidenceSpool {
       id: randomUUID(),
       at_work: ownProcess(),
       due_at: new Date(nowMs + toleranceMs).toISOString(),
-      event: { ...event, outcome: "interrupted", occurred_at: new Date(nowMs).toISOString() },
+      event: { ...event, outcome: "aborted", occurred_at: new Date(nowMs).toISOString() },
     };
     let isTried = false;
     await createFile(this.#pathOf(entry.id), bytesOf(entry));

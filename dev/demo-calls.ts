@@ -1,0 +1,117 @@
+/** The first part of the demo: all eight routes, called over REST and over gRPC as a workload would, in a table. */
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
+import type { Transport } from "@connectrpc/connect";
+import {
+  clientCredentials,
+  createRestTransport,
+  type TokenProvider,
+  workloadInterceptors,
+} from "svc-platform-api/client";
+import { createGrpcTransport, createHttpClient } from "svc-platform-api/client/node";
+import { publicServices } from "../src/transport/calls/methods.ts";
+import { decodeRequest } from "../src/transport/rest/codec.ts";
+import { messageEncoder } from "../src/transport/rest/encode.ts";
+import { createRestRegistry } from "../src/transport/rest/registry.ts";
+import { type SampleCall, sampleCalls } from "./requests.ts";
+import type { Stack } from "./stack.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of eight shapes are read here, by their members' names.
+type Answer = any;
+
+/** What makes the answer of a route as it should be, and what of it is worth a line. */
+const expectations: Readonly<Record<string, (answer: Answer) => { readonly good: boolean; readonly said: string }>> = {
+  "/v1/sdk/capabilities": ({ status, routes }) => ({
+    good: status === "ready" && routes.length === 8,
+    said: `${routes.length} routes, scopes of evidence: ${routes.at(-1).required_scopes}`,
+  }),
+  "/v1/sdk/whoami": ({ status, caller }) => ({
+    good: status === "ok" && caller.tenant_id === "tenant-a",
+    said: `${caller.principal_id} of ${caller.tenant_id}`,
+  }),
+  "/v1/sdk/bootstrap": ({ plaintext_to_platform, enforcement_model }) => ({
+    good: plaintext_to_platform === false && enforcement_model === "embedded_local_library",
+    said: enforcement_model,
+  }),
+  "/v1/sdk/protection-plan": ({ decision, execution }) => ({
+    good: decision.allow === true && execution.send_plaintext_to_platform === false,
+    said: `allow=${decision.allow}, profile ${execution.artifact_profile}`,
+  }),
+  "/v1/sdk/policy-resolve": ({ decision, handling }) => ({
+    good: decision.allow === true && handling.plaintext_transport === "forbidden_by_default",
+    said: `allow=${decision.allow}, evidence expected: ${handling.evidence_expected}`,
+  }),
+  "/v1/sdk/key-access-plan": ({ decision, execution }) => ({
+    good: decision.allow === true && execution.key_transport?.raw_key_delivery_forbidden === true,
+    said: `allow=${decision.allow}, key by ${execution.key_transport?.mode}`,
+  }),
+  "/v1/sdk/artifact-register": ({ registration, request_summary }) => ({
+    good: registration.accepted === true && request_summary.decision_id_present === true,
+    said: `accepted=${registration.accepted}, bound to its decision`,
+  }),
+  "/v1/sdk/evidence": ({ ingestion, warnings }) => ({
+    good: ingestion.accepted === true && warnings.length === 0,
+    said: `accepted=${ingestion.accepted}`,
+  }),
+};
+
+/** Makes one call and returns the answer in the spelling of the JSON routes. */
+type Caller = (call: SampleCall) => Promise<Answer>;
+
+/** Calls as a workload does: typed messages, a token fetched when needed, retries. */
+function callerOver(transport: Transport): Caller {
+  const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
+  const methods = new Map<string, DescMethodUnary>(
+    publicServices.flatMap(({ typeName, methods }) =>
+      methods.map((method) => [`${typeName}/${method.name}`, method as DescMethodUnary]),
+    ),
+  );
+  return async ({ rpc, body }) => {
+    const method = methods.get(rpc);
+    if (method === undefined) throw new Error(`${rpc} is not a public method`);
+    const request: Message = decodeRequest(registry.message(method.input), Buffer.from(JSON.stringify(body ?? {})));
+    const { message } = await transport.unary(method, undefined, 5_000, undefined, request);
+    return JSON.parse(messageEncoder(registry.message(method.output))(message));
+  };
+}
+
+function tokensOf({ issuer }: Stack): TokenProvider {
+  const [client] = issuer.clients;
+  if (client === undefined) throw new Error("the issuer has no client");
+  const { clientId, clientSecret, scopes } = client;
+  return clientCredentials({ issuer: issuer.url, clientId, clientSecret, scopes, http: createHttpClient() });
+}
+
+/** Makes the calls and prints what was asked and answered. Resolves with the number of those that went wrong. */
+export async function showCalls(stack: Stack): Promise<number> {
+  let failures = 0;
+  const interceptors = workloadInterceptors({ tokens: tokensOf(stack) });
+  const grpc = createGrpcTransport({ baseUrl: stack.url, interceptors });
+  const rows: string[][] = [["protocol", "asked", "answered", "as it should be"]];
+  for (const [protocol, call] of [
+    ["REST", callerOver(createRestTransport({ baseUrl: stack.url, http: createHttpClient(), interceptors }))],
+    ["gRPC", callerOver(grpc)],
+  ] as const) {
+    // Registration and evidence cite the decision that allowed them.
+    const plan = await call(sampleCalls().find(({ route }) => route === "/v1/sdk/protection-plan") as SampleCall);
+    for (const sample of sampleCalls(plan.decision.decision_id)) {
+      const { good, said } = await call(sample).then(
+        (answer) => expectations[sample.route]?.(answer) ?? { good: false, said: "unexpected route" },
+        (error: unknown) => ({ good: false, said: String(error) }),
+      );
+      if (!good) failures++;
+      rows.push([protocol, sample.route, said, good ? "yes" : "NO"]);
+    }
+  }
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  for (const row of rows)
+    process.stdout.write(
+      `${row
+        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+        .join("  ")
+        .trimEnd()}\n`,
+    );
+  grpc.close();
+  const calls = rows.length - 1;
+  process.stdout.write(`\n${calls - failures} of ${calls} calls were answered as they should be.\n`);
+  return failures;
+}

@@ -1,0 +1,160 @@
+/**
+ * The second part of the demo: a file is protected in this process, opened by the workload that may, refused to others,
+ * rewrapped, its label taken away in vain, its receipts verified offline, and its lineage read from the ledger.
+ */
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  clientCredentials,
+  createPlatformClient,
+  createRestTransport,
+  workloadInterceptors,
+} from "svc-platform-api/client";
+import { createHttpClient } from "svc-platform-api/client/node";
+import { platformOf } from "../clients/typescript/src/enforce/client-platform.ts";
+import {
+  createEnforcer,
+  createKeyFile,
+  EnforcementError,
+  type Enforcer,
+  keyFile,
+  type Platform,
+  verifyArtifact,
+} from "../clients/typescript/src/enforce/index.ts";
+import { logKeysOf, readLineage, writeCommandSettings } from "./demo-ledger.ts";
+import { defaultClient, type IssuerClient } from "./issuer.ts";
+import type { Stack } from "./stack.ts";
+
+const tenant = "tenant-c";
+
+/** Workloads of a tenant whose decisions go by what was registered; one of them may read what is restricted. */
+export function storyClients(): readonly IssuerClient[] {
+  const base = { ...defaultClient(), tenantId: tenant };
+  return [
+    { ...base, clientId: "payroll-c", scopes: [...base.scopes, "restricted.read"] },
+    { ...base, clientId: "reports-c", principalId: "report-service" },
+  ];
+}
+
+/** A workload of the story: its own credentials, the same keys. */
+function workloadOf(stack: Stack, clientId: string): Platform {
+  const { clientSecret, scopes } =
+    stack.issuer.clients.find((client) => client.clientId === clientId) ?? defaultClient();
+  const http = createHttpClient();
+  const tokens = clientCredentials({ issuer: stack.issuer.url, clientId, clientSecret, scopes, http });
+  const interceptors = workloadInterceptors({ tokens });
+  return platformOf(createPlatformClient(createRestTransport({ baseUrl: stack.url, http, interceptors })));
+}
+
+/** Tells it, a line a step. Resolves with the number of steps that were not as they should be. */
+export async function tellStory(stack: Stack, dataDir: string): Promise<number> {
+  const say = (text: string) => void process.stdout.write(`${text}\n`);
+  const at = (name: string) => join(dataDir, "story", name);
+  await mkdir(join(dataDir, "story"));
+  let failures = 0;
+  const step = async (what: string, work: () => Promise<string>) => {
+    try {
+      say(`  ${what.padEnd(58)} ${await work()}`);
+    } catch (error) {
+      failures++;
+      say(`  ${what.padEnd(58)} NO: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+  /** What must be refused, and why it is. */
+  const refused = (what: string, failure: EnforcementError["failure"], work: () => Promise<unknown>) =>
+    step(what, async () => {
+      const error = await work().then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (!(error instanceof EnforcementError) || error.failure !== failure) throw error ?? new Error("it was done");
+      return `refused: ${error.message.replace("the platform denied it: ", "")}`;
+    });
+
+  for (const name of ["payroll", "partner"]) await createKeyFile(at(`${name}.key`), `local-${name}`);
+  const keys = [await keyFile(at("payroll.key")), await keyFile(at("partner.key"))];
+  const [payroll, reports] = [workloadOf(stack, "payroll-c"), workloadOf(stack, "reports-c")];
+  const resource = { kind: "customer-record", id: "cust-8841" };
+  const purpose = "quarterly-audit";
+  // A tenant has a log from its first record on.
+  await payroll.planProtection({
+    ...{ operation: "protect", preferred_artifact_profile: "envelope", workload: { application: "payroll" }, resource },
+    ...{ labels: [], attributes: {}, understood_obligations: [] },
+  });
+  const settings = await writeCommandSettings(stack, dataDir);
+  const logKeys = await logKeysOf(settings, tenant);
+  const enforcerOf = (platform: Platform, application: string): Enforcer =>
+    createEnforcer({
+      client: platform,
+      workload: { application, environment: "production" },
+      keys,
+      spoolDirectory: at(`spool-${application}`),
+      logKeys,
+    });
+  const [payrollEnforcer, reportsEnforcer] = [enforcerOf(payroll, "payroll"), enforcerOf(reports, "reports")];
+  const plaintext = randomBytes(8 * 1_048_576);
+  await writeFile(at("report.pdf"), plaintext);
+  const sealed = { input: at("report.sealed"), purpose };
+  let digest = "";
+
+  say("\nA file of 8 MiB, labelled restricted. The platform sees its metadata, and never a byte of it.\n");
+  await step("payroll protects it", async () => {
+    const request = { input: at("report.pdf"), output: at("report.sealed"), resource, labels: ["restricted"], purpose };
+    const { artifactDigest } = await payrollEnforcer.protect(request);
+    digest = artifactDigest;
+    return `${artifactDigest.slice(0, 23)}…`;
+  });
+  await step("payroll opens it", async () => {
+    await payrollEnforcer.open({ ...sealed, output: at("opened.pdf") });
+    if (!(await readFile(at("opened.pdf"))).equals(plaintext)) throw new Error("the file is another one");
+    return "the same bytes";
+  });
+  const output = at("never.pdf");
+  await refused("payroll opens it without saying why", "not_permitted", () =>
+    payrollEnforcer.open({ input: sealed.input, output }),
+  );
+  await refused("reports, which holds the same key, opens it", "not_permitted", () =>
+    reportsEnforcer.open({ ...sealed, output }),
+  );
+  await refused("reports takes the label off the file", "not_permitted", async () => {
+    const bytes = await readFile(sealed.input);
+    bytes.write("unlimited!", bytes.indexOf("restricted"));
+    await writeFile(at("stripped.sealed"), bytes);
+    return reportsEnforcer.open({ ...sealed, input: at("stripped.sealed"), output });
+  });
+  await refused("reports leaves the label out of what it asks", "not_permitted", () => {
+    const silent = <Question extends object>(question: Question) => ({ ...question, labels: [] });
+    const without: Platform = {
+      ...reports,
+      planProtection: (question) => reports.planProtection(silent(question)),
+      planKeyAccess: (question) => reports.planKeyAccess(silent(question)),
+    };
+    return enforcerOf(without, "reports").open({ ...sealed, output });
+  });
+  await refused("reports gives it a new key", "not_permitted", () =>
+    reportsEnforcer.rewrap({ ...sealed, output: at("stolen.sealed"), newKeyReference: "local-partner" }),
+  );
+  await step("payroll rewraps it for a partner's key", async () => {
+    const request = { ...sealed, output: at("partner.sealed"), newKeyReference: "local-partner" };
+    const { artifactDigest } = await payrollEnforcer.rewrap(request);
+    await payrollEnforcer.open({ input: at("partner.sealed"), output: at("partner.pdf"), purpose });
+    if (!(await readFile(at("partner.pdf"))).equals(plaintext)) throw new Error("the file is another one");
+    return `${artifactDigest.slice(0, 23)}…, opens to the same bytes`;
+  });
+  for (const name of ["report.sealed", "partner.sealed"])
+    await step(`offline, with the log's key alone: ${name}`, async () => {
+      const { records } = await verifyArtifact({ artifact: at(name), logKeys });
+      return `${records.length} records proven`;
+    });
+  say(`\nWhat the ledger has of it, verified with the same key:\n`);
+  await step(`artifact ${digest.slice(0, 23)}…`, async () => {
+    const steps = await readLineage(settings, tenant, digest, logKeys);
+    for (const { recorded_at, kind, operation = "", outcome = "", principal = "" } of steps)
+      say(`  ${recorded_at}  ${[kind, operation, outcome].join(" ").padEnd(34)} ${principal}`);
+    if (steps.length === 0) throw new Error("nothing");
+    return `${steps.length} steps`;
+  });
+  say(failures === 0 ? "\nAll of it was as it should be." : `\nSteps that were NOT as they should be: ${failures}.`);
+  return failures;
+}

@@ -1,0 +1,164 @@
+/**
+ * A process that enforces is killed at every moment: nothing half made has the output's name, no event is lost, and no
+ * content key is on the disk.
+ */
+import { fork } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createEnforcer, localKey, type Platform } from "../../clients/typescript/src/enforce/index.ts";
+import type { ChildRequest, Moment } from "../harness/enforcement-child.ts";
+import { type PermissivePlatform, permissivePlatform } from "../harness/permissive-platform.ts";
+
+const keys = { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") };
+const plaintext = randomBytes(2_300_000);
+let folder: string;
+let platform: PermissivePlatform;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "kills-"));
+  platform = permissivePlatform();
+  writeFileSync(at("plain"), plaintext);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const at = (name: string) => join(folder, name);
+const enforcer = () =>
+  createEnforcer({
+    client: platform,
+    workload: { application: "test" },
+    keys: Object.entries(keys).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
+    spoolDirectory: at("spool"),
+  });
+
+interface Ending {
+  /** Moments until it ended. */
+  readonly moments: number;
+  readonly contentKeys: readonly string[];
+  readonly wasKilled: boolean;
+}
+
+/** Runs an operation and kills it at the moment of this number: when it is told of, or once it has been answered. */
+async function runUntil(request: ChildRequest, killAt: number, isAnswered: boolean): Promise<Ending> {
+  const child = fork(join(import.meta.dirname, "../harness/enforcement-child.ts"), [JSON.stringify(request)], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const contentKeys: string[] = [];
+  let moments = 0;
+  const answer = async (moment: Moment): Promise<unknown> => {
+    if (moment.moment !== "call") return {};
+    const call = platform[moment.call] as (...given: readonly unknown[]) => Promise<unknown>;
+    return call(...moment.given);
+  };
+  child.on("message", async (moment: Moment) => {
+    if (moment.moment === "content-key") contentKeys.push(moment.key);
+    const isLast = moments++ === killAt;
+    if (isLast && !isAnswered) return void child.kill("SIGKILL");
+    if (moment.moment !== "progress") child.send({ id: moment.id, answer: await answer(moment) }, () => {});
+    // Some microtasks of work more, up to a rename.
+    if (isLast) setTimeout(() => child.kill("SIGKILL"), killAt % 4);
+  });
+  const wasKilled = await new Promise<boolean>((resolve) =>
+    child.once("exit", (_, signal) => resolve(signal !== null)),
+  );
+  return { moments, contentKeys, wasKilled };
+}
+
+function everyFile(directory: string): readonly string[] {
+  return readdirSync(directory, { recursive: true, encoding: "utf8" })
+    .map((name) => join(directory, name))
+    .filter((path) => statSync(path).isFile());
+}
+
+function expectNoKey(contentKeys: readonly string[]): void {
+  for (const path of everyFile(folder)) {
+    const bytes = readFileSync(path);
+    for (const hex of contentKeys) {
+      const key = Buffer.from(hex, "hex");
+      for (const spelling of [
+        key,
+        hex,
+        hex.toUpperCase(),
+        key.toString("base64").slice(0, 42),
+        key.toString("base64url"),
+      ])
+        expect(bytes.includes(spelling), `${path} holds a content key`).toBe(false);
+    }
+  }
+}
+
+test.each(["protect", "open", "rewrap"] as const)(
+  "%s",
+  async (operation) => {
+    await enforcer().protect({ input: at("plain"), output: at("sealed"), resource: { kind: "test" } });
+    const request: ChildRequest = {
+      operation,
+      input: at(operation === "protect" ? "plain" : "sealed"),
+      output: at("output"),
+      spoolDirectory: at("spool"),
+      keys,
+      newKeyReference: "local-new",
+      evidenceToleranceMs: 0,
+    };
+    const isWhole = async () => {
+      if (operation === "open") return readFileSync(at("output")).equals(plaintext);
+      await enforcer().open({ input: at("output"), output: at("check"), replace: true });
+      return readFileSync(at("check")).equals(plaintext);
+    };
+    const clean = () => {
+      for (const name of readdirSync(folder)) if (/output|check/.test(name)) rmSync(at(name));
+    };
+    const { moments } = await runUntil(request, Number.POSITIVE_INFINITY, true);
+    expect(await isWhole()).toBe(true);
+    clean();
+    const kind = operation === "open" ? "access" : operation;
+    for (let killAt = 1; killAt < moments; killAt++) {
+      for (const isAnswered of [false, true]) {
+        platform.events.clear();
+        const what = `killed at moment ${killAt} of ${moments}, ${isAnswered ? "answered" : "unanswered"}`;
+        const { contentKeys, wasKilled } = await runUntil(request, killAt, isAnswered);
+        expectNoKey(contentKeys);
+        const isThere = existsSync(at("output"));
+        const before = [...platform.events.values()];
+        // What has its name was on the ledger before.
+        if (isThere)
+          expect(before, what).toContainEqual(expect.objectContaining({ event_type: kind, outcome: "completed" }));
+        await enforcer().flush();
+        expect(
+          readdirSync(at("spool")).filter((name) => name.endsWith(".json")),
+          what,
+        ).toEqual([]);
+        const events = [...platform.events.values()].filter(({ event_type }) => event_type === kind);
+        if (contentKeys.length > 0) expect(events.length, what).toBeGreaterThan(0);
+        if (isThere) expect(await isWhole(), what).toBe(true);
+        if (!isThere && wasKilled && contentKeys.length > 0)
+          expect(events.map(({ outcome }) => outcome).join(), what).toMatch(/aborted|completed/);
+        // The next one on the same name sweeps what is left.
+        if (!isThere && killAt % 3 === 0) {
+          const again = { input: request.input, output: request.output };
+          if (operation === "protect") await enforcer().protect({ ...again, resource: { kind: "test" } });
+          else if (operation === "open") await enforcer().open(again);
+          else await enforcer().rewrap({ ...again, newKeyReference: "local-new" });
+          expect(
+            readdirSync(folder).filter((name) => name.endsWith(".partial")),
+            what,
+          ).toEqual([]);
+        }
+        clean();
+      }
+    }
+  },
+  300_000,
+);
+
+test("the platform's answers are those of the seam", () => {
+  const calls: readonly (keyof Platform)[] = [
+    "deployment",
+    "planProtection",
+    "planKeyAccess",
+    "registerArtifact",
+    "recordEvidence",
+  ];
+  expect(Object.keys(permissivePlatform())).toEqual(expect.arrayContaining([...calls]));
+});

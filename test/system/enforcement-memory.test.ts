@@ -1,0 +1,38 @@
+/** Memory of local enforcement does not grow with the file: eight times the file, no more than some segments besides. */
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { appendFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+
+const mebibyte = 1_048_576;
+const folder = mkdtempSync(join(tmpdir(), "memory-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function peakBytes(operation: string, input: string, output: string): number {
+  const script = join(import.meta.dirname, "../harness/enforcement-memory.ts");
+  const printed = execFileSync(process.execPath, [script, operation, input, output], { encoding: "utf8" });
+  return (JSON.parse(printed) as { readonly peakBytes: number }).peakBytes;
+}
+
+test("protect, rewrap and open of 40 MiB and of 320 MiB", () => {
+  const peaks = [40, 320].map((size) => {
+    const at = (name: string) => join(folder, `${name}-${size}`);
+    const chunk = randomBytes(8 * mebibyte);
+    for (let written = 0; written < size; written += 8) appendFileSync(at("plain"), chunk);
+    const found = {
+      protect: peakBytes("protect", at("plain"), at("sealed")),
+      rewrap: peakBytes("rewrap", at("sealed"), at("rewrapped")),
+      open: peakBytes("open", at("rewrapped"), at("opened")),
+    };
+    expect(statSync(at("opened")).size).toBe(size * mebibyte);
+    for (const name of ["plain", "sealed", "rewrapped", "opened"]) rmSync(at(name));
+    return found;
+  });
+  const [small, large] = peaks;
+  for (const operation of ["protect", "rewrap", "open"] as const) {
+    const more = (large?.[operation] ?? Number.POSITIVE_INFINITY) - (small?.[operation] ?? 0);
+    expect(more, `${operation}: ${JSON.stringify(peaks)}`).toBeLessThan(96 * mebibyte);
+  }
+});

@@ -1,5 +1,13 @@
 /** All that local enforcement takes from the client that it is part of. */
-import type { Receipt } from "svc-platform-api/client";
+import {
+  clientCredentials,
+  createPlatformClient,
+  createRestTransport,
+  type PlatformClient,
+  type Receipt,
+  workloadInterceptors,
+} from "svc-platform-api/client";
+import { createHttpClient, type TlsOptions } from "svc-platform-api/client/node";
 import { verifyReceipt as verify } from "svc-platform-api/client/receipts";
 
 export {
@@ -32,4 +40,21 @@ export async function verifyReceipt(
     }
   }
   throw failure;
+}
+
+/** Where the platform is, and who this workload is to it. */
+export interface Connection {
+  readonly baseUrl: string;
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  readonly scopes?: readonly string[];
+  readonly tls: TlsOptions;
+}
+
+/** A client over the JSON routes, with a token of the issuer, the workload's certificate, and retries. */
+export function connect({ baseUrl, tls, ...credentials }: Connection): PlatformClient {
+  const http = createHttpClient({ tls });
+  const interceptors = workloadInterceptors({ tokens: clientCredentials({ ...credentials, http }) });
+  return createPlatformClient(createRestTransport({ baseUrl, http, interceptors }));
 }

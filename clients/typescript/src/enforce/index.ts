@@ -29,7 +29,7 @@ export interface EnforcerOptions {
   /** A client with token, certificate and retries; or the seam itself. Answers must carry whole receipts. */
   readonly client: PlatformClient | Platform;
   readonly workload: Workload;
-  /** Keys by reference; the first is what protects unless told otherwise. */
+  /** Keys by reference; the first is what protects unless told otherwise. To flush none is needed. */
   readonly keys: readonly KeyProvider[];
   /** Folder on a local disk where evidence waits. Of one machine, and of workloads with the same credentials. */
   readonly spoolDirectory: string;
@@ -80,7 +80,6 @@ const deploymentKeptMs = 300_000;
 
 function contextOf(options: EnforcerOptions): Context {
   const { workload, keys, evidenceToleranceMs, logKeys, now = Date.now } = options;
-  if (keys.length === 0) throw new EnforcementError("invalid", "there is no key");
   if (new Set(keys.map(({ reference }) => reference)).size < keys.length)
     throw new EnforcementError("invalid", "two keys have the same reference");
   const platform = "discovery" in options.client ? platformOf(options.client) : options.client;

@@ -1,0 +1,124 @@
+/** The command line of local enforcement, against a real service: what it does, and what its exit codes say. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough, Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { runCommandLine } from "../../clients/typescript/src/enforce/cli-program.ts";
+import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+
+let stack: EnforcementStack;
+let folder: string;
+let logKey: string;
+const at = (name: string) => join(folder, name);
+const plaintext = Buffer.from("what nobody else reads\n".repeat(1000));
+
+beforeAll(async () => {
+  stack = await startEnforcementStack();
+  logKey = await stack.logKey();
+  folder = mkdtempSync(join(tmpdir(), "enforce-cli-"));
+  writeFileSync(at("plain"), plaintext);
+});
+afterAll(async () => {
+  await stack.stop();
+  rmSync(folder, { recursive: true });
+});
+
+interface Ran {
+  readonly code: number;
+  readonly out: Buffer;
+  readonly err: string;
+}
+
+async function run(
+  line: string,
+  options: { readonly stdin?: Buffer; readonly env?: object; readonly isWatched?: boolean } = {},
+): Promise<Ran> {
+  const { issuer, url } = stack.stack;
+  const [client] = issuer.clients;
+  const stdout = new PassThrough();
+  const out = buffer(stdout);
+  let err = "";
+  const code = await runCommandLine(
+    line.split(" ").map((word) => word.replace("@", folder)),
+    {
+      environment: {
+        PLATFORM_URL: url,
+        PLATFORM_ISSUER: issuer.url,
+        PLATFORM_CLIENT_ID: client?.clientId,
+        PLATFORM_CLIENT_SECRET: client?.clientSecret,
+        PLATFORM_SCOPE: client?.scopes.join(" "),
+        PLATFORM_LOG_KEY: logKey,
+        PLATFORM_KEY_FILE: at("one.key"),
+        PLATFORM_SPOOL: at("spool"),
+        ...options.env,
+      },
+      stdin: Readable.from(options.stdin === undefined ? [] : [options.stdin]),
+      stdout,
+      stderr: {
+        write(text: string) {
+          err += text;
+        },
+      },
+      isWatched: options.isWatched ?? false,
+      homeDirectory: folder,
+    },
+  );
+  stdout.end();
+  return { code, out: await out, err };
+}
+
+test("a file is protected, opened, rewrapped and verified", async () => {
+  expect((await run("new-key @/one.key --reference local-one")).code).toBe(0);
+  expect((await run("new-key @/two.key --reference local-two")).code).toBe(0);
+  const sealed = await run("protect @/plain @/sealed --resource-kind customer-record --resource-id c1 --json");
+  expect(sealed).toMatchObject({ code: 0, err: "" });
+  expect(JSON.parse(sealed.out.toString())).toMatchObject({ evidence: "recorded" });
+  expect(await run("open @/sealed @/opened --resource-kind customer-record")).toMatchObject({ code: 0, err: "" });
+  expect(readFileSync(at("opened")).equals(plaintext)).toBe(true);
+  expect((await run("rewrap @/sealed @/rewrapped --new-key-file @/two.key")).code).toBe(0);
+  expect((await run("open @/rewrapped @/again --key-file @/two.key")).code).toBe(0);
+  expect(readFileSync(at("again")).equals(plaintext)).toBe(true);
+  for (const name of ["sealed", "rewrapped", "opened"]) expect((await run(`verify @/${name}`)).code).toBe(0);
+  expect((await run("flush")).out.toString()).toBe("0 sent, 0 waiting\n");
+});
+
+test("standard input and output are data alone", async () => {
+  const sealed = await run("protect - - --resource-kind note", { stdin: plaintext });
+  expect(sealed).toMatchObject({ code: 0, err: "" });
+  expect((await run("open - -", { stdin: sealed.out })).out.equals(plaintext)).toBe(true);
+});
+
+test("progress is shown where a person watches, and taken away again", async () => {
+  const { err } = await run("protect @/plain @/watched --resource-kind note", { isWatched: true });
+  expect(err).toContain("protecting: 0 MiB 100 %");
+  expect(err.endsWith("\r\u001b[2K")).toBe(true);
+});
+
+test.each<[number, string, object?]>([
+  [2, "protect @/plain"],
+  [2, "frobnicate"],
+  [2, "protect @/plain @/new --resource-kind x --unknown"],
+  [2, "protect @/plain @/new"],
+  [2, "verify @/sealed", { PLATFORM_LOG_KEY: "" }],
+  [2, "flush", { PLATFORM_URL: "" }],
+  [1, "protect @/missing @/new --resource-kind x"],
+  [1, "protect @/plain @/sealed --resource-kind x"],
+  [1, "open @/plain @/new --key-file @/missing.key"],
+  [3, "protect @/plain @/new --resource-kind x --label do-not-export"],
+  [3, "open @/sealed @/new --environment production"],
+  [4, "open @/plain @/new"],
+  [5, "protect @/plain @/new --resource-kind x", { PLATFORM_URL: "http://127.0.0.1:9" }],
+])("exit code %i: %s", async (code, line, env = {}) => {
+  const ran = await run(line, { env });
+  expect(ran.code, ran.err).toBe(code);
+  expect(ran.err).toMatch(/^svc-platform: /);
+  expect(existsSync(at("new"))).toBe(false);
+});
+
+test("help is what is printed, and no failure", async () => {
+  const { code, out } = await run("--help");
+  expect(code).toBe(0);
+  expect(out.toString()).toContain("exit codes:");
+});

@@ -46,6 +46,7 @@ const full = {
     ...Object.fromEntries(["storeCa", "opsTls", "opsCredentials"].map((name) => [name, secret(name.toLowerCase())])),
     ...Object.fromEntries(["sessionClients", "sessionKey"].map((name) => [name, secret(name.toLowerCase())])),
   },
+  quotas: { configMap: "quotas" },
   service: { type: "LoadBalancer", annotations: { "example.com/internal": "true" } },
   podAnnotations: { "example.com/note": "a" },
   podLabels: { "example.com/team": "platform" },
@@ -181,6 +182,18 @@ test("nobody but the node reaches the operator listener unless somebody is named
   ]);
 });
 
+test("quotas are a file that is followed", async () => {
+  const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
+  const { containers, volumes } = spec.template.spec;
+  const file = containers[0].env.find(({ name }: Manifest) => name === "SVC_QUOTAS").value;
+  const mount = containers[0].volumeMounts.find(({ name }: Manifest) => name === "quotas");
+  // A file that is mounted by itself (subPath) would stay as it was.
+  expect(mount).toEqual({ name: "quotas", mountPath: "/etc/svc/quotas", readOnly: true });
+  const items = [{ key: "quotas.yaml", path: file.slice(mount.mountPath.length + 1) }];
+  expect(volumes).toContainEqual({ name: "quotas", configMap: { name: "quotas", items } });
+  expect(await template(minimal)).not.toContain("quotas");
+});
+
 test("alert rules and what they are about name one job", async () => {
   const all = manifests(await template(full));
   const [monitor] = ofKind(all, "ServiceMonitor");
@@ -209,6 +222,7 @@ test.each([
   ["two volumes of policies", { policies: { configMap: {}, emptyDir: {} } }, /policies/],
   ["an embedded store", { settings: { ...minimal.settings, SVC_STORE: "sqlite:/data/a.db" } }, /SVC_STORE/],
   ["a setting that the chart sets", { settings: { ...minimal.settings, SVC_TLS_KEY: "/a" } }, /SVC_TLS_KEY/],
+  ["quotas by a path", { settings: { ...minimal.settings, SVC_QUOTAS: "/a" } }, /SVC_QUOTAS/],
   ["what is no setting", { settings: { ...minimal.settings, OTHER: "a" } }, /OTHER/],
   ["no ledger's name", { settings: { SVC_STORE: minimal.settings.SVC_STORE } }, /SVC_LEDGER_ORIGIN/],
   ["no ledger key", { secrets: withoutLedgerKey }, /ledgerKey/],

@@ -71,6 +71,8 @@ export class FollowedFiles implements FileSource {
   readonly #config: ServeConfig;
   readonly #machine: FollowedFilesMachine;
   readonly #open = new Map<FollowedName, Pick<WatchedFiles<unknown>, "texts" | "reload" | "close">>();
+  /** What other threads are told to take up, or have. */
+  readonly #shared = new Map<FollowedName, FileTexts>();
 
   constructor(config: ServeConfig, machine: FollowedFilesMachine) {
     this.#config = config;
@@ -81,7 +83,7 @@ export class FollowedFiles implements FileSource {
     what: FollowedName,
     { parse, onChange, describe }: FollowedOptions<Content>,
   ): Promise<Followed<Content>> {
-    const { logger, metrics, timers, share } = this.#machine;
+    const { logger, metrics, timers } = this.#machine;
     const keys = keysOf[what].filter((key) => this.#config[key] !== undefined);
     const names = keys.map((key) => settings[key].name);
     const paths = keys.map((key) => this.#config[key] as string);
@@ -96,8 +98,8 @@ export class FollowedFiles implements FileSource {
       },
       files: { stat, readFile },
       timers,
-      async onChange(content, texts) {
-        await share?.(what, texts);
+      onChange: async (content, texts) => {
+        await this.#share(what, texts);
         onChange?.(content);
         reportCertificates(keys, texts, metrics);
         metrics.reloaded(what, "taken");
@@ -126,9 +128,19 @@ export class FollowedFiles implements FileSource {
     return files;
   }
 
-  /** What everything says that is followed now. */
+  /** What a thread that starts now is to go by: what others are taking up at this moment it would not be told. */
   texts(): ReadonlyMap<FollowedName, FileTexts> {
-    return new Map([...this.#open].map(([what, { texts }]) => [what, texts]));
+    return new Map([...this.#open].map(([what, { texts }]) => [what, this.#shared.get(what) ?? texts]));
+  }
+
+  async #share(what: FollowedName, texts: FileTexts): Promise<void> {
+    this.#shared.set(what, texts);
+    try {
+      await this.#machine.share?.(what, texts);
+    } catch (error) {
+      this.#shared.delete(what);
+      throw error;
+    }
   }
 
   /** Takes all files as they are now, instead of when they have been seen to change. Does not reject. */

@@ -168,12 +168,15 @@ export class QuotaAccount {
    */
   async giveBack(): Promise<void> {
     this.#isGivenBack = true;
-    this.refresh(this.#options.clock.now());
+    const nowMs = this.#options.clock.now();
+    this.refresh(nowMs);
     const unused = Math.floor(this.#balance / this.#unit);
     this.#balance = 0;
     const { counters } = this.#options;
     const owed = Math.min(-unused, this.#limit.maximum);
-    if (unused > 0) await counters.giveBackPortion(this.#limit, unused).catch(() => {});
+    // Later than that the next period may have begun, by the clock of another: it has nothing of this.
+    const isSure = this.#endsAtMs - nowMs > clockDifferenceMs;
+    if (unused > 0 && isSure) await counters.giveBackPortion(this.#limit, unused).catch(() => {});
     else if (owed > 0) await counters.takePortion(this.#limit, owed).catch(() => {});
   }
 }

@@ -14,36 +14,37 @@ const kib = 1024;
 function world(table: QuotaTable["defaults"]) {
   const rows = new Map<string, { taken: number; endsAtMs: number }>();
   const state = { nowMs: 1_800_000_000_000, asked: 0, isDown: false, isStuck: false, table };
-  const rowOf = ({ tenantId, counter, windowMs }: AttemptLimit) => {
+  const rowOf = ({ tenantId, counter, windowMs }: AttemptLimit, nowMs: number) => {
     const key = `${tenantId} ${counter}`;
     const row = rows.get(key);
-    if (row !== undefined && row.endsAtMs > state.nowMs) return row;
-    const fresh = { taken: 0, endsAtMs: state.nowMs + windowMs };
+    if (row !== undefined && row.endsAtMs > nowMs) return row;
+    const fresh = { taken: 0, endsAtMs: nowMs + windowMs };
     rows.set(key, fresh);
     return fresh;
   };
-  const counters: PortionCounters = {
+  const countersAt = (now: () => number): PortionCounters => ({
     async takePortion(limit, wanted) {
       state.asked += 1;
       if (state.isStuck) return new Promise<never>(() => {});
       if (state.isDown) throw new ServiceError("store_unavailable", "down", { retryAfterSeconds: 5 });
-      const row = rowOf(limit);
+      const row = rowOf(limit, now());
       const granted = Math.min(wanted, Math.max(0, limit.maximum - row.taken));
       row.taken += granted;
-      return { granted, left: Math.max(0, limit.maximum - row.taken), waitMs: row.endsAtMs - state.nowMs };
+      return { granted, left: Math.max(0, limit.maximum - row.taken), waitMs: row.endsAtMs - now() };
     },
     async giveBackPortion(limit, unused) {
-      const row = rowOf(limit);
+      const row = rowOf(limit, now());
       row.taken = Math.max(0, row.taken - unused);
     },
-  };
+  });
   const events: string[] = [];
   const due: { atMs: number; action: () => void }[] = [];
-  const gateway = () => {
+  const gateway = (aheadMs = 0) => {
+    const now = () => state.nowMs + aheadMs;
     const quotas = new Quotas({
       table: () => ({ defaults: state.table, tenants: new Map() }),
-      counters,
-      clock: { now: () => state.nowMs },
+      counters: countersAt(now),
+      clock: { now },
       timers: {
         after(delayMs, action) {
           const timer = { atMs: state.nowMs + delayMs, action };
@@ -128,7 +129,7 @@ describe("quotas", () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 300 }), fc.array(step, { maxLength: 40 }), async (limit, steps) => {
         const { gateway, pass, state } = world(requestsOf(limit));
-        const gateways = Array.from({ length: 4 }, gateway);
+        const gateways = Array.from({ length: 4 }, () => gateway());
         let [endsAtMs, inPeriod] = [0, 0];
         for (const each of steps) {
           if ("kill" in each) gateways[each.kill] = gateway();
@@ -169,6 +170,18 @@ describe("quotas", () => {
     await letIn(5, stopped.isLetIn);
     await stopped.quotas.close();
     expect(await letIn(2_000, busy.isLetIn)).toBe(995);
+  });
+
+  test("give back nothing to a period that has begun by the clock of another", async () => {
+    const { gateway, pass } = world(requestsOf(1_000));
+    const [behind, ahead] = [gateway(), gateway(20_000)];
+    await letIn(1, behind.isLetIn);
+    await pass(38_000);
+    await letIn(1, behind.isLetIn);
+    await pass(7_000);
+    expect(await letIn(2_000, ahead.isLetIn)).toBe(1_000);
+    await pass(5_000);
+    expect(await letIn(2_000, ahead.isLetIn)).toBe(0);
   });
 
   test("take of all quotas or of none", async () => {

@@ -24,9 +24,9 @@ export const clientPrograms: readonly ClientProgram[] = [
   },
   {
     language: "python",
-    build: [folder("python", "build.sh")],
-    start: [folder("python", ".venv/bin/python"), folder("python", "main.py")],
-    verifiesReceipts: false,
+    build: [join(root, "clients/python/build.sh")],
+    start: [join(root, "clients/python/.venv/bin/python"), join(root, "clients/python/examples/main.py")],
+    verifiesReceipts: true,
   },
   {
     language: "java",

@@ -1,0 +1,23 @@
+"""
+Client of the platform control plane: asks whether data may be protected, opened or rewrapped, and records what was
+done. No content ever goes to the service.
+"""
+
+from . import v1 as v1
+from .aio import AsyncPlatformClient as AsyncPlatformClient
+from .client import PlatformClient as PlatformClient
+from .decisions import Decision as Decision
+from .decisions import permitted as permitted
+from .decisions import require_allow as require_allow
+from .errors import NotPermitted as NotPermitted
+from .errors import PlatformError as PlatformError
+from .errors import ReceiptRefused as ReceiptRefused
+from .errors import Violation as Violation
+from .options import ClientCredentials as ClientCredentials
+from .options import Options as Options
+from .options import Retry as Retry
+from .options import Tls as Tls
+from .options import TokenFunction as TokenFunction
+from .receipts import VerifiedReceipt as VerifiedReceipt
+from .receipts import continues as continues
+from .receipts import verify_receipt as verify_receipt

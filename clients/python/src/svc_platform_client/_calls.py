@@ -1,0 +1,190 @@
+"""How a call is made: deadline, token, proof, retries, receipt. The same for both clients."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import grpc
+from google.protobuf.message import Message
+
+from . import _methods as methods
+from . import v1
+from ._dpop import Prover
+from ._methods import Answer, Method, Request
+from ._runtime import Runtime, SingleFlight
+from ._tokens import GivenTokens, IssuedTokens, TokenSource
+from .errors import Metadata, PlatformError, ReceiptRefused, read_refusal
+from .options import ClientCredentials, Options, Tls, TokenFunction
+from .receipts import verify_receipt
+
+Question = TypeVar("Question", v1.PlanProtectionRequest, v1.ResolvePolicyRequest, v1.PlanKeyAccessRequest)
+Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse)
+
+
+@dataclass
+class Attempts:
+    """What is done once in a call, however often it is sent."""
+
+    deadline: float
+    metadata: Metadata
+    may_replace_token: bool = True
+
+    def remaining(self) -> float:
+        remaining = self.deadline - time.monotonic()
+        if remaining <= 0:
+            raise PlatformError(grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline passed")
+        return remaining
+
+
+class Calls:
+    def __init__(
+        self,
+        runtime: Runtime,
+        base_url: str,
+        tls: Tls,
+        tokens: ClientCredentials | TokenFunction | None,
+        options: Options,
+    ) -> None:
+        self.options = options
+        self._runtime = runtime
+        parts = urlsplit(base_url)
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._prover: Prover | None = None
+        if options.dpop is not False:
+            self._prover = Prover(None if options.dpop is True else options.dpop)
+        self._tokens: TokenSource | None = None
+        if isinstance(tokens, ClientCredentials):
+            self._tokens = IssuedTokens(tokens, runtime, self._prover, tls.cert is not None)
+        elif tokens is not None:
+            self._tokens = GivenTokens(tokens)
+        self._capabilities = SingleFlight(
+            runtime, lambda: self._discover(methods.GET_CAPABILITIES, v1.GetCapabilitiesRequest())
+        )
+        self._bootstrap = SingleFlight(runtime, lambda: self._discover(methods.GET_BOOTSTRAP, v1.GetBootstrapRequest()))
+
+    async def call(
+        self,
+        method: Method[Request, Answer],
+        request: Request,
+        deadline: float | None = None,
+        idempotency_key: str | None = None,
+    ) -> Answer:
+        """Raises PlatformError, and ReceiptRefused where log keys are known."""
+        metadata: list[tuple[str, str]] = []
+        if self.options.receipts != "whole":
+            metadata.append(("x-svc-receipt", self.options.receipts))
+        if method.recorded:
+            # One for all attempts: however often it arrives, it is recorded once.
+            metadata.append(("idempotency-key", checked_key(idempotency_key or str(uuid.uuid4()))))
+        attempts = Attempts(time.monotonic() + (deadline or self.options.deadline), metadata)
+        retry = self.options.retry
+        bound = retry.initial_backoff
+        attempt = 1
+        while True:
+            try:
+                answer = await self._attempt(method, request, attempts)
+                break
+            except PlatformError as error:
+                pause = (error.retry_after or 0.0) + random.uniform(0.0, bound)
+                left = attempts.deadline - time.monotonic()
+                if attempt >= retry.max_attempts or not may_retry(error) or pause >= left:
+                    raise
+                if retry.on_retry is not None:
+                    retry.on_retry(error, pause)
+            await self._runtime.sleep(pause)
+            bound = min(2 * bound, retry.max_backoff)
+            attempt += 1
+        self._check_receipt(answer)
+        return answer
+
+    async def ask(self, method: Method[Question, Answer], request: Question, deadline: float | None) -> Answer:
+        """A question that says which obligations are understood."""
+        if self.options.understood_obligations and not request.understood_obligations:
+            asked = type(request)()
+            asked.CopyFrom(request)
+            asked.understood_obligations.extend(self.options.understood_obligations)
+            request = asked
+        return await self.call(method, request, deadline)
+
+    async def capabilities(self, deadline: float | None) -> v1.GetCapabilitiesResponse:
+        return await self._cached(self._capabilities, deadline)
+
+    async def bootstrap(self, deadline: float | None) -> v1.GetBootstrapResponse:
+        return await self._cached(self._bootstrap, deadline)
+
+    async def _cached(self, cache: SingleFlight[Discovered], deadline: float | None) -> Discovered:
+        timeout = deadline or self.options.deadline
+        try:
+            kept = await cache.get(timeout, patience=3 * self.options.deadline)
+        except TimeoutError:
+            raise PlatformError(grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline passed") from None
+        copy = type(kept)()
+        copy.CopyFrom(kept)  # messages can be changed, and what is kept must not be
+        return copy
+
+    async def _discover(self, method: Method[Request, Answer], request: Request) -> tuple[Answer, float]:
+        asked_at = time.monotonic()
+        return await self.call(method, request), asked_at + self.options.discovery_max_age
+
+    async def _attempt(self, method: Method[Request, Answer], request: Request, attempts: Attempts) -> Answer:
+        url = self._origin + method.path
+        may_prove_again = True
+        while True:
+            token, credentials = await self._authorize(url, attempts)
+            metadata = [*attempts.metadata, *credentials]
+            reply = await self._runtime.unary(method, request, attempts.remaining(), metadata)
+            nonce = next((value for name, value in reply.metadata if name == "dpop-nonce"), None)
+            learnt = self._prover is not None and self._prover.learn(url, nonce if isinstance(nonce, str) else None)
+            if reply.answer is not None:
+                return reply.answer
+            refused = read_refusal(reply.code, reply.message, reply.metadata)
+            if learnt and may_prove_again and refused.code is grpc.StatusCode.UNAUTHENTICATED:
+                may_prove_again = False
+            elif token is not None and attempts.may_replace_token and refused.reason == "expired_token":
+                attempts.may_replace_token = False
+                if self._tokens is not None:
+                    self._tokens.refused(token)
+            else:
+                raise refused from reply.error
+
+    async def _authorize(self, url: str, attempts: Attempts) -> tuple[str | None, Metadata]:
+        if self._tokens is None:
+            return None, []
+        try:
+            token = await self._tokens.token(attempts.remaining())
+        except TimeoutError:
+            raise PlatformError(
+                grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline passed before there was a token"
+            ) from None
+        if self._prover is None:
+            return token, [("authorization", f"Bearer {token}")]
+        # Section 7.1, and a proof for each attempt: none is taken twice.
+        return token, [("authorization", f"DPoP {token}"), ("dpop", self._prover.proof("POST", url, token))]
+
+    def _check_receipt(self, answer: Message) -> None:
+        receipt = methods.receipt_of(answer)
+        if receipt is None or not self.options.log_keys:
+            return
+        try:
+            verify_receipt(receipt, self.options.log_keys)
+        except ReceiptRefused as refused:
+            refused.answer = answer
+            raise
+
+
+def may_retry(error: PlatformError) -> bool:
+    if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return error.retry_after is not None
+    return error.code is grpc.StatusCode.UNAVAILABLE
+
+
+def checked_key(key: str) -> str:
+    if not re.fullmatch(r"[\x21-\x7e]{1,128}", key):
+        raise ValueError("an idempotency key is 1 to 128 visible characters")
+    return key

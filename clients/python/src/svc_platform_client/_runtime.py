@@ -1,0 +1,238 @@
+"""
+What a client does to the outside: calls, token requests, waiting, sharing work. All else is written once, as
+coroutines over this. Those of the blocking runtime never suspend, so that `run` takes them to their end at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import grpc
+import grpc.aio
+import httpx
+from google.protobuf.message import Message
+
+from ._methods import Answer, Method, Request
+from .errors import Metadata
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Work = Callable[[], Coroutine[Any, Any, T]]
+
+
+@dataclass(frozen=True)
+class Reply(Generic[Answer]):
+    """How a call ended: with an answer, or with the error that gRPC raised."""
+
+    metadata: Metadata
+    """Headers and trailers together."""
+    answer: Answer | None = None
+    error: grpc.RpcError | None = None
+    code: grpc.StatusCode = grpc.StatusCode.OK
+    message: str = ""
+
+
+class Flight(Protocol[T_co]):
+    """Work under way."""
+
+    async def result(self, timeout: float) -> T_co:
+        """Its outcome, for any number of callers. Raises TimeoutError; the work goes on."""
+
+
+class Runtime(Protocol):
+    async def unary(
+        self, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
+    ) -> Reply[Answer]: ...
+    async def http(
+        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, timeout: float
+    ) -> httpx.Response: ...
+    async def sleep(self, seconds: float) -> None: ...
+    def start(self, work: Work[T]) -> Flight[T]: ...
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine over the blocking runtime."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a coroutine of the blocking client was suspended")
+
+
+def serialize(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+RawMetadata = Iterable[tuple[str, str | bytes]] | None
+
+
+def joined(headers: RawMetadata, trailers: RawMetadata) -> Metadata:
+    return [*(headers or ()), *(trailers or ())]
+
+
+class FailedCall(Protocol):
+    """What the error of either kind of channel is besides, which its type does not say."""
+
+    def code(self) -> grpc.StatusCode: ...
+    def details(self) -> str | None: ...
+    def initial_metadata(self) -> RawMetadata: ...
+    def trailing_metadata(self) -> RawMetadata: ...
+
+
+class BlockingRuntime:
+    def __init__(self, channel: grpc.Channel, tls: ssl.SSLContext) -> None:
+        self._channel = channel
+        self._http = httpx.Client(verify=tls)
+
+    async def unary(
+        self, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
+    ) -> Reply[Answer]:
+        send = self._channel.unary_unary(method.path, serialize, method.parse)
+        try:
+            answer, call = send.with_call(request, timeout=timeout, metadata=tuple(metadata))
+        except grpc.RpcError as error:
+            return failed(error)
+        return Reply(joined(call.initial_metadata(), call.trailing_metadata()), answer)
+
+    async def http(
+        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, timeout: float
+    ) -> httpx.Response:
+        return self._http.request(method, url, headers=headers, data=form, timeout=timeout)
+
+    async def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def start(self, work: Work[T]) -> Flight[T]:
+        future: Future[T] = Future()
+
+        def carry_out() -> None:
+            try:
+                future.set_result(run(work()))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=carry_out, name="svc-platform-client", daemon=True).start()
+        return BlockingFlight(future)
+
+    def close(self) -> None:
+        self._http.close()
+        self._channel.close()
+
+
+class BlockingFlight(Generic[T]):
+    def __init__(self, future: Future[T]) -> None:
+        self._future = future
+
+    async def result(self, timeout: float) -> T:
+        try:
+            return self._future.result(timeout)
+        except FutureTimeout:
+            if self._future.done():
+                raise
+            raise TimeoutError from None
+
+
+class AsyncRuntime:
+    def __init__(self, channel: grpc.aio.Channel, tls: ssl.SSLContext) -> None:
+        self._channel = channel
+        self._http = httpx.AsyncClient(verify=tls)
+
+    async def unary(
+        self, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
+    ) -> Reply[Answer]:
+        send = self._channel.unary_unary(method.path, serialize, method.parse)
+        call = send(request, timeout=timeout, metadata=tuple(metadata))
+        try:
+            answer = await call
+        except grpc.RpcError as error:
+            return failed(error)
+        return Reply(joined(await call.initial_metadata(), await call.trailing_metadata()), answer)
+
+    async def http(
+        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, timeout: float
+    ) -> httpx.Response:
+        return await self._http.request(method, url, headers=headers, data=form, timeout=timeout)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def start(self, work: Work[T]) -> Flight[T]:
+        task = asyncio.get_running_loop().create_task(work())
+        # Whoever waited may have left by then; the error is then nobody's.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return AsyncFlight(task)
+
+    async def close(self) -> None:
+        await self._http.aclose()
+        await self._channel.close()
+
+
+class AsyncFlight(Generic[T]):
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self._task = task
+
+    async def result(self, timeout: float) -> T:
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._task), timeout)
+        except asyncio.TimeoutError:
+            raise TimeoutError from None
+
+
+def failed(error: grpc.RpcError) -> Reply[Answer]:
+    call = cast(FailedCall, error)
+    metadata = joined(call.initial_metadata(), call.trailing_metadata())
+    return Reply(metadata, error=error, code=call.code(), message=call.details() or "")
+
+
+class SingleFlight(Generic[T]):
+    """A value that is made when it is needed, by one caller for all, and kept until it is stale."""
+
+    def __init__(self, runtime: Runtime, make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> None:
+        """`make` resolves with the value and the moment (`time.monotonic`) from which on it is stale."""
+        self._runtime = runtime
+        self._make = make
+        self._lock = threading.Lock()
+        self._held: tuple[T, float] | None = None
+        self._flight: Flight[T] | None = None
+        self._number = 0
+        self._began = 0.0
+
+    async def get(self, timeout: float, patience: float) -> T:
+        """Raises TimeoutError. A flight that lasts longer than the patience is left behind."""
+        with self._lock:
+            if self._held is not None and time.monotonic() < self._held[1]:
+                return self._held[0]
+            if self._flight is None or time.monotonic() - self._began > patience:
+                self._number, self._began = self._number + 1, time.monotonic()
+                self._flight = self._runtime.start(partial(self._fly, self._number))
+            flight = self._flight
+        return await flight.result(timeout)
+
+    def drop(self, value: T) -> None:
+        """Forgets the value, if it is the one that is kept."""
+        with self._lock:
+            if self._held is not None and self._held[0] == value:
+                self._held = None
+
+    async def _fly(self, number: int) -> T:
+        try:
+            made = await self._make()
+            with self._lock:
+                if self._number == number:
+                    self._held = made
+            return made[0]
+        finally:
+            with self._lock:
+                if self._number == number:
+                    self._flight = None

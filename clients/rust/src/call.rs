@@ -184,11 +184,17 @@ impl<Q: Clone> Attempts<'_, Q> {
                 continue;
             }
             let error = Error::from_status(status);
-            if self.token_replaced || error.reason() != Some(&Reason::ExpiredToken) {
+            let expired = error.reason() == Some(&Reason::ExpiredToken);
+            if expired || error.reason() == Some(&Reason::InvalidToken) {
+                if let (Some(tokens), Some(token)) = (self.client.tokens(), &token) {
+                    tokens.refused(token);
+                }
+            }
+            // Where a token is refused for anything else, another is no better now; it is for a later call, once the
+            // issuer has replaced the key that signed it.
+            if !expired || token.is_none() || self.token_replaced {
                 return Err(error);
             }
-            let (Some(tokens), Some(token)) = (self.client.tokens(), &token) else { return Err(error) };
-            tokens.refused(token);
             self.token_replaced = true;
         }
     }

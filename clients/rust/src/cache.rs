@@ -73,3 +73,71 @@ impl<T: Clone + Send + Sync + 'static> Cache<T> {
 fn locked<T: Clone>(state: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::time::Duration;
+
+    use tonic::Code;
+
+    use super::*;
+
+    /// Counts fetches, and gives their number.
+    async fn fetched(count: Arc<AtomicU32>, lasting: Duration) -> Fetched<u32> {
+        tokio::task::yield_now().await;
+        Ok((count.fetch_add(1, SeqCst) + 1, Instant::now() + lasting))
+    }
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test]
+    async fn all_who_wait_share_one_fetch_and_those_who_come_later_its_value() {
+        let (cache, count) = (Cache::new(), Arc::new(AtomicU32::new(0)));
+        let get = || cache.get(|| fetched(count.clone(), LONG));
+        assert_eq!(tokio::try_join!(get(), get(), get()).expect("it is fetched"), (1, 1, 1));
+        assert_eq!(get().await.expect("it is held"), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_stale_or_unwanted_is_fetched_anew() {
+        let (cache, count) = (Cache::new(), Arc::new(AtomicU32::new(0)));
+        let get = |lasting| {
+            cache.get({
+                let count = count.clone();
+                move || fetched(count, lasting)
+            })
+        };
+        assert_eq!(get(Duration::ZERO).await.expect("it is fetched"), 1);
+        assert_eq!(get(LONG).await.expect("it is fetched"), 2);
+        cache.forget(|&number| number == 1);
+        assert_eq!(get(LONG).await.expect("it is held"), 2);
+        cache.forget(|&number| number == 2);
+        assert_eq!(get(LONG).await.expect("it is fetched"), 3);
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_told_to_all_who_wait_and_not_kept() {
+        let (cache, count) = (Cache::new(), Arc::new(AtomicU32::new(0)));
+        let fail = || cache.get(|| async { Err(Error::new(Code::Unavailable, "away")) });
+        let (first, second) = tokio::join!(fail(), fail());
+        assert!(first.is_err() && second.is_err());
+        assert_eq!(cache.get(|| fetched(count, LONG)).await.expect("it is fetched"), 1);
+    }
+
+    #[tokio::test]
+    async fn one_who_gives_up_takes_it_from_nobody_and_the_last_one_ends_it() {
+        let (cache, count) = (Cache::new(), Arc::new(AtomicU32::new(0)));
+        let get = || Box::pin(cache.get(|| fetched(count.clone(), LONG)));
+        let (mut first, second) = (get(), get());
+        assert!(first.as_mut().now_or_never().is_none());
+        drop(first);
+        assert_eq!(second.await.expect("it is fetched"), 1);
+
+        let cache = Cache::new();
+        let mut alone = Box::pin(cache.get(std::future::pending));
+        assert!(alone.as_mut().now_or_never().is_none());
+        drop(alone);
+        assert_eq!(cache.get(|| fetched(count, LONG)).await.expect("it is fetched"), 2);
+    }
+}

@@ -52,3 +52,23 @@ pub(crate) fn code_name(code: Code) -> &'static str {
         Code::Unauthenticated => "unauthenticated",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use svc_platform_client::Reason;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_of_the_service_has_a_name() {
+        let document: Value = serde_json::from_str(include_str!("../../../../gen/openapi.json")).expect("it is JSON");
+        let reasons = document.pointer("/components/schemas/ErrorBody/properties/reason/enum");
+        let reasons = reasons.and_then(Value::as_array).expect("the reasons are listed");
+        for text in reasons.iter().filter_map(Value::as_str) {
+            let reason = Reason::from(text);
+            assert_eq!(reason.as_str(), text);
+            assert!(!matches!(reason, Reason::Other(_)), "{text}");
+        }
+        assert!(matches!(Reason::from("reason_of_a_newer_service"), Reason::Other(_)));
+    }
+}

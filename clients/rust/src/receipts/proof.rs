@@ -141,3 +141,94 @@ pub(super) fn is_consistent(first: &TreeHead, second: &TreeHead, proof: &[Hash])
     }
     last == 0 && old == first.root && whole == second.root
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9162 section 2.1.1, as it is written there.
+    fn root(leaves: &[Hash]) -> Hash {
+        match leaves {
+            [] => hash(&[]),
+            [leaf] => *leaf,
+            _ => {
+                let (left, right) = leaves.split_at(leaves.len().next_power_of_two() / 2);
+                node_hash(&root(left), &root(right))
+            }
+        }
+    }
+
+    /// RFC 9162 section 2.1.3.1.
+    fn path(index: usize, leaves: &[Hash]) -> Vec<Hash> {
+        if leaves.len() < 2 {
+            return Vec::new();
+        }
+        let (left, right) = leaves.split_at(leaves.len().next_power_of_two() / 2);
+        let (mut path, sibling) = if index < left.len() {
+            (path(index, left), root(right))
+        } else {
+            (path(index - left.len(), right), root(left))
+        };
+        path.push(sibling);
+        path
+    }
+
+    /// RFC 9162 section 2.1.4.1: the flag is false above what the first tree is a node of.
+    fn subproof(size: usize, leaves: &[Hash], whole: bool) -> Vec<Hash> {
+        if size == leaves.len() {
+            return if whole { Vec::new() } else { vec![root(leaves)] };
+        }
+        let (left, right) = leaves.split_at(leaves.len().next_power_of_two() / 2);
+        let (mut proof, sibling) = if size <= left.len() {
+            (subproof(size, left, whole), root(right))
+        } else {
+            (subproof(size - left.len(), right, false), root(left))
+        };
+        proof.push(sibling);
+        proof
+    }
+
+    fn leaves(count: u8) -> Vec<Hash> {
+        (0..count).map(|number| leaf_hash(&[number])).collect()
+    }
+
+    fn head(leaves: &[Hash]) -> TreeHead {
+        TreeHead { size: leaves.len() as u64, root: root(leaves) }
+    }
+
+    #[test]
+    fn each_leaf_is_where_it_is_and_nowhere_else() {
+        for count in 1..=33 {
+            let leaves = leaves(count);
+            for index in 0..leaves.len() {
+                let path = path(index, &leaves);
+                for claimed in 0..leaves.len() + 2 {
+                    let included = is_included(&leaves[index], claimed as u64, &head(&leaves), &path);
+                    assert_eq!(included, claimed == index, "{index} of {count}, as {claimed}");
+                }
+                let longer = [path.as_slice(), &[leaves[0]]].concat();
+                assert!(!is_included(&leaves[index], index as u64, &head(&leaves), &longer));
+            }
+        }
+    }
+
+    #[test]
+    fn each_tree_continues_those_before_it_and_no_other() {
+        for count in 1..=33 {
+            let leaves = leaves(count);
+            for size in 1..=leaves.len() {
+                let (first, second) = (head(&leaves[..size]), head(&leaves));
+                let proof = subproof(size, &leaves, true);
+                assert!(is_consistent(&first, &second, &proof), "{size} of {count}");
+                let other = TreeHead { root: leaf_hash(b"another"), ..first };
+                assert!(!is_consistent(&other, &second, &proof));
+                assert!(!is_consistent(&first, &TreeHead { root: leaf_hash(b"another"), ..second.clone() }, &proof));
+                let longer = [proof.as_slice(), &[leaves[0]]].concat();
+                assert!(!is_consistent(&first, &second, &longer));
+                if size < leaves.len() {
+                    assert!(!is_consistent(&second, &first, &proof));
+                }
+            }
+        }
+    }
+}

@@ -107,6 +107,44 @@ func TestCertificateIsHalfReplaced(t *testing.T) {
 	}
 }
 
+// Files that are empty for a moment take the certificate away from nobody.
+func TestCertificateFilesAreEmptyForAMoment(t *testing.T) {
+	d := deploy(t)
+	client := d.client(t, Options{})
+	_, err := client.WhoAmI(t.Context())
+	must(t, err)
+	writeLater(t, d.files.CertFile, nil)
+	writeLater(t, d.files.KeyFile, nil)
+	_, err = client.WhoAmI(t.Context())
+	must(t, err)
+	if _, err := New(Options{BaseURL: d.url, TLS: &TLS{CertFile: d.files.CertFile, KeyFile: d.files.KeyFile}}); err == nil {
+		t.Error("a client begins with empty files for a certificate")
+	}
+}
+
+// A call that began with the certificate before has that one's token, and costs no other.
+func TestTokensOfTwoCertificates(t *testing.T) {
+	d := deploy(t)
+	source := d.client(t, Options{}).options.Tokens
+	before, err := d.files.current()
+	must(t, err)
+	first, err := source.Token(withIdentity(t.Context(), before))
+	must(t, err)
+	d.rotate(t)
+	after, err := d.files.current()
+	must(t, err)
+	second, err := source.Token(withIdentity(t.Context(), after))
+	must(t, err)
+	for shown, want := range map[*identity]*Token{before: first, after: second} {
+		if got, err := source.Token(withIdentity(t.Context(), shown)); err != nil || got != want {
+			t.Error(got, err)
+		}
+	}
+	if count := d.granted.Load(); count != 2 || first == second {
+		t.Errorf("%d tokens", count)
+	}
+}
+
 // A token that is still good is used where the issuer is away; one that is not is never used.
 func TestIssuerIsAway(t *testing.T) {
 	d := deploy(t)
@@ -116,7 +154,7 @@ func TestIssuerIsAway(t *testing.T) {
 	must(t, err)
 	d.isAway.Store(true)
 	source := client.options.Tokens.(*ClientCredentials)
-	expiresAt := source.held.expiresAt
+	expiresAt := source.held[0].expiresAt
 	for {
 		_, err := client.WhoAmI(t.Context())
 		switch isGood := time.Now().Before(expiresAt); {

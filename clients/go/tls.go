@@ -88,7 +88,8 @@ func (t *TLS) read() (*identity, error) {
 			return nil, errors.New("the authorities' file has no certificate")
 		}
 	}
-	if len(cert) > 0 || len(key) > 0 {
+	// Files that are empty for a moment are no wish to show nothing.
+	if t.CertFile != "" || t.KeyFile != "" || len(cert) > 0 || len(key) > 0 {
 		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("the client certificate: %w", err)

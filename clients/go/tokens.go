@@ -90,8 +90,9 @@ type ClientCredentials struct {
 	options ClientCredentialsOptions
 	flight  singleflight.Group
 
-	mutex    sync.Mutex
-	held     heldToken
+	mutex sync.Mutex
+	// Of the certificate in force, and of the one before, with which calls may be on their way.
+	held     [2]heldToken
 	endpoint *endpoint
 }
 
@@ -163,8 +164,10 @@ func (c *ClientCredentials) Token(ctx context.Context) (*Token, error) {
 func (c *ClientCredentials) Refused(token *Token) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.held.token == token {
-		c.held = heldToken{}
+	for i := range c.held {
+		if c.held[i].token == token {
+			c.held[i] = heldToken{identity: c.held[i].identity}
+		}
 	}
 }
 
@@ -172,10 +175,24 @@ func (c *ClientCredentials) Refused(token *Token) {
 func (c *ClientCredentials) tokenFor(shown *identity) heldToken {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.held.identity != shown {
-		return heldToken{}
+	for _, held := range c.held {
+		if held.identity == shown {
+			return held
+		}
 	}
-	return c.held
+	return heldToken{}
+}
+
+func (c *ClientCredentials) keep(fresh heldToken) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for i := range c.held {
+		if c.held[i].identity == fresh.identity {
+			c.held[i] = fresh
+			return
+		}
+	}
+	c.held = [2]heldToken{fresh, c.held[0]}
 }
 
 // fetch asks the issuer, whether the one who began to wait still waits or not.
@@ -201,9 +218,7 @@ func (c *ClientCredentials) fetch(ctx context.Context, shown *identity) (heldTok
 		staleAt:   asked.Add(lifetime - min(refreshMargin, lifetime/5)),
 		expiresAt: asked.Add(lifetime),
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.held = fresh
+	c.keep(fresh)
 	return fresh, nil
 }
 

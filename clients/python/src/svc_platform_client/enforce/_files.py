@@ -1,0 +1,145 @@
+"""Files that are there whole or not at all, under names that say whose they are until then."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import EnforcementError
+
+_SUFFIX = ".partial"
+
+
+class ProcessMark(NamedTuple):
+    """A process; ids are given out again, so the time of its start counts too."""
+
+    pid: int
+    started: str
+
+
+def own_process() -> ProcessMark:
+    """This one."""
+    return ProcessMark(os.getpid(), _start_of(os.getpid()))
+
+
+def is_running(mark: ProcessMark) -> bool:
+    """Whether it runs. Where the system tells no start, another one with its id counts as it."""
+    if mark.pid <= 0:
+        return False
+    try:
+        os.kill(mark.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return _start_of(mark.pid) == mark.started
+
+
+def _start_of(pid: int) -> str:
+    """Field 22 of proc_pid_stat(5); the name before it may hold spaces and parentheses."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        return text[text.rindex(")") + 2 :].split(" ")[19]
+    except (OSError, ValueError, IndexError):
+        return "0"
+
+
+class PartialFile:
+    """A file under a name of its own, until it is whole."""
+
+    def __init__(self, final: Path) -> None:
+        sweep(final)
+        mark = own_process()
+        name = f"{_prefix(final)}{_host()}-{mark.pid}-{mark.started}-{secrets.token_hex(6)}{_SUFFIX}"
+        self._final, self._path = final, final.parent / name
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise EnforcementError("invalid", f"{final.parent} takes no file") from error
+        self._file = open(descriptor, "wb", buffering=1_048_576)  # noqa: SIM115
+
+    def write(self, piece: bytes) -> None:
+        self._file.write(piece)
+
+    def sync(self) -> None:
+        """What was written is durable, under no name yet."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def commit(self, replace: bool) -> None:
+        """Gives it its name. Raises `exists` where the name is taken, unless it may be replaced."""
+        self.sync()
+        if replace:
+            os.replace(self._path, self._final)
+        else:
+            try:
+                # Unlike a rename, this fails where something has the name.
+                os.link(self._path, self._final)
+            except FileExistsError:
+                raise EnforcementError("exists", f"{self._final} is there already") from None
+            self._path.unlink()
+        sync_directory(self._final.parent)
+        self._file.close()
+
+    def abandon(self) -> None:
+        """Removes it, unless it has its name."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def create_file(path: Path, data: bytes) -> None:
+    """Writes a small file whole; raises `exists` where something has its name."""
+    _write(path, data, replace=False)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes a small file whole, replacing what has its name."""
+    _write(path, data, replace=True)
+
+
+def _write(path: Path, data: bytes, replace: bool) -> None:
+    file = PartialFile(path)
+    try:
+        file.write(data)
+        file.commit(replace)
+    except BaseException:
+        file.abandon()
+        raise
+
+
+def _prefix(final: Path) -> str:
+    return f".{final.name}."
+
+
+def _host() -> str:
+    """Process ids mean something on one machine only."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
+
+
+def sweep(final: Path) -> None:
+    """Removes partial files of this name whose process is gone."""
+    prefix = _prefix(final)
+    names = os.listdir(final.parent) if final.parent.is_dir() else []
+    for name in names:
+        if not name.startswith(prefix) or not name.endswith(_SUFFIX):
+            continue
+        parts = name[len(prefix) : -len(_SUFFIX)].split("-")
+        if len(parts) != 4 or parts[0] != _host() or not parts[1].isdecimal():
+            continue
+        if not is_running(ProcessMark(int(parts[1]), parts[2])):
+            (final.parent / name).unlink(missing_ok=True)
+
+
+def sync_directory(path: Path) -> None:
+    """What was renamed stays so after a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

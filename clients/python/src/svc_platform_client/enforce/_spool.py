@@ -1,0 +1,155 @@
+"""
+Evidence that is on its way: an event is on disk before the work that it tells of begins, and leaves the disk only when
+the ledger has it. The format is that of the TypeScript package.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+from .. import v1
+from ._files import ProcessMark, create_file, is_running, own_process, replace_file, sync_directory
+from ._platform import Json, Platform, evidence_request, receipt_json
+from .errors import EnforcementError
+
+RECEIPTS_FORMAT = "svc-platform-receipts/v1"
+
+
+def timestamp(now: float) -> str:
+    """RFC 3339 in milliseconds."""
+    moment = datetime.fromtimestamp(now, timezone.utc)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+class Pending:
+    """An event on its way."""
+
+    def __init__(self, spool: Spool, entry: Json) -> None:
+        self.id: str = entry["id"]
+        self._spool, self._entry, self._is_tried = spool, entry, False
+        create_file(spool.path_of(entry), _bytes(entry))
+
+    def settle(self, changes: Json, receipts_file: Path | None = None) -> None:
+        """Replaces what is known of the event, or after it was sent tells more; durable when it returns."""
+        entry = {name: value for name, value in self._entry.items() if name != "at_work"}
+        if self._is_tried:
+            # What was sent may have arrived, and an idempotency key stands for one event: this is another.
+            entry["id"] = str(uuid.uuid4())
+        entry["event"] = entry["event"] | changes
+        if receipts_file is not None:
+            entry["receipts_file"] = str(receipts_file)
+        self._entry, self._is_tried = entry, False
+        replace_file(self._spool.path_of(entry), _bytes(entry))
+
+    def send(self) -> v1.Ingestion | None:
+        """Sends it; None where that did not succeed: it is kept."""
+        self._is_tried = True
+        try:
+            return self._spool.send(self._entry)
+        except Exception:
+            return None
+
+
+class Spool:
+    """The folder, on a local disk of one machine. Holds metadata only."""
+
+    def __init__(self, directory: Path, platform: Platform, now: Callable[[], float]) -> None:
+        self._directory, self._platform, self._now = directory, platform, now
+
+    def begin(self, event: Json, tolerance: float) -> Pending:
+        """Keeps an event of work that begins now, with the outcome it has if nobody comes back to it."""
+        now = self._now()
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark = own_process()
+        entry: Json = {
+            "version": 1,
+            "id": str(uuid.uuid4()),
+            "at_work": {"pid": mark.pid, "started": mark.started},
+            "due_at": timestamp(now + tolerance),
+            "event": event | {"outcome": "aborted", "occurred_at": timestamp(now)},
+        }
+        return Pending(self, entry)
+
+    def flush(self) -> tuple[int, int]:
+        """
+        Sends all that waits; how many were sent, and how many wait still. Raises `evidence_overdue` where an event
+        that is due could not be sent: until it is on the ledger nothing else is done.
+        """
+        sent = waiting = 0
+        overdue: str | None = None
+        for entry in self._entries():
+            mark = entry.get("at_work")
+            if mark is not None and is_running(ProcessMark(mark["pid"], mark["started"])):
+                continue
+            try:
+                self.send(entry)
+                sent += 1
+            except Exception as error:
+                waiting += 1
+                if entry["due_at"] <= timestamp(self._now()) and overdue is None:
+                    overdue = f"evidence {entry['id']} is overdue and cannot be sent ({error})"
+        if overdue is not None:
+            raise EnforcementError("evidence_overdue", overdue)
+        return sent, waiting
+
+    def send(self, entry: Json) -> v1.Ingestion:
+        """Sends one, and forgets it when the ledger has it."""
+        request = evidence_request(entry["event"])
+        ingestion = self._platform.record_evidence(request, idempotency_key=entry["id"]).ingestion
+        if not ingestion.accepted:
+            raise EnforcementError("unavailable", "the event was not accepted")
+        if "receipts_file" in entry and ingestion.HasField("receipt"):
+            _add_receipt(Path(entry["receipts_file"]), entry["id"], receipt_json(ingestion.receipt))
+        self.path_of(entry).unlink(missing_ok=True)
+        sync_directory(self._directory)
+        return ingestion
+
+    def path_of(self, entry: Json) -> Path:
+        """Where the entry is kept."""
+        return self._directory / f"{entry['id']}.json"
+
+    def _entries(self) -> list[Json]:
+        """Oldest first. A file that is no entry fails: what it was is not known to be sent."""
+        if not self._directory.exists():
+            return []
+        entries: list[Json] = []
+        for path in self._directory.iterdir():
+            if not re.fullmatch(r"[0-9a-f-]{36}\.json", path.name):
+                continue
+            try:
+                entry = json.loads(path.read_bytes())
+                if entry["version"] != 1 or not isinstance(entry["event"], dict):
+                    raise ValueError("no entry")
+                entries.append(entry)
+            except FileNotFoundError:
+                # Another process sent it meanwhile.
+                continue
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise EnforcementError("evidence_overdue", f"{path} cannot be read, so it cannot be sent") from error
+        return sorted(entries, key=lambda entry: str(entry["event"]["occurred_at"]))
+
+
+def write_receipts(path: Path, receipts: Json) -> None:
+    """Writes the file beside an output."""
+    replace_file(path, f"{json.dumps(receipts, indent=2, ensure_ascii=False)}\n".encode())
+
+
+def _add_receipt(path: Path, evidence_id: str, receipt: Json) -> None:
+    """Adds the receipt of an event that was sent later. A file that is gone, or of another event, is left alone."""
+    try:
+        found = json.loads(path.read_bytes())
+        if found["format"] != RECEIPTS_FORMAT or found["evidence_id"] != evidence_id:
+            return
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    found["receipts"]["evidence"] = receipt
+    write_receipts(path, found)
+
+
+def _bytes(entry: Json) -> bytes:
+    return f"{json.dumps(entry, ensure_ascii=False)}\n".encode()

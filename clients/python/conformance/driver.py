@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
 from svc_platform_client import (
@@ -70,7 +70,7 @@ def settings(case: Json) -> tuple[str, Tls, ClientCredentials | None, Options]:
 def verdict(step: Json) -> Json:
     try:
         verify_receipt(ParseDict(step["receipt"], v1.Receipt()), step["log_key"])
-    except (ReceiptRefused, ValueError) as refused:
+    except (ReceiptRefused, ParseError, ValueError) as refused:
         print(refused, file=sys.stderr)
         return {"receipt": "refused"}
     return {"receipt": "verified"}

@@ -3,6 +3,8 @@
 # later, Maven, and `npm ci && npm run proto:deps` before.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# What an older build left would be in the archives.
+rm -rf clients/java/target
 maven=(mvn --quiet --batch-mode --no-transfer-progress --file clients/java/pom.xml)
 "${maven[@]}" dependency:copy@generators
 # Maven does not keep the mode of what it copies.

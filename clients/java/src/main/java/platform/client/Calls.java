@@ -24,7 +24,9 @@ final class Calls {
 
   private final ManagedChannel connection;
   private final Channel channel;
-  private final Optional<TokenSource> tokens;
+  /** Null where calls carry no token; then no attempt has used one. */
+  private final TokenSource tokens;
+
   private final Duration deadline;
   private final RetryPolicy retry;
   private final BiConsumer<PlatformException, Duration> onRetry;
@@ -35,7 +37,7 @@ final class Calls {
   Calls(ManagedChannel connection, Channel channel, PlatformClientBuilder settings) {
     this.connection = connection;
     this.channel = channel;
-    this.tokens = Optional.ofNullable(settings.tokens);
+    this.tokens = settings.tokens;
     this.deadline = settings.deadline;
     this.retry = settings.retry;
     this.onRetry = settings.onRetry;
@@ -71,11 +73,14 @@ final class Calls {
       } catch (StatusRuntimeException error) {
         problem = PlatformException.of(error);
       }
+      AccessToken used = attempt.token;
+      boolean hasExpired = used != null && problem.reason().equals("expired_token");
+      // One that is invalid fails the call: another is no better now, but is once the issuer has another key.
+      if (hasExpired || (used != null && problem.reason().equals("invalid_token"))) tokens.refused(used);
       if (mayAnswerNonce && attempt.isNonceDemanded()) {
         mayAnswerNonce = false;
-      } else if (mayReplaceToken && problem.reason().equals("expired_token") && attempt.token != null) {
+      } else if (mayReplaceToken && hasExpired) {
         mayReplaceToken = false;
-        tokens.ifPresent(source -> source.refused(attempt.token));
       } else {
         pause(problem, attempts, end);
         attempts++;

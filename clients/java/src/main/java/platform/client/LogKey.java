@@ -21,6 +21,7 @@ import java.util.regex.Pattern;
  */
 record LogKey(String name, String keyId, PublicKey key, OptionalLong maxTreeSize) {
   private static final byte ED25519 = 1;
+  private static final int SIGNATURE_BYTES = 64;
   private static final Pattern TEXT = Pattern.compile("([^+]+)\\+([0-9a-f]{8})\\+([^@]+)(?:@([0-9]+))?", Pattern.DOTALL);
   private static final Pattern NAME = Pattern.compile("[^\\s\\u00a0\\u2007\\u202f\\ufeff\\p{Z}+\\p{Cc}]+");
   /** What stands before the 32 bytes of a public key in DER (RFC 8410 section 4). */
@@ -46,6 +47,8 @@ record LogKey(String name, String keyId, PublicKey key, OptionalLong maxTreeSize
   }
 
   boolean verifies(byte[] text, byte[] signature) {
+    // Java ignores what stands behind a signature (RFC 8032 section 5.1.7: it has 64 bytes).
+    if (signature.length != SIGNATURE_BYTES) return false;
     try {
       Signature verifier = Signature.getInstance("Ed25519");
       verifier.initVerify(key);

@@ -11,7 +11,7 @@ public interface TokenSource {
   AccessToken token();
 
   /**
-   * The service says that this token has expired: it is not to be handed out again.
+   * The service does not take this token: it is not to be handed out again.
    *
    * @param token what {@link #token()} returned
    */

@@ -75,6 +75,7 @@ final class Driver {
   }
 
   private static Tls tls(JsonObject files) throws IOException {
+    if (!files.has("ca")) return Tls.systemTrust();
     Path ca = Path.of(files.get("ca").getAsString());
     if (!files.has("cert")) return Tls.fromPem(ca);
     return Tls.fromPem(ca, Path.of(files.get("cert").getAsString()), Path.of(files.get("key").getAsString()));

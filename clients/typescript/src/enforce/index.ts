@@ -23,6 +23,7 @@ export type { Platform, Resource, Workload } from "./platform.ts";
 export type { Outcome } from "./protect.ts";
 export { type ReceiptsFile, receiptsPathOf } from "./receipts.ts";
 export type { StreamingAead } from "./streaming-aead.ts";
+export { type TransitOptions, transitKey } from "./transit.ts";
 export { type VerifiedArtifact, type VerifyOptions, verifyArtifact } from "./verify.ts";
 
 export interface EnforcerOptions {

@@ -137,7 +137,6 @@ async function* envelopeOf(
 
 export interface Production {
   readonly operation: Operation & ("protect" | "rewrap");
-  readonly profile?: "envelope" | "detached_signature";
   readonly output: Output;
   readonly replace?: boolean;
   readonly description: Description;
@@ -161,7 +160,7 @@ export async function produce(
     const decisionId = permitted.plan.decisionId;
     const artifact: Artifact = {
       artifact_kind: "data_object",
-      artifact_profile: production.profile ?? "envelope",
+      artifact_profile: "envelope",
       artifact_digest: digest,
       artifact_cid: cid,
       decision_id: decisionId,

@@ -146,12 +146,14 @@ class Calls:
             refused = read_refusal(reply.code, reply.message, reply.metadata)
             if learnt and may_prove_again and refused.code is grpc.StatusCode.UNAUTHENTICATED:
                 may_prove_again = False
-            elif token is not None and attempts.may_replace_token and refused.reason == "expired_token":
-                attempts.may_replace_token = False
-                if self._tokens is not None:
-                    self._tokens.refused(token)
-            else:
-                raise refused from reply.error
+                continue
+            if self._tokens is not None and token is not None and refused.reason in ("expired_token", "invalid_token"):
+                # Not used for the next call either: the key that signed it may have been withdrawn.
+                self._tokens.refused(token)
+                if refused.reason == "expired_token" and attempts.may_replace_token:
+                    attempts.may_replace_token = False
+                    continue
+            raise refused from reply.error
 
     async def _authorize(self, url: str, attempts: Attempts) -> tuple[str | None, Metadata]:
         if self._tokens is None:

@@ -26,7 +26,7 @@ DEFAULT_LIFETIME_SECONDS = 60.0
 class TokenSource(Protocol):
     async def token(self, timeout: float) -> str: ...
     def refused(self, token: str) -> None:
-        """The service says that it has expired: it is not handed out again."""
+        """The service does not take it: it is not handed out again."""
 
 
 class GivenTokens:

@@ -27,6 +27,16 @@ const workers = "test/wire/workers.test.ts";
 
 /** The tests that need Node alone. */
 export default defineConfig({
+  // The client package is built for those who install it; here its sources are what is tested.
+  resolve: {
+    alias: [
+      { find: /^svc-platform-client$/, replacement: `${import.meta.dirname}/clients/typescript/src/index.ts` },
+      {
+        find: /^svc-platform-client\/(node|receipts)$/,
+        replacement: `${import.meta.dirname}/clients/typescript/src/$1.ts`,
+      },
+    ],
+  },
   test: {
     env: temporaryFolder(),
     // Against hanging alone: a machine that is busy with something else is several times slower.

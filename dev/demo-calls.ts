@@ -6,8 +6,8 @@ import {
   createRestTransport,
   type TokenProvider,
   workloadInterceptors,
-} from "svc-platform-api/client";
-import { createGrpcTransport, createHttpClient } from "svc-platform-api/client/node";
+} from "../clients/typescript/src/index.ts";
+import { createGrpcTransport, createHttpClient } from "../clients/typescript/src/node.ts";
 import { publicServices } from "../src/transport/calls/methods.ts";
 import { decodeRequest } from "../src/transport/rest/codec.ts";
 import { messageEncoder } from "../src/transport/rest/encode.ts";

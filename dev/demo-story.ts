@@ -5,13 +5,6 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  clientCredentials,
-  createPlatformClient,
-  createRestTransport,
-  workloadInterceptors,
-} from "svc-platform-api/client";
-import { createHttpClient } from "svc-platform-api/client/node";
 import { platformOf } from "../clients/typescript/src/enforce/client-platform.ts";
 import {
   createEnforcer,
@@ -22,6 +15,13 @@ import {
   type Platform,
   verifyArtifact,
 } from "../clients/typescript/src/enforce/index.ts";
+import {
+  clientCredentials,
+  createPlatformClient,
+  createRestTransport,
+  workloadInterceptors,
+} from "../clients/typescript/src/index.ts";
+import { createHttpClient } from "../clients/typescript/src/node.ts";
 import { logKeysOf, readLineage, writeCommandSettings } from "./demo-ledger.ts";
 import { defaultClient, type IssuerClient } from "./issuer.ts";
 import type { Stack } from "./stack.ts";

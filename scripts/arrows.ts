@@ -1,9 +1,10 @@
 /**
- * The rooms of `src`, what each may import, and whether the source keeps to it: `npm run lint` runs this. Every import is
+ * The rooms of `src`, what each may import, and whether the source keeps to it: `npm run lint` runs this. `clients` is
+ * outside, and imports nothing of it. Every import is
  * seen, of types too, written as a statement, a call, a type or a worker's URL. No circle of imports is allowed, and the
  * rooms below the domain speak of no route.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseSync, Visitor } from "rolldown/utils";
 
@@ -36,10 +37,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       ...["stores", "telemetry", "transport"],
     ],
     packages: ["@bufbuild/protobuf", "node:http", "node:process"],
-  },
-  client: {
-    knows: ["base", "gen", "ledger/record", "ledger/tlog", "transport/rest/encode.ts", "transport/rest/registry.ts"],
-    packages: ["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node"],
   },
   portal: {
     knows: ["auth", "base", "domain", "gen", "transport"],
@@ -123,6 +120,7 @@ export function breaches(root: string): readonly Breach[] {
   const imports = contents.flatMap((content) => content.imports);
   const homeless = files.filter((file) => roomOf(file) === undefined);
   return [
+    ...clientBreaches(root),
     ...homeless.map((file) => ({ file, line: 1, problem: "belongs to no room" })),
     ...imports.flatMap(({ file, line, specifier }) => {
       const problem = problemOf(file, specifier);
@@ -131,6 +129,23 @@ export function breaches(root: string): readonly Breach[] {
     ...contents.flatMap(({ routes }) => routes),
     ...circles(imports),
   ];
+}
+
+/** Clients are packages that others install: they know nothing of the service but its generated contract. */
+function clientBreaches(root: string): readonly Breach[] {
+  const folder = join(root, "clients");
+  if (!existsSync(folder)) return [];
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .map((file) => file.replaceAll("\\", "/"))
+    .filter((file) => /\.ts$/.test(file) && !/(^|\/)(node_modules|dist|target)\//.test(file));
+  return files.flatMap((file) =>
+    contentOf(file, readFileSync(join(folder, file), "utf8")).imports.flatMap(({ line, specifier }) => {
+      if (!specifier?.startsWith(".")) return [];
+      const target = join("clients", dirname(file), specifier).replaceAll("\\", "/");
+      const isKnown = ["clients", "gen"].some((known) => isWithin(target, known));
+      return isKnown ? [] : [{ file: `../clients/${file}`, line, problem: `clients may not import ${target}` }];
+    }),
+  );
 }
 
 /** Name of the room that a file below `src` belongs to. */

@@ -1,5 +1,5 @@
 /** A tenant checks, with its own token and the key that it trusts, that two of its receipts are of one log. */
-import { continues, verifyReceipt } from "svc-platform-api/client/receipts";
+import { continues, verifyReceipt } from "svc-platform-client/receipts";
 
 type Receipt = Parameters<typeof verifyReceipt>[0];
 
@@ -17,7 +17,7 @@ export async function sameLog(
   earlier: Receipt,
   later: Receipt,
 ): Promise<boolean> {
-  const [first, second] = [verifyReceipt(earlier, verifierKey), verifyReceipt(later, verifierKey)];
+  const [first, second] = await Promise.all([verifyReceipt(earlier, verifierKey), verifyReceipt(later, verifierKey)]);
   const log = earlier.logOrigin.slice(earlier.logOrigin.lastIndexOf("/") + 1);
   const url = `${opsUrl}/ledger/${log}/consistency?from=${first.treeSize}&to=${second.treeSize}`;
   const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });

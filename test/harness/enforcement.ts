@@ -2,15 +2,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
+import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
 import {
   clientCredentials,
   createPlatformClient,
   createRestTransport,
   workloadInterceptors,
-} from "svc-platform-api/client";
-import { createHttpClient } from "svc-platform-api/client/node";
-import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
-import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
+} from "../../clients/typescript/src/index.ts";
+import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { defaultClient, type IssuerClient } from "../../dev/issuer.ts";
 import { type Stack, startStack } from "../../dev/stack.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";

@@ -10,8 +10,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { type Certificates, makeCertificates } from "../../clients/conformance/certificates.ts";
 import { type Issuer, startIssuer } from "../../dev/issuer.ts";
-import { type Certificates, makeCertificates } from "./clients-certificates.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 

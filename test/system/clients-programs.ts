@@ -40,7 +40,12 @@ export const clientPrograms: readonly ClientProgram[] = [
     start: [join(root, "clients/rust/target/debug/examples/workload")],
     verifiesReceipts: true,
   },
-  { language: "typescript", start: [process.execPath, folder("typescript", "main.ts")], verifiesReceipts: true },
+  {
+    language: "typescript",
+    build: [process.execPath, join(root, "clients/typescript/build.ts")],
+    start: [process.execPath, join(root, "clients/typescript/examples/main.ts")],
+    verifiesReceipts: true,
+  },
   { language: "shell", start: [folder("shell", "main.sh")], verifiesReceipts: false },
 ];
 

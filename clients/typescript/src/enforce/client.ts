@@ -4,11 +4,9 @@ import {
   createPlatformClient,
   createRestTransport,
   type PlatformClient,
-  type Receipt,
   workloadInterceptors,
-} from "svc-platform-api/client";
-import { createHttpClient, type TlsOptions } from "svc-platform-api/client/node";
-import { verifyReceipt as verify } from "svc-platform-api/client/receipts";
+} from "../index.ts";
+import { createHttpClient, type TlsOptions } from "../node.ts";
 
 export {
   ArtifactKind,
@@ -23,24 +21,7 @@ export {
   ReceiptSchema,
   type ResourceDescriptorSchema,
   WorkloadDescriptorSchema,
-} from "svc-platform-api/client";
-
-/** The record that the receipt shows, absent where it is a brief one. Rejects where no key shows it. */
-export async function verifyReceipt(
-  receipt: Receipt,
-  logKeys: readonly string[],
-): Promise<{ readonly record?: object }> {
-  let failure: unknown = new Error("there is no key");
-  for (const key of logKeys) {
-    try {
-      const { record } = verify(receipt, key);
-      return record === undefined ? {} : { record };
-    } catch (error) {
-      failure = error;
-    }
-  }
-  throw failure;
-}
+} from "../index.ts";
 
 /** Where the platform is, and who this workload is to it. */
 export interface Connection {

@@ -3,7 +3,8 @@
  * the platform, which sees metadata only. docs/enforcement.md has the format and the order of things.
  */
 import { join, resolve } from "node:path";
-import { type PlatformClient, verifyReceipt } from "./client.ts";
+import { verifyReceipt } from "../receipts.ts";
+import type { PlatformClient } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
 import { EnforcementError } from "./errors.ts";
 import type { KeyProvider } from "./keys.ts";

@@ -1,8 +1,9 @@
 /** What the receipts beside an artifact prove, offline: against the keys of the log that the verifier trusts. */
 import type { JsonObject } from "@bufbuild/protobuf";
 import { create } from "@bufbuild/protobuf";
+import { verifyReceipt } from "../receipts.ts";
 import { ByteReader } from "./byte-reader.ts";
-import { type Receipt, ReceiptSchema, verifyReceipt } from "./client.ts";
+import { type Receipt, ReceiptSchema } from "./client.ts";
 import { digestOf, openFile } from "./data.ts";
 import { type EnvelopeHeader, readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
@@ -67,7 +68,7 @@ async function provenRecord(name: string, receipt: JsonObject, logKeys: readonly
   try {
     const { record } = await verifyReceipt(messageOf(receipt), logKeys);
     if (record === undefined) throw new Error("it is a brief one, and shows a position only");
-    return record as LedgerRecord;
+    return record as unknown as LedgerRecord;
   } catch (error) {
     return fail(`the receipt of the ${name} does not verify: ${error instanceof Error ? error.message : error}`);
   }

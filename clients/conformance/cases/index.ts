@@ -1,0 +1,23 @@
+/** All cases: the specification of a client, sentence by sentence. */
+import type { Case } from "../check.ts";
+import { calls } from "./calls.ts";
+import { deadlines } from "./deadlines.ts";
+import { dpop } from "./dpop.ts";
+import { errors } from "./errors.ts";
+import { idempotency } from "./idempotency.ts";
+import { kept } from "./kept.ts";
+import { obligations } from "./obligations.ts";
+import { retries } from "./retries.ts";
+import { tokens } from "./tokens.ts";
+
+export const cases: readonly Case[] = [
+  ...calls,
+  ...tokens,
+  ...dpop,
+  ...retries,
+  ...idempotency,
+  ...deadlines,
+  ...errors,
+  ...obligations,
+  ...kept,
+];

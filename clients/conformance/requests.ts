@@ -1,0 +1,117 @@
+/** A request and an answer for each call. */
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  type JsonObject,
+  type MessageShape,
+  mergeFromJson,
+} from "@bufbuild/protobuf";
+import { DiscoveryService } from "../../gen/platform/sdk/v1/discovery_pb.ts";
+import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
+import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
+import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
+import type { Route } from "./protocol.ts";
+
+export const services = [DiscoveryService, ProtectionService, RegistrationService, EvidenceService] as const;
+
+export const methods: Readonly<Record<Route, DescMethodUnary>> = {
+  whoami: DiscoveryService.method.whoAmI,
+  capabilities: DiscoveryService.method.getCapabilities,
+  bootstrap: DiscoveryService.method.getBootstrap,
+  "protection-plan": ProtectionService.method.planProtection,
+  "policy-resolve": ProtectionService.method.resolvePolicy,
+  "key-access-plan": ProtectionService.method.planKeyAccess,
+  "artifact-register": RegistrationService.method.registerArtifact,
+  evidence: EvidenceService.method.recordEvidence,
+};
+
+const common = {
+  workload: { application: "payroll-export", environment: "production" },
+  resource: { kind: "customer-record", id: "cust-8841", mimeType: "application/pdf" },
+  labels: ["confidential"],
+  attributes: { region: "eu" },
+};
+const artifact = { artifactProfile: "ARTIFACT_PROFILE_TDF", artifactDigest: `sha256:${"2c".repeat(32)}` };
+
+/** Requests as protobuf JSON. */
+export const requests: Readonly<Record<Route, JsonObject>> = {
+  whoami: {},
+  capabilities: {},
+  bootstrap: {},
+  "protection-plan": { ...common, operation: "PROTECTION_OPERATION_PROTECT", contentSizeBytes: "48213" },
+  "policy-resolve": { ...common, operation: "PROTECTION_OPERATION_ACCESS" },
+  "key-access-plan": { ...common, operation: "KEY_ACCESS_OPERATION_WRAP", keyReference: "kms://tenant-a/keys/42" },
+  "artifact-register": { ...common, ...artifact, operation: "PROTECTION_OPERATION_PROTECT" },
+  evidence: { ...common, ...artifact, eventType: "EVIDENCE_EVENT_TYPE_PROTECT", outcome: "completed" },
+};
+
+const caller = { tenantId: "tenant-a", principalId: "payroll-service", subject: "payroll", authSource: "bearer_token" };
+const heading = { service: "svc-platform-api", status: "ready", caller };
+const decision = {
+  allow: true,
+  decisionId: "01890a5d-ac96-774b-bcce-b302099a8057",
+  policyRevision: "sha256:0123",
+  reasons: ["platform/allow"],
+};
+const authConfiguration = { mode: "oauth_client_credentials", proofOfPossession: "mtls", mtlsReady: true };
+
+/** Answers as protobuf JSON. */
+const answers: Readonly<Record<Route, JsonObject>> = {
+  whoami: { ...heading, status: "ok" },
+  capabilities: {
+    ...heading,
+    authMode: "AUTH_MODE_BEARER_TOKEN",
+    authConfiguration,
+    routes: [{ route: "/v1/sdk/whoami", domain: "platform", configured: true }],
+  },
+  bootstrap: {
+    ...heading,
+    authMode: "AUTH_MODE_BEARER_TOKEN",
+    authConfiguration,
+    enforcementModel: "embedded_local_library",
+    supportedOperations: ["PROTECTION_OPERATION_PROTECT"],
+    supportedArtifactProfiles: ["ARTIFACT_PROFILE_TDF"],
+  },
+  "protection-plan": {
+    ...heading,
+    decision,
+    execution: { protectLocally: true, artifactProfile: "ARTIFACT_PROFILE_TDF" },
+  },
+  "policy-resolve": { ...heading, decision, handling: { protectLocally: true } },
+  "key-access-plan": {
+    ...heading,
+    decision: { ...decision, operation: "KEY_ACCESS_OPERATION_WRAP" },
+    execution: { localCryptographicOperation: true, platformRole: "authorize_only" },
+  },
+  "artifact-register": { ...heading, registration: { accepted: true, artifactTransport: "metadata_only" } },
+  evidence: { ...heading, ingestion: { accepted: true, plaintextTransport: "forbidden_by_default" } },
+};
+
+/** The sample answer of a call, with what is given merged into its protobuf JSON. */
+export function answerOf(route: Route, ...changes: readonly object[]): MessageShape<DescMessage> {
+  const json = changes.reduce<object>(merged, answers[route]);
+  const message = create(methods[route].output);
+  return mergeFromJson(methods[route].output, message, json as JsonObject);
+}
+
+/** Members of the second over those of the first, objects member by member. */
+function merged(first: object, second: object): object {
+  const isObject = (value: unknown): value is object =>
+    typeof value === "object" && value !== null && !Array.isArray(value);
+  const result: Record<string, unknown> = { ...first };
+  for (const [name, value] of Object.entries(second)) {
+    const old = result[name];
+    result[name] = isObject(value) && isObject(old) ? merged(old, value) : value;
+  }
+  return result;
+}
+
+/** Where an answer carries what was decided or recorded. */
+export const resultMembers: Partial<Record<Route, string>> = {
+  "protection-plan": "decision",
+  "policy-resolve": "decision",
+  "key-access-plan": "decision",
+  "artifact-register": "registration",
+  evidence: "ingestion",
+};

@@ -1,0 +1,36 @@
+/** Proofs of possession of a key (RFC 9449), by WebCrypto. */
+import { generateKeyPair, generateProof, type KeyPair } from "dpop";
+
+/** Proves for each request that its sender holds the key which tokens are bound to. */
+export interface DpopKey {
+  /** A proof for one request; `accessToken` where the request carries one. */
+  proof(request: { readonly method: string; readonly url: string; readonly accessToken?: string }): Promise<string>;
+  /** Takes up the nonce in the headers of an answer of that server (§8, §9). Returns whether there was a new one. */
+  takeNonce(url: string, headers: Headers): boolean;
+}
+
+/**
+ * Makes the proofs of a key.
+ *
+ * @param keys default: a new P-256 key that cannot be exported
+ */
+export function createDpop(keys?: KeyPair): DpopKey {
+  const pair = keys === undefined ? generateKeyPair("ES256") : Promise.resolve(keys);
+  // Awaited by each proof.
+  pair.catch(() => {});
+  const nonces = new Map<string, string>();
+  return {
+    async proof({ method, url, accessToken }) {
+      // §4.2: without query and fragment.
+      const { origin, pathname } = new URL(url);
+      return generateProof(await pair, `${origin}${pathname}`, method, nonces.get(origin), accessToken);
+    },
+    takeNonce(url, headers) {
+      const { origin } = new URL(url);
+      const nonce = headers.get("dpop-nonce");
+      if (nonce === null || nonce === nonces.get(origin)) return false;
+      nonces.set(origin, nonce);
+      return true;
+    },
+  };
+}

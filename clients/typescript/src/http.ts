@@ -1,0 +1,65 @@
+/** How the client reaches a server over plain HTTP: one function, which `fetch` or Node's own modules can be. */
+
+import { Code, ConnectError } from "@connectrpc/connect";
+import { createAsyncIterable, readAllBytes, type UniversalClientFn } from "@connectrpc/connect/protocol";
+
+/** Sends one request. Rejects with a `ConnectError` where no answer comes. */
+export type HttpClient = UniversalClientFn;
+
+/** An answer that has arrived in whole. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Largest answer that is read, in bytes. Those of the platform are far smaller. */
+const maxAnswerBytes = 4 * 1024 * 1024;
+
+/** Sends the request and reads its answer. */
+export async function exchange(
+  client: HttpClient,
+  request: {
+    readonly url: string;
+    readonly method: string;
+    readonly headers: Headers;
+    readonly body?: string;
+    readonly signal?: AbortSignal;
+  },
+): Promise<HttpAnswer> {
+  const { url, method, headers, body, signal } = request;
+  const response = await client({
+    url,
+    method,
+    header: headers,
+    ...(body !== undefined && { body: once(new TextEncoder().encode(body)) }),
+    ...(signal !== undefined && { signal }),
+  });
+  const bytes = await readAllBytes(response.body, maxAnswerBytes);
+  return { status: response.status, headers: response.header, text: new TextDecoder().decode(bytes) };
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+/**
+ * An HTTP client made of `fetch`, for platforms where that is what there is. It presents no client certificate: where
+ * tokens are bound to one, use the HTTP client of `svc-platform-client/node`.
+ */
+export function fetchHttpClient(fetch: typeof globalThis.fetch = globalThis.fetch): HttpClient {
+  return async ({ url, method, header, body, signal }) => {
+    const bytes = body === undefined ? undefined : new Uint8Array(await readAllBytes(body, Number.MAX_SAFE_INTEGER));
+    const init = { method, headers: header, redirect: "error" as const, body: bytes ?? null, signal: signal ?? null };
+    const response = await fetch(url, init).catch((cause: unknown) => {
+      if (signal?.aborted === true) throw ConnectError.from(signal.reason, Code.Canceled);
+      throw new ConnectError("the server cannot be reached", Code.Unavailable, undefined, undefined, cause);
+    });
+    return {
+      status: response.status,
+      header: response.headers,
+      body: createAsyncIterable([new Uint8Array(await response.arrayBuffer())]),
+      trailer: new Headers(),
+    };
+  };
+}

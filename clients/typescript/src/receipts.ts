@@ -1,0 +1,104 @@
+/**
+ * Receipts, checked offline by WebCrypto: that the tenant's log holds exactly the record that an answer speaks of, and
+ * that it goes on holding it.
+ */
+import type { JsonObject } from "@bufbuild/protobuf";
+import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import { type Checkpoint, openCheckpoint, parseLogKey, ReceiptError } from "./receipts/note.ts";
+import { verifyMaterial } from "./receipts/record.ts";
+import { parseBase64, parseDecimal } from "./receipts/text-forms.ts";
+import { hashBytes, verifyConsistency, verifyInclusion } from "./receipts/tree.ts";
+
+export { ReceiptError } from "./receipts/note.ts";
+
+/** What a receipt proves. */
+export interface VerifiedReceipt {
+  readonly logOrigin: string;
+  readonly leafIndex: number;
+  readonly treeSize: number;
+  /** SHA-256. */
+  readonly root: Uint8Array;
+  /** The record itself, in its own spelling; absent where the receipt is brief: then only a position is proven. */
+  readonly record?: JsonObject;
+}
+
+/**
+ * Checks a receipt against the keys of the tenant's log, which come from the operator and are never taken from the
+ * receipt itself. Does not show that the record tells the truth, nor that it was not erased since.
+ *
+ * @param logKeys C2SP signed-note verifier keys, `<origin>+<hash>+<key>`; with `@<size>` behind it where one was
+ *   retired and counts for trees of up to so many leaves. Any of them may have signed.
+ * @throws ReceiptError where no key can be read, or the receipt does not show what it says
+ */
+export async function verifyReceipt(receipt: Receipt, logKeys: string | readonly string[]): Promise<VerifiedReceipt> {
+  const keys = await Promise.all([logKeys].flat().map(parseLogKey));
+  const leafHash = bytes(receipt.leafHash, "leaf_hash");
+  const { index, checkpoint } = await verifyProof(receipt.proof, leafHash, keys);
+  const { origin, size, root } = checkpoint;
+  if (receipt.logOrigin !== origin) fail("log_origin is not what its proof shows");
+  if (Number(receipt.leafIndex) !== index) fail("leaf_index is not what its proof shows");
+  if (Number(receipt.treeSize) !== size) fail("tree_size is not what its proof shows");
+  const position = { logOrigin: origin, leafIndex: index, treeSize: size, root };
+  const { leaf, opening, record } = receipt;
+  if (leaf === undefined && opening === undefined && record === undefined) return position;
+  if (leaf === undefined || opening === undefined || record === undefined)
+    return fail("leaf, opening and record are not all there");
+  const material = { leaf: bytes(leaf, "leaf"), opening: bytes(opening, "opening"), record: bytes(record, "record") };
+  const shown = await verifyMaterial(material, leafHash);
+  if (shown.record_id !== receipt.recordId || shown.log !== origin)
+    fail("record, leaf and members do not name the same record");
+  return { ...position, record: shown };
+}
+
+/**
+ * Whether the log of the later receipt holds all that the log of the earlier one held, in the same places (RFC 6962
+ * §2.1.2). Both have been verified; false where the proof does not show it.
+ *
+ * @param proof what the operator listener answers at `/ledger/<log>/consistency` for the tree sizes of the two: a base64
+ *   hash a line
+ */
+export async function continues(earlier: VerifiedReceipt, later: VerifiedReceipt, proof: string): Promise<boolean> {
+  if (earlier.logOrigin !== later.logOrigin) return false;
+  const hashes = proof
+    .split("\n")
+    .filter((line) => line !== "")
+    .map(parseBase64);
+  if (!hashes.every((hash) => hash !== undefined)) return false;
+  const tree = ({ treeSize, root }: VerifiedReceipt) => ({ size: treeSize, root });
+  return verifyConsistency(tree(earlier), tree(later), hashes);
+}
+
+const header = "c2sp.org/tlog-proof@v1";
+/** A tree of 2^53 leaves has no longer path. */
+const maxPathLength = 53;
+
+/** An inclusion proof as text, C2SP tlog-proof v1: index, audit path and checkpoint. */
+async function verifyProof(
+  text: string,
+  leafHash: Uint8Array,
+  keys: Parameters<typeof openCheckpoint>[1],
+): Promise<{ readonly index: number; readonly checkpoint: Checkpoint }> {
+  const end = text.indexOf("\n\n");
+  if (end < 0) fail("proof has no checkpoint");
+  const [first, ...lines] = text.slice(0, end).split("\n");
+  if (first !== header) fail("proof is not of version 1");
+  // Opaque, and not authenticated.
+  if (lines[0]?.startsWith("extra ") === true) bytes((lines.shift() as string).slice("extra ".length), "proof");
+  const indexLine = lines.shift() ?? "";
+  const index = indexLine.startsWith("index ") ? parseDecimal(indexLine.slice("index ".length)) : undefined;
+  if (index === undefined || lines.length > maxPathLength) return fail("proof is malformed");
+  const path = lines.map((line) => bytes(line, "proof"));
+  if (path.some(({ length }) => length !== hashBytes)) fail("proof is malformed");
+  const checkpoint = await openCheckpoint(text.slice(end + 2), keys);
+  if (!(await verifyInclusion(leafHash, index, checkpoint.size, checkpoint.root, path)))
+    fail("proof does not lead from the leaf to the checkpoint's root");
+  return { index, checkpoint };
+}
+
+function bytes(text: string, member: string): Uint8Array<ArrayBuffer> {
+  return parseBase64(text) ?? fail(`${member} is not base64`);
+}
+
+function fail(problem: string): never {
+  throw new ReceiptError(`the receipt's ${problem}`);
+}

@@ -1,0 +1,122 @@
+/** Signed checkpoints of a log: C2SP tlog-checkpoint in C2SP signed-note, by Ed25519 keys. */
+import { formatHex, joined, parseBase64, parseDecimal, sha256 } from "./text-forms.ts";
+import { hashBytes } from "./tree.ts";
+
+/** A receipt that does not show what it says. */
+export class ReceiptError extends Error {
+  override readonly name = "ReceiptError";
+}
+
+/** Larger notes are refused before anything else is looked at. */
+const maxNoteBytes = 256 * 1024;
+const maxSignatures = 64;
+const keyIdBytes = 4;
+const ed25519Type = 1;
+const publicKeyBytes = 32;
+
+/** A key that is trusted for one log. */
+export interface LogKey {
+  /** Origin of the log. */
+  readonly name: string;
+  /** 8 hexadecimal digits. */
+  readonly keyId: string;
+  readonly key: CryptoKey;
+  /** Leaves of the largest tree for which the key counts; undefined where it was never retired. */
+  readonly maxTreeSize: number | undefined;
+}
+
+/** Reads `VKEY` or `VKEY@SIZE`. Throws a ReceiptError for any other text. */
+export async function parseLogKey(text: string): Promise<LogKey> {
+  // No base64 has an @, so it never is of the key.
+  const [, name = "", keyId, encoded = "", bound] = /^([^+]+)\+([0-9a-f]{8})\+([^@]+)(?:@(.*))?$/su.exec(text) ?? [];
+  const typed = parseBase64(encoded);
+  const maxTreeSize = bound === undefined ? undefined : parseDecimal(bound);
+  const isBoundRead = bound === undefined || maxTreeSize !== undefined;
+  if (!isKeyName(name) || typed?.length !== 1 + publicKeyBytes || typed[0] !== ed25519Type || !isBoundRead)
+    throw new ReceiptError("the log key cannot be read");
+  const digest = await sha256(new TextEncoder().encode(`${name}\n`), typed);
+  if (formatHex(digest.subarray(0, keyIdBytes)) !== keyId) throw new ReceiptError("the log key's id is not its own");
+  const key = await crypto.subtle.importKey("raw", typed.slice(1), "Ed25519", false, ["verify"]);
+  return { name, keyId, key, maxTreeSize };
+}
+
+export interface Checkpoint {
+  readonly origin: string;
+  readonly size: number;
+  readonly root: Uint8Array;
+}
+
+/**
+ * Reads a checkpoint that one of the keys signed and may have signed. Throws a ReceiptError: also where the signature of
+ * any of them is wrong, as C2SP signed-note asks.
+ */
+export async function openCheckpoint(note: string, keys: readonly LogKey[]): Promise<Checkpoint> {
+  const { text, signatures } = parseNote(note);
+  const checkpoint = parseCheckpoint(text);
+  const bytes = new TextEncoder().encode(text);
+  const signing: LogKey[] = [];
+  for (const key of keys) {
+    const own = signatures.filter(({ name, keyId }) => name === key.name && keyId === key.keyId);
+    for (const { signature } of own) {
+      if (!(await crypto.subtle.verify("Ed25519", key.key, signature, bytes)))
+        throw new ReceiptError("the signature of the trusted key does not verify");
+    }
+    if (own.length > 0) signing.push(key);
+  }
+  if (signing.length === 0) throw new ReceiptError("the checkpoint is not signed by a trusted key");
+  const counting = signing.filter(({ name, maxTreeSize = checkpoint.size }) => {
+    return name === checkpoint.origin && checkpoint.size <= maxTreeSize;
+  });
+  if (counting.length === 0) throw new ReceiptError("the key that signed is another log's, or was retired before");
+  return checkpoint;
+}
+
+interface NoteSignature {
+  readonly name: string;
+  readonly keyId: string;
+  readonly signature: Uint8Array<ArrayBuffer>;
+}
+
+function parseNote(note: string): { readonly text: string; readonly signatures: readonly NoteSignature[] } {
+  const end = note.lastIndexOf("\n\n");
+  const isTooLarge = new TextEncoder().encode(note).length > maxNoteBytes;
+  if (isTooLarge || !isNoteText(note) || end < 0 || !note.endsWith("\n") || end + 2 === note.length)
+    throw new ReceiptError("the checkpoint is malformed");
+  const lines = note.slice(end + 2, -1).split("\n");
+  if (lines.length > maxSignatures) throw new ReceiptError("the checkpoint has too many signatures");
+  return { text: note.slice(0, end + 1), signatures: lines.map(parseSignature) };
+}
+
+/** `— name base64(key id, signature)` */
+function parseSignature(line: string): NoteSignature {
+  const [dash, name = "", encoded = "", ...more] = line.split(" ");
+  const bytes = parseBase64(encoded);
+  if (dash !== "—" || !isKeyName(name) || bytes === undefined || bytes.length <= keyIdBytes || more.length > 0)
+    throw new ReceiptError("a signature line of the checkpoint is malformed");
+  return { name, keyId: formatHex(bytes.subarray(0, keyIdBytes)), signature: joined(bytes.subarray(keyIdBytes)) };
+}
+
+/** Origin, tree size and root hash, a line each; lines that follow are extensions. */
+function parseCheckpoint(text: string): Checkpoint {
+  const [origin = "", sizeText = "", rootText = "", ...extensions] = text.split("\n").slice(0, -1);
+  const size = parseDecimal(sizeText);
+  const root = parseBase64(rootText);
+  if (origin === "" || size === undefined || root?.length !== hashBytes || extensions.includes(""))
+    throw new ReceiptError("the checkpoint is malformed");
+  return { origin, size, root };
+}
+
+/** Key names are not empty and hold no space, no plus sign and no control character. */
+function isKeyName(name: string): boolean {
+  return /^[^\s+\p{Cc}]+$/u.test(name) && isWellFormed(name);
+}
+
+/** Well-formed, and without control characters below U+0020 other than newline. */
+function isNoteText(text: string): boolean {
+  return isWellFormed(text) && !/[^\P{Cc}\n\x7f-\x9f]/u.test(text);
+}
+
+/** Whether the text has no lone surrogate. */
+function isWellFormed(text: string): boolean {
+  return !/\p{Cs}/u.test(text);
+}

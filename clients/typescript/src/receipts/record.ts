@@ -1,0 +1,117 @@
+/** Leaves and records: canonical JSON (RFC 8785) of exactly the members that docs/ledger.md names. */
+import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { ReceiptError } from "./note.ts";
+import { formatHex, sameBytes, sha256 } from "./text-forms.ts";
+import { hashLeaf } from "./tree.ts";
+
+interface Material {
+  readonly leaf: Uint8Array<ArrayBuffer>;
+  readonly opening: Uint8Array<ArrayBuffer>;
+  readonly record: Uint8Array<ArrayBuffer>;
+}
+
+const openingBytes = 32;
+const maxLeafBytes = 65_535;
+const maxDepth = 32;
+
+/** The record, shown to be the one that the leaf with this hash commits to. Throws a ReceiptError. */
+export async function verifyMaterial({ leaf, opening, record }: Material, leafHash: Uint8Array): Promise<JsonObject> {
+  if (!sameBytes(await hashLeaf(leaf), leafHash)) fail("leaf_hash is not its leaf's");
+  const said = readLeaf(leaf) ?? fail("leaf cannot be read");
+  if (opening.length !== openingBytes || (await commitment(record, opening)) !== said.commitment)
+    fail("record is not the one that its leaf commits to");
+  const shown = readRecord(record) ?? fail("record cannot be read");
+  for (const member of ["record_id", "kind", "recorded_at"])
+    if (shown[member] !== said[member]) fail(`record has another ${member} than its leaf`);
+  const { policy_revision: revision } = shown.outcome as JsonObject;
+  if (shown.kind === "decision" && revision !== undefined && revision !== said.policy_revision)
+    fail("record has another policy_revision than its leaf");
+  const digest = formatHex(await sha256(new TextEncoder().encode(canonicalText(shown.request as JsonObject))));
+  if (shown.request_digest !== `sha256:${digest}`) fail("record has another request than its digest");
+  return shown;
+}
+
+/** HMAC-SHA-256 of the record, under a key of its opening (docs/ledger.md). */
+async function commitment(record: Uint8Array<ArrayBuffer>, opening: Uint8Array<ArrayBuffer>): Promise<string> {
+  const info = new TextEncoder().encode("platform-ledger/v1/commitment");
+  const secret = await crypto.subtle.importKey("raw", opening, "HKDF", false, ["deriveKey"]);
+  const hkdf = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(0), info };
+  const hmac = { name: "HMAC", hash: "SHA-256", length: 256 };
+  const key = await crypto.subtle.deriveKey(hkdf, secret, hmac, false, ["sign"]);
+  return `hmac-sha256:${formatHex(new Uint8Array(await crypto.subtle.sign("HMAC", key, record)))}`;
+}
+
+function readLeaf(bytes: Uint8Array): JsonObject | undefined {
+  const leaf = bytes.length > maxLeafBytes ? undefined : readCanonical(bytes);
+  const { policy_revision: revision = "", ...others } = leaf ?? {};
+  const names = ["commitment", "kind", "record_id", "recorded_at"];
+  const isLeaf =
+    hasExactly(others, [...names, "v"]) &&
+    others.v === 1 &&
+    [revision, ...names.map((name) => others[name])].every(isText) &&
+    isMoment(others.recorded_at) &&
+    /^hmac-sha256:[0-9a-f]{64}$/.test(others.commitment as string);
+  return isLeaf ? leaf : undefined;
+}
+
+const textMembers = ["kind", "record_id", "log", "tenant_id", "recorded_at", "request_id", "route", "request_digest"];
+const objectMembers = ["caller", "request", "outcome"];
+const callerMembers = ["auth_source", "principal_id", "subject"];
+
+function readRecord(bytes: Uint8Array): JsonObject | undefined {
+  const record = readCanonical(bytes);
+  if (record === undefined) return undefined;
+  const { caller } = record;
+  const isRecord =
+    hasExactly(record, [...textMembers, ...objectMembers]) &&
+    textMembers.every((name) => isText(record[name])) &&
+    objectMembers.every((name) => isObject(record[name])) &&
+    isObject(caller) &&
+    hasExactly(caller, callerMembers) &&
+    callerMembers.every((name) => isText(caller[name]));
+  return isRecord ? record : undefined;
+}
+
+/** An object whose canonical text these bytes are; undefined for all others. */
+function readCanonical(bytes: Uint8Array): JsonObject | undefined {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    const value = JSON.parse(text) as JsonValue;
+    return isObject(value) && canonicalText(value) === text ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** RFC 8785: members in the order of their UTF-16 units, everything else as ECMAScript writes it. */
+function canonicalText(value: JsonValue, depth = 0): string {
+  if (typeof value === "string" && /[\0\p{Cs}]/u.test(value)) throw new TypeError("text is not clean");
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (depth === maxDepth) throw new TypeError("is nested too deep");
+  if (Array.isArray(value)) return `[${value.map((item) => canonicalText(item, depth + 1)).join(",")}]`;
+  const names = Object.keys(value).sort();
+  const members = names.map((name) => `${canonicalText(name)}:${canonicalText(value[name] as JsonValue, depth + 1)}`);
+  return `{${members.join(",")}}`;
+}
+
+function isMoment(text: unknown): boolean {
+  if (!isText(text) || !/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/.test(text)) return false;
+  const ms = Date.parse(text);
+  return !Number.isNaN(ms) && new Date(ms).toISOString() === text;
+}
+
+function hasExactly(value: JsonObject, names: readonly string[]): boolean {
+  return Object.keys(value).length === names.length && names.every((name) => Object.hasOwn(value, name));
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function fail(problem: string): never {
+  throw new ReceiptError(`the receipt's ${problem}`);
+}

@@ -1,0 +1,42 @@
+/** Base64 (RFC 4648 §4) and numbers, read strictly: one text for every value. */
+
+/** Bytes of a padded base64 text without line breaks; undefined for any other text. */
+export function parseBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    const decoded = atob(text);
+    // The platform's reader skips spaces and bits; only the text that writing gives again is canonical.
+    return btoa(decoded) === text ? Uint8Array.from(decoded, (character) => character.charCodeAt(0)) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A decimal number without needless zeros, up to 2^53 - 1; undefined for any other text. */
+export function parseDecimal(text: string): number | undefined {
+  if (!/^(0|[1-9][0-9]{0,15})$/.test(text)) return undefined;
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : undefined;
+}
+
+export function formatHex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** Whether two sequences of bytes are the same. They are public, so the time that it takes tells nothing. */
+export function sameBytes(first: Uint8Array, second: Uint8Array): boolean {
+  return first.length === second.length && first.every((byte, i) => byte === second[i]);
+}
+
+export async function sha256(...parts: readonly Uint8Array[]): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", joined(...parts)));
+}
+
+export function joined(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let offset = 0;
+  for (const part of parts) {
+    whole.set(part, offset);
+    offset += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,75 @@
+/** Trying again, politely: only what may be tried again, no sooner than the service asks, and less and less often. */
+import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
+import { deadlineKey } from "./client.ts";
+import { attemptError, type Problem, problemOf } from "./problem.ts";
+
+export interface RetryOptions {
+  /** How often a call is sent at most, the first time included; infinity where the deadline alone bounds it. Default 4. */
+  readonly attempts?: number;
+  /** Longest pause before the second attempt, in milliseconds; it doubles with each. Default 100. */
+  readonly baseDelayMs?: number;
+  /** Longest pause that is chosen here, in milliseconds. Default 5,000. */
+  readonly maxDelayMs?: number;
+  /** Longest pause that the service may ask for, in milliseconds; asked for more, the call fails. Default 60,000. */
+  readonly maxRetryAfterMs?: number;
+  /** Told of each pause before it begins, in milliseconds. */
+  readonly onRetry?: (problem: Problem, delayMs: number) => void;
+  /** A number from 0 up to 1. Default `Math.random`. */
+  readonly random?: () => number;
+  /** Resolves after so many milliseconds; rejects when the signal aborts. */
+  readonly pause?: (delayMs: number, signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Retries calls that the service could not answer now (`unavailable`), that it told to come later (`RetryInfo` or
+ * `Retry-After`), or whose connection broke. The pause is random between nothing and a bound that doubles, and never
+ * shorter than what the service asks for. The call's own deadline covers all attempts: a pause that would outlast it is
+ * not begun, and the call fails with the last error.
+ *
+ * A decision whose answer was lost is asked for anew and recorded anew; registrations and events carry an
+ * idempotency key and are recorded once.
+ */
+export function retry(options: RetryOptions = {}): Interceptor {
+  const { attempts = 4, baseDelayMs = 100, maxDelayMs = 5_000, maxRetryAfterMs = 60_000 } = options;
+  const random = options.random ?? Math.random;
+  const pause = options.pause ?? systemPause;
+  return (next) => async (request) => {
+    if (request.stream) return next(request);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await next(request);
+      } catch (thrown) {
+        const error = attemptError(thrown, request.signal);
+        const problem = problemOf(error);
+        const { retryAfterMs = 0 } = problem;
+        const again = attempt < attempts && mayRetry(error, retryAfterMs) && retryAfterMs <= maxRetryAfterMs;
+        if (!again || request.signal.aborted) throw error;
+        const boundMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
+        // Where all are told to come back at once, they are still spread.
+        const delayMs = retryAfterMs + boundMs * random();
+        if (performance.now() + delayMs >= request.contextValues.get(deadlineKey)) throw error;
+        options.onRetry?.(problem, delayMs);
+        await pause(delayMs, request.signal);
+      }
+    }
+  };
+}
+
+function mayRetry({ code }: ConnectError, retryAfterMs: number): boolean {
+  return code === Code.Unavailable || (code === Code.ResourceExhausted && retryAfterMs > 0);
+}
+
+function systemPause(delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      clearTimeout(timer);
+      reject(ConnectError.from(signal.reason, Code.Canceled));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", onAbort);
+      resolve();
+    }, delayMs);
+    if (signal.aborted) return onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+  });
+}

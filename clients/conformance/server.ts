@@ -56,7 +56,7 @@ export async function startServer(
     const arrival: Arrival = {
       seen,
       act,
-      url: `https://${request.authority}${request.url}`,
+      url: `https://${request.authority ?? request.headers.host}${request.url}`,
       method: request.method,
       reset,
     };

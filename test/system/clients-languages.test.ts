@@ -5,6 +5,8 @@
 import { execFileSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cases } from "../../clients/conformance/cases/index.ts";
+import { runCases } from "../../clients/conformance/suite.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { parseRecordId, parseTenantId } from "../../src/base/ids.ts";
 import type { StoredRecord } from "../../src/ledger/ports/record.ts";
@@ -43,13 +45,23 @@ const expectedLines = [
 ];
 
 describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
-  const { build } = program;
+  const { build, drivers = [] } = program;
   if (build !== undefined) {
     test("is built by one command", { timeout: buildTimeoutMs }, async () => {
       const { code, stderr } = await startCommand(build, {}).done;
       expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
     });
   }
+
+  test.each(drivers.map((driver) => [driver.at(-1), driver] as const))(
+    "passes every case of the conformance suite: %s",
+    { timeout: buildTimeoutMs },
+    async (_name, driver) => {
+      const results = await runCases(driver);
+      expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
+      expect(results.length).toBeGreaterThan(cases.length);
+    },
+  );
 
   test("makes all eight calls", async () => {
     const { code, stdout, stderr } = await run(program);

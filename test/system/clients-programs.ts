@@ -8,11 +8,19 @@ export interface ClientProgram {
   /** Generates the stubs and builds the program; absent where there is nothing to do. */
   readonly build?: readonly [command: string, ...args: string[]];
   readonly start: readonly [command: string, ...args: string[]];
+  /** The drivers of its package, for `clients/conformance`: all that can be different in it has one. */
+  readonly drivers?: readonly (readonly string[])[];
   /** Whether it checks the receipt where it is given the log's key. */
   readonly verifiesReceipts: boolean;
 }
 
 const folder = (language: string, path: string) => join(root, "examples/clients", language, path);
+const inClients = (path: string) => join(root, "clients", path);
+const javaDriver = ["target/test-classes", "target/classes", "target/lib/*"]
+  .map((path) => inClients(`java/${path}`))
+  .join(":");
+const pythonDriver = [inClients("python/.venv/bin/python"), inClients("python/conformance/driver.py")];
+const typescriptDriver = [process.execPath, inClients("typescript/conformance/driver.ts")];
 const java = (path: string) => join(root, "clients/java/examples", path);
 
 export const clientPrograms: readonly ClientProgram[] = [
@@ -20,30 +28,35 @@ export const clientPrograms: readonly ClientProgram[] = [
     language: "go",
     build: [join(root, "clients/go/build.sh")],
     start: [join(root, "clients/go/target/examples")],
+    drivers: [[inClients("go/target/conformance")]],
     verifiesReceipts: true,
   },
   {
     language: "python",
     build: [join(root, "clients/python/build.sh")],
     start: [join(root, "clients/python/.venv/bin/python"), join(root, "clients/python/examples/main.py")],
+    drivers: [pythonDriver, [...pythonDriver, "--async"]],
     verifiesReceipts: true,
   },
   {
     language: "java",
     build: [java("build.sh")],
     start: ["java", "-cp", `${java("target/classes")}:${java("target/lib/*")}`, "platform.example.Main"],
+    drivers: [["java", "-cp", javaDriver, "platform.client.conformance.Driver"]],
     verifiesReceipts: true,
   },
   {
     language: "rust",
     build: [join(root, "clients/rust/build.sh")],
     start: [join(root, "clients/rust/target/debug/examples/workload")],
+    drivers: [[inClients("rust/target/debug/conformance-driver")]],
     verifiesReceipts: true,
   },
   {
     language: "typescript",
     build: [process.execPath, join(root, "clients/typescript/build.ts")],
     start: [process.execPath, join(root, "clients/typescript/examples/main.ts")],
+    drivers: [typescriptDriver, [...typescriptDriver, "json"]],
     verifiesReceipts: true,
   },
   { language: "shell", start: [folder("shell", "main.sh")], verifiesReceipts: false },

@@ -42,14 +42,47 @@ export function writeImageFiles(folder: string): void {
   for (const name of ["data", "dev", "etc", "proc", "run", "sys", "tmp"]) mkdirSync(join(folder, name));
 }
 
-/** Packages that `npm ci --omit=dev` installs here, by the lock file that it leaves behind. */
+interface LockedPackage {
+  readonly version: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Packages that `npm ci --omit=dev --workspaces=false` installs here, by the lock file. npm's own marks do not tell what
+ * the service needs from what the client package in the same checkout does.
+ */
 export function productionPackages(): readonly InstalledPackage[] {
-  const lock = JSON.parse(readFileSync(join(root, "node_modules/.package-lock.json"), "utf8")) as {
-    readonly packages: Readonly<Record<string, { readonly version: string; readonly dev?: boolean }>>;
+  const { packages } = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+    readonly packages: Readonly<Record<string, LockedPackage>>;
   };
-  return Object.entries(lock.packages)
-    .filter(([path, { dev }]) => dev !== true && existsSync(join(root, path)))
-    .map(([path, { version }]) => ({ path, version, name: path.slice(path.lastIndexOf("node_modules/") + 13) }));
+  const found = new Set<string>();
+  const visit = (path: string) => {
+    const { dependencies, optionalDependencies, peerDependencies } = packages[path] as LockedPackage;
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
+      const needed = placeOf(name, path, packages);
+      // Optional ones are of other platforms, or not installed.
+      if (needed === undefined || found.has(needed) || !existsSync(join(root, needed))) continue;
+      found.add(needed);
+      visit(needed);
+    }
+  };
+  visit("");
+  return [...found].toSorted().map((path) => ({
+    path,
+    version: packages[path]?.version as string,
+    name: path.slice(path.lastIndexOf("node_modules/") + 13),
+  }));
+}
+
+/** Where Node finds the package that another one imports: beside it or beside one of those that it is in. */
+function placeOf(name: string, from: string, packages: object): string | undefined {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf("/node_modules/")))) {
+    const path = folder === "" ? `node_modules/${name}` : `${folder}/node_modules/${name}`;
+    if (path in packages) return path;
+    if (folder === "") return undefined;
+  }
 }
 
 function addLibrary(folder: string, { path, copyright, debianPackage }: Library): void {

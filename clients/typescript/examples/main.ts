@@ -66,9 +66,9 @@ async function run(): Promise<void> {
       onRetry: ({ message }, delayMs) => console.error(`${message}; trying again in ${Math.round(delayMs)} ms`),
     },
   });
-  const transport = createGrpcTransport({ baseUrl: url, tls, interceptors, defaultTimeoutMs: 30_000 });
+  const transport = createGrpcTransport({ baseUrl: url, tls, interceptors });
   try {
-    const client = createPlatformClient(transport);
+    const client = createPlatformClient(transport, { deadlineMs: 30_000 });
     await discover(client);
     await record(client, await decide(client), logKey);
   } finally {

@@ -131,7 +131,7 @@ async function untilReady(url: string, child: ChildProcess): Promise<void> {
 }
 
 /** Ports that were free a moment ago. The gateway is started again on the one it had, so it cannot choose itself. */
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer());
   await Promise.all(servers.map((server) => new Promise<void>((done) => server.listen(0, "127.0.0.1", done))));
   const ports = servers.map((server) => (server.address() as AddressInfo).port);

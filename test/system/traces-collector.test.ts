@@ -1,0 +1,71 @@
+/** A collector that nobody here wrote takes the service's spans, and hands them on as they were. */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../harness/otlp.ts";
+import { installPythonTools, type PythonTools } from "../harness/python.ts";
+import { freePorts } from "./clients-deployment.ts";
+
+/** A collector written in Rust; the wheel carries its program. */
+const wheel = "rotel==0.0.1a15";
+let tools: PythonTools;
+let behind: OtlpReceiver;
+let collector: ChildProcess;
+let gateway: Gateway;
+
+beforeAll(async () => {
+  tools = await installPythonTools([wheel]);
+  const where = "import rotel, os; print(os.path.join(os.path.dirname(rotel.__file__), 'rotel-agent'))";
+  const program = (await tools.run("python", ["-c", where])).trim();
+  execFileSync("chmod", ["+x", program]);
+  behind = await startOtlpReceiver();
+  const [http = 0, grpc = 0] = await freePorts(2);
+  const options = [
+    ...["--otlp-http-endpoint", `127.0.0.1:${http}`, "--otlp-grpc-endpoint", `127.0.0.1:${grpc}`],
+    ...["--exporter", "otlp", "--otlp-exporter-protocol", "http", "--otlp-exporter-endpoint", behind.url],
+    ...["--batch-timeout", "100ms", "--log-file", join(tools.folder, "rotel.log")],
+  ];
+  collector = spawn(program, ["start", ...options], { stdio: "ignore" });
+  const url = `http://127.0.0.1:${http}`;
+  const isUp = () =>
+    fetch(`${url}/v1/traces`).then(
+      () => true,
+      () => false,
+    );
+  while (!(await isUp())) {
+    if (collector.exitCode !== null) throw new Error(`the collector ended with ${collector.exitCode}`);
+    await delay(50);
+  }
+  gateway = await startGateway(tracedBy({ OTEL_EXPORTER_OTLP_ENDPOINT: url }));
+}, 300_000);
+afterAll(async () => {
+  await gateway?.stop();
+  collector?.kill();
+  await behind?.stop();
+  await tools?.remove();
+});
+
+test("every route's call and its parts arrive, in the trace of their caller", async () => {
+  const token = await gateway.token();
+  const calls = sampleCalls();
+  for (const [i, { route, body }] of calls.entries()) {
+    const headers = { traceparent: `00-${(i + 1).toString(16).padStart(32, "0")}-00f067aa0ba902b7-01` };
+    const { status } = await rest(gateway.url + route, { token, headers, ...(body !== undefined && { body }) });
+    expect([route, status]).toEqual([route, 200]);
+  }
+  const servers = () => behind.spans.filter(({ kind }) => kind === "SPAN_KIND_SERVER");
+  await expect.poll(() => servers().length, { timeout: 60_000 }).toBe(calls.length);
+  for (const [i, { route, body }] of calls.entries()) {
+    const traceId = (i + 1).toString(16).padStart(32, "0");
+    const span = servers().find((each) => each.traceId === traceId);
+    expect(span).toMatchObject({
+      name: `${body === undefined ? "GET" : "POST"} ${route}`,
+      parentSpanId: "00f067aa0ba902b7",
+    });
+    const parts = behind.spans.filter((each) => each.traceId === traceId && each.parentSpanId === span?.spanId);
+    expect(parts.length).toBeGreaterThan(0);
+  }
+});

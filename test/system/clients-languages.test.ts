@@ -114,14 +114,14 @@ test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map(
   },
 );
 
-test("all wait for a gateway that restarts", async () => {
+// One after the other: each waits as long as its calls may take, which is less than all of them need to start.
+test.each(clientPrograms)("$language waits for a gateway that restarts", async ({ start }) => {
   expect(await deployment.stopGateway()).toBe(0);
-  const running = clientPrograms.map(({ start }) => startCommand(start, deployment.clientEnv()));
-  await Promise.all(running.map((program) => program.shows(/trying again in|Will retry in/)));
+  const program = startCommand(start, deployment.clientEnv());
+  await program.shows(/trying again in|Will retry in/);
   await deployment.startGateway();
-  const runs = await Promise.all(running.map(({ done }) => done));
-  const failed = runs.flatMap(({ code, stderr }, i) => (code === 0 ? [] : [[clientPrograms[i]?.language, stderr]]));
-  expect(failed).toEqual([]);
+  const { code, stderr } = await program.done;
+  expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
 });
 
 test("the same request is recorded with the same digest, and answered the same, from every language", async () => {

@@ -5,22 +5,17 @@
  * bytes.
  */
 import { createHash } from "node:crypto";
-import canonicalize from "canonicalize";
 import type { ByteReader } from "./byte-reader.ts";
 import { EnforcementError } from "./errors.ts";
+import { areTexts, type Binding, canonical, hasMembers, isBinding, malformed, parseCanonical } from "./header.ts";
 import { type StreamingAead, segmentSizes } from "./streaming-aead.ts";
 
 export const envelopeFormat = "svc-platform-envelope/v1";
 const magic = Buffer.from(`${envelopeFormat}\n`);
 const maxHeaderBytes = 131_072;
 
-/** What is protected under which decision; stays the same however often the key is rewrapped. */
-export interface EnvelopeBinding {
+export interface EnvelopeBinding extends Binding {
   readonly aead: StreamingAead;
-  readonly decision_id: string;
-  readonly labels: readonly string[];
-  readonly policy_revision: string;
-  readonly resource: { readonly id?: string; readonly kind: string; readonly mime_type?: string };
 }
 
 /** Which key wraps the content key, and the key-access decision that allowed it. */
@@ -62,64 +57,21 @@ export async function readHeader(reader: ByteReader): Promise<EnvelopeHeader> {
   const sizeBytes = length.length === 4 ? length.readUInt32BE() : 0;
   if (sizeBytes === 0 || sizeBytes > maxHeaderBytes) throw malformed("its header has no length that can be");
   const bytes = await reader.read(sizeBytes);
-  const value = parseJson(bytes);
-  // One text for every header: no duplicate member, no other order, no space rides along unauthenticated.
-  if (!isHeader(value) || !canonical(value).equals(bytes)) throw malformed("its header is not in canonical form");
-  return value;
-}
-
-function parseJson(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
-  } catch (cause) {
-    throw malformed("its header cannot be read", cause);
-  }
-}
-
-/** RFC 8785. */
-function canonical(value: unknown): Buffer {
-  const text = canonicalize(value);
-  if (text === undefined || !text.isWellFormed()) throw new EnforcementError("invalid", "not a JSON value");
-  return Buffer.from(text);
+  return parseCanonical(bytes, isHeader);
 }
 
 function sha256(bytes: Uint8Array): Buffer {
   return createHash("sha256").update(bytes).digest();
 }
 
-function malformed(what: string, cause?: unknown): EnforcementError {
-  return new EnforcementError("not_authentic", `the artifact cannot be read: ${what}`, { cause });
-}
-
 function isHeader(value: unknown): value is EnvelopeHeader {
   if (!hasMembers(value, ["binding", "key"])) return false;
   const { binding, key } = value;
   return (
-    hasMembers(binding, ["aead", "decision_id", "labels", "policy_revision", "resource"]) &&
-    areTexts(binding, ["aead", "decision_id", "policy_revision"]) &&
+    isBinding(binding, ["aead"]) &&
+    areTexts(binding, ["aead"]) &&
     Object.hasOwn(segmentSizes, binding.aead as string) &&
-    Array.isArray(binding.labels) &&
-    binding.labels.every((label) => typeof label === "string") &&
-    hasMembers(binding.resource, ["kind"], ["id", "mime_type"]) &&
-    areTexts(binding.resource, Object.keys(binding.resource)) &&
     hasMembers(key, ["decision_id", "provider", "reference", "wrapped"]) &&
     areTexts(key, Object.keys(key))
   );
-}
-
-function hasMembers(
-  value: unknown,
-  required: readonly string[],
-  optional: readonly string[] = [],
-): value is Readonly<Record<string, unknown>> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  const names = Object.keys(value);
-  return (
-    required.every((name) => names.includes(name)) &&
-    names.every((name) => required.includes(name) || optional.includes(name))
-  );
-}
-
-function areTexts(value: Readonly<Record<string, unknown>>, members: readonly string[]): boolean {
-  return members.every((member) => typeof value[member] === "string");
 }

@@ -12,17 +12,21 @@ import { type OpenOptions, openEnvelope } from "./open.ts";
 import type { Context } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
 import type { Deployment, Platform, Workload } from "./platform.ts";
-import { type Outcome, type ProtectOptions, protect } from "./protect.ts";
-import { type RewrapOptions, rewrap } from "./rewrap.ts";
+import { type LocalProfile, localProfiles, type Outcome, type ProtectOptions, protectAsEnvelope } from "./protect.ts";
+import { type RewrapOptions, rewrapEnvelope } from "./rewrap.ts";
+import { openSigned, signAnew, signData } from "./sign.ts";
+import type { SigningKey } from "./signing-keys.ts";
 import { EvidenceSpool } from "./spool.ts";
 import { messageOf } from "./verify.ts";
 
 export { EnforcementError, type EnforcementFailure } from "./errors.ts";
-export { createKeyFile, type KeyProvider, keyFile, localKey } from "./keys.ts";
+export { createKeyFile, createPublicKeyFile, createSigningKeyFile, keyFile } from "./key-files.ts";
+export { type KeyProvider, localKey } from "./keys.ts";
 export type { ObligationHandler } from "./permission.ts";
 export type { Platform, Resource, Workload } from "./platform.ts";
-export type { Outcome } from "./protect.ts";
+export type { LocalProfile, Outcome } from "./protect.ts";
 export { type ReceiptsFile, receiptsPathOf } from "./receipts.ts";
+export { localSigningKey, type SigningKey } from "./signing-keys.ts";
 export type { StreamingAead } from "./streaming-aead.ts";
 export { type TransitOptions, transitKey } from "./transit.ts";
 export { type VerifiedArtifact, type VerifyOptions, verifyArtifact } from "./verify.ts";
@@ -31,8 +35,8 @@ export interface EnforcerOptions {
   /** A client with token, certificate and retries; or the seam itself. Answers must carry whole receipts. */
   readonly client: PlatformClient | Platform;
   readonly workload: Workload;
-  /** Keys by reference; the first is what protects unless told otherwise. To flush none is needed. */
-  readonly keys: readonly KeyProvider[];
+  /** Keys by reference; the first that fits is what protects unless told otherwise. To flush none is needed. */
+  readonly keys: readonly (KeyProvider | SigningKey)[];
   /** Folder on a local disk where evidence waits. Of one machine, and of workloads with the same credentials. */
   readonly spoolDirectory: string;
   /** C2SP verifier keys of the tenant's log: with them, an answer whose receipt does not verify is none. */
@@ -61,20 +65,30 @@ export interface Enforcer {
 
 export function createEnforcer(options: EnforcerOptions): Enforcer {
   const context = contextOf(options);
-  const enclosed = async <T>(work: Promise<T>): Promise<T> => {
+  const enclosed = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
-      return await work;
+      return await work();
     } catch (cause) {
       if (cause instanceof EnforcementError) throw cause;
       throw new EnforcementError("invalid", cause instanceof Error ? cause.message : String(cause), { cause });
     }
   };
   return {
-    protect: (request) => enclosed(protect(context, request)),
-    open: (request) => enclosed(openEnvelope(context, request)),
-    rewrap: (request) => enclosed(rewrap(context, request)),
-    flush: (signal) => enclosed(context.spool.flush(signal)),
+    protect: (request) => enclosed(() => (isSignature(request) ? signData : protectAsEnvelope)(context, request)),
+    open: ({ signature, ...request }) =>
+      enclosed(() =>
+        signature === undefined ? openEnvelope(context, request) : openSigned(context, { ...request, signature }),
+      ),
+    rewrap: (request) => enclosed(() => (isSignature(request) ? signAnew : rewrapEnvelope)(context, request)),
+    flush: (signal) => enclosed(() => context.spool.flush(signal)),
   };
+}
+
+/** Throws where no such profile is made here; a caller in JavaScript may ask for any. */
+function isSignature({ profile = "envelope" }: { readonly profile?: LocalProfile }): boolean {
+  if (!localProfiles.includes(profile))
+    throw new EnforcementError("invalid", `there is no profile ${profile} here: ${localProfiles.join(", ")}`);
+  return profile === "detached_signature";
 }
 
 /** What a deployment supports changes with its configuration only. */

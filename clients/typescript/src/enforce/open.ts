@@ -1,28 +1,30 @@
-/** Opening: an envelope becomes plaintext again, for a decision about this very artifact. */
+/** Opening: data comes out as it was protected, for a decision about this very artifact. Of an envelope comes plaintext. */
 import type { FileHandle } from "node:fs/promises";
 import { ByteReader } from "./byte-reader.ts";
 import { type Digest, Digesting, digestOf, type Input, type Output, openSink, rereadable, type Sink } from "./data.ts";
 import { type EnvelopeHeader, keyAssociatedData, payloadAssociatedData, readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
+import type { Binding } from "./header.ts";
+import type { KeyProvider } from "./keys.ts";
 import {
   type Context,
   describe,
-  keyOf,
   type Permitted,
   type RequestOptions,
-  recordCompletion,
   requestPermission,
   withEvidence,
+  wrappingKeyOf,
 } from "./operation.ts";
-import type { Artifact, Resource } from "./platform.ts";
-import { counted, type Outcome, progress, receiptsOf } from "./protect.ts";
-import { receiptsPathOf, writeReceipts } from "./receipts.ts";
+import type { Artifact, Profile, Resource } from "./platform.ts";
+import { complete, counted, type Outcome, progress } from "./protect.ts";
 import { decryptSegments } from "./streaming-aead.ts";
 
 export interface OpenOptions extends RequestOptions {
   readonly input: Input;
   readonly output: Output;
+  /** Path of the data's detached signature. Default: the input is an envelope. */
+  readonly signature?: string;
   /** The resource that is expected; anything else is refused. Default: the one that the header names. */
   readonly resource?: Resource;
   /** Whether a file with the output's name is replaced. Default false. */
@@ -35,56 +37,18 @@ export async function openEnvelope(context: Context, options: OpenOptions): Prom
   try {
     const { header, artifact, count } = await inspect(file, options);
     const { binding, key } = header;
-    const provider = keyOf(context, key.reference);
+    const provider = wrappingKeyOf(context, key.reference);
     if (provider.provider !== key.provider) throw new EnforcementError("not_authentic", "the key is of another kind");
-    const labels = labelsOf(header, options);
-    const about = { artifact_digest: artifact.digest, artifact_cid: artifact.cid };
-    const permitted = await requestPermission(context, options, {
-      operation: "access",
-      profile: "envelope",
-      resource: binding.resource,
-      labels,
-      keys: [{ operation: "unwrap", reference: provider.reference, transport: provider.transport }],
-      about,
-    });
-    const description = describe(context, options, { resource: binding.resource, labels });
-    const named: Artifact = {
-      ...about,
-      artifact_kind: "data_object",
-      artifact_profile: "envelope",
-      decision_id: permitted.plan.decisionId,
-    };
-    const event = { ...description, ...named, event_type: "access" } as const;
-    return await withEvidence(context, event, permitted.toleranceMs, signal, async (evidence) => {
+    const opening = { profile: "envelope", binding, artifact, key: provider } as const;
+    return await access(context, options, opening, async (release) => {
       const contentKey = await provider.unwrap(key.wrapped, keyAssociatedData(binding, key));
       try {
-        // What a stream was given cannot be taken back, so that its event comes first.
-        if (typeof options.output !== "string") await announce(context, event, permitted, signal);
-        const sink = await openSink(options.output, options.replace ?? false);
-        try {
-          await decrypt(file, header, contentKey, artifact, sink, (sizeBytes) => {
+        return await release((sink) =>
+          decrypt(file, header, contentKey, artifact, sink, (sizeBytes) => {
             signal?.throwIfAborted();
             count(sizeBytes);
-          });
-          await sink.sync();
-          const receiptsFile = typeof options.output === "string" ? receiptsPathOf(options.output) : undefined;
-          const { toleranceMs } = permitted;
-          const completed = { artifact: named, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
-          const recorded = await recordCompletion(context, evidence, completed, signal);
-          const receipts = receiptsOf("access", named, permitted, evidence, undefined, recorded.receipt);
-          if (receiptsFile !== undefined) await writeReceipts(receiptsFile, receipts);
-          await sink.commit();
-          return {
-            decisionId: permitted.plan.decisionId,
-            artifactDigest: artifact.digest,
-            artifactCid: artifact.cid,
-            evidence: recorded.isPending ? "pending" : "recorded",
-            receipts,
-          };
-        } catch (error) {
-          await sink.abandon();
-          throw error;
-        }
+          }),
+        );
       } finally {
         contentKey.fill(0);
       }
@@ -94,14 +58,71 @@ export async function openEnvelope(context: Context, options: OpenOptions): Prom
   }
 }
 
+/** What is asked about where an artifact is opened. */
+export interface Opening {
+  readonly profile: Profile;
+  readonly binding: Binding;
+  readonly artifact: Digest;
+  readonly contentDigest?: string;
+  readonly key: Pick<KeyProvider, "reference" | "transport">;
+}
+
+/** Writes the data, and resolves only where it is what was protected. */
+export type Release = (write: (sink: Sink) => Promise<void>) => Promise<Outcome>;
+
+/**
+ * Asks for permission to open an artifact. Then `open` does what comes before a byte is written, and calls `release`, which
+ * puts the event on the ledger and the receipts beside the output, and then gives it its name.
+ */
+export async function access(
+  context: Context,
+  options: RequestOptions & Pick<OpenOptions, "output" | "replace">,
+  { profile, binding, artifact, contentDigest, key }: Opening,
+  open: (release: Release) => Promise<Outcome>,
+): Promise<Outcome> {
+  const { output, replace = false, signal } = options;
+  const { resource } = binding;
+  const labels = labelsOf(binding, options);
+  const about = { artifact_digest: artifact.digest, artifact_cid: artifact.cid };
+  const permitted = await requestPermission(context, options, {
+    operation: "access",
+    profile,
+    resource,
+    labels,
+    keys: [{ operation: "unwrap", reference: key.reference, transport: key.transport }],
+    about: { ...about, ...(contentDigest !== undefined && { content_digest: contentDigest }) },
+  });
+  const named: Artifact = {
+    ...about,
+    artifact_kind: "data_object",
+    artifact_profile: profile,
+    decision_id: permitted.plan.decisionId,
+  };
+  const event = { ...describe(context, options, { resource, labels }), ...named, event_type: "access" } as const;
+  return withEvidence(context, event, permitted.toleranceMs, signal, (evidence) =>
+    open(async (write) => {
+      // What a stream was given cannot be taken back, so that its event comes first.
+      if (typeof output !== "string") await announce(context, event, permitted, signal);
+      const sink = await openSink(output, replace);
+      try {
+        await write(sink);
+        await sink.sync();
+        const completion = { output, operation: "access", artifact: named, permitted, evidence, sink, signal } as const;
+        return await complete(context, completion, undefined);
+      } catch (error) {
+        await sink.abandon();
+        throw error;
+      }
+    }),
+  );
+}
+
 /** Reads the header and names the artifact. */
 export async function inspect(file: FileHandle, options: Pick<OpenOptions, "resource"> & RequestOptions) {
   const count = progress(options, (await file.stat()).size * 2);
   const reader = new ByteReader(chunksOf(file));
   const header = await readHeader(reader);
-  const { resource } = header.binding;
-  if (options.resource !== undefined && !isSame(options.resource, resource))
-    throw new EnforcementError("invalid", "the artifact is of another resource");
+  requireResource(header.binding, options.resource);
   const artifact = await digestOf(file, (sizeBytes) => {
     options.signal?.throwIfAborted();
     count(sizeBytes);
@@ -110,14 +131,15 @@ export async function inspect(file: FileHandle, options: Pick<OpenOptions, "reso
 }
 
 /** Labels that the header has and those of the request: none can be left out. */
-export function labelsOf({ binding }: EnvelopeHeader, { labels = [] }: RequestOptions): readonly string[] {
+export function labelsOf(binding: Binding, { labels = [] }: RequestOptions): readonly string[] {
   return [...new Set([...binding.labels, ...labels])].sort();
 }
 
-function isSame(expected: Resource, found: Resource): boolean {
-  return (["kind", "id", "mime_type"] as const).every(
-    (member) => expected[member] === undefined || expected[member] === found[member],
-  );
+/** Throws `invalid` unless the artifact is of the resource that is expected, as far as one is. */
+export function requireResource({ resource }: Binding, expected: Resource | undefined): void {
+  for (const member of ["kind", "id", "mime_type"] as const)
+    if (expected?.[member] !== undefined && expected[member] !== resource[member])
+      throw new EnforcementError("invalid", "the artifact is of another resource");
 }
 
 /** Reads the file again: what is decrypted is what was asked about, or it fails. */

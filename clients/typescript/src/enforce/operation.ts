@@ -23,6 +23,7 @@ import type {
   Resource,
   Workload,
 } from "./platform.ts";
+import type { SigningKey } from "./signing-keys.ts";
 import type { EvidenceSpool, PendingEvidence } from "./spool.ts";
 
 /** What every operation is given. */
@@ -38,7 +39,7 @@ export interface RequestOptions {
 export interface Context {
   readonly platform: Platform;
   readonly workload: Workload;
-  readonly keys: readonly KeyProvider[];
+  readonly keys: readonly (KeyProvider | SigningKey)[];
   readonly spool: EvidenceSpool;
   readonly understanding: Understanding;
   /** Folder for ciphertext that is only passing through. */
@@ -57,7 +58,7 @@ export interface Permitted {
   readonly toleranceMs: number;
 }
 
-interface Asked {
+export interface Asked {
   readonly operation: Operation;
   readonly profile: Profile;
   readonly resource: Resource;
@@ -243,10 +244,25 @@ export interface CompletedWork {
   readonly toleranceMs: number;
 }
 
-/** Finds the key that a header or a caller names. */
-export function keyOf({ keys }: Context, reference: string | undefined): KeyProvider {
+/** Finds the key that a header or a caller names, of those that wrap. */
+export function wrappingKeyOf({ keys }: Context, reference: string | undefined): KeyProvider {
+  return keyOf(
+    keys.filter((key) => "wrap" in key),
+    reference,
+  );
+}
+
+/** The same, of those that sign. */
+export function signingKeyOf({ keys }: Context, reference: string | undefined): SigningKey {
+  return keyOf(
+    keys.filter((key) => "verify" in key),
+    reference,
+  );
+}
+
+function keyOf<Key extends { readonly reference: string }>(keys: readonly Key[], reference: string | undefined): Key {
   const found = reference === undefined ? keys[0] : keys.find((key) => key.reference === reference);
-  if (found === undefined) throw new EnforcementError("invalid", `there is no key ${reference ?? ""} here`);
+  if (found === undefined) throw new EnforcementError("invalid", `there is no key ${reference ?? ""} for this here`);
   return found;
 }
 

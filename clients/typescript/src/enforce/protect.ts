@@ -1,36 +1,54 @@
-/** Protecting: plaintext becomes an envelope that is registered, under a decision that it is bound to. */
+/** Protecting: what is made is registered, under a decision that it is bound to. Of plaintext comes an envelope. */
 import { randomBytes, randomUUID } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
-import { type Count, Digesting, digestOf, type Input, type Output, openFile, openSink, type Sink } from "./data.ts";
+import {
+  type Count,
+  type Digest,
+  Digesting,
+  digestOf,
+  type Input,
+  type Output,
+  openFile,
+  openSink,
+  type Sink,
+} from "./data.ts";
 import { type EnvelopeBinding, encodeHeader, keyAssociatedData, payloadAssociatedData } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
 import type { KeyProvider } from "./keys.ts";
 import {
+  type Asked,
   type Context,
   describe,
-  keyOf,
   type Permitted,
   type RequestOptions,
   recordCompletion,
   register,
   requestPermission,
   withEvidence,
+  wrappingKeyOf,
 } from "./operation.ts";
-import type { Accepted, Artifact, Description, Operation, Resource } from "./platform.ts";
+import type { Accepted, Artifact, Operation, Resource } from "./platform.ts";
 import { type ReceiptsFile, receiptsFormat, receiptsPathOf, writeReceipts } from "./receipts.ts";
 import type { PendingEvidence } from "./spool.ts";
 import { encryptSegments, type StreamingAead } from "./streaming-aead.ts";
 
+/** Profiles that are made here. */
+export const localProfiles = ["envelope", "detached_signature"] as const;
+export type LocalProfile = (typeof localProfiles)[number];
+
 export interface ProtectOptions extends RequestOptions {
   readonly input: Input;
+  /** The envelope, or the signature. */
   readonly output: Output;
   readonly resource: Resource;
-  /** Reference of the key that wraps. Default: the first one. */
+  /** Default `envelope`. A detached signature leaves the data as it is. */
+  readonly profile?: LocalProfile;
+  /** Reference of the key that wraps or signs. Default: the first one that does. */
   readonly keyReference?: string;
-  /** Default `AES256_GCM_HKDF_1MB`; the other one is for what is opened in small parts. */
+  /** Of an envelope. Default `AES256_GCM_HKDF_1MB`; the other one is for what is opened in small parts. */
   readonly aead?: StreamingAead;
-  /** Names the plaintext's SHA-256 in the question; the file is then read twice. Default false. */
+  /** Names the plaintext's SHA-256 in the question; the file is then read twice. Default false; a signature always does. */
   readonly withContentDigest?: boolean;
   /** Whether a file with the output's name is replaced. Default false. */
   readonly replace?: boolean;
@@ -47,10 +65,10 @@ export interface Outcome {
   readonly receipts: ReceiptsFile;
 }
 
-export async function protect(context: Context, options: ProtectOptions): Promise<Outcome> {
+export async function protectAsEnvelope(context: Context, options: ProtectOptions): Promise<Outcome> {
   const { input, resource, signal, aead = "AES256_GCM_HKDF_1MB" } = options;
   const labels = [...new Set(options.labels)].sort();
-  const provider = keyOf(context, options.keyReference);
+  const provider = wrappingKeyOf(context, options.keyReference);
   const file = typeof input === "string" ? await openFile(input) : undefined;
   try {
     const sizeBytes = file === undefined ? undefined : (await file.stat()).size;
@@ -59,7 +77,7 @@ export async function protect(context: Context, options: ProtectOptions): Promis
       sizeBytes === undefined ? undefined : sizeBytes * (options.withContentDigest ? 2 : 1),
     );
     const content = await contentDigest(options, file, count);
-    const permitted = await requestPermission(context, options, {
+    const making: Making = {
       operation: "protect",
       profile: "envelope",
       resource,
@@ -69,10 +87,8 @@ export async function protect(context: Context, options: ProtectOptions): Promis
         ...(content !== undefined && { content_digest: content }),
         ...(sizeBytes !== undefined && { content_size_bytes: sizeBytes }),
       },
-    });
-    const description = describe(context, options, { resource, labels });
-    const event = { ...description, event_type: "protect", decision_id: permitted.plan.decisionId } as const;
-    return await withEvidence(context, event, permitted.toleranceMs, signal, async (evidence) => {
+    };
+    return await produce(context, options, making, async (sink, permitted) => {
       const binding: EnvelopeBinding = {
         aead,
         decision_id: permitted.plan.decisionId,
@@ -86,17 +102,14 @@ export async function protect(context: Context, options: ProtectOptions): Promis
         plaintext.update(piece);
         count(piece.length);
       });
-      const write = async (sink: Sink) => {
-        const artifact = new Digesting();
-        for await (const piece of envelopeOf(source, binding, provider, permitted)) {
-          artifact.update(piece);
-          await sink.write(piece);
-        }
-        if (content !== undefined && plaintext.finish().digest !== content)
-          throw new EnforcementError("invalid", "the input changed while it was read");
-        return artifact.finish();
-      };
-      return produce(context, { ...options, operation: "protect", description, permitted, evidence, provider }, write);
+      const artifact = new Digesting();
+      for await (const piece of envelopeOf(source, binding, provider, permitted)) {
+        artifact.update(piece);
+        await sink.write(piece);
+      }
+      if (content !== undefined && plaintext.finish().digest !== content)
+        throw new EnforcementError("invalid", "the input changed while it was read");
+      return artifact.finish();
     });
   } finally {
     await file?.close();
@@ -135,60 +148,84 @@ async function* envelopeOf(
   }
 }
 
-export interface Production {
+/** What is asked where an artifact is made; the last of its keys is the one that the artifact then names. */
+export interface Making extends Asked {
   readonly operation: Operation & ("protect" | "rewrap");
-  readonly output: Output;
-  readonly replace?: boolean;
-  readonly description: Description;
-  readonly permitted: Permitted;
-  readonly evidence: PendingEvidence;
-  readonly provider: Pick<KeyProvider, "reference">;
-  readonly signal?: AbortSignal;
 }
 
-/** Writes an artifact, registers it, puts its event on the ledger and its receipts beside it, and then gives it its name. */
+/**
+ * Asks for permission, writes an artifact, registers it, puts its event on the ledger and its receipts beside it, and then
+ * gives it its name.
+ */
 export async function produce(
   context: Context,
-  production: Production,
-  write: (sink: Sink) => Promise<{ readonly digest: string; readonly cid: string }>,
+  options: RequestOptions & { readonly output: Output; readonly replace?: boolean },
+  making: Making,
+  write: (sink: Sink, permitted: Permitted) => Promise<Digest>,
 ): Promise<Outcome> {
-  const { operation, output, description, permitted, evidence, provider, signal, replace = false } = production;
-  const sink = await openSink(output, replace);
-  try {
-    const { digest, cid } = await write(sink);
-    await sink.sync();
-    const decisionId = permitted.plan.decisionId;
-    const artifact: Artifact = {
-      artifact_kind: "data_object",
-      artifact_profile: "envelope",
-      artifact_digest: digest,
-      artifact_cid: cid,
-      decision_id: decisionId,
-    };
-    const registration = { ...description, ...artifact, operation, key_reference: provider.reference };
-    const { receipt } = await register(context, registration, randomUUID(), signal);
-    const receiptsFile = typeof output === "string" ? receiptsPathOf(output) : undefined;
-    const { toleranceMs } = permitted;
-    const completed = { artifact, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
-    const recorded = await recordCompletion(context, evidence, completed, signal);
-    const receipts = receiptsOf(operation, artifact, permitted, evidence, receipt, recorded.receipt);
-    if (receiptsFile !== undefined) await writeReceipts(receiptsFile, receipts);
-    await sink.commit();
-    return {
-      decisionId,
-      artifactDigest: digest,
-      artifactCid: cid,
-      evidence: recorded.isPending ? "pending" : "recorded",
-      receipts,
-    };
-  } catch (error) {
-    await sink.abandon();
-    throw error;
-  }
+  const { output, signal, replace = false } = options;
+  const { operation, profile, keys } = making;
+  const permitted = await requestPermission(context, options, making);
+  const { toleranceMs } = permitted;
+  const decisionId = permitted.plan.decisionId;
+  const description = describe(context, options, making);
+  const event = { ...description, event_type: operation, decision_id: decisionId };
+  return withEvidence(context, event, toleranceMs, signal, async (evidence) => {
+    const sink = await openSink(output, replace);
+    try {
+      const { digest, cid } = await write(sink, permitted);
+      await sink.sync();
+      const artifact: Artifact = {
+        artifact_kind: "data_object",
+        artifact_profile: profile,
+        artifact_digest: digest,
+        artifact_cid: cid,
+        decision_id: decisionId,
+      };
+      const registration = { ...description, ...artifact, operation, key_reference: keys.at(-1)?.reference ?? "" };
+      const { receipt } = await register(context, registration, randomUUID(), signal);
+      return await complete(context, { output, operation, artifact, permitted, evidence, sink, signal }, receipt);
+    } catch (error) {
+      await sink.abandon();
+      throw error;
+    }
+  });
+}
+
+export interface Completion {
+  readonly output: Output;
+  readonly operation: Operation;
+  readonly artifact: Artifact;
+  readonly permitted: Permitted;
+  readonly evidence: PendingEvidence;
+  readonly sink: Sink;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Puts the event of what was written on the ledger and its receipts beside it, and then gives the output its name. */
+export async function complete(
+  context: Context,
+  { output, operation, artifact, permitted, evidence, sink, signal }: Completion,
+  registration: Accepted["receipt"],
+): Promise<Outcome> {
+  const receiptsFile = typeof output === "string" ? receiptsPathOf(output) : undefined;
+  const { toleranceMs } = permitted;
+  const completed = { artifact, ...(receiptsFile !== undefined && { receiptsFile }), toleranceMs };
+  const recorded = await recordCompletion(context, evidence, completed, signal);
+  const receipts = receiptsOf(operation, artifact, permitted, evidence, registration, recorded.receipt);
+  if (receiptsFile !== undefined) await writeReceipts(receiptsFile, receipts);
+  await sink.commit();
+  return {
+    decisionId: artifact.decision_id,
+    artifactDigest: artifact.artifact_digest,
+    artifactCid: artifact.artifact_cid,
+    evidence: recorded.isPending ? "pending" : "recorded",
+    receipts,
+  };
 }
 
 /** What is kept beside the output. */
-export function receiptsOf(
+function receiptsOf(
   operation: Operation,
   { artifact_profile, artifact_digest, artifact_cid, decision_id }: Artifact,
   { plan, keys }: Permitted,

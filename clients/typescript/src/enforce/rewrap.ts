@@ -5,14 +5,17 @@ import { encodeHeader, keyAssociatedData, readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
 import { inspect, labelsOf } from "./open.ts";
-import { type Context, describe, keyOf, type RequestOptions, requestPermission, withEvidence } from "./operation.ts";
+import { type Context, type RequestOptions, wrappingKeyOf } from "./operation.ts";
 import type { Resource } from "./platform.ts";
-import { counted, type Outcome, produce } from "./protect.ts";
+import { counted, type LocalProfile, type Making, type Outcome, produce } from "./protect.ts";
 
 export interface RewrapOptions extends RequestOptions {
+  /** The envelope; or the path of the signature, which is then made anew with the new key. */
   readonly input: Input;
   readonly output: Output;
-  /** Reference of the key that the content key goes under. */
+  /** Default `envelope`. */
+  readonly profile?: LocalProfile;
+  /** Reference of the key that the content key goes under, or that signs. */
   readonly newKeyReference: string;
   /** The resource that is expected; anything else is refused. Default: the one that the header names. */
   readonly resource?: Resource;
@@ -20,32 +23,30 @@ export interface RewrapOptions extends RequestOptions {
   readonly replace?: boolean;
 }
 
-export async function rewrap(context: Context, options: RewrapOptions): Promise<Outcome> {
-  const { output, signal, replace = false } = options;
+export async function rewrapEnvelope(context: Context, options: RewrapOptions): Promise<Outcome> {
+  const { signal } = options;
   const file = await rereadable(options.input, context.directory);
   try {
     const { header, artifact, count } = await inspect(file, options);
     const { binding, key } = header;
-    const [oldProvider, newProvider] = [keyOf(context, key.reference), keyOf(context, options.newKeyReference)];
+    const oldProvider = wrappingKeyOf(context, key.reference);
+    const newProvider = wrappingKeyOf(context, options.newKeyReference);
     if (oldProvider.provider !== key.provider)
       throw new EnforcementError("not_authentic", "the key is of another kind");
-    const labels = labelsOf(header, options);
-    const permitted = await requestPermission(context, options, {
+    const making: Making = {
       operation: "rewrap",
       profile: "envelope",
       resource: binding.resource,
-      labels,
+      labels: labelsOf(binding, options),
       keys: [
         { operation: "rewrap", reference: oldProvider.reference, transport: oldProvider.transport },
         { operation: "wrap", reference: newProvider.reference, transport: newProvider.transport },
       ],
       about: { artifact_digest: artifact.digest, artifact_cid: artifact.cid },
-    });
-    const description = describe(context, options, { resource: binding.resource, labels });
-    const event = { ...description, event_type: "rewrap", decision_id: permitted.plan.decisionId } as const;
-    return await withEvidence(context, event, permitted.toleranceMs, signal, async (evidence) => {
+    };
+    return await produce(context, options, making, async (sink, { keys }) => {
       const newKey = {
-        decision_id: permitted.keys[1]?.decisionId ?? "",
+        decision_id: keys[1]?.decisionId ?? "",
         provider: newProvider.provider,
         reference: newProvider.reference,
       };
@@ -56,27 +57,23 @@ export async function rewrap(context: Context, options: RewrapOptions): Promise<
       } finally {
         contentKey.fill(0);
       }
-      const made = { output, replace, operation: "rewrap", description, permitted, evidence } as const;
-      const production = { ...made, provider: newProvider, ...(signal !== undefined && { signal }) };
-      return produce(context, production, async (sink) => {
-        const [before, after] = [new Digesting(), new Digesting()];
-        const source = counted(chunksOf(file), (piece) => {
-          signal?.throwIfAborted();
-          before.update(piece);
-          count(piece.length);
-        });
-        const write = async (piece: Uint8Array) => {
-          after.update(piece);
-          await sink.write(piece);
-        };
-        const reader = new ByteReader(source);
-        await readHeader(reader);
-        await write(encodeHeader({ binding, key: { ...newKey, wrapped } }));
-        for await (const piece of reader.rest()) await write(piece);
-        if (before.finish().digest !== artifact.digest)
-          throw new EnforcementError("not_authentic", "the artifact changed while it was rewrapped");
-        return after.finish();
+      const [before, after] = [new Digesting(), new Digesting()];
+      const source = counted(chunksOf(file), (piece) => {
+        signal?.throwIfAborted();
+        before.update(piece);
+        count(piece.length);
       });
+      const write = async (piece: Uint8Array) => {
+        after.update(piece);
+        await sink.write(piece);
+      };
+      const reader = new ByteReader(source);
+      await readHeader(reader);
+      await write(encodeHeader({ binding, key: { ...newKey, wrapped } }));
+      for await (const piece of reader.rest()) await write(piece);
+      if (before.finish().digest !== artifact.digest)
+        throw new EnforcementError("not_authentic", "the artifact changed while it was rewrapped");
+      return after.finish();
     });
   } finally {
     await file.close();

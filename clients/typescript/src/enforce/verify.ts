@@ -5,10 +5,13 @@ import { verifyReceipt } from "../receipts.ts";
 import { ByteReader } from "./byte-reader.ts";
 import { type Receipt, ReceiptSchema } from "./client.ts";
 import { digestOf, openFile } from "./data.ts";
-import { type EnvelopeHeader, readHeader } from "./envelope.ts";
+import { type DetachedSignature, readSignature, requireContent, requireSignature } from "./detached-signature.ts";
+import { readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
+import type { Binding } from "./header.ts";
 import { type ReceiptsFile, readReceipts, receiptsPathOf } from "./receipts.ts";
+import type { SigningKey } from "./signing-keys.ts";
 
 /** A record of the ledger, as far as it is looked at here. */
 interface LedgerRecord {
@@ -24,6 +27,10 @@ export interface VerifyOptions {
   readonly artifact: string;
   /** Default: the file beside it. */
   readonly receipts?: string;
+  /** Of a detached signature: path of the data, which must be what was signed. Default: it is not looked at. */
+  readonly data?: string;
+  /** Of a detached signature: keys of which the one that it names must have made it. Default: it is not looked at. */
+  readonly keys?: readonly SigningKey[];
   /** C2SP verifier keys of the tenant's log, from the operator; one of them must hold. */
   readonly logKeys: readonly string[];
 }
@@ -40,7 +47,8 @@ export interface VerifiedArtifact {
 
 /**
  * Checks that the log holds the decisions, the registration and the event of this very artifact, and that its header is
- * bound to them. Rejects with `not_authentic` where something does not hold. Does not decrypt anything.
+ * bound to them. Rejects with `not_authentic` where something does not hold. Decrypts nothing; looks at a signature and its
+ * data where it is given keys and data.
  */
 export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedArtifact> {
   const found = await readReceipts(options.receipts ?? receiptsPathOf(options.artifact));
@@ -51,7 +59,8 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
   const required = found.operation === "access" ? ["plan", "key_access"] : ["plan", "key_access", "registration"];
   for (const name of required) if (!proven.has(name)) fail(`there is no receipt of the ${name}`);
   checkDecisions(found, proven);
-  if (found.operation !== "access") await checkArtifact(options.artifact, found, proven);
+  if ((options.data ?? options.keys) !== undefined) requireSignatureFile(found);
+  if (found.operation !== "access") await checkArtifact(options, found, proven);
   const event = proven.get("evidence");
   if (event !== undefined && (event.kind !== "evidence" || event.request.artifact_digest !== found.artifact_digest))
     fail("the event is of another artifact");
@@ -62,6 +71,12 @@ export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedAr
     records: [...proven].map(([name, { kind, recorded_at }]) => ({ name, kind, recordedAt: recorded_at })),
     isEvidencePending: event === undefined,
   };
+}
+
+/** What is asked for is looked at, or it fails. */
+function requireSignatureFile({ artifact_profile, operation }: ReceiptsFile): void {
+  if (artifact_profile !== "detached_signature" || operation === "access")
+    throw new EnforcementError("invalid", "data and keys are those of a detached signature");
 }
 
 async function provenRecord(name: string, receipt: JsonObject, logKeys: readonly string[]): Promise<LedgerRecord> {
@@ -102,10 +117,11 @@ function checkDecisions(found: ReceiptsFile, proven: ReadonlyMap<string, LedgerR
 }
 
 async function checkArtifact(
-  path: string,
+  options: VerifyOptions,
   found: ReceiptsFile,
   proven: ReadonlyMap<string, LedgerRecord>,
 ): Promise<void> {
+  const path = options.artifact;
   const file = await openFile(path);
   try {
     const { digest, cid } = await digestOf(file);
@@ -115,15 +131,21 @@ async function checkArtifact(
       fail("the registration does not stand");
     if (registration?.request.artifact_digest !== digest) fail("the registration is of another artifact");
     if (registration?.request.decision_id !== found.decision_id) fail("the registration cites another decision");
-    if (found.artifact_profile === "envelope")
-      checkHeader(await readHeader(new ByteReader(chunksOf(file))), found, proven);
+    if (registration?.request.artifact_profile !== found.artifact_profile)
+      fail("the registration is of another profile");
+    if (found.artifact_profile === "detached_signature") {
+      const signed = await readSignature(path);
+      if (signed.artifact.digest !== digest) fail("the artifact changed while it was read");
+      checkHeader(signed.header, found, proven);
+      await checkSignature(signed, options, proven);
+    } else checkHeader(await readHeader(new ByteReader(chunksOf(file))), found, proven);
   } finally {
     await file.close();
   }
 }
 
 function checkHeader(
-  { binding, key }: EnvelopeHeader,
+  { binding, key }: { readonly binding: Binding; readonly key: { readonly decision_id: string } },
   { operation }: ReceiptsFile,
   proven: ReadonlyMap<string, LedgerRecord>,
 ): void {
@@ -137,6 +159,27 @@ function checkHeader(
   const resource = plan?.request.resource as Readonly<Record<string, unknown>> | undefined;
   for (const member of ["kind", "id"] as const)
     if (resource?.[member] !== binding.resource[member]) fail("the decision is about another resource");
+}
+
+async function checkSignature(
+  signed: DetachedSignature,
+  { data, keys }: VerifyOptions,
+  proven: ReadonlyMap<string, LedgerRecord>,
+): Promise<void> {
+  const { binding, key } = signed.header;
+  if (proven.get("plan")?.request.content_digest !== binding.content_digest) fail("the decision is about other data");
+  if (keys !== undefined) {
+    const signer = keys.find(({ reference }) => reference === key.reference);
+    if (signer === undefined) throw new EnforcementError("invalid", `there is no key ${key.reference} here`);
+    await requireSignature(signed, signer);
+  }
+  if (data === undefined) return;
+  const file = await openFile(data);
+  try {
+    for await (const _ of requireContent(chunksOf(file), binding));
+  } finally {
+    await file.close();
+  }
 }
 
 function fail(what: string): never {

@@ -1,0 +1,70 @@
+/** What headers of all profiles have in common: what they are bound to, and that each has one spelling only. */
+import canonicalize from "canonicalize";
+import { EnforcementError } from "./errors.ts";
+import type { Resource } from "./platform.ts";
+
+/** What is protected under which decision; stays the same whatever key comes later. */
+export interface Binding {
+  readonly decision_id: string;
+  readonly labels: readonly string[];
+  readonly policy_revision: string;
+  readonly resource: Resource;
+}
+
+/** RFC 8785. */
+export function canonical(value: unknown): Buffer {
+  const text = canonicalize(value);
+  if (text === undefined || !text.isWellFormed()) throw new EnforcementError("invalid", "not a JSON value");
+  return Buffer.from(text);
+}
+
+/** Reads JSON in its canonical form alone: no duplicate member, no other order, no space rides along unauthenticated. */
+export function parseCanonical<Header>(bytes: Buffer, isHeader: (value: unknown) => value is Header): Header {
+  const value = parseJson(bytes);
+  if (!isHeader(value) || !canonical(value).equals(bytes)) throw malformed("its header is not in canonical form");
+  return value;
+}
+
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch (cause) {
+    throw malformed("its header cannot be read", cause);
+  }
+}
+
+export function malformed(what: string, cause?: unknown): EnforcementError {
+  return new EnforcementError("not_authentic", `the artifact cannot be read: ${what}`, { cause });
+}
+
+/** Whether it has the members of every binding and those that the profile adds, and no others. */
+export function isBinding(
+  binding: unknown,
+  added: readonly string[],
+): binding is Binding & Readonly<Record<string, unknown>> {
+  return (
+    hasMembers(binding, ["decision_id", "labels", "policy_revision", "resource", ...added]) &&
+    areTexts(binding, ["decision_id", "policy_revision"]) &&
+    Array.isArray(binding.labels) &&
+    binding.labels.every((label) => typeof label === "string") &&
+    hasMembers(binding.resource, ["kind"], ["id", "mime_type"]) &&
+    areTexts(binding.resource, Object.keys(binding.resource))
+  );
+}
+
+export function hasMembers(
+  value: unknown,
+  required: readonly string[],
+  optional: readonly string[] = [],
+): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  const names = Object.keys(value);
+  return (
+    required.every((name) => names.includes(name)) &&
+    names.every((name) => required.includes(name) || optional.includes(name))
+  );
+}
+
+export function areTexts(value: Readonly<Record<string, unknown>>, members: readonly string[]): boolean {
+  return members.every((member) => typeof value[member] === "string");
+}

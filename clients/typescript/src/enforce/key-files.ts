@@ -1,0 +1,78 @@
+/** Key files: one JWK (RFC 7517) with `kid`, which is the key's reference. */
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { EnforcementError } from "./errors.ts";
+import { createFile } from "./files.ts";
+import { type KeyProvider, keySize, localKey } from "./keys.ts";
+import { localSigningKey, type SigningKey } from "./signing-keys.ts";
+
+/** Makes a key file that is not there yet, readable by its owner alone: a key that wraps, of type `oct`. */
+export async function createKeyFile(path: string, reference = newReference()): Promise<void> {
+  await create(path, { kty: "oct", alg: "A256GCM", kid: reference, k: randomBytes(keySize).toString("base64url") });
+}
+
+/** The same with a key that signs: Ed25519, of type `OKP` (RFC 8037). */
+export async function createSigningKeyFile(path: string, reference = newReference()): Promise<void> {
+  const { kty, crv, x, d } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+  await create(path, { kty, crv, alg: "EdDSA", kid: reference, x, d });
+}
+
+/** Makes the key file of those who verify: the public half of one that signs. Rejects with `invalid`, or `exists`. */
+export async function createPublicKeyFile(signingKeyPath: string, path: string): Promise<void> {
+  const jwk = await readJwk(signingKeyPath);
+  if (keyOf(jwk, signingKeyPath).provider !== "local" || jwk.kty !== "OKP")
+    throw new EnforcementError("invalid", `${signingKeyPath} has no public half`);
+  const { d: _, ...others } = jwk;
+  await create(path, others);
+}
+
+/** The key of a key file. Rejects with `invalid` where it is none, or others than the owner may read a secret. */
+export async function keyFile(path: string): Promise<KeyProvider | SigningKey> {
+  return keyOf(await readJwk(path), path);
+}
+
+const newReference = () => `local-${randomBytes(8).toString("hex")}`;
+
+async function create(path: string, jwk: Jwk): Promise<void> {
+  await createFile(path, Buffer.from(`${JSON.stringify(jwk)}\n`));
+}
+
+function keyOf(jwk: Jwk, path: string): KeyProvider | SigningKey {
+  const { kty, kid, k } = jwk;
+  if (typeof kid === "string" && kid !== "") {
+    if (kty === "OKP") return localSigningKey(kid, jwk);
+    const key = typeof k === "string" ? Buffer.from(k, "base64url") : Buffer.alloc(0);
+    if (kty === "oct" && key.length === keySize) return localKey(kid, key);
+  }
+  throw new EnforcementError("invalid", `${path} is no key file: a JWK with kid, of type oct with 32 bytes, or OKP`);
+}
+
+type Jwk = Readonly<Record<string, unknown>>;
+
+/** Reads a JWK; where it is not a public one, from a file that is its owner's alone. */
+async function readJwk(path: string): Promise<Jwk> {
+  let file: FileHandle;
+  try {
+    // To open a FIFO would wait for whoever writes to it.
+    file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
+  } catch (cause) {
+    throw new EnforcementError("invalid", `${path} cannot be read`, { cause });
+  }
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile() || stat.size > 65_536) throw new EnforcementError("invalid", `${path} is no key file`);
+    const value: unknown = JSON.parse(await file.readFile("utf8"));
+    if (typeof value !== "object" || value === null) throw new SyntaxError("no object");
+    const jwk = value as Jwk;
+    const isPublic = jwk.kty === "OKP" && jwk.d === undefined;
+    if (!isPublic && process.platform !== "win32" && (stat.mode & 0o077) !== 0)
+      throw new EnforcementError("invalid", `${path} is readable by others than its owner: make it 0600`);
+    return jwk;
+  } catch (cause) {
+    if (cause instanceof EnforcementError) throw cause;
+    throw new EnforcementError("invalid", `${path} is no key file: it is not JSON`);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,171 @@
+/** Profile `detached_signature`: data stays as it is, and a file beside it says under which decision it was signed. */
+import { stat } from "node:fs/promises";
+import { Digesting, digestOf, type Input, type Output, openFile, rereadable } from "./data.ts";
+import {
+  encodeSignature,
+  readSignature,
+  requireContent,
+  requireSignature,
+  type SignatureHeader,
+} from "./detached-signature.ts";
+import { EnforcementError } from "./errors.ts";
+import { chunksOf } from "./files.ts";
+import { access, labelsOf, type OpenOptions, requireResource } from "./open.ts";
+import { type Context, type RequestOptions, signingKeyOf } from "./operation.ts";
+import { counted, type Making, type Outcome, type ProtectOptions, produce, progress } from "./protect.ts";
+import type { RewrapOptions } from "./rewrap.ts";
+import type { SigningKey } from "./signing-keys.ts";
+
+/** Signs data. `output` is the signature file. */
+export async function signData(context: Context, options: Omit<ProtectOptions, "aead">): Promise<Outcome> {
+  const { input, output, resource } = options;
+  const labels = [...new Set(options.labels)].sort();
+  const key = requireSigner(signingKeyOf(context, options.keyReference));
+  await requireOther(output, [input]);
+  const content = await contentOf(input, options);
+  const named = { content_digest: content.digest, content_size_bytes: content.sizeBytes };
+  const making: Making = {
+    operation: "protect",
+    profile: "detached_signature",
+    resource,
+    labels,
+    keys: [{ operation: "wrap", reference: key.reference, transport: key.transport }],
+    about: named,
+  };
+  return produce(context, options, making, (sink, { plan, keys }) => {
+    const { decisionId: decision_id, policyRevision: policy_revision } = plan;
+    const binding = { ...named, decision_id, labels, policy_revision, resource };
+    const header = { binding, key: { decision_id: keys[0]?.decisionId ?? "", reference: key.reference } };
+    return writeSignature(header, key, sink);
+  });
+}
+
+/** Verifies data, and gives out what is signed. */
+export async function openSigned(
+  context: Context,
+  options: OpenOptions & { readonly signature: string },
+): Promise<Outcome> {
+  const { input, output, signature: path, signal } = options;
+  await requireOther(output, [path]);
+  const signed = await readSignature(path);
+  const { binding, key } = signed.header;
+  requireResource(binding, options.resource);
+  const signer = signingKeyOf(context, key.reference);
+  const { content_digest: contentDigest } = binding;
+  const opening = {
+    profile: "detached_signature",
+    binding,
+    artifact: signed.artifact,
+    contentDigest,
+    key: signer,
+  } as const;
+  // A stream cannot be asked to give back what it was given: it is given what has been verified whole.
+  const isTwice = typeof output !== "string";
+  const file = typeof input === "string" ? await openFile(input) : undefined;
+  try {
+    const sizeBytes = file === undefined ? undefined : (await file.stat()).size;
+    const count = progress(options, sizeBytes === undefined ? undefined : sizeBytes * (isTwice ? 2 : 1));
+    const verified = (data: AsyncIterable<Uint8Array>) =>
+      counted(requireContent(data, binding), (piece) => {
+        signal?.throwIfAborted();
+        count(piece.length);
+      });
+    return await access(context, options, opening, async (release) => {
+      await requireSignature(signed, signer);
+      const data = file === undefined ? (input as AsyncIterable<Uint8Array>) : chunksOf(file);
+      const passOn = (pieces: AsyncIterable<Uint8Array>) =>
+        release(async (sink) => {
+          for await (const piece of verified(pieces)) await sink.write(piece);
+        });
+      if (!isTwice) return passOn(data);
+      // A copy that nobody else can change.
+      const copy = await rereadable(verified(data), context.directory);
+      try {
+        return await passOn(chunksOf(copy));
+      } finally {
+        await copy.close();
+      }
+    });
+  } finally {
+    await file?.close();
+  }
+}
+
+/** Signs anew, with another key, what a signature that verifies says. The data is not read. */
+export async function signAnew(context: Context, options: RewrapOptions): Promise<Outcome> {
+  const { input } = options;
+  if (typeof input !== "string") throw new EnforcementError("invalid", "a signature is read from a file");
+  const signed = await readSignature(input);
+  const { binding, key } = signed.header;
+  requireResource(binding, options.resource);
+  const oldKey = signingKeyOf(context, key.reference);
+  const newKey = requireSigner(signingKeyOf(context, options.newKeyReference));
+  const making: Making = {
+    operation: "rewrap",
+    profile: "detached_signature",
+    resource: binding.resource,
+    labels: labelsOf(binding, options),
+    keys: [
+      { operation: "rewrap", reference: oldKey.reference, transport: oldKey.transport },
+      { operation: "wrap", reference: newKey.reference, transport: newKey.transport },
+    ],
+    about: {
+      artifact_digest: signed.artifact.digest,
+      artifact_cid: signed.artifact.cid,
+      content_digest: binding.content_digest,
+    },
+  };
+  return produce(context, options, making, async (sink, { keys }) => {
+    await requireSignature(signed, oldKey);
+    const header = { binding, key: { decision_id: keys[1]?.decisionId ?? "", reference: newKey.reference } };
+    return writeSignature(header, newKey, sink);
+  });
+}
+
+async function writeSignature(
+  header: SignatureHeader,
+  key: SigningKey,
+  sink: { write(piece: Uint8Array): Promise<void> },
+) {
+  const bytes = await encodeSignature(header, key);
+  const artifact = new Digesting();
+  artifact.update(bytes);
+  await sink.write(bytes);
+  return artifact.finish();
+}
+
+function requireSigner(key: SigningKey): SigningKey {
+  if (key.sign === undefined) throw new EnforcementError("invalid", `key ${key.reference} verifies only`);
+  return key;
+}
+
+async function contentOf(input: Input, options: RequestOptions) {
+  const file = typeof input === "string" ? await openFile(input) : undefined;
+  try {
+    const count = progress(options, file === undefined ? undefined : (await file.stat()).size);
+    const look = (sizeBytes: number) => {
+      options.signal?.throwIfAborted();
+      count(sizeBytes);
+    };
+    if (file !== undefined) return await digestOf(file, look);
+    const content = new Digesting();
+    for await (const piece of input as AsyncIterable<Uint8Array>) {
+      content.update(piece);
+      look(piece.length);
+    }
+    return { ...content.finish(), sizeBytes: content.sizeBytes };
+  } finally {
+    await file?.close();
+  }
+}
+
+/** Data and signature belong together: neither is replaced by what is made of it. */
+async function requireOther(output: Output, inputs: readonly Input[]): Promise<void> {
+  if (typeof output !== "string") return;
+  const taken = await stat(output).catch(() => undefined);
+  for (const input of inputs) {
+    const found = typeof input === "string" ? await stat(input).catch(() => undefined) : undefined;
+    if (taken !== undefined && found?.ino === taken.ino && found.dev === taken.dev)
+      throw new EnforcementError("invalid", `${output} is what the output is made of`);
+  }
+}

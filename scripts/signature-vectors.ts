@@ -1,0 +1,117 @@
+/** Makes `clients/conformance/vectors/detached-signature.json`: signatures that verify, and changed ones, each with why. */
+import { createHash, sign } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import canonicalize from "canonicalize";
+import {
+  preAuthenticationEncoding,
+  signaturePayloadType,
+} from "../clients/typescript/src/enforce/detached-signature.ts";
+
+// RFC 8032 section 7.1, tests 1 and 2. Ed25519 is deterministic: so is this file.
+const keys = (
+  [
+    ["nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A", "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"],
+    ["TM0Imyj_ltqdtsNG7BFOD1uKMZ81q6Yk2oz27U-4pvs", "PUAXw-hDiVqStwqnTRt-vJyYLM8uxJaMwM1V8Sr0Zgw"],
+  ] as const
+).map(([d, x], n) => ({ kty: "OKP", crv: "Ed25519", alg: "EdDSA", kid: `local-signer-${n + 1}`, x, d }));
+const [signer, other] = keys as [(typeof keys)[0], (typeof keys)[0]];
+
+const pattern = (sizeBytes: number) => Buffer.from(Array.from({ length: sizeBytes }, (_, i) => i % 251));
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
+const canonical = (value: unknown) => Buffer.from(canonicalize(value) ?? "");
+
+const headerOf = (sizeBytes: number) => ({
+  binding: {
+    content_digest: `sha256:${createHash("sha256").update(pattern(sizeBytes)).digest("hex")}`,
+    content_size_bytes: sizeBytes,
+    decision_id: "01890a5d-ac96-774b-bcce-b302099a8057",
+    labels: ["confidential", 'über\u2028\u0001"\\'],
+    policy_revision: "sha256:5f1e",
+    resource: { id: "cust-8841 \u{1f512}", kind: "customer-record", mime_type: "application/pdf" },
+  },
+  key: { decision_id: "01890a5d-ac96-774b-bcce-b302099a8058", reference: signer.kid },
+});
+type Header = ReturnType<typeof headerOf>;
+
+function signed(payload: Buffer, { by = signer, type = signaturePayloadType, keyid = signer.kid } = {}) {
+  const sig = sign(null, preAuthenticationEncoding(type, payload), { key: by, format: "jwk" });
+  return { payload: base64(payload), payloadType: type, signatures: [{ keyid, sig: base64(sig) }] };
+}
+
+const header = headerOf(100);
+const whole = signed(canonical(header));
+const [{ keyid, sig }] = whole.signatures as [{ keyid: string; sig: string }];
+/** The signature of the first header over another one. */
+const moved = (changed: object) => ({ ...whole, payload: base64(canonical(changed)) });
+const bound = (binding: Partial<Header["binding"]> & object) => ({
+  ...header,
+  binding: { ...header.binding, ...binding },
+});
+/** Signed by the right key, and yet no header. */
+const spelt = (spell: (text: string) => string) => signed(Buffer.from(spell(canonical(header).toString())));
+const withSig = (text: string) => ({ ...whole, signatures: [{ keyid, sig: text }] });
+
+/** S + L in place of S (RFC 8032 section 5.1.7 demands S < L). */
+function malleated(): string {
+  const bytes = Buffer.from(sig, "base64");
+  const order = 2n ** 252n + 27742317777372353535851937790883648493n;
+  const s = BigInt(`0x${Buffer.from(bytes.subarray(32)).reverse().toString("hex")}`) + order;
+  return base64(Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, "0"), "hex").reverse()]));
+}
+
+const changedHeaders: readonly (readonly [string, object])[] = [
+  ["another decision", bound({ decision_id: "another" })],
+  ["another policy revision", bound({ policy_revision: "" })],
+  ["a label left out", bound({ labels: [] })],
+  ["another resource", bound({ resource: { ...header.binding.resource, id: "cust-1" } })],
+  ["another digest", bound({ content_digest: headerOf(99).binding.content_digest })],
+  ["another size", bound({ content_size_bytes: 101 })],
+  ["another key decision", { ...header, key: { ...header.key, decision_id: "another" } }],
+];
+const refused: readonly (readonly [string, object | string])[] = [
+  ...changedHeaders.map(([reason, changed]) => [reason, moved(changed)] as const),
+  ["signed by another key", signed(canonical(header), { by: other })],
+  ["a key id that is not the header's", { ...whole, signatures: [{ keyid: other.kid, sig }] }],
+  ["another payload type", signed(canonical(header), { type: "application/vnd.in-toto+json" })],
+  [
+    "the payload signed as it is, without DSSE's encoding",
+    withSig(base64(sign(null, canonical(header), { key: signer, format: "jwk" }))),
+  ],
+  ["a signature with S not below the order", withSig(malleated())],
+  ["a signature cut short", withSig(base64(Buffer.from(sig, "base64").subarray(0, 63)))],
+  ["no bytes of signature", withSig("")],
+  ["base64 with other bits behind its end", withSig(sig.replace(/.==$/, (end) => `${end[0] === "A" ? "B" : "D"}==`))],
+  ["base64 without padding", withSig(sig.replaceAll("=", ""))],
+  ["no signature", { ...whole, signatures: [] }],
+  ["two signatures", { ...whole, signatures: [...whole.signatures, ...whole.signatures] }],
+  ["a member that is not known, outside", { ...whole, more: "" }],
+  ["a member that is not known, signed", spelt((text) => text.replace(/}$/, ',"z":""}'))],
+  ["a space in the header, signed", spelt((text) => text.replace(":", ": "))],
+  ["a member twice, signed", spelt((text) => text.replace('"labels"', '"labels":[],"labels"'))],
+  ["a size below zero, signed", signed(canonical(bound({ content_size_bytes: -1 })))],
+  ["a digest of another kind, signed", signed(canonical(bound({ content_digest: "md5:00" })))],
+  ["a space outside", canonical(whole).toString().replace(":", ": ")],
+  ["a line feed at the end", `${canonical(whole)}\n`],
+  ["cut short", canonical(whole).toString().slice(0, -1)],
+  ["nothing", ""],
+];
+
+const { d: _, ...publicKey } = signer;
+const vectors = {
+  note: "Byte i of the data is i mod 251. A vector with a reason in `refused` must not verify, with 100 bytes of data.",
+  key: publicKey,
+  vectors: [
+    ...[0, 100, 10_000].map((sizeBytes) => ({
+      data_size: sizeBytes,
+      signature: base64(canonical(signed(canonical(headerOf(sizeBytes))))),
+    })),
+    ...refused.map(([reason, file]) => ({
+      refused: reason,
+      signature: base64(typeof file === "string" ? Buffer.from(file) : canonical(file)),
+    })),
+  ],
+};
+const path = join(import.meta.dirname, "../clients/conformance/vectors/detached-signature.json");
+writeFileSync(path, `${JSON.stringify(vectors, undefined, 1)}\n`);
+process.stdout.write(`${path}: ${vectors.vectors.length} vectors\n`);

@@ -84,6 +84,27 @@ test("a file is protected, opened, rewrapped and verified", async () => {
   expect((await run("flush")).out.toString()).toBe("0 sent, 0 waiting\n");
 });
 
+test("a file is signed, opened, signed anew and verified", async () => {
+  for (const name of ["signer", "partner"])
+    expect((await run(`new-key @/${name}.key --profile detached_signature --reference local-${name}`)).code).toBe(0);
+  expect((await run("public-key @/signer.key @/signer.pub")).code).toBe(0);
+  expect((await run("public-key @/one.key @/one.pub")).code).toBe(1);
+  const profile = "--profile detached_signature";
+  const signed = await run(`protect @/plain @/plain.sig ${profile} --key-file @/signer.key --resource-kind release`);
+  expect(signed).toMatchObject({ code: 0, err: "" });
+  expect((await run("open @/plain @/checked --signature @/plain.sig --key-file @/signer.pub")).err).toBe("");
+  expect(readFileSync(at("checked")).equals(plaintext)).toBe(true);
+  expect((await run("open @/plain - --signature @/plain.sig --key-file @/signer.pub")).out.equals(plaintext)).toBe(
+    true,
+  );
+  const anew = `rewrap @/plain.sig @/partner.sig ${profile} --key-file @/signer.pub --new-key-file @/partner.key`;
+  expect((await run(anew)).code).toBe(0);
+  expect((await run("verify @/plain.sig --data @/plain --key-file @/signer.pub")).code).toBe(0);
+  expect((await run("verify @/partner.sig --data @/plain --key-file @/partner.key")).code).toBe(0);
+  expect((await run("verify @/checked")).code).toBe(0);
+  expect((await run("verify @/plain.sig --data @/plain.sig")).code).toBe(4);
+});
+
 test("standard input and output are data alone", async () => {
   const sealed = await run("protect - - --resource-kind note", { stdin: plaintext });
   expect(sealed).toMatchObject({ code: 0, err: "" });
@@ -101,10 +122,16 @@ test.each<[number, string, object?]>([
   [2, "frobnicate"],
   [2, "protect @/plain @/new --resource-kind x --unknown"],
   [2, "protect @/plain @/new"],
+  [2, "protect @/plain @/new --resource-kind x --profile tdf"],
+  [2, "open @/plain @/new --profile detached_signature"],
   [2, "verify @/sealed", { PLATFORM_LOG_KEY: "" }],
   [2, "flush", { PLATFORM_URL: "" }],
   [1, "protect @/missing @/new --resource-kind x"],
   [1, "protect @/plain @/sealed --resource-kind x"],
+  [1, "protect @/plain @/new --resource-kind x --profile detached_signature"],
+  [1, "verify @/sealed --data @/plain"],
+  [4, "open @/one.key @/new --signature @/plain.sig --key-file @/signer.pub"],
+  [4, "open @/plain @/new --signature @/plain --key-file @/signer.pub"],
   [1, "open @/plain @/new --key-file @/missing.key"],
   [3, "protect @/plain @/new --resource-kind x --label do-not-export"],
   [3, "open @/sealed @/new --environment production"],

@@ -1,24 +1,30 @@
-/** The command line of local enforcement: `protect`, `open`, `rewrap`, `verify`, `flush`, `new-key`. */
+/** The command line of local enforcement: `protect`, `open`, `rewrap`, `verify`, `flush`, and key files. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type ParseArgsConfig, parseArgs } from "node:util";
+import {
+  type Flags,
+  keyFilesOf,
+  logKeysOf,
+  parse,
+  profileOf,
+  requestOf,
+  resourceOf,
+  type Surroundings,
+  UsageError,
+  usage,
+} from "./cli-options.ts";
 import { connect } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
-import type { Input, Output } from "./data.ts";
 import { EnforcementError, type EnforcementFailure } from "./errors.ts";
-import { createEnforcer, createKeyFile, keyFile, type Outcome, verifyArtifact } from "./index.ts";
-
-/** What a program of the command line may do to the world that started it. */
-export interface Surroundings {
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly stdin: AsyncIterable<Uint8Array>;
-  readonly stdout: NodeJS.WritableStream & Exclude<Output, string>;
-  readonly stderr: { write(text: string): unknown };
-  /** Whether a person watches standard error. */
-  readonly isWatched: boolean;
-  readonly homeDirectory: string;
-  readonly signal?: AbortSignal;
-}
+import {
+  createEnforcer,
+  createKeyFile,
+  createPublicKeyFile,
+  createSigningKeyFile,
+  keyFile,
+  type Outcome,
+  verifyArtifact,
+} from "./index.ts";
 
 /** What the process ends with, by what failed. 2 is for a command line that cannot be understood. */
 export const exitCodes: Readonly<Record<EnforcementFailure, number>> = {
@@ -29,67 +35,6 @@ export const exitCodes: Readonly<Record<EnforcementFailure, number>> = {
   unavailable: 5,
   evidence_overdue: 6,
 };
-
-const usage = `usage: svc-platform <command> [options]
-
-  protect IN OUT --resource-kind KIND    protect a file; - is standard input or output
-  open IN OUT                            open a protected file
-  rewrap IN OUT --new-key-file FILE      put its key under another one
-  verify FILE                            check the receipts beside a file, offline
-  flush                                  send the evidence that waits
-  new-key FILE                           make a key file
-
-options
-  --key-file FILE        key-encryption key; several may be given, the first protects   (PLATFORM_KEY_FILE)
-  --resource-kind KIND, --resource-id ID, --mime-type TYPE     what the data is
-  --purpose TEXT         why; --label LABEL and --attribute NAME=VALUE may be repeated
-  --application NAME     the workload that asks, with --environment NAME and --component NAME
-  --log-key KEY          verifier key of the tenant's log; may be repeated              (PLATFORM_LOG_KEY)
-  --spool FOLDER         where evidence waits     (PLATFORM_SPOOL; default ~/.local/state/svc-platform)
-  --reference NAME       name of a new key
-  --replace              replace an output that is there
-  --small-segments       segments of 4 KiB in place of 1 MiB
-  --json                 print the outcome as JSON
-
-The platform: PLATFORM_URL, PLATFORM_ISSUER, PLATFORM_CLIENT_ID, PLATFORM_CLIENT_SECRET, PLATFORM_SCOPE, and the PEM files
-PLATFORM_CA, PLATFORM_CERT, PLATFORM_KEY.
-
-exit codes: 0 done, 1 the input or an option cannot be used, 2 usage, 3 not permitted, 4 not authentic, 5 no answer,
-6 evidence is overdue, 130 interrupted. Unless it is 0 there is nothing under the output's name that was not there.
-`;
-
-const flags = {
-  "key-file": { type: "string", multiple: true },
-  "new-key-file": { type: "string" },
-  "resource-kind": { type: "string" },
-  "resource-id": { type: "string" },
-  "mime-type": { type: "string" },
-  purpose: { type: "string" },
-  label: { type: "string", multiple: true },
-  attribute: { type: "string", multiple: true },
-  application: { type: "string" },
-  environment: { type: "string" },
-  component: { type: "string" },
-  "log-key": { type: "string", multiple: true },
-  spool: { type: "string" },
-  reference: { type: "string" },
-  replace: { type: "boolean" },
-  "small-segments": { type: "boolean" },
-  json: { type: "boolean" },
-  help: { type: "boolean" },
-} as const satisfies NonNullable<ParseArgsConfig["options"]>;
-
-class UsageError extends Error {}
-
-function parse(commandLine: readonly string[]) {
-  try {
-    return parseArgs({ args: [...commandLine], options: flags, allowPositionals: true, strict: true });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
-}
-
-type Flags = ReturnType<typeof parse>["values"];
 
 /** Runs a command line, without program and script. Resolves with the exit code; never rejects. */
 export async function runCommandLine(commandLine: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -147,8 +92,17 @@ const commands: ReadonlyMap<string, Command> = new Map<string, Command>([
     "new-key",
     {
       operands: 1,
-      run: async ([file = ""], { reference }) =>
-        reference === undefined ? createKeyFile(file) : createKeyFile(file, reference),
+      run: async ([file = ""], values) => {
+        const create = profileOf(values) === "detached_signature" ? createSigningKeyFile : createKeyFile;
+        await create(file, values.reference);
+      },
+    },
+  ],
+  [
+    "public-key",
+    {
+      operands: 2,
+      run: ([file = "", output = ""]) => createPublicKeyFile(file, output),
     },
   ],
 ]);
@@ -158,14 +112,21 @@ async function protect(input: string, output: string, values: Flags, around: Sur
   if (resource === undefined) throw new UsageError("protect needs --resource-kind");
   const enforcer = await enforcerOf(values, around, keyFilesOf(values, around));
   const aead = values["small-segments"] === true ? "AES256_GCM_HKDF_4KB" : "AES256_GCM_HKDF_1MB";
-  const request = { ...requestOf(input, output, values, around), resource, aead } as const;
+  const request = { ...requestOf(input, output, values, around), profile: profileOf(values), resource, aead } as const;
   report(around, values, output, await withProgress(around, "protecting", request, (it) => enforcer.protect(it)));
 }
 
 async function open(input: string, output: string, values: Flags, around: Surroundings): Promise<void> {
   const enforcer = await enforcerOf(values, around, keyFilesOf(values, around));
   const resource = resourceOf(values);
-  const request = { ...requestOf(input, output, values, around), ...(resource !== undefined && { resource }) };
+  const { signature } = values;
+  if (values.profile !== undefined && (profileOf(values) === "detached_signature") !== (signature !== undefined))
+    throw new UsageError("a detached signature is named by --signature");
+  const request = {
+    ...requestOf(input, output, values, around),
+    ...(signature !== undefined && { signature }),
+    ...(resource !== undefined && { resource }),
+  };
   report(around, values, output, await withProgress(around, "opening", request, (it) => enforcer.open(it)));
 }
 
@@ -174,52 +135,27 @@ async function rewrap(input: string, output: string, values: Flags, around: Surr
   if (newKeyFile === undefined) throw new UsageError("rewrap needs --new-key-file");
   const { reference } = await keyFile(newKeyFile);
   const enforcer = await enforcerOf(values, around, [...keyFilesOf(values, around), newKeyFile]);
-  const request = { ...requestOf(input, output, values, around), newKeyReference: reference };
+  const asked = requestOf(input, output, values, around);
+  const request = { ...asked, profile: profileOf(values), newKeyReference: reference };
   report(around, values, output, await withProgress(around, "rewrapping", request, (it) => enforcer.rewrap(it)));
 }
 
 async function verify(file: string, values: Flags, around: Surroundings): Promise<void> {
   const logKeys = logKeysOf(values, around);
   if (logKeys.length === 0) throw new UsageError("verify needs --log-key or PLATFORM_LOG_KEY");
-  const verified = await verifyArtifact({ artifact: file, logKeys });
+  const { data, "key-file": keyFiles } = values;
+  const verified = await verifyArtifact({
+    artifact: file,
+    logKeys,
+    ...(data !== undefined && { data }),
+    ...(keyFiles !== undefined && {
+      keys: (await Promise.all(keyFiles.map(keyFile))).filter((key) => "verify" in key),
+    }),
+  });
   const records = verified.records.map(({ name, recordedAt }) => `  ${recordedAt}  ${name}`);
   const pending = verified.isEvidencePending ? ["  its event was still on its way"] : [];
   const lines = [`${file}: ${verified.operation} under decision ${verified.decisionId}`, ...records, ...pending];
   print(around, values, verified, lines.join("\n"));
-}
-
-function requestOf(input: string, output: string, values: Flags, around: Surroundings) {
-  const attributes = (values.attribute ?? []).map((text) => {
-    const at = text.indexOf("=");
-    if (at < 1) throw new UsageError("--attribute is NAME=VALUE");
-    return [text.slice(0, at), text.slice(at + 1)] as const;
-  });
-  return {
-    input: (input === "-" ? around.stdin : input) as Input,
-    output: (output === "-" ? around.stdout : output) as Output,
-    labels: values.label ?? [],
-    attributes: Object.fromEntries(attributes),
-    replace: values.replace === true,
-    ...(values.purpose !== undefined && { purpose: values.purpose }),
-    ...(around.signal !== undefined && { signal: around.signal }),
-  };
-}
-
-function resourceOf(values: Flags) {
-  const kind = values["resource-kind"];
-  if (kind === undefined) return undefined;
-  const { "resource-id": id, "mime-type": mime_type } = values;
-  return { kind, ...(id !== undefined && { id }), ...(mime_type !== undefined && { mime_type }) };
-}
-
-function keyFilesOf(values: Flags, { environment }: Surroundings): readonly string[] {
-  const files = values["key-file"] ?? (environment.PLATFORM_KEY_FILE ? [environment.PLATFORM_KEY_FILE] : []);
-  if (files.length === 0) throw new UsageError("there is no --key-file");
-  return files;
-}
-
-function logKeysOf(values: Flags, { environment }: Surroundings): readonly string[] {
-  return values["log-key"] ?? (environment.PLATFORM_LOG_KEY ? [environment.PLATFORM_LOG_KEY] : []);
 }
 
 async function enforcerOf(values: Flags, around: Surroundings, keyFiles: readonly string[]) {

@@ -70,8 +70,8 @@ export async function openFile(path: string): Promise<FileHandle> {
 }
 
 /**
- * An input that can be read more than once. A stream of ciphertext is put into a file without a name first: whether it may
- * be opened is asked about the whole of it.
+ * An input that can be read more than once. A stream is put into a file without a name first: whether ciphertext may be
+ * opened is asked about the whole of it, and signed data is verified whole before any of it is released to a stream.
  */
 export async function rereadable(input: Input, directory: string): Promise<FileHandle> {
   if (typeof input === "string") return openFile(input);

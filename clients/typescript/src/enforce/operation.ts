@@ -42,7 +42,7 @@ export interface Context {
   readonly keys: readonly (KeyProvider | SigningKey)[];
   readonly spool: EvidenceSpool;
   readonly understanding: Understanding;
-  /** Folder for ciphertext that is only passing through. */
+  /** Folder for what is only passing through. */
   readonly directory: string;
   readonly evidenceToleranceMs: number | undefined;
   readonly deployment: (signal?: AbortSignal) => Promise<Deployment>;
@@ -262,7 +262,11 @@ export function signingKeyOf({ keys }: Context, reference: string | undefined): 
 
 function keyOf<Key extends { readonly reference: string }>(keys: readonly Key[], reference: string | undefined): Key {
   const found = reference === undefined ? keys[0] : keys.find((key) => key.reference === reference);
-  if (found === undefined) throw new EnforcementError("invalid", `there is no key ${reference ?? ""} for this here`);
+  if (found === undefined)
+    throw new EnforcementError(
+      "invalid",
+      `there is no key${reference === undefined ? "" : ` ${reference}`} for this here`,
+    );
   return found;
 }
 

@@ -3,8 +3,14 @@
  * a platform, and can be killed at any of them. Started by `fork`, with the request as its argument.
  */
 
-import { createEnforcer, type KeyProvider, type Platform } from "../../clients/typescript/src/enforce/index.ts";
-import { localKey } from "../../clients/typescript/src/enforce/keys.ts";
+import {
+  createEnforcer,
+  type KeyProvider,
+  type LocalProfile,
+  localKey,
+  localSigningKey,
+  type Platform,
+} from "../../clients/typescript/src/enforce/index.ts";
 
 /** What the parent is told, in order. */
 export type Moment =
@@ -14,12 +20,17 @@ export type Moment =
 
 export interface ChildRequest {
   readonly operation: "protect" | "open" | "rewrap";
+  readonly profile: LocalProfile;
   readonly input: string;
   readonly output: string;
   readonly spoolDirectory: string;
   /** Key-encryption keys by reference, in hex. */
   readonly keys: Readonly<Record<string, string>>;
+  /** Keys that sign. */
+  readonly signers: readonly (Readonly<Record<string, unknown>> & { readonly kid: string })[];
   readonly newKeyReference: string;
+  /** To open what is signed. */
+  readonly signature?: string;
   readonly evidenceToleranceMs: number;
 }
 
@@ -60,17 +71,20 @@ function watched(provider: KeyProvider): KeyProvider {
 }
 
 const request = JSON.parse(process.argv[2] ?? "") as ChildRequest;
-const { operation, input, output, spoolDirectory, evidenceToleranceMs, newKeyReference } = request;
+const { operation, input, output, spoolDirectory, evidenceToleranceMs, newKeyReference, profile, signature } = request;
 const enforcer = createEnforcer({
   client,
   workload: { application: "test" },
-  keys: Object.entries(request.keys).map(([reference, key]) => watched(localKey(reference, Buffer.from(key, "hex")))),
+  keys: [
+    ...Object.entries(request.keys).map(([reference, key]) => watched(localKey(reference, Buffer.from(key, "hex")))),
+    ...request.signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
+  ],
   spoolDirectory,
   evidenceToleranceMs,
 });
 const onProgress = () => void process.send?.({ moment: "progress" });
 const common = { input, output, onProgress };
-if (operation === "protect") await enforcer.protect({ ...common, resource: { kind: "test" } });
-if (operation === "open") await enforcer.open(common);
-if (operation === "rewrap") await enforcer.rewrap({ ...common, newKeyReference });
+if (operation === "protect") await enforcer.protect({ ...common, profile, resource: { kind: "test" } });
+if (operation === "open") await enforcer.open({ ...common, ...(signature !== undefined && { signature }) });
+if (operation === "rewrap") await enforcer.rewrap({ ...common, profile, newKeyReference });
 process.disconnect?.();

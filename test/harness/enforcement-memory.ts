@@ -1,18 +1,33 @@
-/** Protects or opens one large file in a process of its own, and prints its peak of memory. Arguments: operation, input, output. */
+/**
+ * Works on one large file in a process of its own, and prints its peak of memory. Arguments: operation, input, output; to
+ * `verify`, the output that `sign` made, too.
+ */
 
-import { createEnforcer } from "../../clients/typescript/src/enforce/index.ts";
-import { localKey } from "../../clients/typescript/src/enforce/keys.ts";
+import { createEnforcer, localKey, localSigningKey } from "../../clients/typescript/src/enforce/index.ts";
 import { permissivePlatform } from "./permissive-platform.ts";
 
-const [operation, input = "", output = ""] = process.argv.slice(2);
+const [operation, input = "", output = "", signature = ""] = process.argv.slice(2);
 const enforcer = createEnforcer({
   client: permissivePlatform(),
   workload: { application: "memory" },
-  keys: [localKey("local-old", Buffer.alloc(32, 1)), localKey("local-new", Buffer.alloc(32, 2))],
+  keys: [
+    localKey("local-old", Buffer.alloc(32, 1)),
+    localKey("local-new", Buffer.alloc(32, 2)),
+    // RFC 8032 section 7.1, test 1.
+    localSigningKey("local-signer", {
+      kty: "OKP",
+      crv: "Ed25519",
+      x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+      d: "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+    }),
+  ],
   spoolDirectory: `${output}.spool`,
 });
 const startedAt = performance.now();
 if (operation === "protect") await enforcer.protect({ input, output, resource: { kind: "test" } });
+else if (operation === "sign")
+  await enforcer.protect({ profile: "detached_signature", input, output, resource: { kind: "test" } });
+else if (operation === "verify") await enforcer.open({ input, output, signature });
 else if (operation === "open") await enforcer.open({ input, output });
 else await enforcer.rewrap({ input, output, newKeyReference: "local-new" });
 const elapsedMs = performance.now() - startedAt;

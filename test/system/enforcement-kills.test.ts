@@ -3,16 +3,25 @@
  * content key is on the disk.
  */
 import { fork } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createEnforcer, localKey, type Platform } from "../../clients/typescript/src/enforce/index.ts";
+import {
+  createEnforcer,
+  localKey,
+  localSigningKey,
+  type Platform,
+} from "../../clients/typescript/src/enforce/index.ts";
 import type { ChildRequest, Moment } from "../harness/enforcement-child.ts";
 import { type PermissivePlatform, permissivePlatform } from "../harness/permissive-platform.ts";
 
 const keys = { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") };
+const signers = ["signer-old", "signer-new"].map((kid) => ({
+  ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
+  kid,
+}));
 const plaintext = randomBytes(2_300_000);
 let folder: string;
 let platform: PermissivePlatform;
@@ -28,7 +37,10 @@ const enforcer = () =>
   createEnforcer({
     client: platform,
     workload: { application: "test" },
-    keys: Object.entries(keys).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
+    keys: [
+      ...Object.entries(keys).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
+      ...signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
+    ],
     spoolDirectory: at("spool"),
   });
 
@@ -88,22 +100,36 @@ function expectNoKey(contentKeys: readonly string[]): void {
   }
 }
 
-test.each(["protect", "open", "rewrap"] as const)(
-  "%s",
-  async (operation) => {
-    await enforcer().protect({ input: at("plain"), output: at("sealed"), resource: { kind: "test" } });
+test.each([
+  ["envelope", "protect"],
+  ["envelope", "open"],
+  ["envelope", "rewrap"],
+  ["detached_signature", "protect"],
+  ["detached_signature", "open"],
+  ["detached_signature", "rewrap"],
+] as const)(
+  "%s: %s",
+  async (profile, operation) => {
+    const isSigned = profile === "detached_signature";
+    const newKeyReference = isSigned ? "signer-new" : "local-new";
+    await enforcer().protect({ input: at("plain"), output: at("sealed"), profile, resource: { kind: "test" } });
+    const isOfPlain = operation === "protect" || (isSigned && operation === "open");
     const request: ChildRequest = {
       operation,
-      input: at(operation === "protect" ? "plain" : "sealed"),
+      profile,
+      signers,
+      ...(isSigned && operation === "open" && { signature: at("sealed") }),
+      input: at(isOfPlain ? "plain" : "sealed"),
       output: at("output"),
       spoolDirectory: at("spool"),
       keys,
-      newKeyReference: "local-new",
+      newKeyReference,
       evidenceToleranceMs: 0,
     };
     const isWhole = async () => {
       if (operation === "open") return readFileSync(at("output")).equals(plaintext);
-      await enforcer().open({ input: at("output"), output: at("check"), replace: true });
+      const made = isSigned ? { input: at("plain"), signature: at("output") } : { input: at("output") };
+      await enforcer().open({ ...made, output: at("check"), replace: true });
       return readFileSync(at("check")).equals(plaintext);
     };
     const clean = () => {
@@ -136,10 +162,12 @@ test.each(["protect", "open", "rewrap"] as const)(
           expect(events.map(({ outcome }) => outcome).join(), what).toMatch(/aborted|completed/);
         // The next one on the same name sweeps what is left.
         if (!isThere && killAt % 3 === 0) {
-          const again = { input: request.input, output: request.output };
+          const again = { input: request.input, output: request.output, profile };
+          const { signature } = request;
           if (operation === "protect") await enforcer().protect({ ...again, resource: { kind: "test" } });
-          else if (operation === "open") await enforcer().open(again);
-          else await enforcer().rewrap({ ...again, newKeyReference: "local-new" });
+          else if (operation === "open")
+            await enforcer().open({ ...again, ...(signature !== undefined && { signature }) });
+          else await enforcer().rewrap({ ...again, newKeyReference });
           expect(
             readdirSync(folder).filter((name) => name.endsWith(".partial")),
             what,

@@ -10,13 +10,13 @@ const mebibyte = 1_048_576;
 const folder = mkdtempSync(join(tmpdir(), "memory-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function peakBytes(operation: string, input: string, output: string): number {
+function peakBytes(operation: string, ...files: readonly string[]): number {
   const script = join(import.meta.dirname, "../harness/enforcement-memory.ts");
-  const printed = execFileSync(process.execPath, [script, operation, input, output], { encoding: "utf8" });
+  const printed = execFileSync(process.execPath, [script, operation, ...files], { encoding: "utf8" });
   return (JSON.parse(printed) as { readonly peakBytes: number }).peakBytes;
 }
 
-test("protect, rewrap and open of 40 MiB and of 320 MiB", () => {
+test("protect, rewrap, open, sign and verify of 40 MiB and of 320 MiB", () => {
   const peaks = [40, 320].map((size) => {
     const at = (name: string) => join(folder, `${name}-${size}`);
     const chunk = randomBytes(8 * mebibyte);
@@ -25,13 +25,15 @@ test("protect, rewrap and open of 40 MiB and of 320 MiB", () => {
       protect: peakBytes("protect", at("plain"), at("sealed")),
       rewrap: peakBytes("rewrap", at("sealed"), at("rewrapped")),
       open: peakBytes("open", at("rewrapped"), at("opened")),
+      sign: peakBytes("sign", at("plain"), at("signature")),
+      verify: peakBytes("verify", at("plain"), at("verified"), at("signature")),
     };
-    expect(statSync(at("opened")).size).toBe(size * mebibyte);
-    for (const name of ["plain", "sealed", "rewrapped", "opened"]) rmSync(at(name));
+    for (const name of ["opened", "verified"]) expect(statSync(at(name)).size).toBe(size * mebibyte);
+    for (const name of ["plain", "sealed", "rewrapped", "opened", "verified"]) rmSync(at(name));
     return found;
   });
   const [small, large] = peaks;
-  for (const operation of ["protect", "rewrap", "open"] as const) {
+  for (const operation of ["protect", "rewrap", "open", "sign", "verify"] as const) {
     const more = (large?.[operation] ?? Number.POSITIVE_INFINITY) - (small?.[operation] ?? 0);
     expect(more, `${operation}: ${JSON.stringify(peaks)}`).toBeLessThan(96 * mebibyte);
   }

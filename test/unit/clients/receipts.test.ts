@@ -1,0 +1,62 @@
+/** The TypeScript package's verifier, by WebCrypto, on the receipts that every language is held to. */
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import vectors from "../../../clients/conformance/vectors/receipts.json" with { type: "json" };
+import {
+  continues,
+  ReceiptError,
+  type VerifiedReceipt,
+  verifyReceipt,
+} from "../../../clients/typescript/src/receipts.ts";
+import { ReceiptSchema } from "../../../gen/platform/sdk/v1/common_pb.ts";
+
+type Vector = (typeof vectors.receipts)[number];
+
+const verify = async ({ receipt, log_key }: Vector, key = log_key): Promise<VerifiedReceipt> =>
+  verifyReceipt(fromJson(ReceiptSchema, receipt as JsonValue), key);
+const named = (name: string): Vector => vectors.receipts.find((each) => each.name === name) as Vector;
+const good = vectors.receipts.filter((each) => !("refused" in each));
+
+test.each(vectors.receipts)("$name: $refused", async (vector) => {
+  if ("refused" in vector) {
+    // What is no receipt at all is refused before the verifier sees it.
+    await expect(verify(vector)).rejects.toThrow();
+  } else {
+    const { record } = await verify(vector);
+    expect(record?.record_id).toBe("leaf" in vector.receipt ? vector.receipt.record_id : undefined);
+  }
+});
+
+test("proofs of consistency show what they say", async () => {
+  for (const { earlier, later, proof, continues: expected } of vectors.consistency) {
+    const [first, second] = [await verify(named(earlier)), await verify(named(later))];
+    if (first.logOrigin === second.logOrigin) expect(await continues(first, second, proof)).toBe(expected);
+  }
+});
+
+test("no receipt holds of which a character was changed", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...good), fc.nat(), fc.constantFrom(..."0aA=+/ \n"), async (vector, at, put) => {
+      // A brief receipt shows a position: which record stands there is for the whole one to show.
+      const isShown = (name: string) => name !== "record_id" || "leaf" in vector.receipt;
+      const members = Object.entries(vector.receipt).filter(
+        ([name, value]) => typeof value === "string" && isShown(name),
+      );
+      const [name, value] = members[at % members.length] as [string, string];
+      const place = at % value.length;
+      fc.pre(value[place] !== put);
+      const receipt = { ...vector.receipt, [name]: value.slice(0, place) + put + value.slice(place + 1) } as never;
+      await expect(verify({ ...vector, receipt })).rejects.toThrow();
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("nor by a key that did not sign", async () => {
+  const [first] = good;
+  const { log_key } = vectors.receipts.find(
+    (each) => each.log_key.split("@")[0] !== first?.log_key.split("@")[0],
+  ) as Vector;
+  await expect(verify(first as Vector, log_key)).rejects.toThrow(ReceiptError);
+});

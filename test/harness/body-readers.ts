@@ -49,8 +49,8 @@ export function refusalOf(spelling: Spelling, method: WireMethod, body: Buffer):
 
 /** Processor time that the work takes, in milliseconds. */
 export function cpuMs(work: () => void): number {
-  const before = process.cpuUsage();
+  const before = process.threadCpuUsage();
   work();
-  const { user, system } = process.cpuUsage(before);
+  const { user, system } = process.threadCpuUsage(before);
   return (user + system) / 1000;
 }

@@ -29,6 +29,9 @@ export function schemeOf(text: string): string | undefined {
   return beginsWithScheme.exec(text)?.[0].slice(0, -1);
 }
 
+/** Stands in a loose form for bytes that are no text: another layer of encoding may be broken in two by them. */
+export const unreadable = "\ufffd";
+
 /**
  * What others may read where the text stands: lowercase, without invisible characters and percent-encoding, with one
  * character for each of the compatible ones (Unicode NFKC).

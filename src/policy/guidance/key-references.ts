@@ -5,7 +5,13 @@
  * one tenant what `kms://*` leaves to all.
  */
 import type { TenantId } from "../../base/ids.ts";
-import { isCanonicalKeyReference, looseForm, resolvedForm, schemeOf } from "../../base/key-reference-form.ts";
+import {
+  isCanonicalKeyReference,
+  looseForm,
+  resolvedForm,
+  schemeOf,
+  unreadable,
+} from "../../base/key-reference-form.ts";
 import type { ManagedKeyTransport } from "./key-transport.ts";
 
 /** What holds for the key references that match one pattern. */
@@ -41,7 +47,7 @@ export function keyReferenceLookup(
  * Makes the function that says whether a reference may be taken for one that the deployment manages, in whatever
  * spelling, and is not canonical: such a one is to be refused, since what is looked up is its text and what it names
  * may be another tenant's. A reference that names a scheme of the patterns always may; without one, where a pattern
- * matches how others may read it.
+ * matches how others may read it, and where nobody can say how, since it encodes bytes that are no text.
  */
 export function keyReferenceAliases(rules: readonly KeyReferenceRule[]): (reference: string) => boolean {
   const patterns = rules.map(({ pattern }) => pattern.toLowerCase());
@@ -55,7 +61,9 @@ export function keyReferenceAliases(rules: readonly KeyReferenceRule[]): (refere
     const scheme = schemeOf(loose) ?? "";
     const readings = [loose, resolvedForm(loose)];
     const isManaged =
-      schemes.has(scheme) || loosePatterns.some((literals) => readings.some((text) => matches(literals, text)));
+      loose.includes(unreadable) ||
+      schemes.has(scheme) ||
+      loosePatterns.some((literals) => readings.some((text) => matches(literals, text)));
     return isManaged && !isCanonicalKeyReference(reference, withAuthority.has(scheme));
   };
 }

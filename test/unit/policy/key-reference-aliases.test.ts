@@ -48,6 +48,7 @@ test.each([
   "%ef%bd%8bms://tenant-b/k",
   "\uff056bms://tenant-b/k",
   "k%25ef%bd%8ds://tenant-b/k",
+  "km%ef%b%ef%bd%84%93://tenant-b/k",
   "kms://tenant\u2011b/k",
 ])("%j is refused", (reference) => {
   expect(isAlias(reference)).toBe(true);

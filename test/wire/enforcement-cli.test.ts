@@ -6,6 +6,7 @@ import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runCommandLine } from "../../clients/typescript/src/enforce/cli-program.ts";
+import { startIssuer } from "../../dev/issuer.ts";
 import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
 
 let stack: EnforcementStack;
@@ -125,6 +126,8 @@ test.each<[number, string, object?]>([
   [2, "protect @/plain @/new --resource-kind x --profile tdf"],
   [2, "open @/plain @/new --profile detached_signature"],
   [2, "verify @/sealed", { PLATFORM_LOG_KEY: "" }],
+  [2, "verify @/sealed", { PLATFORM_LOG_KEY: "localhost/dev+00000000+AAAA" }],
+  [2, "protect @/plain @/new --resource-kind x --log-key ledger.key"],
   [2, "flush", { PLATFORM_URL: "" }],
   [1, "protect @/missing @/new --resource-kind x"],
   [1, "protect @/plain @/sealed --resource-kind x"],
@@ -142,6 +145,18 @@ test.each<[number, string, object?]>([
   expect(ran.code, ran.err).toBe(code);
   expect(ran.err).toMatch(/^svc-platform: /);
   expect(existsSync(at("new"))).toBe(false);
+});
+
+test("what the service refuses is named with its reason, not as silence", async () => {
+  const [client] = stack.stack.issuer.clients;
+  const other = await startIssuer({ clients: client === undefined ? [] : [client] });
+  try {
+    const ran = await run("protect @/plain @/new --resource-kind x", { env: { PLATFORM_ISSUER: other.url } });
+    expect(ran.code).toBe(5);
+    expect(ran.err).toMatch(/^svc-platform: the platform refused the call, invalid_token: .+ \(request [\w-]+\)\n$/);
+  } finally {
+    await other.stop();
+  }
 });
 
 test("help is what is printed, and no failure", async () => {

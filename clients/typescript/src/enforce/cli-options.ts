@@ -3,6 +3,7 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 import type { Input, Output } from "./data.ts";
 import type { LocalProfile } from "./index.ts";
 import { localProfiles } from "./protect.ts";
+import { requireLogKeys } from "./receipts.ts";
 
 /** What a program of the command line may do to the world that started it. */
 export interface Surroundings {
@@ -44,8 +45,8 @@ options
 The platform: PLATFORM_URL, PLATFORM_ISSUER, PLATFORM_CLIENT_ID, PLATFORM_CLIENT_SECRET, PLATFORM_SCOPE, and the PEM files
 PLATFORM_CA, PLATFORM_CERT, PLATFORM_KEY.
 
-exit codes: 0 done, 1 the input or an option cannot be used, 2 usage, 3 not permitted, 4 not authentic, 5 no answer,
-6 evidence is overdue, 130 interrupted. Unless it is 0 there is nothing under the output's name that was not there.
+exit codes: 0 done, 1 the input or an option cannot be used, 2 usage, 3 not permitted, 4 not authentic, 5 no answer
+that counts, 6 evidence is overdue, 130 interrupted. Unless it is 0 there is nothing under the output's name that was not there.
 `;
 
 const flags = {
@@ -120,6 +121,10 @@ export function keyFilesOf(values: Flags, { environment }: Surroundings): readon
   return files;
 }
 
-export function logKeysOf(values: Flags, { environment }: Surroundings): readonly string[] {
-  return values["log-key"] ?? (environment.PLATFORM_LOG_KEY ? [environment.PLATFORM_LOG_KEY] : []);
+export async function logKeysOf(values: Flags, { environment }: Surroundings): Promise<readonly string[]> {
+  const logKeys = values["log-key"] ?? (environment.PLATFORM_LOG_KEY ? [environment.PLATFORM_LOG_KEY] : []);
+  await requireLogKeys(logKeys).catch((error: Error) => {
+    throw new UsageError(`--log-key: ${error.message}`);
+  });
+  return logKeys;
 }

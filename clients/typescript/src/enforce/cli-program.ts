@@ -141,7 +141,7 @@ async function rewrap(input: string, output: string, values: Flags, around: Surr
 }
 
 async function verify(file: string, values: Flags, around: Surroundings): Promise<void> {
-  const logKeys = logKeysOf(values, around);
+  const logKeys = await logKeysOf(values, around);
   if (logKeys.length === 0) throw new UsageError("verify needs --log-key or PLATFORM_LOG_KEY");
   const { data, "key-file": keyFiles } = values;
   const verified = await verifyArtifact({
@@ -175,7 +175,7 @@ async function enforcerOf(values: Flags, around: Surroundings, keyFiles: readonl
     ...(environment.PLATFORM_SCOPE && { scopes: environment.PLATFORM_SCOPE.split(" ") }),
     tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
   });
-  const logKeys = logKeysOf(values, around);
+  const logKeys = await logKeysOf(values, around);
   return createEnforcer({
     client: platformOf(client),
     workload: {

@@ -16,6 +16,7 @@ export {
   type KeyTransport,
   type Obligation,
   type PlatformClient,
+  PlatformError,
   ProtectionOperation,
   type Receipt,
   ReceiptSchema,

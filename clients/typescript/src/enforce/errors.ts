@@ -1,4 +1,5 @@
 /** What local enforcement can fail with: a closed list, so that callers and exit codes tell cases apart. */
+import { PlatformError } from "./client.ts";
 
 export type EnforcementFailure =
   /** The platform denied it, or demands what cannot be met. */
@@ -30,4 +31,13 @@ export class EnforcementError extends Error {
     this.failure = failure;
     if (decisionId !== undefined) this.decisionId = decisionId;
   }
+}
+
+/** Why a call failed, for a person: a refusal by the service's reason, which is not the same as silence. */
+export function callProblem(error: unknown): string {
+  if (error instanceof EnforcementError) return error.message;
+  if (!(error instanceof PlatformError) || error.reason === undefined)
+    return `the platform gave no answer: ${error instanceof Error ? error.message : String(error)}`;
+  const { reason, rawMessage, requestId } = error;
+  return `the platform refused the call, ${reason}: ${rawMessage}${requestId === undefined ? "" : ` (request ${requestId})`}`;
 }

@@ -13,6 +13,7 @@ import type { Context } from "./operation.ts";
 import type { ObligationHandler } from "./permission.ts";
 import type { Deployment, Platform, Workload } from "./platform.ts";
 import { type LocalProfile, localProfiles, type Outcome, type ProtectOptions, protectAsEnvelope } from "./protect.ts";
+import { requireLogKeys } from "./receipts.ts";
 import { type RewrapOptions, rewrapEnvelope } from "./rewrap.ts";
 import { openSigned, signAnew, signData } from "./sign.ts";
 import type { SigningKey } from "./signing-keys.ts";
@@ -67,6 +68,7 @@ export function createEnforcer(options: EnforcerOptions): Enforcer {
   const context = contextOf(options);
   const enclosed = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
+      await requireLogKeys(options.logKeys ?? []);
       return await work();
     } catch (cause) {
       if (cause instanceof EnforcementError) throw cause;

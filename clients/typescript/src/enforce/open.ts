@@ -10,6 +10,7 @@ import type { KeyProvider } from "./keys.ts";
 import {
   type Context,
   describe,
+  evidenceNotRecorded,
   type Permitted,
   type RequestOptions,
   requestPermission,
@@ -178,6 +179,5 @@ async function announce(
   const evidence = await context.spool.begin(event, toleranceMs);
   await evidence.settle({ outcome: "releasing" });
   const sent = await evidence.send(signal);
-  if (sent === undefined && toleranceMs === 0)
-    throw new EnforcementError("unavailable", "the evidence could not be recorded, and policy tolerates no delay");
+  if ("problem" in sent && toleranceMs === 0) throw evidenceNotRecorded(sent.problem);
 }

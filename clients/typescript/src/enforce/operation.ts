@@ -1,5 +1,5 @@
 /** What protect, open and rewrap have in common: what comes before the cryptography, and what comes after it. */
-import { EnforcementError } from "./errors.ts";
+import { callProblem, EnforcementError } from "./errors.ts";
 import type { KeyProvider } from "./keys.ts";
 import {
   evidenceTolerance,
@@ -151,14 +151,13 @@ async function requireDeployment(
   if (missingScopes.length > 0) refuse(`the credentials lack scopes: ${missingScopes.join(", ")}`);
 }
 
-/** A call that fails is no answer, and no answer is no permission. */
+/** A call that fails is no answer that counts, and without one there is no permission. */
 export async function answered<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (cause) {
     if (cause instanceof EnforcementError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new EnforcementError("unavailable", `the platform gave no answer: ${why}`, { cause });
+    throw new EnforcementError("unavailable", callProblem(cause), { cause });
   }
 }
 
@@ -229,12 +228,17 @@ export async function recordCompletion(
   const occurred_at = new Date(context.now()).toISOString();
   await evidence.settle({ ...artifact, outcome: "completed", occurred_at }, receiptsFile);
   const sent = await evidence.send(signal);
-  if (sent === undefined) {
+  if ("problem" in sent) {
     if (toleranceMs > 0) return { isPending: true };
-    throw new EnforcementError("unavailable", "the evidence could not be recorded, and policy tolerates no delay");
+    throw evidenceNotRecorded(sent.problem);
   }
   await context.checkReceipt(sent.receipt);
   return { isPending: false, receipt: sent.receipt };
+}
+
+export function evidenceNotRecorded(cause: unknown): EnforcementError {
+  const what = "the evidence could not be recorded, and policy tolerates no delay";
+  return new EnforcementError("unavailable", `${what}: ${callProblem(cause)}`, { cause });
 }
 
 export interface CompletedWork {

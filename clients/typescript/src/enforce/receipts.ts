@@ -1,6 +1,7 @@
 /** The file beside an artifact that shows, offline, what the ledger has of it. */
 import { readFile } from "node:fs/promises";
 import type { JsonObject } from "@bufbuild/protobuf";
+import { parseLogKey } from "../receipts/note.ts";
 import { EnforcementError } from "./errors.ts";
 import { replaceFile } from "./files.ts";
 import type { Operation, Profile } from "./platform.ts";
@@ -35,6 +36,15 @@ export function receiptsPathOf(path: string): string {
 
 export async function writeReceipts(path: string, receipts: ReceiptsFile): Promise<void> {
   await replaceFile(path, Buffer.from(`${JSON.stringify(receipts, undefined, 2)}\n`));
+}
+
+/** Rejects with `invalid` where one cannot be read: a mistake of the caller says nothing about receipts. */
+export async function requireLogKeys(logKeys: readonly string[]): Promise<void> {
+  for (const text of logKeys) {
+    await parseLogKey(text).catch((cause: unknown) => {
+      throw new EnforcementError("invalid", cause instanceof Error ? cause.message : String(cause), { cause });
+    });
+  }
 }
 
 /** Rejects with `invalid` where the file is none. */

@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { EnforcementError } from "./errors.ts";
+import { callProblem, EnforcementError } from "./errors.ts";
 import { createFile, replaceFile, syncDirectory } from "./files.ts";
 import type { EvidenceEvent, Platform } from "./platform.ts";
 import { isRunning, ownProcess, type ProcessMark } from "./processes.ts";
@@ -38,8 +38,8 @@ export interface PendingEvidence {
   readonly id: string;
   /** Replaces what is known of the event, or after it was sent tells more; durable when it resolves. */
   settle(changes: Partial<EvidenceEvent>, receiptsFile?: string): Promise<void>;
-  /** Sends it. Undefined where that did not succeed: it is kept. */
-  send(signal?: AbortSignal): Promise<{ readonly receipt: JsonObject | undefined } | undefined>;
+  /** Sends it. Where that did not succeed it is kept, and `problem` is why. */
+  send(signal?: AbortSignal): Promise<{ readonly receipt: JsonObject | undefined } | { readonly problem: unknown }>;
 }
 
 export class EvidenceSpool {
@@ -80,8 +80,8 @@ export class EvidenceSpool {
         isTried = true;
         try {
           return { receipt: await this.#send(entry, signal) };
-        } catch {
-          return undefined;
+        } catch (problem) {
+          return { problem };
         }
       },
     };
@@ -106,7 +106,7 @@ export class EvidenceSpool {
       }
     }
     if (overdue !== undefined) {
-      const what = `evidence ${overdue.id} is overdue and cannot be sent (${messageOf(overdue.cause)})`;
+      const what = `evidence ${overdue.id} is overdue and cannot be sent: ${callProblem(overdue.cause)}`;
       throw new EnforcementError("evidence_overdue", what, { cause: overdue.cause });
     }
     return { sent, waiting };
@@ -156,8 +156,4 @@ async function readEntry(path: string): Promise<Entry | undefined> {
 
 function bytesOf(entry: Entry): Uint8Array {
   return Buffer.from(`${JSON.stringify(entry)}\n`);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -10,7 +10,7 @@ import { readHeader } from "./envelope.ts";
 import { EnforcementError } from "./errors.ts";
 import { chunksOf } from "./files.ts";
 import type { Binding } from "./header.ts";
-import { type ReceiptsFile, readReceipts, receiptsPathOf } from "./receipts.ts";
+import { type ReceiptsFile, readReceipts, receiptsPathOf, requireLogKeys } from "./receipts.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 /** A record of the ledger, as far as it is looked at here. */
@@ -51,6 +51,7 @@ export interface VerifiedArtifact {
  * data where it is given keys and data.
  */
 export async function verifyArtifact(options: VerifyOptions): Promise<VerifiedArtifact> {
+  await requireLogKeys(options.logKeys);
   const found = await readReceipts(options.receipts ?? receiptsPathOf(options.artifact));
   const proven = new Map<string, LedgerRecord>();
   for (const [name, receipt] of Object.entries(found.receipts)) {

@@ -9,6 +9,7 @@ import { sampleCalls } from "./requests.ts";
 import { startStack } from "./stack.ts";
 
 const dataDir = resolve("data/dev");
+const secretPath = join(dataDir, "client-secret");
 const ports = {
   PORT: Number(process.env.PORT ?? 8080),
   OPS_PORT: Number(process.env.OPS_PORT ?? 9090),
@@ -45,6 +46,12 @@ A token, good for five minutes:
     -d grant_type=client_credentials -d scope='${client.scopes.join(" ")}' \\
     | sed -E 's/.*"access_token":"([^"]+)".*/\\1/')
 
+For the programs of docs/clients.md, and for svc-platform:
+
+  export PLATFORM_URL=${url} PLATFORM_ISSUER=${issuer.url}
+  export PLATFORM_CLIENT_ID=${client.clientId} PLATFORM_CLIENT_SECRET=$(cat '${secretPath}')
+  export PLATFORM_SCOPE='${client.scopes.join(" ")}'
+
 Each route over JSON:
 
   ${calls.join("\n  ")}
@@ -62,7 +69,7 @@ await stack.stop();
 
 function start() {
   const output = readableLog((text) => void process.stdout.write(text), process.stdout.isTTY === true);
-  const clients = [{ ...defaultClient(), clientSecret: keptSecret(join(dataDir, "client-secret")) }];
+  const clients = [{ ...defaultClient(), clientSecret: keptSecret(secretPath) }];
   return startStack({
     dataDir,
     port: ports.PORT,

@@ -12,8 +12,11 @@ const fixtures = join(root, "test/fixtures/arrows");
 const biome = createRequire(import.meta.url).resolve("@biomejs/biome/bin/biome");
 
 /** Files whose every line breaks a rule, or none does: their first line says which. */
-const files = readdirSync(join(fixtures, "src"), { recursive: true, encoding: "utf8" })
-  .map((file) => file.replaceAll("\\", "/"))
+const filesBelow = (folder: string) =>
+  readdirSync(join(fixtures, "src", folder), { recursive: true, encoding: "utf8" }).map((file) =>
+    posix.join(folder, file.replaceAll("\\", "/")),
+  );
+const files = [...filesBelow(""), ...filesBelow("../clients")]
   .filter((file) => /(^(main|runtime|compile-cache)|\/(allowed|forbidden|load))\.[jt]s$/.test(file))
   .sort();
 const textOf = (file: string) => readFileSync(join(fixtures, "src", file), "utf8");

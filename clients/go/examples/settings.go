@@ -25,13 +25,14 @@ func readSettings() (*settings, error) {
 	required := map[string]*string{
 		"PLATFORM_URL": &s.url, "PLATFORM_ISSUER": &s.issuer, "PLATFORM_CLIENT_ID": &s.clientID,
 		"PLATFORM_CLIENT_SECRET": &s.clientSecret,
-		"PLATFORM_CA":            &s.tls.CAFile, "PLATFORM_CERT": &s.tls.CertFile, "PLATFORM_KEY": &s.tls.KeyFile,
 	}
 	for name, value := range required {
 		if *value = os.Getenv(name); *value == "" {
 			return nil, fmt.Errorf("%s is not set", name)
 		}
 	}
+	// None of them where there is no TLS, or where the system's authorities and no certificate of one's own will do.
+	s.tls.CAFile, s.tls.CertFile, s.tls.KeyFile = os.Getenv("PLATFORM_CA"), os.Getenv("PLATFORM_CERT"), os.Getenv("PLATFORM_KEY")
 	s.scopes = strings.Fields(os.Getenv("PLATFORM_SCOPE"))
 	s.logKey = os.Getenv("PLATFORM_LOG_KEY")
 	return s, nil

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import type { TlsOptions } from "svc-platform-client/node";
 
 /** Where the platform is and who calls it. */
 export interface Settings {
@@ -8,8 +9,8 @@ export interface Settings {
   readonly clientSecret: string;
   /** What to ask for; none for what the issuer grants unasked. */
   readonly scopes: readonly string[];
-  /** PEM: authorities of the servers, certificate and key of this workload. */
-  readonly tls: { readonly ca: string; readonly cert: string; readonly key: string };
+  /** PEM: authorities of the servers, certificate and key of this workload; none where there is no TLS. */
+  readonly tls: TlsOptions;
   /** Verifier key of the tenant's log; absent where receipts are not checked. */
   readonly logKey: string | undefined;
 }
@@ -21,14 +22,17 @@ export function readSettings(environment: Readonly<Record<string, string | undef
     if (value === undefined || value === "") throw new Error(`PLATFORM_${name} is not set`);
     return value;
   };
-  const file = (name: string) => readFileSync(required(name), "utf8");
+  const file = (member: string, name: string) => {
+    const path = environment[`PLATFORM_${name}`];
+    return path === undefined || path === "" ? {} : { [member]: readFileSync(path, "utf8") };
+  };
   return {
     url: required("URL"),
     issuer: required("ISSUER"),
     clientId: required("CLIENT_ID"),
     clientSecret: required("CLIENT_SECRET"),
     scopes: (environment.PLATFORM_SCOPE ?? "").split(" ").filter((scope) => scope !== ""),
-    tls: { ca: file("CA"), cert: file("CERT"), key: file("KEY") },
+    tls: { ...file("ca", "CA"), ...file("cert", "CERT"), ...file("key", "KEY") },
     logKey: environment.PLATFORM_LOG_KEY,
   };
 }

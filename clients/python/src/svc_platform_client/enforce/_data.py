@@ -1,0 +1,186 @@
+"""Where bytes come from and go to: files and streams, read and written piece by piece."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from ._files import PartialFile
+from ._platform import Json
+from ._streams import Readable
+from .errors import EnforcementError
+
+Input = str | os.PathLike[str] | BinaryIO
+"""Path of a file, or a stream that is read."""
+Output = str | os.PathLike[str] | BinaryIO
+"""Path of a file that is made, or a stream that is written to and left open."""
+OnProgress = Callable[[int, int | None], None]
+"""Told after each piece how many bytes of the input have been worked on, and the total where it is known."""
+
+CHUNK = 1_048_576
+
+
+class Digesting:
+    """Digest and size of the bytes that it is shown."""
+
+    def __init__(self) -> None:
+        self._hash, self.size = hashlib.sha256(), 0
+
+    def update(self, piece: bytes) -> None:
+        self._hash.update(piece)
+        self.size += len(piece)
+
+    def digest(self) -> str:
+        """As the contract spells it."""
+        return f"sha256:{self._hash.hexdigest()}"
+
+    def names(self) -> Json:
+        """SHA-256 and CIDv1 (raw)."""
+        cid = base64.b32encode(bytes([1, 0x55, 0x12, 0x20]) + self._hash.digest()).decode().lower().rstrip("=")
+        return {"artifact_digest": self.digest(), "artifact_cid": f"b{cid}"}
+
+
+class Watched:
+    """A source whose pieces are looked at as they are read."""
+
+    def __init__(self, source: Readable, *looks: Callable[[bytes], None]) -> None:
+        self._source, self._looks = source, looks
+
+    def read(self, size: int, /) -> bytes:
+        piece = self._source.read(size)
+        for look in self._looks:
+            look(piece)
+        return piece
+
+
+def progress(on_progress: OnProgress | None, total: int | None) -> Callable[[bytes], None]:
+    """Reports the sum of the pieces that it is shown."""
+    done = 0
+
+    def count(piece: bytes) -> None:
+        nonlocal done
+        done += len(piece)
+        if on_progress is not None and piece:
+            on_progress(done, total)
+
+    return count
+
+
+def pieces_of(source: Readable) -> Iterator[bytes]:
+    while piece := source.read(CHUNK):
+        yield piece
+
+
+def digest_of(source: Readable) -> Digesting:
+    """Of all that is left of it."""
+    digesting = Digesting()
+    for piece in pieces_of(source):
+        digesting.update(piece)
+    return digesting
+
+
+def is_stream(data: Any) -> bool:
+    return hasattr(data, "read") or hasattr(data, "write")
+
+
+def size_of(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+@contextmanager
+def opened(source: Input, staging: Path | None = None) -> Iterator[BinaryIO]:
+    """
+    The input as a file. With `staging`, a stream is put into a file without a name there first, as ciphertext: whether
+    it may be opened is asked about the whole of it.
+    """
+    if is_stream(source):
+        stream = cast(BinaryIO, source)
+        if staging is None:
+            yield stream
+            return
+        with staged(pieces_of(stream), staging) as file:
+            yield file
+        return
+    path = Path(cast(str, source))
+    # Opening a FIFO would wait for ever for whoever writes to it.
+    if not path.is_file():
+        raise EnforcementError("invalid", f"{path} cannot be read: it is no regular file")
+    try:
+        named = path.open("rb")
+    except OSError as error:
+        raise EnforcementError("invalid", f"{path} cannot be read: {error}") from error
+    with named:
+        yield named
+
+
+@contextmanager
+def staged(pieces: Iterator[bytes], directory: Path) -> Iterator[BinaryIO]:
+    """The pieces in a file without a name, which nobody else can change."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=directory) as file:
+        for piece in pieces:
+            file.write(piece)
+        file.seek(0)
+        yield cast(BinaryIO, file)
+
+
+class Sink:
+    """Takes what an operation makes: here, a stream."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, piece: bytes) -> None:
+        rest = memoryview(piece)
+        while rest:
+            # Streams without a buffer may take a part only.
+            written = self._stream.write(rest)
+            rest = rest[len(rest) if written is None else written :]
+
+    def sync(self) -> None:
+        """All of it is durable, under no name yet."""
+        self._stream.flush()
+
+    def commit(self) -> None:
+        """Gives it its name."""
+
+    def abandon(self) -> None:
+        """Removes it, unless it has its name."""
+
+
+class _FileSink(Sink):
+    """A file that is there whole or not at all."""
+
+    def __init__(self, path: Path, replace: bool) -> None:
+        if not replace and os.path.lexists(path):
+            raise EnforcementError("exists", f"{path} is there already")
+        self._file, self._replace = PartialFile(path), replace
+
+    def write(self, piece: bytes) -> None:
+        self._file.write(piece)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def commit(self) -> None:
+        self._file.commit(self._replace)
+
+    def abandon(self) -> None:
+        self._file.abandon()
+
+
+@contextmanager
+def sink_to(target: Output, replace: bool) -> Iterator[Sink]:
+    """The output, abandoned where what is done with it raises. Raises `exists`."""
+    sink = Sink(cast(BinaryIO, target)) if is_stream(target) else _FileSink(Path(cast(str, target)), replace)
+    try:
+        yield sink
+    except BaseException:
+        sink.abandon()
+        raise

@@ -1,0 +1,127 @@
+"""Profile `detached_signature`: data stays as it is, and a file beside it says under which decision it was signed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from ._artifacts import Outcome, access, labels_of, produce, require_resource
+from ._data import Input, Output, Watched, digest_of, is_stream, opened, pieces_of, progress, size_of, staged
+from ._operation import Asked, Context, Permitted, Request
+from ._signature import encode_signature, read_signature, require_content, require_signature
+from .errors import EnforcementError
+from .keys import SigningKey
+
+PROFILE = "detached_signature"
+File = str | os.PathLike[str]
+
+
+def sign_data(
+    context: Context,
+    request: Request,
+    source: Input,
+    target: Output,
+    resource: Mapping[str, str],
+    key_reference: str | None,
+) -> Outcome:
+    """Signs data; `target` is the signature file."""
+    key, labels = _signer(context.signing_key(key_reference)), sorted(set(request.labels))
+    _require_other(target, [source])
+    with opened(source) as file:
+        count = progress(request.on_progress, None if is_stream(source) else size_of(file))
+        content = digest_of(Watched(file, count))
+    named = {"content_digest": content.digest(), "content_size_bytes": content.size}
+    asked = Asked("protect", PROFILE, resource, labels, [("wrap", key)], named)
+
+    def make(permitted: Permitted) -> Iterator[bytes]:
+        plan = permitted.plan
+        binding: dict[str, Any] = {
+            **named,
+            "decision_id": plan.decision_id,
+            "labels": labels,
+            "policy_revision": plan.policy_revision,
+            "resource": dict(resource),
+        }
+        yield encode_signature(binding, permitted.keys[0].decision_id, key)
+
+    return produce(context, request, target, asked, make)
+
+
+def open_signed(
+    context: Context,
+    request: Request,
+    source: Input,
+    target: Output,
+    signature: File,
+    expected: Mapping[str, str] | None,
+) -> Outcome:
+    """Verifies data, and gives out what is signed."""
+    _require_other(target, [signature])
+    signed = read_signature(signature)
+    binding = signed.binding
+    require_resource(binding, expected)
+    key, labels = context.signing_key(signed.key["reference"]), labels_of(binding, request)
+    about = signed.artifact | {"content_digest": binding["content_digest"]}
+    asked = Asked("access", PROFILE, binding["resource"], labels, [("unwrap", key)], about)
+    with ExitStack() as stack:
+        file = stack.enter_context(opened(source))
+        size = None if is_stream(source) else size_of(file)
+        # A stream cannot be asked to give back what it was given: it is given what has been verified whole.
+        is_twice = is_stream(target)
+        count = progress(request.on_progress, None if size is None else size * (2 if is_twice else 1))
+
+        def prepare() -> Iterator[bytes]:
+            require_signature(signed, key)
+            verified = require_content(pieces_of(Watched(file, count)), binding)
+            if not is_twice:
+                return verified
+            # A copy that nobody else can change.
+            copy = stack.enter_context(staged(verified, context.directory))
+            return require_content(pieces_of(Watched(copy, count)), binding)
+
+        return access(context, request, target, asked, prepare)
+
+
+def sign_anew(
+    context: Context,
+    request: Request,
+    source: Input,
+    target: Output,
+    new_key_reference: str,
+    expected: Mapping[str, str] | None,
+) -> Outcome:
+    """Signs anew, with another key, what a signature that verifies says. The data is not read."""
+    if is_stream(source):
+        raise EnforcementError("invalid", "a signature is read from a file")
+    signed = read_signature(cast(str, source))
+    binding = signed.binding
+    require_resource(binding, expected)
+    old, new = context.signing_key(signed.key["reference"]), _signer(context.signing_key(new_key_reference))
+    about = signed.artifact | {"content_digest": binding["content_digest"]}
+    keys = [("rewrap", old), ("wrap", new)]
+    asked = Asked("rewrap", PROFILE, binding["resource"], labels_of(binding, request), keys, about)
+
+    def make(permitted: Permitted) -> Iterator[bytes]:
+        require_signature(signed, old)
+        yield encode_signature(binding, permitted.keys[1].decision_id, new)
+
+    return produce(context, request, target, asked, make)
+
+
+def _signer(key: SigningKey) -> SigningKey:
+    if not key.can_sign:
+        raise EnforcementError("invalid", f"key {key.reference} verifies only")
+    return key
+
+
+def _require_other(target: Output, sources: Sequence[Input]) -> None:
+    """Data and signature belong together: neither is replaced by what is made of it."""
+    if is_stream(target) or not Path(cast(str, target)).exists():
+        return
+    for source in sources:
+        path = None if is_stream(source) else Path(cast(str, source))
+        if path is not None and path.exists() and path.samefile(cast(str, target)):
+            raise EnforcementError("invalid", f"{target} is what the output is made of")

@@ -1,0 +1,136 @@
+"""
+The detached signature of `docs/enforcement.md`: a DSSE envelope (https://github.com/secure-systems-lab/dsse) whose
+payload is a header that says of which data it is, under which decision. It is canonical JSON inside and outside, and
+what DSSE leaves unsigned is said in the payload again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from ._data import Digesting, opened
+from ._header import are_texts, canonical, has_members, is_binding, malformed, parse_canonical
+from ._platform import Json
+from ._streams import read_exactly
+from .errors import EnforcementError
+from .keys import SigningKey
+
+PAYLOAD_TYPE = "application/vnd.svc-platform.detached-signature.v1+json"
+_MAX_FILE = 262_144
+_MAX_SAFE_INTEGER = 2**53 - 1
+
+
+@dataclass(frozen=True)
+class DetachedSignature:
+    """What a signature file says; nothing of it is verified yet."""
+
+    binding: dict[str, Any]
+    """content_digest, content_size_bytes, decision_id, labels, policy_revision, resource."""
+    key: dict[str, str]
+    """decision_id, reference."""
+    payload: bytes
+    signature: bytes
+    artifact: Json
+    """Digest and CID of the file."""
+
+
+def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
+    """What DSSE signs (its protocol, "Signature Definition")."""
+    kind = payload_type.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+
+
+def encode_signature(binding: dict[str, Any], key_decision_id: str, key: SigningKey) -> bytes:
+    """Bytes of a signature file. Raises `unavailable` where the key gives no signature that it verifies."""
+    header = {"binding": binding, "key": {"decision_id": key_decision_id, "reference": key.reference}}
+    payload = canonical(header)
+    message = pre_authentication_encoding(PAYLOAD_TYPE, payload)
+    signature = key.sign(message)
+    # What a key service made is looked at before anything depends on it.
+    if len(signature) != 64 or key.verify(message, signature) is not True:
+        raise EnforcementError("unavailable", f"key {key.reference} gave no signature that it verifies")
+    signatures = [{"keyid": key.reference, "sig": base64.b64encode(signature).decode()}]
+    encoded = base64.b64encode(payload).decode()
+    data = canonical({"payload": encoded, "payloadType": PAYLOAD_TYPE, "signatures": signatures})
+    if len(data) > _MAX_FILE:
+        raise EnforcementError("invalid", "the header would be too long")
+    return data
+
+
+def read_signature(path: str | PathLike[str]) -> DetachedSignature:
+    """Reads a signature file and names it. Raises `invalid`, or `not_authentic`."""
+    with opened(path) as file:
+        data = read_exactly(file, _MAX_FILE + 1)
+    if len(data) > _MAX_FILE:
+        raise malformed("it is too long for a signature")
+    dsse = parse_canonical(data, _is_dsse)
+    [signature] = dsse["signatures"]
+    payload = _decode(dsse["payload"])
+    header = parse_canonical(payload, _is_header)
+    if signature["keyid"] != header["key"]["reference"]:
+        raise malformed("it names two keys")
+    artifact = Digesting()
+    artifact.update(data)
+    return DetachedSignature(header["binding"], header["key"], payload, _decode(signature["sig"]), artifact.names())
+
+
+def require_signature(signed: DetachedSignature, key: SigningKey) -> None:
+    """Raises `not_authentic` unless the key that the header names made it."""
+    message = pre_authentication_encoding(PAYLOAD_TYPE, signed.payload)
+    if len(signed.signature) != 64 or key.verify(message, signed.signature) is not True:
+        raise EnforcementError("not_authentic", "the signature is not of this key and header")
+
+
+def require_content(pieces: Iterable[bytes], binding: dict[str, Any]) -> Iterator[bytes]:
+    """Passes on what is signed; raises `not_authentic` where it is more, and at its end where it is anything else."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+        if size > binding["content_size_bytes"]:
+            break
+        yield piece
+    if size != binding["content_size_bytes"] or f"sha256:{digest.hexdigest()}" != binding["content_digest"]:
+        raise EnforcementError("not_authentic", "the data is not what was signed")
+
+
+def _decode(text: str) -> bytes:
+    """RFC 4648 section 4, in its one spelling."""
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except ValueError:
+        data = b""
+    if base64.b64encode(data).decode() != text:
+        raise malformed("its base64 is not canonical")
+    return data
+
+
+def _is_dsse(value: Any) -> bool:
+    if not has_members(value, {"payload", "payloadType", "signatures"}) or not are_texts(value, {"payload"}):
+        return False
+    signatures = value["signatures"]
+    if value["payloadType"] != PAYLOAD_TYPE or not isinstance(signatures, list) or len(signatures) != 1:
+        return False
+    return has_members(signatures[0], {"keyid", "sig"}) and are_texts(signatures[0], {"keyid", "sig"})
+
+
+def _is_header(value: Any) -> bool:
+    if not has_members(value, {"binding", "key"}):
+        return False
+    binding, key = value["binding"], value["key"]
+    return (
+        is_binding(binding, {"content_digest", "content_size_bytes"})
+        and isinstance(binding["content_digest"], str)
+        and re.fullmatch(r"sha256:[0-9a-f]{64}", binding["content_digest"]) is not None
+        # bool is an int here, and JSON's true is no size.
+        and type(binding["content_size_bytes"]) is int
+        and 0 <= binding["content_size_bytes"] <= _MAX_SAFE_INTEGER
+        and has_members(key, {"decision_id", "reference"})
+        and are_texts(key, {"decision_id", "reference"})
+    )

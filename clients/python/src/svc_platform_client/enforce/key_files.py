@@ -1,0 +1,87 @@
+"""Key files: one JWK (RFC 7517) with `kid`, which is the key's reference."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ._files import create_file
+from .errors import EnforcementError
+from .keys import KEY_SIZE, LocalKey
+from .signing_keys import LocalSigningKey, decode_base64url, encode_base64url
+
+File = str | os.PathLike[str]
+
+
+def create_key_file(path: File, reference: str | None = None) -> None:
+    """Makes a key file that is not there yet, readable by its owner alone: a key that wraps, of type `oct`."""
+    key = encode_base64url(secrets.token_bytes(KEY_SIZE))
+    _create(path, {"kty": "oct", "alg": "A256GCM", "kid": reference or _new_reference(), "k": key})
+
+
+def create_signing_key_file(path: File, reference: str | None = None) -> None:
+    """The same with a key that signs: Ed25519, of type `OKP` (RFC 8037)."""
+    private = Ed25519PrivateKey.generate()
+    d, x = private.private_bytes_raw(), private.public_key().public_bytes_raw()
+    jwk = {"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": reference or _new_reference()}
+    _create(path, jwk | {"x": encode_base64url(x), "d": encode_base64url(d)})
+
+
+def create_public_key_file(signing_key_path: File, path: File) -> None:
+    """Makes the key file of those who verify: the public half of one that signs. Raises `invalid`, or `exists`."""
+    jwk = _read(signing_key_path)
+    if not isinstance(_key_of(jwk, signing_key_path), LocalSigningKey):
+        raise EnforcementError("invalid", f"{signing_key_path} has no public half")
+    _create(path, {name: value for name, value in jwk.items() if name != "d"})
+
+
+def key_file(path: File) -> LocalKey | LocalSigningKey:
+    """The key of a key file. Raises `invalid` where it is none, or others than the owner may read a secret."""
+    return _key_of(_read(path), path)
+
+
+def _key_of(jwk: dict[str, Any], path: File) -> LocalKey | LocalSigningKey:
+    kid = jwk.get("kid")
+    try:
+        if isinstance(kid, str) and kid:
+            if jwk.get("kty") == "OKP":
+                return LocalSigningKey(kid, jwk)
+            if jwk.get("kty") == "oct":
+                return LocalKey(kid, decode_base64url(jwk.get("k")))
+    except ValueError:
+        pass
+    message = f"{path} is no key file: a JWK with kid, of type oct with 32 bytes of k, or OKP"
+    raise EnforcementError("invalid", message)
+
+
+def _read(path: File) -> dict[str, Any]:
+    """Reads a JWK; where it is not a public one, from a file that is its owner's alone."""
+    try:
+        # Opening a FIFO would wait for whoever writes to it.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise ValueError("no regular file")
+            jwk = json.loads(file.read(65_536))
+        if not isinstance(jwk, dict):
+            raise ValueError("no object")
+    except (OSError, ValueError, RecursionError) as error:
+        raise EnforcementError("invalid", f"{path} is no key file that can be read") from error
+    is_public = jwk.get("kty") == "OKP" and "d" not in jwk
+    if not is_public and stat.S_IMODE(mode) & 0o077:
+        raise EnforcementError("invalid", f"{path} is readable by others than its owner: make it 0600")
+    return jwk
+
+
+def _create(path: File, jwk: dict[str, str]) -> None:
+    create_file(Path(path), f"{json.dumps(jwk)}\n".encode())
+
+
+def _new_reference() -> str:
+    return f"local-{secrets.token_hex(8)}"

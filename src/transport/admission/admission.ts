@@ -75,6 +75,7 @@ export class Admission {
   readonly #started = new Map<string, number>();
   #atOnce: number;
   #startsThisTurn = 0;
+  readonly #startsThisTurnOf = new Map<string, number>();
   #turnScheduled = false;
   #stopSweep: (() => void) | undefined;
   /** Whose call was over last, and until when it is taken that there is more than one group. */
@@ -114,8 +115,7 @@ export class Admission {
 
   #enter(entry: Entry): void {
     const { group } = entry.account;
-    if (this.#startsThisTurn < this.#maxStarts && this.#queue.sizeOf(group) === 0 && this.#may(group))
-      this.#start(entry);
+    if (this.#queue.sizeOf(group) === 0 && this.#may(group)) this.#start(entry);
     else if (this.#queue.size < this.#limits.maxWaiting || this.#makeSpace(group)) this.#wait(entry);
     else entry.refuse();
   }
@@ -134,6 +134,7 @@ export class Admission {
    * there for groups that have next to nothing, so that they need not wait until one of its calls is over.
    */
   #may(group: string): boolean {
+    if (!this.#mayThisTurn(group)) return false;
     const started = this.#started.get(group) ?? 0;
     if (this.#running.size < this.#atOnce) return started < this.#mostOfOne();
     return this.#running.size < this.#atOnce * 1.5 && started < this.#atOnce / 8;
@@ -147,9 +148,14 @@ export class Admission {
     return this.#isShared ? partOf(this.#limits.minAtOnce) : this.#atOnce;
   }
 
-  get #maxStarts(): number {
+  /**
+   * Whether one more call of the group may be begun in this turn. While others have work, one group's are few, so that
+   * turns are short, and take nothing from the others': whoever has waited through a long turn catches up in the next.
+   */
+  #mayThisTurn(group: string): boolean {
     const { maxStartsPerTurn } = this.#limits;
-    return this.#isShared ? partOf(maxStartsPerTurn) : maxStartsPerTurn;
+    if (this.#startsThisTurn >= maxStartsPerTurn) return false;
+    return !this.#isShared || (this.#startsThisTurnOf.get(group) ?? 0) < partOf(maxStartsPerTurn);
   }
 
   /** Whether more than one group has work. */
@@ -166,6 +172,7 @@ export class Admission {
     this.#running.add(entry);
     this.#started.set(group, (this.#started.get(group) ?? 0) + 1);
     this.#startsThisTurn += 1;
+    this.#startsThisTurnOf.set(group, (this.#startsThisTurnOf.get(group) ?? 0) + 1);
     this.#scheduleTurn();
     entry.start();
   }
@@ -220,6 +227,7 @@ export class Admission {
     this.#machine.nextTurn(() => {
       this.#turnScheduled = false;
       this.#startsThisTurn = 0;
+      this.#startsThisTurnOf.clear();
       this.#startWaiting();
       this.#refuseExpired();
       if (this.#queue.size === 0) this.#endSweep();
@@ -227,14 +235,12 @@ export class Admission {
   }
 
   #startWaiting(): void {
-    const maxStarts = this.#maxStarts;
-    while (this.#startsThisTurn < maxStarts) {
+    for (;;) {
       const next = this.#queue.take((group) => this.#may(group));
       if (next === undefined) return;
       this.#byAge.delete(next);
       this.#start(next);
     }
-    if (this.#queue.size > 0) this.#scheduleTurn();
   }
 
   #refuseExpired(): void {

@@ -122,6 +122,21 @@ describe("calls", () => {
     expect(started).toHaveLength(8);
   });
 
+  test("of a group that has waited catch up, however many another one has begun in the same turn", () => {
+    const { started, enterAll, enter, turn } = setup({ minAtOnce: 32, maxStartsPerTurn: 16 });
+    const [hot] = enterAll(1, "hot");
+    const quiet = enter("quiet");
+    hot?.leave();
+    quiet.leave();
+    turn();
+    started.length = 0;
+    enterAll(20, "hot");
+    enterAll(6, "quiet");
+    expect(started).toEqual(["hot0", "hot1", "hot2", "hot3", "quiet0", "quiet1", "quiet2", "quiet3"]);
+    turn();
+    expect(started.slice(8).sort()).toEqual(["hot4", "hot5", "hot6", "hot7", "quiet4", "quiet5"]);
+  });
+
   test("that wait for too long are refused, few in a turn, and never instead of those that can be done", () => {
     const { started, refused, enterAll, pass, turn } = setup({ maxRefusalsPerTurn: 2, maxWaitMs: 1000 });
     const tickets = enterAll(14, "a");

@@ -48,7 +48,7 @@ export interface GatewayOptions {
 const workers = process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS: process.env.SVC_TEST_WORKERS };
 
 /** What `npm start` gives Node. */
-const startOptions = ["--max-semi-space-size=8"];
+const startOptions = ["--max-semi-space-size=8", "--v8-pool-size=0"];
 
 /** Starts the gateway and waits until it is ready. */
 export async function startGatewayProcess(options: GatewayOptions): Promise<GatewayProcess> {

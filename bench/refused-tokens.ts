@@ -8,7 +8,7 @@ import { createAuthenticator } from "../src/auth/authenticator.ts";
 import type { InboundRequest } from "../src/auth/inbound-request.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { systemTimers } from "../src/base/timers.ts";
-import { startStaticIssuer } from "../test/harness/issuer.ts";
+import { issuerEntry, startStaticIssuer } from "../test/harness/issuer.ts";
 import { claimsOf, encodePart, type Members, mintToken, newTestKey } from "../test/harness/tokens.ts";
 
 const count = Number(process.argv[2] ?? 2_000);
@@ -20,9 +20,7 @@ const issuer = await startStaticIssuer(keys.map(({ publicJwk }) => publicJwk));
 const authenticator = createAuthenticator(
   {
     tokens: {
-      issuer: issuer.url,
-      audience: "api://svc-platform-api",
-      claims: { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" },
+      issuers: [issuerEntry(issuer.url)],
       proofOfPossession: { mode: "none" },
     },
     identityHeaders: undefined,

@@ -12,7 +12,7 @@ import { verifyToken } from "../src/auth/tokens/token-verifier.ts";
 import { systemClock } from "../src/base/clock.ts";
 import { systemTimers } from "../src/base/timers.ts";
 import { headerValues } from "../src/transport/http/inbound-request.ts";
-import { startStaticIssuer } from "../test/harness/issuer.ts";
+import { issuerEntry, startStaticIssuer } from "../test/harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 
 const measureMs = Number(process.argv[2] ?? 2) * 1_000;
@@ -37,10 +37,9 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
   const key = newTestKey(algorithm, "key");
   const issuer = await startStaticIssuer([key.publicJwk]);
   const token = mintToken(key, claimsOf(issuer.url, Date.now()));
+  const entry = issuerEntry(issuer.url);
   const options: TokenOptions & { readonly clockToleranceSeconds: number } = {
-    issuer: issuer.url,
-    audience: "api://svc-platform-api",
-    claims: { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" },
+    issuers: [entry],
     proofOfPossession: { mode: "none" },
     clockToleranceSeconds: 30,
   };
@@ -63,9 +62,9 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
       const verification = await verifyToken(
         token,
         {
-          ...options,
-          issuer: issuer.url,
-          requireAtJwt: false,
+          ...entry,
+          clockToleranceSeconds: 30,
+          onOverreach() {},
           authSource: "bearer_token",
           readAttributes: () => ({}),
         },

@@ -116,9 +116,9 @@ export const dashboards: readonly Dashboard[] = [
         queries: [[`time() - min by (setting) (svc_key_file_timestamp_seconds{${job}})`, "{{setting}}"]],
       },
       {
-        title: "Age of the issuer's keys",
+        title: "Age of the issuers' keys",
         unit: "s",
-        queries: [[`time() - svc_issuer_keys_fetched_timestamp_seconds{${job}}`, "{{instance}}"]],
+        queries: [[`time() - svc_issuer_keys_fetched_timestamp_seconds{${job}}`, "{{instance}} {{issuer}}"]],
       },
     ],
   },

@@ -10,22 +10,24 @@ import { createDpopNonces } from "../auth/proof/dpop-nonce.ts";
 import type { ProofOfPossessionRule } from "../auth/proof/possession.ts";
 import type { ReplayStore } from "../auth/proof/replay-store.ts";
 import { sessionPeer } from "../auth/session-peer.ts";
-import type { SessionTokenRule, TokenOptions } from "../auth/tokens/access-tokens.ts";
+import type { SessionTokenRule } from "../auth/tokens/access-tokens.ts";
 import { identityHeaderNames } from "../auth/trusted-headers.ts";
 import type { TrustedIngress } from "../auth/trusted-ingress.ts";
 import { type DeclaredAttributes, undeclaredNames } from "../base/caller-attributes.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomFill } from "../base/ids.ts";
+import type { IssuerEntry } from "../base/issuers.ts";
 import { securityFields } from "../base/security-events.ts";
 import { createFairSemaphore, type FairSemaphore } from "../base/semaphore.ts";
 import type { Sums } from "../base/sums.ts";
 import type { Timers } from "../base/timers.ts";
+import { sessionIssuerOf } from "../config/issuer-file.ts";
 import type { ConfigFor } from "../config/uses.ts";
-import type { AuthConfiguration } from "../domain/platform-domains.ts";
 import type { AttemptCounters } from "../domain/ports.ts";
 import type { Logger, RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { type FileSource, isNamed } from "./followed-files.ts";
+import { openIssuers } from "./issuers.ts";
 import {
   createSessionRoute,
   noSessionRoute,
@@ -46,8 +48,8 @@ export interface CallersMachine {
   readonly metrics: Metrics;
   /** Counts fetches of issuer keys that unknown key ids bring about, in all threads; absent where there is one. */
   readonly refetches?: Sums;
-  /** Told when the issuer's keys were seen to change, so that other threads look; absent where there is one. */
-  readonly onKeysChanged?: () => void;
+  /** Told when an issuer's keys were seen to change, so that other threads look; absent where there is one. */
+  readonly onKeysChanged?: (issuer: string) => void;
   /** Slots for secrets that callers of the session route show; default: of their own. */
   readonly slots?: FairSemaphore;
   /** Where files of clients and keys come from. */
@@ -77,11 +79,18 @@ export async function openCallers(
   const { slots = createFairSemaphore(sessionSlots), fileLogger = machine.logger } = machine;
   const unread = undeclaredNames(attributes.current, [config.attributeHeaders]);
   if (unread.length > 0) fileLogger.warn({ attributes: unread }, "SVC_ATTRIBUTE_HEADERS names undeclared attributes");
-  const onEvent = (event: AuthenticatorEvent) => reportAuthentication(event, machine);
+  const onEvent = reportAuthentication(machine);
   const files = await openSessionFiles(config, attributes, machine.files, fileLogger);
-  const token = files && { issuer: sessionIssuer(config), keys: files.keys };
+  const token = files && { issuer: sessionIssuerOf(config), audience: config.oidcAudience, keys: files.keys };
   const possession = await proofOfPossessionRule(config, shared, machine);
-  const options = authenticatorOptions(config, token, attributes, possession);
+  const count = (issuers: readonly IssuerEntry[]) =>
+    machine.metrics.issuersInForce(issuers.map(({ issuer }) => issuer));
+  const issuers = await openIssuers(config, machine.files, (changed) => {
+    authenticator.replaceIssuers(changed);
+    count(changed);
+  });
+  count(issuers);
+  const options = authenticatorOptions(config, issuers, token, attributes, possession);
   const authenticator = createAuthenticator(options, { ...machine, random: Math.random, onEvent });
   return {
     authenticator,
@@ -92,7 +101,6 @@ export async function openCallers(
             ...machine,
             ...token,
             clients: () => files.clients.current,
-            audience: config.oidcAudience,
             counters: shared,
             slots,
             peerOf: (inbound) =>
@@ -106,30 +114,15 @@ export async function openCallers(
   };
 }
 
-/** Whether tokens of an OIDC issuer are taken. */
-export function takesIssuerTokens({ authMode, oidcIssuer }: Config): boolean {
-  return authMode !== "trusted_headers" && oidcIssuer !== undefined;
-}
-
-/** What is in force: where no issuer's tokens are taken none are minted for us; where none at all, none are bound. */
-export function authConfiguration(config: Config, oidcIssuerReady: boolean): AuthConfiguration {
-  const proofOfPossession = config.authMode === "trusted_headers" ? "none" : config.proofOfPossession;
-  const common = { proofOfPossession, mtlsReady: proofOfPossession === "mtls" };
-  const { oidcIssuer, oidcAudience } = config;
-  return takesIssuerTokens(config) && oidcIssuer !== undefined
-    ? { mode: "oauth_client_credentials", ...common, oidcIssuer, oidcAudience, oidcIssuerReady }
-    : { mode: "bearer_token_validation", ...common, oidcIssuerReady: false };
-}
-
 function authenticatorOptions(
-  config: Config,
+  { authMode, headerPrefix, attributeHeaders, ...config }: Config,
+  issuers: readonly IssuerEntry[],
   session: SessionTokenRule | undefined,
   attributes: DeclaredAttributes,
   proofOfPossession: ProofOfPossessionRule,
 ): AuthenticatorOptions {
-  const { authMode, headerPrefix, attributeHeaders } = config;
   return {
-    tokens: authMode === "trusted_headers" ? undefined : tokenOptions(config, session, attributes, proofOfPossession),
+    tokens: authMode === "trusted_headers" ? undefined : { issuers, session, attributes, proofOfPossession },
     identityHeaders:
       authMode === "bearer_token"
         ? undefined
@@ -138,28 +131,6 @@ function authenticatorOptions(
             attributes: { declared: attributes, names: attributeHeaders },
             ingress: ingressOf(config),
           },
-  };
-}
-
-function tokenOptions(
-  config: Config,
-  session: SessionTokenRule | undefined,
-  attributes: DeclaredAttributes,
-  proofOfPossession: ProofOfPossessionRule,
-): TokenOptions {
-  return {
-    issuer: config.oidcIssuer,
-    session,
-    audience: config.oidcAudience,
-    requireAtJwt: config.requireAtJwt,
-    claims: {
-      tenant: config.tenantClaim,
-      principal: config.principalClaim,
-      subject: config.subjectClaim,
-      scope: config.scopeClaim,
-    },
-    attributes,
-    proofOfPossession,
   };
 }
 
@@ -205,33 +176,55 @@ function certificateRule(config: Config): MutualTlsRule {
 }
 
 /** Whom the deployment trusts to speak for others. */
-export function ingressOf({ trustedProxies, trustedProxyCertificates }: Config): TrustedIngress {
+export function ingressOf({
+  trustedProxies,
+  trustedProxyCertificates,
+}: Pick<Config, "trustedProxies" | "trustedProxyCertificates">): TrustedIngress {
   return { networks: trustedProxies, certificates: trustedProxyCertificates };
 }
 
-/** `iss` of session tokens: settings that make it the issuer's own name do not start. */
-function sessionIssuer({ publicUrl, serviceName }: Config): string {
-  return publicUrl ?? serviceName;
-}
+/** An issuer that oversteps is told of once in this time; its metric counts every token. */
+const overreachPauseMs = 60_000;
 
-function reportAuthentication(event: AuthenticatorEvent, { logger, metrics }: CallersMachine): void {
-  if (event.type === "identity_headers_ignored") {
-    metrics.identityHeadersIgnored();
-    logger.warn(
-      { ...securityFields("identity_headers_ignored"), remote_address: event.remoteAddress },
-      "identity headers of an untrusted peer ignored",
-    );
-    return;
-  }
-  if (event.type === "forwarded_certificate_ignored") {
-    metrics.forwardedCertificateIgnored();
-    logger.warn(
-      { ...securityFields("forwarded_certificate_ignored"), remote_address: event.remoteAddress },
-      "forwarded certificate of an untrusted peer ignored",
-    );
-    return;
-  }
-  metrics.issuerKeysFetched(event.issuerReady);
-  if (event.issuerReady) logger.debug({ detail: event.detail }, "issuer keys fetched");
-  else logger.warn({ detail: event.detail }, "issuer keys not available");
+function reportAuthentication({ logger, metrics, clock }: CallersMachine): (event: AuthenticatorEvent) => void {
+  const toldAtMs = new Map<string, number>();
+  const isToldOf = (issuer: string) => {
+    const nowMs = clock.now();
+    const isRecent = Math.abs(nowMs - (toldAtMs.get(issuer) ?? Number.NEGATIVE_INFINITY)) < overreachPauseMs;
+    if (!isRecent) toldAtMs.set(issuer, nowMs);
+    return isRecent;
+  };
+  return (event) => {
+    switch (event.type) {
+      case "identity_headers_ignored":
+        metrics.identityHeadersIgnored();
+        logger.warn(
+          { ...securityFields(event.type), remote_address: event.remoteAddress },
+          "identity headers of an untrusted peer ignored",
+        );
+        return;
+      case "forwarded_certificate_ignored":
+        metrics.forwardedCertificateIgnored();
+        logger.warn(
+          { ...securityFields(event.type), remote_address: event.remoteAddress },
+          "forwarded certificate of an untrusted peer ignored",
+        );
+        return;
+      case "issuer_overreached": {
+        const { issuer, tenantId } = event;
+        metrics.issuerOverreached(issuer);
+        if (isToldOf(issuer)) return;
+        const fields = { ...securityFields(event.type), issuer, tenant_id: tenantId };
+        logger.warn(fields, "a token issuer spoke for a tenant that is not its own");
+        return;
+      }
+      case "issuer_keys_fetched": {
+        const { issuer, issuerReady, detail } = event;
+        metrics.issuerKeysFetched(issuer, issuerReady);
+        if (issuerReady) logger.debug({ issuer, detail }, "issuer keys fetched");
+        else logger.warn({ issuer, detail }, "issuer keys not available");
+        return;
+      }
+    }
+  };
 }

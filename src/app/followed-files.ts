@@ -24,6 +24,7 @@ const keysOf = {
   ops_credentials: ["opsCredentials"],
   dpop_nonce_key: ["dpopNonceKey"],
   quotas: ["quotas"],
+  oidc_issuers: ["oidcIssuers"],
 } as const satisfies Readonly<Record<string, readonly (keyof ServeConfig)[]>>;
 
 export type FollowedName = keyof typeof keysOf;

@@ -2,8 +2,8 @@
 import type { Authenticator } from "../auth/authenticator.ts";
 import type { DomainStatus, LivePlatform } from "../domain/platform-domains.ts";
 import type { ObservedLedger } from "../ledger/append/observed.ts";
-import { authConfiguration } from "./callers.ts";
 import type { ServeConfig } from "./gateway.ts";
+import { authConfigurations } from "./issuers.ts";
 import type { DecidingPolicy } from "./live-policy.ts";
 
 /** Completes "the revision in force; a newer set …" where the newest set is not the one in force. */
@@ -17,16 +17,14 @@ const notWritable: DomainStatus = { configured: false, reason: "The record store
 
 export function livePlatform(
   config: ServeConfig,
-  authenticator: Authenticator,
+  authenticator: Pick<Authenticator, "issuerOf" | "status">,
   policy: DecidingPolicy,
   ledger: ObservedLedger,
 ): LivePlatform {
-  const ready = authConfiguration(config, true);
-  const notReady = authConfiguration(config, false);
   let newest: PolicyFacts | undefined;
   return {
     authMode: config.authMode,
-    authConfiguration: () => (authenticator.status().issuerReady ? ready : notReady),
+    authConfiguration: authConfigurations(config, authenticator),
     policy() {
       newest = policyFacts(policy, newest);
       return newest.status;

@@ -1,11 +1,8 @@
 /** What operators reach: the operator listener over readiness, metrics and the logs. */
-import type { Authenticator } from "../auth/authenticator.ts";
-import { ServiceError } from "../base/errors.ts";
 import type { Timers } from "../base/timers.ts";
 import type { PublishedLogs } from "../ledger/ports/ledger.ts";
 import { createOpsListener, type OpsListener, type OpsListenerOptions } from "../ops/listener.ts";
 import type { ReadinessCheck } from "../ops/readiness.ts";
-import { takesIssuerTokens } from "./callers.ts";
 import type { FileSource } from "./followed-files.ts";
 import { defectReport, type Machine, type ServeConfig } from "./gateway.ts";
 import { newerSet } from "./live-platform.ts";
@@ -60,16 +57,4 @@ function policyRemark({ status }: LivePolicy): string | undefined {
   const { newest, problems = [] } = status();
   if (newest === "in_force") return undefined;
   return `a newer policy set ${newerSet[newest]}${problems.length > 0 ? `, for ${problems.length} problems that the log names` : ""}`;
-}
-
-/** Empty where no issuer's tokens are taken. */
-export function issuerReadiness(config: ServeConfig, authenticator: Authenticator): readonly ReadinessCheck[] {
-  return takesIssuerTokens(config)
-    ? [{ name: "issuer_keys", check: async () => requireIssuerKeys(authenticator) }]
-    : [];
-}
-
-function requireIssuerKeys(authenticator: Authenticator): void {
-  const { issuerReady, detail } = authenticator.status();
-  if (!issuerReady) throw new ServiceError("issuer_unavailable", detail);
 }

@@ -1,5 +1,7 @@
 /** Authenticates callers, by access token, by trusted headers, or by both, as the deployment is configured. */
 import type { Caller } from "../base/caller.ts";
+import type { TenantId } from "../base/ids.ts";
+import type { IssuerEntry } from "../base/issuers.ts";
 import type { InboundRequest } from "./inbound-request.ts";
 import {
   type AccessTokens,
@@ -7,7 +9,7 @@ import {
   type TokenDependencies,
   type TokenOptions,
 } from "./tokens/access-tokens.ts";
-import type { IssuerStatus } from "./tokens/issuer-keys.ts";
+import { type AuthenticatorStatus, type NamedStatus, statusOfAll, type TokenIssuers } from "./tokens/token-issuers.ts";
 import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
 
 /**
@@ -23,13 +25,16 @@ export interface AuthenticatorOptions {
 
 /** What an operator wants to know, for log and metrics. None of it is secret. */
 export type AuthenticatorEvent =
-  | ({ readonly type: "issuer_keys_fetched" } & IssuerStatus)
+  | ({ readonly type: "issuer_keys_fetched" } & NamedStatus)
+  // An issuer signed a token for a tenant of which it may not speak.
+  | { readonly type: "issuer_overreached"; readonly issuer: string; readonly tenantId: TenantId }
   // Somebody who is not the trusted ingress sent what only it may say.
   | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
   | { readonly type: "identity_headers_ignored"; readonly remoteAddress: string };
 
 /** What the machine provides. */
-export interface AuthenticatorDependencies extends Omit<TokenDependencies, "onKeysFetched" | "onCertificateIgnored"> {
+export interface AuthenticatorDependencies
+  extends Omit<TokenDependencies, "onKeysFetched" | "onOverreach" | "onCertificateIgnored"> {
   /** Must not throw. */
   readonly onEvent: (event: AuthenticatorEvent) => void;
 }
@@ -43,12 +48,16 @@ export interface Authenticator {
    *   challenge), `issuer_unavailable`, `store_unavailable`
    */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  /** Whether tokens can be verified now; truthful at the moment of the call. */
-  status(): IssuerStatus;
-  /** Begins to fetch the issuer's keys in the background, and goes on until they are there. Call once. */
+  /** Whether tokens can be verified now, of any issuer at all; truthful at the moment of the call. */
+  status(): AuthenticatorStatus;
+  /** As `TokenIssuers.ofTenant`. */
+  readonly issuerOf: TokenIssuers["ofTenant"];
+  /** Takes these issuers from now on, as `TokenIssuers.replace` does; nothing where no access tokens are taken. */
+  replaceIssuers(issuers: readonly IssuerEntry[]): void;
+  /** Begins to fetch the issuers' keys in the background, and goes on until they are there. Call once. */
   start(): void;
   /** Another thread of the service saw the issuer's keys change: fetches them at once, in the background. */
-  followKeys(): void;
+  followKeys(issuer: string): void;
   /** Stops what runs in the background; idempotent. */
   close(): void;
 }
@@ -60,11 +69,24 @@ export function createAuthenticator(
 ): Authenticator {
   const { onEvent } = dependencies;
   const accessTokens = tokens === undefined ? undefined : openAccessTokens(tokens, dependencies);
+  const issuers = accessTokens?.issuers;
+  const common = {
+    status: () =>
+      issuers === undefined
+        ? { issuerReady: false, detail: "access tokens are not taken" }
+        : statusOfAll(issuers.statuses()),
+    issuerOf: (tenantId: TenantId) => issuers?.ofTenant(tenantId),
+    replaceIssuers: (entries: readonly IssuerEntry[]) => issuers?.replace(entries),
+    start: () => issuers?.start(),
+    followKeys: (issuer: string) => issuers?.follow(issuer),
+    close: () => issuers?.close(),
+  };
   if (identityHeaders === undefined) {
     if (accessTokens === undefined) throw new Error("neither access tokens nor identity headers are taken");
-    return accessTokens;
+    return { ...common, authenticate: accessTokens.authenticate };
   }
   return {
+    ...common,
     async authenticate(inbound, signal) {
       // A header that is there at all decides: a bad token must not become whoever the ingress would name.
       if (accessTokens !== undefined && inbound.headerValues("authorization").length > 0) {
@@ -74,10 +96,6 @@ export function createAuthenticator(
         onEvent({ type: "identity_headers_ignored", remoteAddress: inbound.remoteAddress }),
       );
     },
-    status: () => accessTokens?.status() ?? { issuerReady: false, detail: "access tokens are not taken" },
-    start: () => accessTokens?.start(),
-    followKeys: () => accessTokens?.followKeys(),
-    close: () => accessTokens?.close(),
   };
 }
 
@@ -86,6 +104,7 @@ function openAccessTokens(options: TokenOptions, dependencies: AuthenticatorDepe
   return createAccessTokens(options, {
     ...dependencies,
     onKeysFetched: (status) => onEvent({ type: "issuer_keys_fetched", ...status }),
+    onOverreach: (issuer, tenantId) => onEvent({ type: "issuer_overreached", issuer, tenantId }),
     onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
   });
 }

@@ -2,31 +2,26 @@
 import type { JWTPayload } from "jose";
 import type { AuthSource, Caller } from "../base/caller.ts";
 import { parsePrincipalId, parseTenantId } from "../base/ids.ts";
+import type { IssuerEntry } from "../base/issuers.ts";
 import type { ReadAttributes } from "./attributes.ts";
 import { refusedToken } from "./challenge.ts";
-
-/** Names of the claims that carry the caller's identity: one each, no fallbacks. Top-level members of the token. */
-export interface ClaimNames {
-  readonly tenant: string;
-  readonly principal: string;
-  readonly subject: string;
-  readonly scope: string;
-}
 
 /** scope-token = 1*( %x21 / %x23-5B / %x5D-7E ) (RFC 6749 §3.3) */
 const scopeToken = /^[\x21\x23-\x5B\x5D-\x7E]+$/;
 
 /**
- * Derives the caller. Everything must be there and well formed: a token that says half of who is calling says nothing.
+ * Derives the caller. Everything must be there and well formed: a token that says half of who is calling says nothing;
+ * of an issuer with one tenant it need not say the tenant. Does NOT check that the issuer may speak for the tenant.
  * @throws ServiceError `invalid_token`
  */
 export function callerFromClaims(
   payload: JWTPayload,
-  names: ClaimNames,
+  { claims: names, tenants }: Pick<IssuerEntry, "claims" | "tenants">,
   authSource: AuthSource,
   readAttributes: ReadAttributes,
 ): Caller {
-  const tenantId = parseTenantId(textClaim(payload, names.tenant) ?? "");
+  const isImplied = tenants.kind === "fixed" && !Object.hasOwn(payload, names.tenant);
+  const tenantId = isImplied ? tenants.tenantId : parseTenantId(textClaim(payload, names.tenant) ?? "");
   if (tenantId === undefined) throw refusedToken("invalid_token", "the access token carries no valid tenant claim");
   const principalId = parsePrincipalId(textClaim(payload, names.principal) ?? "");
   if (principalId === undefined) {

@@ -13,6 +13,7 @@ const names = [
   "session_locked_out",
   "identity_headers_ignored",
   "forwarded_certificate_ignored",
+  "issuer_overreached",
   "operator_refused",
   "policy_changed",
   "policy_refused",

@@ -1,6 +1,7 @@
 /** The files and directories that settings name: whether they are there, and hold what they should. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { NotRegularFileError } from "../files/file-system.ts";
+import { parseIssuerFile } from "./issuer-file.ts";
 import { parseQuotaFile } from "./quota-file.ts";
 import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
 import type { Config, Key } from "./settings.ts";
@@ -56,7 +57,11 @@ const rules: readonly FileRule[] = [
   },
   { key: "tlsClientCa", problem: certificates },
   { key: "storePasswordFile", problem: readable },
-  { key: "quotas", problem: (path, _config, files) => quotaProblem(files.readText(path)) },
+  { key: "quotas", problem: (path, _config, files) => messageOf(files.readText(path), parseQuotaFile) },
+  {
+    key: "oidcIssuers",
+    problem: (path, config, files) => messageOf(files.readText(path), (text) => parseIssuerFile(text, config)),
+  },
 ];
 
 /** Problems of the named files, as "NAME: …" after `nameOf`; for the keys that `has` knows. */
@@ -130,9 +135,10 @@ function parseCertificate(pem: string): X509Certificate | undefined {
   }
 }
 
-function quotaProblem(text: string): string | undefined {
+/** What the parser says of the text. */
+function messageOf(text: string, parse: (text: string) => unknown): string | undefined {
   try {
-    parseQuotaFile(text);
+    parse(text);
     return undefined;
   } catch (error) {
     return (error as Error).message;

@@ -96,6 +96,12 @@ export const issuer = text((value): string => {
   return value;
 });
 
+/** An audience, as a token carries it. */
+export const audience = matching(/^[\x21-\x7e]{1,256}$/, "1 to 256 visible ASCII characters");
+
+/** The name of a claim. */
+export const claimName = matching(/^[\x21-\x7e]{1,256}$/, "the name of a claim");
+
 /** A base URL. Returned without a slash at its end. */
 export const baseUrl = text((value): string => httpUrl(value).href.replace(/\/+$/, ""));
 

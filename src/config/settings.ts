@@ -2,14 +2,13 @@
  * Every setting, as data: what reads the environment, what prints help and what documents the settings all go by
  * this table. A default is the text that an operator would write.
  */
-import { artifactProfiles, authModes, proofsOfPossession, protectionOperations } from "../base/vocabulary.ts";
-import { attributeHeaders } from "./attribute-headers.ts";
+import { artifactProfiles, protectionOperations } from "../base/vocabulary.ts";
+import { callerSettings } from "./caller-settings.ts";
 import { keyReferences } from "./key-references.ts";
 import { limits } from "./limits.ts";
 import {
   baseUrl,
   integer,
-  issuer,
   listenAddress,
   matching,
   oneOf,
@@ -27,7 +26,6 @@ import { defaultRouteScopes, routeScopes } from "./route-scopes.ts";
 import { given, optional, optionalList, type Setting } from "./setting.ts";
 import { type WitnessSetting, witnesses } from "./witnesses.ts";
 
-const claimName = matching(/^[\x21-\x7e]{1,256}$/, "the name of a claim");
 const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 /** How a trusted ingress forwards the client certificate. */
 export const forwardedCertFormats = ["thumbprint", "pem", "der"] as const;
@@ -74,52 +72,7 @@ export const settings = {
     "Prefix of the service's own request and response headers",
   ),
 
-  authMode: given(
-    "SVC_AUTH_MODE",
-    "bearer_token",
-    oneOf(authModes),
-    `How callers prove who they are: ${authModes.join(", ")}`,
-  ),
-  proofOfPossession: given(
-    "SVC_PROOF_OF_POSSESSION",
-    "mtls",
-    oneOf(proofsOfPossession),
-    `What a token is bound to: ${proofsOfPossession.join(", ")}`,
-  ),
-  dpopNonceKey: optional(
-    "SVC_DPOP_NONCE_KEY",
-    "proofs need no nonce",
-    path,
-    "File with a secret of 32 characters or more, the same for all replicas: DPoP proofs must carry a nonce made of it",
-  ),
-  oidcIssuer: optional(
-    "SVC_OIDC_ISSUER",
-    "none; needed where access tokens are taken",
-    issuer,
-    "Token issuer; http on loopback only",
-  ),
-  oidcAudience: given(
-    "SVC_OIDC_AUDIENCE",
-    "api://svc-platform-api",
-    matching(/^[\x21-\x7e]{1,256}$/, "1 to 256 visible ASCII characters"),
-    "Audience that a token must carry",
-  ),
-  requireAtJwt: given(
-    "SVC_REQUIRE_AT_JWT",
-    "off",
-    onOff,
-    "Whether the issuer's access tokens must say typ at+jwt (RFC 9068); else JWT, or none, will do",
-  ),
-  tenantClaim: given("SVC_TENANT_CLAIM", "tenant_id", claimName, "Claim with the tenant id"),
-  principalClaim: given("SVC_PRINCIPAL_CLAIM", "principal_id", claimName, "Claim with the principal id"),
-  subjectClaim: given("SVC_SUBJECT_CLAIM", "sub", claimName, "Claim with the subject"),
-  scopeClaim: given("SVC_SCOPE_CLAIM", "scope", claimName, "Claim with the scopes"),
-  attributeHeaders: given(
-    "SVC_ATTRIBUTE_HEADERS",
-    "{}",
-    attributeHeaders,
-    "Headers in which the ingress names attributes that the policy manifest declares: a map from attribute to header",
-  ),
+  ...callerSettings,
   defaultRequiredScopes: given(
     "SVC_DEFAULT_REQUIRED_SCOPES",
     "platform-api.access",

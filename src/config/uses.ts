@@ -1,4 +1,5 @@
 /** Which settings a command uses. A command validates these and no others. */
+import { issuerDefaultKeys } from "./issuer-file.ts";
 import { type Config, type Key, settings } from "./settings.ts";
 
 const keys = {
@@ -10,7 +11,7 @@ const keys = {
   migrate: ["store", "storePasswordFile"],
   store: ["store", "storePasswordFile", "anchor"],
   store_copy: ["storePasswordFile", "anchor", "ledgerKey"],
-  issuer: ["authMode", "oidcIssuer"],
+  issuer: ["authMode", "oidcIssuer", "oidcIssuers", ...issuerDefaultKeys],
   witnesses: ["witnesses"],
   keys: ["ledgerKey"],
   ledger: ["store", "storePasswordFile", "anchor", "ledgerKey"],

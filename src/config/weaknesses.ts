@@ -26,10 +26,27 @@ export const weaknesses: readonly Weakness[] = [
         : undefined,
   },
   {
-    keys: ["oidcIssuer", "authMode", "sessionClients"],
-    problem: ({ oidcIssuer, authMode, sessionClients }) =>
-      oidcIssuer === undefined && authMode !== "trusted_headers" && sessionClients === undefined
+    keys: ["oidcIssuer", "oidcIssuers", "authMode", "sessionClients"],
+    problem: ({ oidcIssuer, oidcIssuers, authMode, sessionClients }) =>
+      oidcIssuer === undefined &&
+      oidcIssuers === undefined &&
+      authMode !== "trusted_headers" &&
+      sessionClients === undefined
         ? "is required"
+        : undefined,
+  },
+  {
+    keys: ["oidcIssuers", "oidcIssuer"],
+    problem: ({ oidcIssuers, oidcIssuer }) =>
+      oidcIssuers !== undefined && oidcIssuer !== undefined
+        ? "and SVC_OIDC_ISSUER are not set together: the file names every issuer"
+        : undefined,
+  },
+  {
+    keys: ["oidcIssuers", "authMode"],
+    problem: ({ oidcIssuers, authMode }) =>
+      oidcIssuers !== undefined && authMode === "trusted_headers"
+        ? "is for tokens, which SVC_AUTH_MODE=trusted_headers does not take"
         : undefined,
   },
   {

@@ -1,4 +1,5 @@
 /** Answers of the three discovery routes. Nothing is recorded. */
+import type { TenantId } from "../base/ids.ts";
 import type { ArtifactProfile, AuthMode, ProtectionOperation } from "../base/vocabulary.ts";
 import type { Deployment } from "./deployment.ts";
 import {
@@ -35,18 +36,18 @@ export interface Bootstrap {
 }
 
 export interface Discovery {
-  capabilities(): Capabilities;
-  bootstrap(): Bootstrap;
+  capabilities(tenantId: TenantId): Capabilities;
+  bootstrap(tenantId: TenantId): Bootstrap;
 }
 
 export function createDiscovery(deployment: Deployment, live: LivePlatform): Discovery {
   const { scopes } = deployment;
   return {
-    capabilities() {
-      const status = platformStatus(live);
+    capabilities(tenantId) {
+      const status = platformStatus(live, tenantId);
       return {
         authMode: live.authMode,
-        authConfiguration: live.authConfiguration(),
+        authConfiguration: live.authConfiguration(tenantId),
         defaultRequiredScopes: scopes.defaults,
         routes: routes.map(({ route, path, domain }) => ({
           route: path,
@@ -56,15 +57,15 @@ export function createDiscovery(deployment: Deployment, live: LivePlatform): Dis
         })),
       };
     },
-    bootstrap: () => ({
+    bootstrap: (tenantId) => ({
       authMode: live.authMode,
-      authConfiguration: live.authConfiguration(),
+      authConfiguration: live.authConfiguration(tenantId),
       enforcementModel: "embedded_local_library",
       plaintextToPlatform: false,
       policyResolutionMode: "metadata_only_control_plane",
       supportedOperations: deployment.supportedOperations,
       supportedArtifactProfiles: deployment.supportedProfiles,
-      platformDomains: platformDomains(live),
+      platformDomains: platformDomains(live, tenantId),
     }),
   };
 }

@@ -93,7 +93,7 @@ export function createEvidence({ deployment, live, ledger, clock, random }: Doma
           sendOnly,
           correlateBy,
         },
-        platformDomains: platformDomains(live),
+        platformDomains: platformDomains(live, call.caller.tenantId),
         warnings: [
           ...digestWarnings("artifact_digest", request.artifact_digest),
           ...cidWarnings("artifact_cid", request.artifact_cid),

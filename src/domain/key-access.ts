@@ -81,7 +81,7 @@ async function plan(
       authorizationStrategy: guidance.authorizationStrategy,
       keyTransport: keyTransport(decided),
     },
-    platformDomains: platformDomains(live),
+    platformDomains: platformDomains(live, call.caller.tenantId),
     warnings: [
       ...namedWarnings(request),
       ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),

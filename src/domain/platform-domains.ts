@@ -1,4 +1,5 @@
 /** The parts of the platform, and whether each is in force at the moment of the answer. */
+import type { TenantId } from "../base/ids.ts";
 import type { AuthMode, ProofOfPossession } from "../base/vocabulary.ts";
 
 export const platformDomainNames = [
@@ -42,7 +43,8 @@ export interface AuthConfiguration {
  */
 export interface LivePlatform {
   readonly authMode: AuthMode;
-  authConfiguration(): AuthConfiguration;
+  /** For callers of the tenant, whose issuer is its own; without one of the deployment as a whole, which names none. */
+  authConfiguration(tenantId?: TenantId): AuthConfiguration;
   /** Whether a policy set is in force, and whether it is the newest. */
   policy(): DomainStatus;
   /** Whether records can be written. */
@@ -55,33 +57,35 @@ export interface LivePlatform {
 interface PlatformStatus {
   readonly policy: DomainStatus;
   readonly ledger: DomainStatus;
-  readonly auth: AuthConfiguration;
   readonly status: Readonly<Record<PlatformDomainName, DomainStatus>>;
   readonly domains: readonly PlatformDomain[];
 }
 
-const newest = new WeakMap<LivePlatform, PlatformStatus>();
+/** By what is in force for an issuer's callers. */
+const newest = new WeakMap<LivePlatform, WeakMap<AuthConfiguration, PlatformStatus>>();
 
-/** The status of every domain now. */
-export function platformStatus(live: LivePlatform): PlatformStatus["status"] {
-  return currentStatus(live).status;
+/** The status of every domain now, for callers of the tenant; without one for the deployment as a whole. */
+export function platformStatus(live: LivePlatform, tenantId?: TenantId): PlatformStatus["status"] {
+  return currentStatus(live, tenantId).status;
 }
 
 /** The same as the list that answers carry. */
-export function platformDomains(live: LivePlatform): readonly PlatformDomain[] {
-  return currentStatus(live).domains;
+export function platformDomains(live: LivePlatform, tenantId: TenantId): readonly PlatformDomain[] {
+  return currentStatus(live, tenantId).domains;
 }
 
-function currentStatus(live: LivePlatform): PlatformStatus {
+function currentStatus(live: LivePlatform, tenantId: TenantId | undefined): PlatformStatus {
   const policy = live.policy();
   const ledger = live.ledger();
-  const auth = live.authConfiguration();
-  const known = newest.get(live);
-  if (known?.policy === policy && known.ledger === ledger && known.auth === auth) return known;
+  const auth = live.authConfiguration(tenantId);
+  const ofLive = newest.get(live) ?? new WeakMap<AuthConfiguration, PlatformStatus>();
+  newest.set(live, ofLive);
+  const known = ofLive.get(auth);
+  if (known?.policy === policy && known.ledger === ledger) return known;
   const status = statusOf(live, policy, ledger, auth);
   const domains = platformDomainNames.map((domain) => ({ domain, ...status[domain] }));
-  const current = { policy, ledger, auth, status, domains };
-  newest.set(live, current);
+  const current = { policy, ledger, status, domains };
+  ofLive.set(auth, current);
   return current;
 }
 
@@ -113,7 +117,7 @@ function both(first: DomainStatus, second: DomainStatus): DomainStatus | undefin
 
 function identity(mode: AuthMode, auth: AuthConfiguration): DomainStatus {
   if (mode === "trusted_headers") return { configured: true, reason: "The trusted ingress names the caller." };
-  if (auth.oidcIssuer !== undefined && !auth.oidcIssuerReady) {
+  if (auth.mode === "oauth_client_credentials" && !auth.oidcIssuerReady) {
     return { configured: false, reason: "The token issuer's keys are not available." };
   }
   return { configured: true, reason: "Access tokens are verified." };

@@ -97,7 +97,7 @@ async function plan(
       policyResolution: guidance.policyResolution,
       keyTransport: keyTransport(decided),
     },
-    platformDomains: platformDomains(live),
+    platformDomains: platformDomains(live, call.caller.tenantId),
     warnings: [
       ...namedWarnings(request),
       ...(guidance.artifactProfileOverridden ? [warnings.profileOverridden] : []),
@@ -130,7 +130,7 @@ async function resolve(
       bindPolicyTo: guidance.bindPolicyTo,
       evidenceExpected: guidance.evidenceExpected,
     },
-    platformDomains: platformDomains(live),
+    platformDomains: platformDomains(live, call.caller.tenantId),
     warnings: [...namedWarnings(request), ...guidance.warnings],
   };
 }

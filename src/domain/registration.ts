@@ -107,7 +107,7 @@ export function createRegistrations(dependencies: RegistrationDependencies): Reg
       const prepared: Unreceipted = {
         requestSummary: summary(sent, derived),
         registration: registration(deployment.scopes.required("artifact-register"), sent, derived, citation),
-        platformDomains: platformDomains(live),
+        platformDomains: platformDomains(live, call.caller.tenantId),
         warnings: [
           ...registrationWarnings(sent, request, derived, citation),
           ...(isOutranked ? [warnings.outranked] : []),

@@ -14,8 +14,12 @@ export interface ExpiryMetrics {
   certificatesInForce(setting: string, validity: Validity): void;
   /** From now on asks, whenever metrics are read, when each key file was written last, by setting; in milliseconds. */
   watchKeyFiles(writtenAtMs: () => Promise<ReadonlyMap<string, number>>): void;
-  /** The issuer's keys were fetched, or could not be. */
-  issuerKeysFetched(ok: boolean): void;
+  /** The keys of this issuer were fetched, or could not be. Issuers are those of the settings: their number is bounded. */
+  issuerKeysFetched(issuer: string, ok: boolean): void;
+  /** From now on these are the issuers: what is said of others is no longer shown. */
+  issuersInForce(issuers: readonly string[]): void;
+  /** The issuer signed a token for a tenant of which it may not speak. */
+  issuerOverreached(issuer: string): void;
 }
 
 /** Makes them in the registries. */
@@ -49,16 +53,24 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
   });
   const fetches = new Counter({
     name: "svc_issuer_key_fetches_total",
-    help: "Fetches of the issuer's keys",
-    labelNames: ["result"],
+    help: "Fetches of the keys of token issuers",
+    labelNames: ["issuer", "result"],
     registers,
   });
   const fetchedAt = new Gauge({
     name: "svc_issuer_keys_fetched_timestamp_seconds",
-    help: "When the issuer's keys were fetched last; 0 where they never were",
+    help: "When the keys of a token issuer were fetched last; 0 where they never were",
+    labelNames: ["issuer"],
     aggregator: "min",
     registers,
   });
+  const overreaches = new Counter({
+    name: "svc_issuer_overreaches_total",
+    help: "Tokens that an issuer signed for a tenant of which it may not speak; one that is remembered counts once",
+    labelNames: ["issuer"],
+    registers,
+  });
+  let issuers: ReadonlySet<string> = new Set();
   return {
     certificatesInForce(setting, { notBeforeMs, notAfterMs }) {
       beginnings.set({ setting }, notBeforeMs / 1000);
@@ -67,9 +79,22 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
     watchKeyFiles(writtenAtMs) {
       keyFiles = writtenAtMs;
     },
-    issuerKeysFetched(ok) {
-      fetches.inc({ result: ok ? "ok" : "failed" });
-      if (ok) fetchedAt.set(clock.now() / 1000);
+    issuerKeysFetched(issuer, ok) {
+      // A fetch that ends after its issuer was removed.
+      if (!issuers.has(issuer)) return;
+      fetches.inc({ issuer, result: ok ? "ok" : "failed" });
+      if (ok) fetchedAt.set({ issuer }, clock.now() / 1000);
     },
+    issuersInForce(inForce) {
+      for (const issuer of issuers) {
+        if (inForce.includes(issuer)) continue;
+        fetchedAt.remove({ issuer });
+        overreaches.remove({ issuer });
+        for (const result of ["ok", "failed"]) fetches.remove({ issuer, result });
+      }
+      for (const issuer of inForce) if (!issuers.has(issuer)) fetchedAt.set({ issuer }, 0);
+      issuers = new Set(inForce);
+    },
+    issuerOverreached: (issuer) => overreaches.inc({ issuer }),
   };
 }

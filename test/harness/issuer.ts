@@ -2,6 +2,7 @@
 import { createServer, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { JWK } from "jose";
+import { everyTenant, type IssuerEntry } from "../../src/base/issuers.ts";
 
 export interface StaticIssuer {
   /** Issuer identifier: `http://127.0.0.1:<port>/realms/test`. */
@@ -59,6 +60,13 @@ export async function startStaticIssuer(keys: JWK[] = [], port = 0): Promise<Sta
     },
   };
   return issuer;
+}
+
+/** What a deployment decides about an issuer that speaks for every tenant. */
+export function issuerEntry(issuer: string, changes: Partial<IssuerEntry> = {}): IssuerEntry {
+  const claims = { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" };
+  const audience = "api://svc-platform-api";
+  return { issuer, audience, requireAtJwt: false, claims, tenants: everyTenant, ...changes };
 }
 
 /** Answers 200 with the JSON of the value. */

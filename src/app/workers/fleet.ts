@@ -66,9 +66,9 @@ export class Fleet {
     return [...this.#threads.values()];
   }
 
-  /** Has all of them look at the issuer's keys, but for the one that saw them change. */
-  followKeys(except?: number): void {
-    for (const [index, { peer }] of this.#threads) if (index !== except) peer.tell("followKeys");
+  /** Has all of them look at the keys of an issuer, but for the one that saw them change. */
+  followKeys(issuer: string, except?: number): void {
+    for (const [index, { peer }] of this.#threads) if (index !== except) peer.tell("followKeys", issuer);
   }
 
   /** Readiness checks of all workers that are there. */

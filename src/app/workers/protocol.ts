@@ -19,8 +19,8 @@ export interface WorkerCalls {
   installPolicy(role: PolicyRole): void;
   useCedar(revision: string): void;
   policyChanged(status: PolicyStatus): void;
-  /** Another thread saw the issuer's keys change. */
-  followKeys(): void;
+  /** Another thread saw the keys of this issuer change. */
+  followKeys(issuer: string): void;
   /** Takes up files that the main thread found good. Rejects where they are not good here. */
   takeFiles(what: FollowedName, texts: FileTexts): Promise<void>;
   /** Readiness checks of what each worker has of its own. */
@@ -39,8 +39,8 @@ export interface MainCalls {
   readiness(): Promise<Readiness>;
   /** Compiled policies of the revision were seen to disagree with Cedar: no worker decides by them any more. */
   policyDisagrees(revision: string): void;
-  /** The worker saw the issuer's keys change. */
-  keysChanged(): void;
+  /** The worker saw the keys of this issuer change. */
+  keysChanged(issuer: string): void;
   /** Resolves when the party has a slot of those that all workers share, under this number. */
   takeSlot(party: string, slot: number): Promise<void>;
   /** Gives the slot back, or waits for it no more. */

@@ -11,7 +11,7 @@ import { createMetrics } from "../../telemetry/metrics.ts";
 import { openCallers } from "../callers.ts";
 import { ReceivedFiles } from "../followed-files.ts";
 import { followPolicy } from "../followed-policy.ts";
-import { issuerReadiness } from "../operator-side.ts";
+import { issuerReadiness } from "../issuers.ts";
 import { createPublicSide } from "../public-side.ts";
 import { openQuotas } from "../quotas.ts";
 import { openStores } from "../stores.ts";
@@ -54,7 +54,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
     ...machine,
     ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread, refetches: machine.sumsOf("refetches") },
-    onKeysChanged: () => main.tell("keysChanged"),
+    onKeysChanged: (issuer) => main.tell("keysChanged", issuer),
   });
   const { authenticator } = callers;
   const quotas = await openQuotas(config, shared, machine);
@@ -95,7 +95,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     useCedar: (revision) => policy.useCedar(revision),
     takeFiles: (what, texts) => files.take(what, texts),
     policyChanged: (status) => policy.changed(status),
-    followKeys: () => authenticator.followKeys(),
+    followKeys: (issuer) => authenticator.followKeys(issuer),
     checks: async () => (await runChecks(checks, systemTimers)).checks,
     async metrics() {
       const measured = await metrics.snapshot();

@@ -16,9 +16,10 @@ import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import { openCallers } from "../callers.ts";
 import { type FileTexts, FollowedFiles, type FollowedName } from "../followed-files.ts";
 import type { App, Machine, ServeConfig } from "../gateway.ts";
+import { issuerReadiness } from "../issuers.ts";
 import { bound, urlsOf } from "../listening.ts";
 import { type GoodPolicy, openLivePolicy, type PolicyFollowers } from "../live-policy.ts";
-import { createOperatorSide, issuerReadiness, policyReadiness } from "../operator-side.ts";
+import { createOperatorSide, policyReadiness } from "../operator-side.ts";
 import { openOpsViewers } from "../ops-viewers.ts";
 import { followQuotas } from "../quotas.ts";
 import { sessionSlots } from "../session-route.ts";
@@ -67,7 +68,7 @@ export async function buildSupervised(
     // Callers of the logs, which this thread serves.
     const callers = await openCallers(config, stores.shared, policy.engine.callerAttributes, {
       ...machine,
-      onKeysChanged: () => fleet?.followKeys(),
+      onKeysChanged: (issuer) => fleet?.followKeys(issuer),
     });
     opened.push(() => callers.close());
     const { authenticator } = callers;
@@ -114,9 +115,9 @@ export async function buildSupervised(
         log: (lines: string) => logger.append(lines),
         readiness: () => runChecks(checks, timers),
         policyDisagrees: (revision: string) => followers.useCedar(revision),
-        keysChanged() {
-          authenticator.followKeys();
-          running.followKeys(index);
+        keysChanged(issuer: string) {
+          authenticator.followKeys(issuer);
+          running.followKeys(issuer, index);
         },
         takeSlot: (party: string, slot: number) => lentSlots.take(party, slot),
         leaveSlot: (slot: number) => lentSlots.leave(slot),

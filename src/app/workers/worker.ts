@@ -15,7 +15,7 @@ const main: Peer<MainCalls, WorkerCalls> = new Peer((message) => port.postMessag
   useCedar: async (...given) => (await worker.promise).useCedar(...given),
   takeFiles: async (...given) => (await worker.promise).takeFiles(...given),
   policyChanged: async (...given) => (await worker.promise).policyChanged(...given),
-  followKeys: async () => (await worker.promise).followKeys(),
+  followKeys: async (...given) => (await worker.promise).followKeys(...given),
   checks: async () => (await worker.promise).checks(),
   metrics: async () => (await worker.promise).metrics(),
   close: async () => (await worker.promise).close(),

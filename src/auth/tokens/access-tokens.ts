@@ -2,16 +2,18 @@
 import type { Caller } from "../../base/caller.ts";
 import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { everyTenant, type IssuerEntry } from "../../base/issuers.ts";
 import type { Sums } from "../../base/sums.ts";
 import type { Timers } from "../../base/timers.ts";
 import { attributesWithin, claimedAttributes } from "../attributes.ts";
 import { readAccessToken } from "../authorization-header.ts";
-import type { ClaimNames } from "../claims.ts";
 import type { InboundRequest } from "../inbound-request.ts";
 import type { OnCertificateIgnored } from "../proof/confirmation.ts";
 import type { TokenBinding } from "../proof/confirmation-method.ts";
 import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
-import { createIssuerKeys, type IssuerKeys, type IssuerStatus } from "./issuer-keys.ts";
+import type { FindKeys } from "./candidate-keys.ts";
+import { createIssuerKeys, type IssuerKeys } from "./issuer-keys.ts";
 import {
   type SessionKeySource,
   sessionAttributesClaim,
@@ -19,7 +21,8 @@ import {
   sessionKeyFinder,
 } from "./session-tokens.ts";
 import { cacheVerifications } from "./token-cache.ts";
-import { revisionOf, type TokenSource, verifyBySource } from "./token-sources.ts";
+import type { TokenRules } from "./token-claims.ts";
+import { createTokenIssuers, type NamedStatus, type TokenIssuers, type TokenSource } from "./token-issuers.ts";
 import { verifyToken } from "./token-verifier.ts";
 
 const defaultMaximumTokenBytes = 8 * 1024;
@@ -28,29 +31,26 @@ const defaultFetchTimeoutMs = 5_000;
 
 /** Tokens of the service's own. */
 export interface SessionTokenRule {
-  /** Their `iss`, which differs from the issuer's. */
+  /** Their `iss`, which is no issuer's. */
   readonly issuer: string;
+  readonly audience: string;
   readonly keys: SessionKeySource;
 }
 
 /** What a deployment decides about access tokens. */
 export interface TokenOptions {
-  /** Issuer identifier: https, or http on loopback. Undefined: no issuer's tokens are taken. */
-  readonly issuer: string | undefined;
+  /** Empty: no issuer's tokens are taken. */
+  readonly issuers: readonly IssuerEntry[];
   /** Undefined: none of the service's own are taken. */
   readonly session?: SessionTokenRule | undefined;
-  readonly audience: string;
-  /** Whether the issuer's tokens must be of the type `at+jwt`. Default false. */
-  readonly requireAtJwt?: boolean;
-  readonly claims: ClaimNames;
   /** What is read of callers besides; absent: nothing. */
   readonly attributes?: DeclaredAttributes;
   readonly proofOfPossession: ProofOfPossessionRule;
   /** Longest access token in bytes. Default 8192: what common HTTP servers take as one header line. */
   readonly maximumTokenBytes?: number;
-  /** Seconds by which the issuer's clock may differ from ours. Default 30; 0 to 300 make sense. */
+  /** Seconds by which an issuer's clock may differ from ours. Default 30; 0 to 300 make sense. */
   readonly clockToleranceSeconds?: number;
-  /** Milliseconds for one document of the issuer. Default 5000. */
+  /** Milliseconds for one document of an issuer. Default 5000. */
   readonly fetchTimeoutMs?: number;
 }
 
@@ -62,23 +62,22 @@ export interface TokenDependencies {
   readonly fetch: typeof globalThis.fetch;
   /** As `IssuerKeysDependencies` has it. */
   readonly refetches?: Sums | undefined;
-  /** Neither may throw. */
-  readonly onKeysFetched: (status: IssuerStatus) => void;
-  /** As `IssuerKeysDependencies` has it; must not throw either. */
-  readonly onKeysChanged?: (() => void) | undefined;
+  /** Told after each fetch of an issuer's keys how it went. None of these may throw. */
+  readonly onKeysFetched: (status: NamedStatus) => void;
+  /** Told as `IssuerKeysDependencies` has it. */
+  readonly onKeysChanged?: ((issuer: string) => void) | undefined;
+  /** Told of a token that the issuer signed for a tenant of which it may not speak; of one that is remembered, once. */
+  readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
   readonly onCertificateIgnored: OnCertificateIgnored;
 }
 
 export interface AccessTokens {
   /** As `Authenticator.authenticate`. */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
-  status(): IssuerStatus;
-  start(): void;
-  followKeys(): void;
-  close(): void;
+  readonly issuers: Omit<TokenIssuers, "verify">;
 }
 
-/** @throws Error where the issuer identifier is none, or is http off loopback; where nobody's tokens are taken */
+/** @throws Error where an issuer identifier is none, or is http off loopback; where nobody's tokens are taken */
 export function createAccessTokens(options: TokenOptions, dependencies: TokenDependencies): AccessTokens {
   const { clock, onCertificateIgnored } = dependencies;
   const maximumTokenBytes = options.maximumTokenBytes ?? defaultMaximumTokenBytes;
@@ -88,14 +87,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     clockToleranceSeconds,
     onCertificateIgnored,
   });
-  const keys = options.issuer === undefined ? undefined : openIssuerKeys(options.issuer, options, dependencies);
-  const sources = sourcesOf(options, clockToleranceSeconds, keys, clock);
-  const verify = cacheVerifications(verifyBySource(sources), {
-    clock,
-    keyRevision: () => revisionOf(sources),
-    attributeRevision: () => (options.attributes ?? noDeclaredAttributes).revision,
-    clockToleranceSeconds,
-  });
+  const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, dependencies);
 
   async function authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller> {
     try {
@@ -109,55 +101,54 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     }
   }
 
-  return {
-    authenticate,
-    status: () => keys?.status() ?? { issuerReady: false, detail: "no token issuer is configured" },
-    start: () => keys?.start(),
-    followKeys: () => void keys?.follow(),
-    close: () => keys?.close(),
-  };
+  return { authenticate, issuers };
 }
 
-function openIssuerKeys(issuer: string, options: TokenOptions, dependencies: TokenDependencies): IssuerKeys {
-  return createIssuerKeys(issuer, {
-    ...dependencies,
-    timeoutMs: options.fetchTimeoutMs ?? defaultFetchTimeoutMs,
-    onFetched: dependencies.onKeysFetched,
-    onChanged: dependencies.onKeysChanged,
-  });
-}
-
-/** Each with keys and claims of its own: nothing of one can pass for the other's. */
-function sourcesOf(
-  { issuer, session, audience, claims, attributes = noDeclaredAttributes, requireAtJwt = false }: TokenOptions,
+/** Each issuer with keys and claims of its own, the service itself too: nothing of one can pass for another's. */
+function openIssuers(
+  { issuers, session, attributes = noDeclaredAttributes, fetchTimeoutMs = defaultFetchTimeoutMs }: TokenOptions,
   clockToleranceSeconds: number,
-  keys: IssuerKeys | undefined,
-  clock: Clock,
-): [TokenSource, ...TokenSource[]] {
-  const sources: TokenSource[] = [];
-  if (issuer !== undefined && keys !== undefined) {
-    const common = { issuer, audience, claims, clockToleranceSeconds, requireAtJwt };
+  dependencies: TokenDependencies,
+): TokenIssuers {
+  const { clock, refetches, onKeysFetched, onKeysChanged, onOverreach } = dependencies;
+  const remember = (rules: TokenRules, findKeys: FindKeys, revision: () => number | undefined, sharers?: number) =>
+    cacheVerifications((token, context) => verifyToken(token, rules, findKeys, clock, context), {
+      clock,
+      keyRevision: revision,
+      attributeRevision: () => attributes.revision,
+      clockToleranceSeconds,
+      ...(sharers !== undefined && { issuers: sharers }),
+    });
+  const openKeys = (issuer: string) =>
+    createIssuerKeys(issuer, {
+      ...dependencies,
+      timeoutMs: fetchTimeoutMs,
+      refetches: refetches && sumsOfOne(refetches, issuer),
+      onFetched: (status) => onKeysFetched({ issuer, ...status }),
+      onChanged: onKeysChanged && (() => onKeysChanged(issuer)),
+    });
+  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => {
     const readAttributes = claimedAttributes(attributes);
-    const rules = { ...common, readAttributes, authSource: "bearer_token" } as const;
-    sources.push({
-      issuer,
-      verify: (token, context) => verifyToken(token, rules, keys.find, clock, context),
-      revision: keys.revision,
-    });
-  }
-  if (session !== undefined) {
-    if (session.issuer === issuer) throw new Error("session tokens have the name of the token issuer");
-    const common = { issuer: session.issuer, audience, clockToleranceSeconds, requireAtJwt: true };
+    const tell = (tenantId: TenantId) => onOverreach(entry.issuer, tenantId);
+    const rules = { ...entry, clockToleranceSeconds, readAttributes, onOverreach: tell } as const;
+    return { verify: remember({ ...rules, authSource: "bearer_token" }, keys.find, keys.revision, sharers) };
+  };
+  const openOwn = ({ issuer, audience, keys }: SessionTokenRule) => {
+    const entry = { issuer, audience, requireAtJwt: true, claims: sessionClaimNames, tenants: everyTenant };
     const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
-    const rules = { ...common, claims: sessionClaimNames, readAttributes, authSource: "session_token" } as const;
-    const findKeys = sessionKeyFinder(session.keys);
-    sources.push({
-      issuer: session.issuer,
-      verify: (token, context) => verifyToken(token, rules, findKeys, clock, context),
-      revision: () => session.keys.revision,
-    });
-  }
-  const [first, ...others] = sources;
-  if (first === undefined) throw new Error("nobody's access tokens are taken");
-  return [first, ...others];
+    const rules = { ...entry, clockToleranceSeconds, readAttributes, onOverreach: () => {} };
+    const verify = remember({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys), () => keys.revision);
+    return { issuer, source: { verify } };
+  };
+  return createTokenIssuers({ issuers, own: session && openOwn(session), openKeys, openSource });
+}
+
+/** The issuer's part of sums that are kept of all issuers. */
+function sumsOfOne(sums: Sums, issuer: string): Sums {
+  const named = (name: string) => `${issuer} ${name}`;
+  return {
+    add: (name, amount, maximum) => sums.add(named(name), amount, maximum),
+    subtract: (name, amount) => sums.subtract(named(name), amount),
+    of: (name) => sums.of(named(name)),
+  };
 }

@@ -8,10 +8,13 @@ import type { TokenBinding } from "../proof/confirmation-method.ts";
 
 /** Longest time that a token is not looked at again; a change of keys ends it at once. */
 const maximumAgeMs = 5 * 60_000;
-/** Number of verified tokens that are kept, around 1 KiB each. The one that was not used for longest goes first. */
-const maximumTokens = 10_000;
-/** Number of refused tokens of each kind that are kept, around 200 bytes each. */
-const maximumRefused = 4_096;
+/**
+ * Verified tokens that are kept, around 1 KiB each. The one that was not used for longest goes first. Each issuer has
+ * room of its own, so that the callers of one do not drive out another's; many issuers share what four would have.
+ */
+const roomOf = (issuers: number) => Math.floor(Math.min(1, 4 / issuers) * 10_000);
+/** Refused tokens of each kind that are kept, around 200 bytes each. */
+const refusedRoomOf = (issuers: number) => Math.floor(Math.min(1, 4 / issuers) * 4_096);
 
 /** An access token whose signature and claims stand. Says nothing about who sent it: that is the confirmation's. */
 export interface VerifiedToken {
@@ -40,11 +43,15 @@ export interface CallContext {
 
 /** Verifies an access token, as `verifyToken` does. */
 export type Verify = (token: string, context: CallContext) => Promise<Verification>;
+/** The same, where a refusal is thrown. */
+export type RequireVerified = (token: string, context: CallContext) => Promise<VerifiedToken>;
 
 export interface TokenCacheOptions {
   readonly clock: Clock;
-  /** As of the keys of all issuers: another value empties the cache, undefined keeps it empty. */
-  readonly keyRevision: () => number | string | undefined;
+  /** As of the issuer's keys: another value empties the cache, undefined keeps it empty. */
+  readonly keyRevision: () => number | undefined;
+  /** How many issuers have a cache, this one included. Default 1. */
+  readonly issuers?: number;
   /** As of what is read of callers: another value empties the cache. */
   readonly attributeRevision: () => number;
   /** Seconds that a token lives beyond its `exp`; the verifier's own. */
@@ -58,23 +65,24 @@ interface Entry<T> {
 
 /**
  * Puts a cache in front of the verifier. It answers as the verifier would: `exp` is looked at on every hit, a change
- * of the key set, or of what is read of callers, empties it, and what the verifier throws is never kept. Tokens are found by their SHA-256, so that
- * memory holds none. Tokens refused for what they say have a room of their own, so that none of those, which cost
- * their sender nothing, drive out one whose signature would have to be checked again. Does NOT check possession of a
+ * of the key set, or of what is read of callers, empties it, and what the verifier throws is never kept. Tokens are
+ * found by their SHA-256, so that memory holds none. Tokens refused for what they say have a room of their own, so that
+ * none of those, which cost their sender nothing, drive out one whose signature would have to be checked again. Does NOT check possession of a
  * bound key, which belongs to the call and not to the token.
  */
 export function cacheVerifications(
   verify: Verify,
-  { clock, keyRevision, attributeRevision, clockToleranceSeconds }: TokenCacheOptions,
-) {
-  const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: maximumTokens });
+  { clock, keyRevision, attributeRevision, clockToleranceSeconds, issuers = 1 }: TokenCacheOptions,
+): RequireVerified {
+  const maximumRefused = refusedRoomOf(issuers);
+  const verified = new LRUCache<string, Entry<VerifiedToken>>({ max: roomOf(issuers) });
   const refused = {
     claims: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
     signature: new LRUCache<string, Entry<ServiceError>>({ max: maximumRefused }),
   };
   const rooms = [verified, refused.claims, refused.signature];
   const share = sharedRefusals();
-  let keysOfTokens: number | string | undefined;
+  let keysOfTokens: number | undefined;
   let attributesOfTokens = attributeRevision();
   let revision = 0;
 

@@ -1,26 +1,25 @@
 /** What a token says of itself, judged with no key: it can only refuse, and costs far less than a signature. */
 import { decodeJwt, decodeProtectedHeader, type JWTPayload } from "jose";
 import type { AuthSource } from "../../base/caller.ts";
+import type { ServiceError } from "../../base/errors.ts";
+import type { TenantId } from "../../base/ids.ts";
+import { type IssuerEntry, speaksFor } from "../../base/issuers.ts";
 import type { ReadAttributes } from "../attributes.ts";
 import { refusedToken, signatureAlgorithms } from "../challenge.ts";
-import { type ClaimNames, callerFromClaims } from "../claims.ts";
+import { callerFromClaims } from "../claims.ts";
 import { bindingOf } from "../proof/confirmation-method.ts";
 import type { VerifiedToken } from "./token-cache.ts";
 import { checkContentType, checkHeaderType } from "./token-type.ts";
 
-export interface TokenRules {
-  /** Compared byte for byte with `iss`. */
-  readonly issuer: string;
-  /** Must be `aud` or in it. */
-  readonly audience: string;
-  /** Whether the header's `typ` must be `at+jwt` (RFC 9068 §4); else `JWT` and none will do. */
-  readonly requireAtJwt: boolean;
-  readonly claims: ClaimNames;
+/** What a token is held to: `iss` and `aud` (in it) byte for byte, `typ` (RFC 9068 §4), the claims that name the caller. */
+export interface TokenRules extends IssuerEntry {
   readonly readAttributes: ReadAttributes;
   /** What a caller with such a token comes from. */
   readonly authSource: AuthSource;
   /** Seconds by which the issuer's clock may differ from ours, for `exp`, `nbf` and `iat`. */
   readonly clockToleranceSeconds: number;
+  /** Told of a token that the issuer signed for a tenant of which it may not speak. Must not throw. */
+  readonly onOverreach: (tenantId: TenantId) => void;
 }
 
 /** The members of a token's header that choose its key. */
@@ -74,10 +73,16 @@ export function judgeClaims(payload: JWTPayload, rules: TokenRules, nowSeconds: 
     throw refusedToken("expired_token", "the access token expired", "token exp");
   }
   return {
-    caller: callerFromClaims(payload, rules.claims, rules.authSource, rules.readAttributes),
+    caller: callerFromClaims(payload, rules, rules.authSource, rules.readAttributes),
     binding: bindingOf(Object.hasOwn(payload, "cnf") ? payload.cnf : undefined),
     expiresAtMs: expiresAtSeconds * 1000,
   };
+}
+
+/** The refusal of a token for a tenant that its issuer may not speak for; undefined where it may. */
+export function foreignTenant({ caller }: VerifiedToken, { tenants }: TokenRules): ServiceError | undefined {
+  if (speaksFor(tenants, caller.tenantId)) return undefined;
+  return refusedToken("invalid_token", "the token issuer may not speak for this tenant", "token tenant");
 }
 
 /** @throws ServiceError `invalid_token` for a token that is not to count yet: a second later it may be good */

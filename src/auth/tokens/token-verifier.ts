@@ -5,12 +5,12 @@ import { ServiceError } from "../../base/errors.ts";
 import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
 import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
-import { checkBegun, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
+import { checkBegun, foreignTenant, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
 
 /**
  * Verifies an access token: shape, `typ`, kind, algorithm, `iss`, `aud`, `exp` (required), the claims that name the
  * caller, `nbf`, `iat`; then its signature, so that no key is looked for, fetched or computed with for a token that is
- * refused anyway. Does NOT check revocation, `jti`, or possession of a bound key.
+ * refused anyway; then that its issuer may speak for the tenant. Does NOT check revocation, `jti`, or possession of a bound key.
  * @returns the token, or the refusal where another look would not change it unless the keys do
  * @throws ServiceError `invalid_token` of an unknown key or before its time, `issuer_unavailable`, what the context's
  *   `mayFetch` throws
@@ -27,7 +27,11 @@ export async function verifyToken(
   if ("refusal" in claimed) return claimed;
   const latestSeconds = nowSeconds + rules.clockToleranceSeconds;
   checkBegun(claimed.payload, latestSeconds);
-  const keys = await findKeys(claimed.header, signal, () => mayFetch(claimed.judged.binding));
+  const keys = await findKeys(claimed.header, signal, () => {
+    const refusal = foreignTenant(claimed.judged, rules);
+    if (refusal !== undefined) throw refusal;
+    mayFetch(claimed.judged.binding);
+  });
   const payload = await verifiedPayload(token, keys, {
     algorithms: signatureAlgorithms,
     issuer: rules.issuer,
@@ -41,7 +45,12 @@ export async function verifyToken(
   }
   // Judged again as it was verified: nothing rests on what an unverified token was read as.
   checkBegun(payload, latestSeconds);
-  return judgeClaims(payload, rules, nowSeconds);
+  const verified = judgeClaims(payload, rules, nowSeconds);
+  // After the signature, so that the issuer is not blamed for what others wrote.
+  const refusal = foreignTenant(verified, rules);
+  if (refusal === undefined) return verified;
+  rules.onOverreach(verified.caller.tenantId);
+  return { refusal, by: "signature" };
 }
 
 interface JudgedToken extends ReadToken {

@@ -1,16 +1,20 @@
 /** What of the network a service needs: its issuer and its witnesses. Both tell the time as well. */
 import { discoverKeySetUrl, fetchKeySet } from "../../auth/tokens/issuer-documents.ts";
 import { systemClock } from "../../base/clock.ts";
+import { createSemaphore } from "../../base/semaphore.ts";
 import { systemTimers } from "../../base/timers.ts";
-import { loadConfig } from "../../config/load.ts";
+import { parseIssuerFile } from "../../config/issuer-file.ts";
+import { loadConfig, systemFiles } from "../../config/load.ts";
 import { type Check, clockFinding, type Finding, failed, ok, skipped } from "./finding.ts";
 
 /** For one exchange; the service itself waits no longer. */
 const exchangeTimeoutMs = 5_000;
+/** Issuers that are asked at a time. */
+const maximumExchanges = 16;
 
 const issuerRemedy =
-  "let this machine reach the issuer, and SVC_OIDC_ISSUER be what its discovery document says; until then every call " +
-  "with a token is answered 503";
+  "let this machine reach the issuer, and SVC_OIDC_ISSUER or SVC_OIDC_ISSUERS name it as its discovery document does; " +
+  "until then every call with a token of it is answered 503";
 
 export function issuerCheck(configPath: string | undefined): Check {
   return {
@@ -19,21 +23,35 @@ export function issuerCheck(configPath: string | undefined): Check {
     async look(signal) {
       const loaded = loadConfig("issuer", configPath);
       if (!("config" in loaded)) return [skipped("issuer", "its settings are wrong")];
-      const { authMode, oidcIssuer } = loaded.config;
-      if (oidcIssuer === undefined || authMode === "trusted_headers")
-        return [skipped("issuer", "no issuer's tokens are taken")];
-      const clocks: Finding[] = [];
-      const context = {
-        fetch: telling("the issuer", clocks),
-        timers: systemTimers,
-        timeoutMs: exchangeTimeoutMs,
-        signal,
-      };
-      const { keys } = await fetchKeySet(await discoverKeySetUrl(oidcIssuer, context), context);
-      if (keys.length === 0) return [failed("issuer", `${oidcIssuer} publishes no signature keys`, issuerRemedy)];
-      return [ok("issuer", `${oidcIssuer} publishes ${keys.length} signature keys`), ...clocks.slice(0, 1)];
+      const { authMode, oidcIssuer, oidcIssuers } = loaded.config;
+      const isTaken = authMode !== "trusted_headers";
+      if (isTaken && oidcIssuers !== undefined) {
+        const entries = parseIssuerFile(systemFiles.readText(oidcIssuers), loaded.config);
+        const slots = createSemaphore(maximumExchanges, entries.length);
+        const checked = entries.map(({ issuer }) => slots.run(() => lookAtIssuer(issuer, signal), signal));
+        return (await Promise.all(checked)).flat();
+      }
+      if (!isTaken || oidcIssuer === undefined) return [skipped("issuer", "no issuer's tokens are taken")];
+      return lookAtIssuer(oidcIssuer, signal);
     },
   };
+}
+
+async function lookAtIssuer(issuer: string, signal: AbortSignal): Promise<readonly Finding[]> {
+  const clocks: Finding[] = [];
+  const context = {
+    fetch: telling(`the issuer ${issuer}`, clocks),
+    timers: systemTimers,
+    timeoutMs: exchangeTimeoutMs,
+    signal,
+  };
+  try {
+    const { keys } = await fetchKeySet(await discoverKeySetUrl(issuer, context), context);
+    if (keys.length === 0) return [failed("issuer", `${issuer} publishes no signature keys`, issuerRemedy)];
+    return [ok("issuer", `${issuer} publishes ${keys.length} signature keys`), ...clocks.slice(0, 1)];
+  } catch (error) {
+    return [failed("issuer", `${issuer}: ${error instanceof Error ? error.message : "unknown error"}`, issuerRemedy)];
+  }
 }
 
 const witnessRemedy =

@@ -9,12 +9,12 @@ import { envelope, forMessage } from "./messages.ts";
 export function createDiscoveryService(service: string, discovery: Discovery): ServiceImpl<typeof DiscoveryService> {
   return {
     getCapabilities(_request, context) {
-      const answer = forMessage(discovery.capabilities());
+      const answer = forMessage(discovery.capabilities(callerOf(context).tenantId));
       return { ...envelope(service, callerOf(context)), ...answer, authMode: authMode[answer.authMode] };
     },
     whoAmI: (_request, context) => envelope(service, callerOf(context), "ok"),
     getBootstrap(_request, context) {
-      const answer = forMessage(discovery.bootstrap());
+      const answer = forMessage(discovery.bootstrap(callerOf(context).tenantId));
       return {
         ...envelope(service, callerOf(context)),
         ...answer,

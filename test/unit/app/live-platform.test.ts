@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
 import { livePlatform } from "../../../src/app/live-platform.ts";
 import type { LivePolicy } from "../../../src/app/live-policy.ts";
+import { issuerEntry } from "../../harness/issuer.ts";
+import { identity } from "../domain/world.ts";
+
+const { tenantId } = identity().caller;
 
 function setUp() {
   const now = { issuerReady: true, writable: true, revision: "sha256:a", newest: "in_force" };
@@ -11,9 +15,10 @@ function setUp() {
     oidcAudience: "api://svc",
     keyReferences: ["a", "b"],
   };
+  const entry = issuerEntry(config.oidcIssuer);
   const live = livePlatform(
     config as never,
-    { status: () => ({ issuerReady: now.issuerReady, detail: "" }) } as never,
+    { issuerOf: () => ({ entry, issuerReady: now.issuerReady }) } as never,
     {
       engine: {
         get revision() {
@@ -51,15 +56,15 @@ test("what is said of policy follows its revision and the newest set, and is the
 
 test("what is said of the store and the issuer follows them, and is the same object between changes", () => {
   const { now, live } = setUp();
-  const [ledger, auth] = [live.ledger(), live.authConfiguration()];
+  const [ledger, auth] = [live.ledger(), live.authConfiguration(tenantId)];
   expect([ledger.configured, auth.oidcIssuerReady]).toEqual([true, true]);
   now.writable = false;
   now.issuerReady = false;
-  expect([live.ledger().configured, live.authConfiguration().oidcIssuerReady]).toEqual([false, false]);
+  expect([live.ledger().configured, live.authConfiguration(tenantId).oidcIssuerReady]).toEqual([false, false]);
   now.writable = true;
   now.issuerReady = true;
-  expect([live.ledger(), live.authConfiguration()]).toEqual([ledger, auth]);
+  expect([live.ledger(), live.authConfiguration(tenantId)]).toEqual([ledger, auth]);
   expect(live.ledger()).toBe(ledger);
-  expect(live.authConfiguration()).toBe(auth);
+  expect(live.authConfiguration(tenantId)).toBe(auth);
   expect(live.managedKeyPatterns).toBe(2);
 });

@@ -53,7 +53,9 @@ describe("a token", () => {
     const keys = { current: await parseSessionKeys(privatePem(own)), revision: 0 };
     const name = "https://api.example";
     const tokens = createSessionTokens({ issuer: name, audience: "api://svc-platform-api", keys, clock: time, random });
-    const authenticator = authenticatorOf(issuer.url, time, { session: { issuer: name, keys } });
+    const authenticator = authenticatorOf(issuer.url, time, {
+      session: { issuer: name, audience: "api://svc-platform-api", keys },
+    });
     const fetched = authenticator.fetched();
     authenticator.start();
     await fetched;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
+import { issuerEntry, type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import {
   claimsOf,
   encodePart,
@@ -264,7 +264,7 @@ test.each([
 
 test("the claims have the configured names and no others", async () => {
   const names = { tenant: "https://example.com/tenant", principal: "client_id", subject: "sub", scope: "scp" };
-  const authenticator = authenticatorOf(issuer.url, time, { claims: names });
+  const authenticator = authenticatorOf(issuer.url, time, { issuers: [issuerEntry(issuer.url, { claims: names })] });
   authenticator.start();
   const own = { [names.tenant]: "tenant-b", client_id: "batch", scp: ["one"] };
   const caller = await authenticator.authenticate(bearer(mintToken(key, claims(own))), patient);
@@ -274,7 +274,9 @@ test("the claims have the configured names and no others", async () => {
 });
 
 test("where the type at+jwt is asked for, no other will do, nor does it make up for the claims of another", async () => {
-  const authenticator = authenticatorOf(issuer.url, time, { requireAtJwt: true });
+  const authenticator = authenticatorOf(issuer.url, time, {
+    issuers: [issuerEntry(issuer.url, { requireAtJwt: true })],
+  });
   authenticator.start();
   const call = (typ: unknown, overrides: Members = {}) =>
     authenticator.authenticate(bearer(mintToken(key, claims(overrides), { typ })), patient);

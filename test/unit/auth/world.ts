@@ -7,8 +7,7 @@ import type { IdentityHeaderRule } from "../../../src/auth/trusted-headers.ts";
 import type { Clock } from "../../../src/base/clock.ts";
 import { ServiceError } from "../../../src/base/errors.ts";
 import type { Timers } from "../../../src/base/timers.ts";
-
-const claimNames = { tenant: "tenant_id", principal: "principal_id", subject: "sub", scope: "scope" };
+import { issuerEntry } from "../../harness/issuer.ts";
 
 /** A clock and timers that move only when told to. */
 export interface ManualTime extends Clock, Timers {
@@ -39,8 +38,8 @@ export function manualTime(nowMs = 1_800_000_000_000): ManualTime {
 
 export interface World extends Authenticator {
   readonly events: AuthenticatorEvent[];
-  /** How often other threads would have been told that the issuer's keys changed. */
-  changes(): number;
+  /** Issuers of which other threads would have been told that their keys changed, in order. */
+  changes(): readonly string[];
   /** Resolves when the next fetch of the issuer's keys has ended, either way. */
   fetched(): Promise<void>;
 }
@@ -53,14 +52,12 @@ export function authenticatorOf(
   identityHeaders?: IdentityHeaderRule,
 ): World {
   const events: AuthenticatorEvent[] = [];
-  let changes = 0;
+  const changes: string[] = [];
   let waiting: (() => void)[] = [];
   const authenticator = createAuthenticator(
     {
       tokens: {
-        issuer,
-        audience: "api://svc-platform-api",
-        claims: claimNames,
+        issuers: [issuerEntry(issuer)],
         proofOfPossession: { mode: "none" },
         ...options,
       },
@@ -71,9 +68,7 @@ export function authenticatorOf(
       timers: time,
       random: () => 0.5,
       fetch: globalThis.fetch,
-      onKeysChanged() {
-        changes += 1;
-      },
+      onKeysChanged: (changed) => void changes.push(changed),
       onEvent(event) {
         events.push(event);
         if (event.type !== "issuer_keys_fetched") return;

@@ -141,6 +141,20 @@ describe("names what is wrong:", () => {
       "failed",
       /cannot be fetched/,
     ],
+    "one of several issuers": [
+      async () => {
+        const table = {
+          [await startIssuer()]: { tenants: { fixed: "a" } },
+          "http://127.0.0.1:1": { tenants: { fixed: "b" } },
+        };
+        writeFileSync(join(directory, "issuers.json"), JSON.stringify({ issuers: table }));
+        vi.stubEnv("SVC_OIDC_ISSUER", undefined);
+        vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "issuers.json"));
+      },
+      "issuer",
+      "failed",
+      /^http:\/\/127\.0\.0\.1:1: .*cannot be fetched/,
+    ],
     "an issuer of another name": [
       async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
       "issuer",

@@ -3,13 +3,14 @@ import { sdkRoutes } from "../../../src/base/vocabulary.ts";
 import { createDiscovery } from "../../../src/domain/discovery.ts";
 import { type LivePlatform, platformDomains, platformStatus } from "../../../src/domain/platform-domains.ts";
 import { createScopeTable, routes } from "../../../src/domain/routes.ts";
-import { deployment, livePlatform, routeScopes } from "./world.ts";
+import { deployment, identity, livePlatform, routeScopes } from "./world.ts";
 
+const { tenantId } = identity().caller;
 const notReady = (reason: string) => () => ({ configured: false, reason });
 
 test("capabilities list every route with the scopes that are enforced on it", () => {
   const { scopes } = deployment();
-  const answer = createDiscovery(deployment(), livePlatform()).capabilities();
+  const answer = createDiscovery(deployment(), livePlatform()).capabilities(tenantId);
   expect(answer.authMode).toBe("bearer_token");
   expect(answer.defaultRequiredScopes).toEqual(["platform-api.access"]);
   expect(answer.routes.map(({ route }) => route)).toEqual(sdkRoutes.map((route) => `/v1/sdk/${route}`));
@@ -33,7 +34,7 @@ test("scopes that a route shares with the defaults stand once where they are enf
 
 test("bootstrap", () => {
   const changes = { supportedOperations: ["protect"], supportedProfiles: ["envelope"] } as const;
-  expect(createDiscovery(deployment(changes), livePlatform()).bootstrap()).toMatchObject({
+  expect(createDiscovery(deployment(changes), livePlatform()).bootstrap(tenantId)).toMatchObject({
     enforcementModel: "embedded_local_library",
     plaintextToPlatform: false,
     policyResolutionMode: "metadata_only_control_plane",
@@ -65,11 +66,11 @@ test.each<[string, Partial<LivePlatform>, readonly string[]]>([
   ],
 ])("domains that are not in force when %s", (_name, changes, expected) => {
   const live = livePlatform(changes);
-  const domains = platformDomains(live);
+  const domains = platformDomains(live, tenantId);
   expect(domains.filter(({ configured }) => !configured).map(({ domain }) => domain)).toEqual(expected);
   for (const { reason } of domains) expect(reason).not.toBe("");
-  const { routes: answered } = createDiscovery(deployment(), live).capabilities();
-  const status = platformStatus(live);
+  const { routes: answered } = createDiscovery(deployment(), live).capabilities(tenantId);
+  const status = platformStatus(live, tenantId);
   for (const { path, domain } of routes) {
     expect(answered.find(({ route }) => route === path)?.configured).toBe(status[domain].configured);
   }
@@ -78,7 +79,8 @@ test.each<[string, Partial<LivePlatform>, readonly string[]]>([
 test("facts are read for every answer", () => {
   let configured = true;
   const discovery = createDiscovery(deployment(), livePlatform({ policy: () => ({ configured, reason: "now" }) }));
-  const policyNow = () => discovery.bootstrap().platformDomains.find(({ domain }) => domain === "policy")?.configured;
+  const policyNow = () =>
+    discovery.bootstrap(tenantId).platformDomains.find(({ domain }) => domain === "policy")?.configured;
   expect(policyNow()).toBe(true);
   configured = false;
   expect(policyNow()).toBe(false);
@@ -94,8 +96,8 @@ test("the list of domains serves again while no fact has changed, and no longer"
     ledger: () => facts.ledger,
     authConfiguration: () => facts.auth,
   });
-  const all = platformDomains(live);
-  expect(platformDomains(live)).toBe(all);
+  const all = platformDomains(live, tenantId);
+  expect(platformDomains(live, tenantId)).toBe(all);
   for (const [changes, changed] of [
     [{ policy: bad }, "policy"],
     [{ ledger: bad }, "evidence_ledger"],
@@ -103,9 +105,9 @@ test("the list of domains serves again while no fact has changed, and no longer"
   ] as const) {
     const before = facts;
     facts = { ...facts, ...changes };
-    expect(platformDomains(live).find(({ domain }) => domain === changed)?.configured).toBe(false);
-    expect(platformStatus(live)[changed].configured).toBe(false);
+    expect(platformDomains(live, tenantId).find(({ domain }) => domain === changed)?.configured).toBe(false);
+    expect(platformStatus(live, tenantId)[changed].configured).toBe(false);
     facts = before;
-    expect(platformDomains(live)).toEqual(all);
+    expect(platformDomains(live, tenantId)).toEqual(all);
   }
 });

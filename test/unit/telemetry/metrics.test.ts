@@ -42,7 +42,11 @@ test("what is reported is exposed, with its labels", async () => {
   metrics.appendFailed();
   metrics.credentialsRefused("expired_token");
   metrics.forwardedCertificateIgnored();
-  metrics.issuerKeysFetched(false);
+  metrics.issuersInForce(["https://id.example", "https://gone.example"]);
+  for (const issuer of ["https://id.example", "https://gone.example"]) metrics.issuerKeysFetched(issuer, false);
+  metrics.issuerOverreached("https://id.example");
+  metrics.issuersInForce(["https://id.example"]);
+  metrics.issuerKeysFetched("https://gone.example", true);
 
   const { body, contentType } = await metrics.expose();
   expect(contentType).toMatch(/^text\/plain/);
@@ -59,8 +63,9 @@ test("what is reported is exposed, with its labels", async () => {
     "svc_append_failures_total 1",
     'svc_credentials_refused_total{reason="expired_token"} 1',
     "svc_forwarded_certificates_ignored_total 1",
-    'svc_issuer_key_fetches_total{result="failed"} 1',
-    "svc_issuer_keys_fetched_timestamp_seconds 0",
+    'svc_issuer_key_fetches_total{issuer="https://id.example",result="failed"} 1',
+    'svc_issuer_keys_fetched_timestamp_seconds{issuer="https://id.example"} 0',
+    'svc_issuer_overreaches_total{issuer="https://id.example"} 1',
     'svc_tenant_calls_total{tenant="t",result="ok"} 2',
     'svc_tenant_calls_total{tenant="t",result="refused"} 1',
     'svc_tenant_decisions_total{tenant="t",allow="false"} 1',

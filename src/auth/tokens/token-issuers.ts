@@ -1,0 +1,171 @@
+/** The issuers whose tokens are taken: each with keys, claims, tenants and memory of its own. They may change. */
+import { isDeepStrictEqual } from "node:util";
+import { decodeJwt } from "jose";
+import type { TenantId } from "../../base/ids.ts";
+import { type IssuerEntry, overlapsOf, speaksFor } from "../../base/issuers.ts";
+import { refusedToken } from "../challenge.ts";
+import type { IssuerKeys, IssuerStatus } from "./issuer-keys.ts";
+import type { RequireVerified } from "./token-cache.ts";
+
+/** Who verifies the tokens of one issuer. */
+export interface TokenSource {
+  /** Verifies all that a token of this source must say, `iss` among it. */
+  readonly verify: RequireVerified;
+}
+
+export interface TokenIssuersOptions {
+  readonly issuers: readonly IssuerEntry[];
+  /** The service's own tokens: `iss`, and who verifies them; undefined where it makes none. */
+  readonly own: { readonly issuer: string; readonly source: TokenSource } | undefined;
+  /** @throws Error where the issuer identifier is none */
+  readonly openKeys: (issuer: string) => IssuerKeys;
+  /** @param issuers how many share what memory there is */
+  readonly openSource: (entry: IssuerEntry, keys: IssuerKeys, issuers: number) => TokenSource;
+}
+
+/** Of one issuer. */
+export interface NamedStatus extends IssuerStatus {
+  readonly issuer: string;
+}
+
+/** Of all issuers together. */
+export interface AuthenticatorStatus extends IssuerStatus {
+  /** For operators: what is not as it should be, although tokens of others can be verified. */
+  readonly remark?: string;
+}
+
+export interface TokenIssuers {
+  /** As the source of the token's issuer does; what that issuer is changed to in the meantime counts. */
+  readonly verify: RequireVerified;
+  /** The issuer that may speak for the tenant, and whether its keys are there; undefined where none may. */
+  ofTenant(tenantId: TenantId): { readonly entry: IssuerEntry; readonly issuerReady: boolean } | undefined;
+  statuses(): readonly NamedStatus[];
+  /** Begins to fetch keys. Call once. */
+  start(): void;
+  /** Fetches the issuer's keys at once. */
+  follow(issuer: string): void;
+  /**
+   * Takes these issuers from now on. What is remembered of one that is as it was stays; keys stay while the issuer does.
+   * @throws Error, and nothing has changed, where one is not good or a tenant has two
+   */
+  replace(issuers: readonly IssuerEntry[]): void;
+  close(): void;
+}
+
+interface Issuer {
+  readonly entry: IssuerEntry;
+  readonly keys: IssuerKeys;
+  readonly source: TokenSource;
+}
+
+/** @throws Error as `replace` does */
+export function createTokenIssuers({ issuers, own, openKeys, openSource }: TokenIssuersOptions): TokenIssuers {
+  let current: ReadonlyMap<string, Issuer> = new Map();
+  let only: TokenSource | undefined;
+  let isStarted = false;
+
+  function replace(entries: readonly IssuerEntry[]): void {
+    requireApart(entries, own?.issuer);
+    const opened: IssuerKeys[] = [];
+    const open = (issuer: string) => {
+      const keys = openKeys(issuer);
+      opened.push(keys);
+      return keys;
+    };
+    const next = new Map<string, Issuer>();
+    for (const entry of entries) {
+      const known = current.get(entry.issuer);
+      if (known !== undefined && isDeepStrictEqual(known.entry, entry)) next.set(entry.issuer, known);
+      else {
+        const keys = known?.keys ?? open(entry.issuer);
+        next.set(entry.issuer, { entry, keys, source: openSource(entry, keys, entries.length) });
+      }
+    }
+    const before = current;
+    current = next;
+    only = onlySource(next, own?.source);
+    for (const [issuer, { keys }] of before) if (!next.has(issuer)) keys.close();
+    if (isStarted) for (const keys of opened) keys.start();
+  }
+
+  /** What a token says of itself only chooses who verifies it: no source takes a token that was signed for another. */
+  function sourceOf(token: string): TokenSource {
+    if (only !== undefined) return only;
+    const issuer = claimedIssuer(token);
+    const source = issuer === own?.issuer ? own?.source : current.get(issuer ?? "")?.source;
+    if (source !== undefined) return source;
+    throw refusedToken("invalid_token", "the access token is not valid", "token iss");
+  }
+
+  replace(issuers);
+  return {
+    replace,
+    async verify(token, context) {
+      for (;;) {
+        const issuersBefore = current;
+        const source = sourceOf(token);
+        const verified = await source.verify(token, context);
+        // An issuer that was removed while its keys were waited for lets nobody in.
+        if (current === issuersBefore || sourceOf(token) === source) return verified;
+      }
+    },
+    ofTenant(tenantId) {
+      for (const { entry, keys } of current.values())
+        if (speaksFor(entry.tenants, tenantId)) return { entry, issuerReady: keys.status().issuerReady };
+      return undefined;
+    },
+    statuses: () => [...current].map(([issuer, { keys }]) => ({ issuer, ...keys.status() })),
+    start() {
+      isStarted = true;
+      for (const { keys } of current.values()) keys.start();
+    },
+    follow: (issuer) => void current.get(issuer)?.keys.follow(),
+    close() {
+      for (const { keys } of current.values()) keys.close();
+    },
+  };
+}
+
+/** Issuers that one detail names. */
+const maximumNamed = 8;
+
+/**
+ * Of all together. One that is away takes nothing from the tenants of the others: tokens can be verified while any has
+ * its keys. The detail names those that have not.
+ */
+export function statusOfAll(statuses: readonly NamedStatus[]): AuthenticatorStatus {
+  const [first, ...others] = statuses;
+  if (first === undefined) return { issuerReady: false, detail: "no token issuer is configured" };
+  if (others.length === 0) return { issuerReady: first.issuerReady, detail: first.detail };
+  const away = statuses.filter(({ issuerReady }) => !issuerReady);
+  const named = away.slice(0, maximumNamed).map(({ issuer, detail }) => `${issuer}: ${detail}`);
+  const more = away.length - named.length;
+  if (away.length === 0) return { issuerReady: true, detail: `the keys of ${statuses.length} issuers` };
+  const remark = `${away.length} of ${statuses.length} issuers are away: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
+  return { issuerReady: away.length < statuses.length, detail: remark, remark };
+}
+
+function requireApart(entries: readonly IssuerEntry[], own: string | undefined): void {
+  const names = new Set(entries.map(({ issuer }) => issuer));
+  if (names.size < entries.length) throw new Error("an issuer is there twice");
+  if (own !== undefined && names.has(own)) throw new Error("session tokens have the name of the token issuer");
+  if (own === undefined && names.size === 0) throw new Error("nobody's access tokens are taken");
+  const [overlap] = overlapsOf(entries);
+  if (overlap !== undefined) throw new Error(`${overlap.issuers.join(" and ")} may both speak for ${overlap.tenants}`);
+}
+
+/** The source of all tokens, where there is one: then nothing is read to choose it. */
+function onlySource(issuers: ReadonlyMap<string, Issuer>, own: TokenSource | undefined): TokenSource | undefined {
+  const sources = [...[...issuers.values()].map(({ source }) => source), ...(own === undefined ? [] : [own])];
+  return sources.length === 1 ? sources[0] : undefined;
+}
+
+function claimedIssuer(token: string): string | undefined {
+  try {
+    const { iss } = decodeJwt(token);
+    return typeof iss === "string" ? iss : undefined;
+  } catch {
+    // No JWT: refused like one of an issuer that nobody knows.
+    return undefined;
+  }
+}

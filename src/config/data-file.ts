@@ -1,0 +1,64 @@
+/** Files of data that settings name: YAML or JSON, every key once, no aliases. */
+import { type Document, isScalar, parseDocument, visit } from "yaml";
+
+/** Problems that one message names. */
+const maxProblems = 16;
+
+/** The content of the file's text. Throws an Error that says why it is none. */
+export function parseDataFile(text: string): unknown {
+  const json = parsedAsJson(text);
+  if (json !== undefined) return json;
+  // A tenant may be named 0123, or 1e3. To hold each key against all others takes time in the square of their number.
+  const document = parseDocument(text, { uniqueKeys: false, merge: false, stringKeys: true });
+  const [error] = [...document.errors, ...document.warnings];
+  if (error !== undefined) throw new Error(error.message.split("\n", 1)[0]);
+  requireUniqueKeys(document);
+  try {
+    // No file of this kind repeats itself: an alias would only be a way to make a short text long.
+    return document.toJS({ maxAliasCount: 0 }) ?? {};
+  } catch {
+    throw new Error("must not use aliases");
+  }
+}
+
+/**
+ * The content of JSON, in a hundredth of the time; undefined where it is none, or where a number or a key is not written in
+ * the shortest way, or is there twice: then it is longer than what is made of it.
+ */
+function parsedAsJson(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text);
+    const written = text.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
+    return JSON.stringify(value).length === written.length ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function requireUniqueKeys(document: Document): void {
+  visit(document, {
+    Map(_, { items }) {
+      const known = new Set<unknown>();
+      for (const { key } of items) {
+        const name = isScalar(key) ? key.value : key;
+        if (known.has(name)) throw new Error(`${String(name)}: is there twice`);
+        known.add(name);
+      }
+    },
+  });
+}
+
+/** The value where it is a map; else an empty one, and a problem. */
+export function mapOf(value: unknown, path: string, problems: string[]): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  problems.push(`${path}: must be a map`);
+  return {};
+}
+
+/** Throws an Error with the problems, where there are any. */
+export function refuse(problems: readonly string[]): void {
+  if (problems.length > 0) {
+    const more = problems.length - maxProblems;
+    throw new Error(`${problems.slice(0, maxProblems).join("; ")}${more > 0 ? `; and ${more} more` : ""}`);
+  }
+}

@@ -1,0 +1,154 @@
+/** The file of token issuers: YAML or JSON, what each is to say, and the tenants that it may speak for. */
+import { parseTenantId, type TenantId } from "../base/ids.ts";
+import { type ClaimNames, type IssuerEntry, overlapsOf, type TenantRule } from "../base/issuers.ts";
+import { isLoopbackHost } from "../base/network.ts";
+import { mapOf, parseDataFile, refuse } from "./data-file.ts";
+import { audience, claimName, issuer } from "./parsers.ts";
+import { type Parser, ValueProblem } from "./raw.ts";
+import type { Config } from "./settings.ts";
+
+/** Issuers that one file may have: each has keys fetched in the background, and metrics of its own. */
+export const maximumIssuers = 256;
+
+/** Settings that say what an issuer's entry leaves out, and what its name must not be. */
+export const issuerDefaultKeys = [
+  ...["oidcAudience", "requireAtJwt", "tenantClaim", "principalClaim", "subjectClaim", "scopeClaim"],
+  ...["sessionClients", "publicUrl", "serviceName"],
+] as const satisfies readonly (keyof Config)[];
+export type IssuerDefaults = Pick<Config, (typeof issuerDefaultKeys)[number]>;
+
+/** The claims that the settings name. */
+export function claimNamesOf(settings: IssuerDefaults): ClaimNames {
+  const { tenantClaim, principalClaim, subjectClaim, scopeClaim } = settings;
+  return { tenant: tenantClaim, principal: principalClaim, subject: subjectClaim, scope: scopeClaim };
+}
+
+/** `iss` of the service's own session tokens. */
+export function sessionIssuerOf({ publicUrl, serviceName }: Pick<Config, "publicUrl" | "serviceName">): string {
+  return publicUrl ?? serviceName;
+}
+
+/**
+ * Reads the file's text: `issuers`, a map from issuer identifier to `tenants` (`fixed`, `list` or `pattern`) and, where
+ * they are not what the settings say, `audience`, `claims` and `require_at_jwt`. Throws an Error with all that is wrong,
+ * issuers that may speak for the same tenant among it.
+ */
+export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonly IssuerEntry[] {
+  const problems: string[] = [];
+  const { issuers: given = {}, ...others } = mapOf(parseDataFile(text), "the file", problems);
+  for (const name of Object.keys(others)) problems.push(`${name}: is not known; there is issuers`);
+  const named = Object.entries(mapOf(given, "issuers", problems));
+  if (named.length === 0) problems.push("issuers: names none");
+  if (named.length > maximumIssuers) problems.push(`issuers: has more than ${maximumIssuers}`);
+  const entries = named.flatMap(([name, value]) => entryOf(name, value, defaults, problems) ?? []);
+  for (const { issuers, tenants } of overlapsOf(entries))
+    problems.push(`${issuers.join(" and ")}: both may speak for ${tenants}; a tenant has one issuer`);
+  refuse(problems);
+  return entries;
+}
+
+function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problems: string[]): IssuerEntry | undefined {
+  const path = `issuers.${name}`;
+  const problem = nameProblem(name, defaults);
+  if (problem !== undefined) problems.push(`${path}: ${problem}`);
+  const given = mapOf(value, path, problems);
+  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, ...others } = given;
+  for (const member of Object.keys(others))
+    problems.push(`${path}.${member}: is not known; there are tenants, audience, claims, require_at_jwt`);
+  const rule = tenantsOf(tenants, `${path}.tenants`, problems);
+  if (atJwt !== undefined && typeof atJwt !== "boolean") problems.push(`${path}.require_at_jwt: must be true or false`);
+  return (
+    rule && {
+      issuer: name,
+      audience: textOf(aud, defaults.oidcAudience, audience, `${path}.audience`, problems),
+      requireAtJwt: typeof atJwt === "boolean" ? atJwt : defaults.requireAtJwt,
+      claims: claimsOf(claims, claimNamesOf(defaults), `${path}.claims`, problems),
+      tenants: rule,
+    }
+  );
+}
+
+function nameProblem(name: string, defaults: IssuerDefaults): string | undefined {
+  const problem = problemOf(() => issuer(name));
+  if (problem !== undefined) return problem;
+  const url = new URL(name);
+  if (url.protocol === "http:" && !isLoopbackHost(url.hostname))
+    return "must use https: plain http is accepted on loopback only";
+  if (defaults.sessionClients !== undefined && sessionIssuerOf(defaults) === name)
+    return "is the name of the service's own session tokens: SVC_PUBLIC_URL must be another";
+  return undefined;
+}
+
+function claimsOf(value: unknown, defaults: ClaimNames, path: string, problems: string[]): ClaimNames {
+  const { tenant, principal, subject, scope, ...others } = mapOf(value, path, problems);
+  for (const name of Object.keys(others))
+    problems.push(`${path}.${name}: is not known; there are tenant, principal, subject, scope`);
+  const nameOf = (given: unknown, key: keyof ClaimNames) =>
+    textOf(given, defaults[key], claimName, `${path}.${key}`, problems);
+  return {
+    tenant: nameOf(tenant, "tenant"),
+    principal: nameOf(principal, "principal"),
+    subject: nameOf(subject, "subject"),
+    scope: nameOf(scope, "scope"),
+  };
+}
+
+/** pattern = *( ALPHA / DIGIT / "." / "_" / ":" / "-" ) "*": the beginning of tenant ids, and nothing else. */
+const pattern = /^(|[A-Za-z0-9][A-Za-z0-9._:-]{0,127})\*$/;
+
+function tenantsOf(value: unknown, path: string, problems: string[]): TenantRule | undefined {
+  const given = value === undefined ? {} : mapOf(value, path, problems);
+  const [kind, ...more] = Object.keys(given);
+  if (kind === undefined || more.length > 0 || !["fixed", "list", "pattern"].includes(kind)) {
+    problems.push(`${path}: must have exactly one of fixed, list, pattern`);
+    return undefined;
+  }
+  const said = given[kind];
+  if (kind === "pattern") {
+    const prefix = typeof said === "string" ? pattern.exec(said)?.[1] : undefined;
+    if (prefix !== undefined) return { kind: "prefix", prefix };
+    problems.push(`${path}.pattern: must be the beginning of tenant ids with an asterisk at its end, and no other`);
+    return undefined;
+  }
+  if (kind === "fixed") {
+    const tenantId = tenantIdOf(said);
+    if (tenantId !== undefined) return { kind: "fixed", tenantId };
+    problems.push(`${path}.fixed: must be a tenant id`);
+    return undefined;
+  }
+  return listOf(said, `${path}.list`, problems);
+}
+
+function listOf(value: unknown, path: string, problems: string[]): TenantRule | undefined {
+  const items: readonly unknown[] = Array.isArray(value) ? value : [];
+  const tenantIds = items.flatMap((item) => tenantIdOf(item) ?? []);
+  if (items.length === 0 || tenantIds.length < items.length) {
+    problems.push(`${path}: must be a list of tenant ids`);
+    return undefined;
+  }
+  const set = new Set(tenantIds);
+  if (set.size < tenantIds.length) problems.push(`${path}: has a tenant twice`);
+  return { kind: "list", tenantIds: set };
+}
+
+function tenantIdOf(value: unknown): TenantId | undefined {
+  return typeof value === "string" ? parseTenantId(value) : undefined;
+}
+
+function textOf(value: unknown, byDefault: string, parse: Parser<string>, path: string, problems: string[]): string {
+  if (value === undefined) return byDefault;
+  const problem = typeof value === "string" ? problemOf(() => parse(value)) : "must be a text";
+  if (problem !== undefined) problems.push(`${path}: ${problem}`);
+  return String(value);
+}
+
+/** What the parser says of a value. */
+function problemOf(parse: () => unknown): string | undefined {
+  try {
+    parse();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ValueProblem) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,163 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { parseTenantId } from "../../../src/base/ids.ts";
+import { overlapsOf, speaksFor, type TenantRule } from "../../../src/base/issuers.ts";
+import { maximumIssuers, parseIssuerFile } from "../../../src/config/issuer-file.ts";
+import { must } from "../domain/world.ts";
+import { configOf, filesOf, goodEnvironment, problemsOf } from "./read.ts";
+
+const defaults = configOf({ SVC_SUBJECT_CLAIM: "email" });
+const parse = (content: unknown) =>
+  parseIssuerFile(typeof content === "string" ? content : JSON.stringify(content), defaults);
+const one = (entry: unknown) => ({ issuers: { "https://a.example": entry } });
+
+describe("a file of issuers", () => {
+  test("says what each is to say, and the settings what it leaves out", () => {
+    const entries = parse(`
+      issuers:
+        https://id.acme.example/realms/acme:
+          tenants: { fixed: acme }
+        https://login.umbrella.example:
+          audience: platform
+          claims: { tenant: org, scope: scp }
+          require_at_jwt: true
+          tenants: { list: [umbrella, umbrella-test] }
+        http://127.0.0.1:4000/:
+          tenants: { pattern: "cust-*" }
+    `);
+    const claims = { tenant: "tenant_id", principal: "principal_id", subject: "email", scope: "scope" };
+    const common = { audience: "api://svc-platform-api", claims, requireAtJwt: false };
+    expect(entries).toEqual([
+      { issuer: "https://id.acme.example/realms/acme", ...common, tenants: { kind: "fixed", tenantId: "acme" } },
+      {
+        ...{ issuer: "https://login.umbrella.example", audience: "platform", requireAtJwt: true },
+        claims: { ...claims, tenant: "org", scope: "scp" },
+        tenants: { kind: "list", tenantIds: new Set(["umbrella", "umbrella-test"]) },
+      },
+      { issuer: "http://127.0.0.1:4000/", ...common, tenants: { kind: "prefix", prefix: "cust-" } },
+    ]);
+  });
+
+  const tenants = { fixed: "a" };
+  test.each<[string, unknown, string]>([
+    ["a list", [], "the file: must be a map"],
+    ["nothing", "", "issuers: names none"],
+    ["an unknown member", { ...one({ tenants }), more: 1 }, "more: is not known"],
+    ["an unknown member of an issuer", one({ tenants, jwks: "x" }), "issuers.https://a.example.jwks: is not known"],
+    ["no URL", { issuers: { acme: { tenants } } }, "issuers.acme: must be an http or https URL"],
+    ["plain http", { issuers: { "http://a.example": { tenants } } }, "must use https"],
+    ["a query", { issuers: { "https://a.example/?a": { tenants } } }, "without user information, query or fragment"],
+    ["no tenants", one({}), "tenants: must have exactly one of fixed, list, pattern"],
+    ["two kinds", one({ tenants: { fixed: "a", list: ["b"] } }), "must have exactly one of"],
+    ["a kind of a prototype's name", one({ tenants: { constructor: "a" } }), "must have exactly one of"],
+    ["a tenant that is none", one({ tenants: { fixed: "../a" } }), "tenants.fixed: must be a tenant id"],
+    ["a number for a tenant", one({ tenants: { fixed: 5 } }), "tenants.fixed: must be a tenant id"],
+    ["an empty list", one({ tenants: { list: [] } }), "tenants.list: must be a list of tenant ids"],
+    ["a list of others", one({ tenants: { list: ["a", 5] } }), "tenants.list: must be a list of tenant ids"],
+    ["a tenant twice", one({ tenants: { list: ["a", "a"] } }), "tenants.list: has a tenant twice"],
+    ["a pattern in the middle", one({ tenants: { pattern: "a*b" } }), "tenants.pattern: must be the beginning"],
+    ["two asterisks", one({ tenants: { pattern: "a**" } }), "tenants.pattern: must be the beginning"],
+    ["no asterisk", one({ tenants: { pattern: "a" } }), "tenants.pattern: must be the beginning"],
+    ["a regular expression", one({ tenants: { pattern: "(a+)+*" } }), "tenants.pattern: must be the beginning"],
+    ["a claim that is none", one({ tenants, claims: { tenant: "" } }), "claims.tenant: is empty"],
+    ["an unknown claim", one({ tenants, claims: { email: "x" } }), "claims.email: is not known"],
+    ["an audience that is none", one({ tenants, audience: ["a"] }), "audience: must be a text"],
+    ["a text for a switch", one({ tenants, require_at_jwt: "on" }), "require_at_jwt: must be true or false"],
+    [
+      "an issuer twice",
+      "issuers:\n  https://a.example: {}\n  https://a.example: {}",
+      "https://a.example: is there twice",
+    ],
+    [
+      "too many",
+      { issuers: Object.fromEntries(Array.from({ length: 257 }, (_, i) => [`https://${i}.example`, { tenants }])) },
+      `issuers: has more than ${maximumIssuers}`,
+    ],
+  ])("with %s is refused", (_name, content, problem) => {
+    expect(() => parse(content)).toThrow(problem);
+  });
+
+  test.each<[string, object, object, string | undefined]>([
+    ["one tenant", { fixed: "a" }, { fixed: "a" }, "a"],
+    ["a tenant of a list", { fixed: "b" }, { list: ["a", "b"] }, "b"],
+    ["a tenant of a pattern", { fixed: "cust-1" }, { pattern: "cust-*" }, "cust-1"],
+    ["the pattern's own beginning", { fixed: "cust" }, { pattern: "cust*" }, "cust"],
+    ["patterns, one within the other", { pattern: "cust-*" }, { pattern: "cust-eu-*" }, "cust-eu-*"],
+    ["everything", { pattern: "*" }, { fixed: "a" }, "a"],
+    ["nothing, by a letter", { pattern: "cust-*" }, { list: ["cust_1", "Cust-1", "cus", "cust"] }, undefined],
+    ["nothing, by patterns", { pattern: "cust-a*" }, { pattern: "cust-b*" }, undefined],
+  ])("two issuers that share %s", (_name, first, second, shared) => {
+    const content = { issuers: { "https://a.example": { tenants: first }, "https://b.example": { tenants: second } } };
+    if (shared === undefined) return expect(parse(content)).toHaveLength(2);
+    expect(() => parse(content)).toThrow(/https:\/\/[ab]\.example and https:\/\/[ab]\.example: both may speak for/);
+    expect(() => parse(content)).toThrow(`both may speak for ${shared}; a tenant has one issuer`);
+  });
+
+  test("overlaps are found exactly where some tenant has two", () => {
+    const word = fc.stringMatching(/^[ab]{1,3}$/);
+    const id = (text: string) => must(parseTenantId(text));
+    const rule: fc.Arbitrary<TenantRule> = fc.oneof(
+      word.map((text) => ({ kind: "fixed" as const, tenantId: id(text) })),
+      fc.uniqueArray(word, { minLength: 1, maxLength: 4 }).map((texts) => ({
+        kind: "list" as const,
+        tenantIds: new Set(texts.map(id)),
+      })),
+      fc.stringMatching(/^[ab]{0,2}$/).map((prefix) => ({ kind: "prefix" as const, prefix })),
+    );
+    const letters = ["a", "b"];
+    const two = letters.flatMap((first) => letters.map((second) => first + second));
+    const every = [...letters, ...two, ...two.flatMap((text) => letters.map((more) => text + more))].map(id);
+    fc.assert(
+      fc.property(fc.array(rule, { maxLength: 5 }), (rules) => {
+        const entries = rules.map((tenants, index) => ({ issuer: `https://${index}.example`, tenants }));
+        const isShared = every.some((tenant) => rules.filter((rule) => speaksFor(rule, tenant)).length > 1);
+        expect(overlapsOf(entries).length > 0).toBe(isShared);
+      }),
+    );
+  });
+});
+
+describe("the setting", () => {
+  const files = filesOf({
+    "/issuers.yaml": JSON.stringify(one({ tenants: { fixed: "a" } })),
+    "/bad.yaml": JSON.stringify(one({})),
+    "/own.yaml": JSON.stringify({ issuers: { "https://svc.example": { tenants: { fixed: "a" } } } }),
+    "/clients.json": "[]",
+    "/session.pem": "",
+  });
+  const { SVC_OIDC_ISSUER: _, ...others } = goodEnvironment;
+  const problems = (env: Record<string, string>) =>
+    problemsOf({ ...others, SVC_OIDC_ISSUER: undefined, ...env }, undefined, files);
+
+  test("stands in place of SVC_OIDC_ISSUER, and not beside it", () => {
+    expect(problems({ SVC_OIDC_ISSUERS: "/issuers.yaml" })).toEqual([]);
+    expect(problems({ SVC_OIDC_ISSUERS: "/issuers.yaml", SVC_OIDC_ISSUER: "https://a.example" })).toEqual([
+      "SVC_OIDC_ISSUERS: and SVC_OIDC_ISSUER are not set together: the file names every issuer",
+    ]);
+    expect(problems({})).toEqual([expect.stringContaining("SVC_OIDC_ISSUER: is required")]);
+  });
+
+  test.each<[string, Record<string, string>, string]>([
+    ["a file that is not there", { SVC_OIDC_ISSUERS: "/none" }, "SVC_OIDC_ISSUERS: cannot be read (ENOENT)"],
+    [
+      "a file that is wrong",
+      { SVC_OIDC_ISSUERS: "/bad.yaml" },
+      "tenants: must have exactly one of fixed, list, pattern",
+    ],
+    [
+      "identity headers alone",
+      { SVC_OIDC_ISSUERS: "/issuers.yaml", SVC_AUTH_MODE: "trusted_headers" },
+      "SVC_OIDC_ISSUERS: is for tokens, which SVC_AUTH_MODE=trusted_headers does not take",
+    ],
+    [
+      "the service's own name as an issuer",
+      {
+        ...{ SVC_OIDC_ISSUERS: "/own.yaml", SVC_PUBLIC_URL: "https://svc.example" },
+        ...{ SVC_SESSION_CLIENTS: "/clients.json", SVC_SESSION_KEY: "/session.pem" },
+      },
+      "is the name of the service's own session tokens",
+    ],
+  ])("with %s refuses to start", (_name, env, problem) => {
+    expect(problems(env).join("\n")).toContain(problem);
+  });
+});

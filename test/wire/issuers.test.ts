@@ -1,0 +1,197 @@
+/** Several token issuers, each with tenants of its own, as callers, operators and attackers see them. */
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
+
+// One key id for all, so that only the issuer tells them apart.
+const keys = [1, 2, 3].map(() => newTestKey("ES256", "key-1")) as [TestKey, TestKey, TestKey];
+const tenants = ["acme", "umbrella", "initech"] as const;
+const bodyOf = (path: string) => sampleCalls().find(({ route }) => route === path)?.body;
+const scope = "platform-api.access policy.read evidence.write";
+
+let folder: string;
+let file: string;
+let issuers: [StaticIssuer, StaticIssuer, StaticIssuer];
+let gateway: Gateway;
+
+/** The file of the first so many issuers, or the text itself. */
+function write(content: number | string, changes: Members = {}): void {
+  const entries = issuers.map(({ url }, i) => [url, { tenants: { list: [tenants[i]] }, ...changes }]);
+  const table = typeof content === "string" ? content : { issuers: Object.fromEntries(entries.slice(0, content)) };
+  writeFileSync(`${file}.new`, typeof table === "string" ? table : JSON.stringify(table));
+  renameSync(`${file}.new`, file);
+}
+
+const tokenOf = (index: 0 | 1 | 2, claims: Members = {}, key: TestKey = keys[index]) =>
+  mintToken(key, claimsOf(issuers[index].url, Date.now(), { tenant_id: tenants[index], scope, ...claims }));
+const whoami = (token: string) => rest(`${gateway.url}/v1/sdk/whoami`, { token, headers: { connection: "close" } });
+const statusOf = async (token: string) => (await whoami(token)).status;
+const readiness = async () => (await rest(`${gateway.opsUrl}/readyz`, {})).body;
+const check = async () => (await readiness()).checks.find(({ name }: { name: string }) => name === "issuer_keys");
+
+async function start(env: Record<string, string> = {}): Promise<void> {
+  gateway = await startGateway({ env: { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, ...env } });
+  await expect.poll(check, { timeout: 10_000 }).toEqual({ name: "issuer_keys", status: "ok" });
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "svc-issuers-"));
+  file = join(folder, "issuers.yaml");
+  issuers = [
+    await startStaticIssuer([keys[0].publicJwk]),
+    await startStaticIssuer([keys[1].publicJwk]),
+    await startStaticIssuer([keys[2].publicJwk]),
+  ];
+  write(3);
+});
+afterEach(async () => {
+  await gateway?.stop();
+  for (const issuer of issuers) await issuer.stop();
+  rmSync(folder, { recursive: true });
+});
+
+test("with one down and one rotating under load, the callers of the others notice nothing", async () => {
+  await start();
+  const [, down, rotating] = issuers;
+  const errors = { acme: 0, umbrella: 0, initech: 0 };
+  const calls = { acme: 0, umbrella: 0, initech: 0 };
+  let isOver = false;
+  let signing = keys[2];
+  let minted = 0;
+  // A token for each call: none of them is remembered.
+  const load = async (index: 0 | 1 | 2) => {
+    while (!isOver) {
+      const tenant = tenants[index];
+      const claims = { jti: `token-${minted++}` };
+      const token = index === 2 ? tokenOf(2, claims, signing) : tokenOf(index, claims);
+      const { status } = await rest(`${gateway.url}/v1/sdk/protection-plan`, {
+        token,
+        body: bodyOf("/v1/sdk/protection-plan"),
+      });
+      calls[tenant] += 1;
+      if (status !== 200) errors[tenant] += 1;
+    }
+  };
+  const loads = [load(0), load(0), load(1), load(2)];
+  const everybodyCalls = async (times: number) => {
+    const before = { ...calls };
+    await expect
+      .poll(() => tenants.every((tenant) => calls[tenant] - before[tenant] >= times), { timeout: 30_000 })
+      .toBe(true);
+  };
+  await everybodyCalls(5);
+  await down.stop();
+  for (const kid of ["key-2", "key-3"]) {
+    const next = newTestKey("ES256", kid);
+    rotating.keys = [next.publicJwk, signing.publicJwk];
+    signing = next;
+    await everybodyCalls(10);
+  }
+  // Keys that nobody can look up, at the one that is down: its own callers' trouble.
+  for (let i = 0; i < 5; i++) expect(await statusOf(tokenOf(1, {}, { ...keys[1], kid: `invented-${i}` }))).toBe(503);
+  await everybodyCalls(10);
+  isOver = true;
+  await Promise.all(loads);
+  expect(errors).toEqual({ acme: 0, umbrella: 0, initech: 0 });
+}, 90_000);
+
+test("one that is down from the start is named, and the service is ready for the others' tenants", async () => {
+  await issuers[1].stop();
+  gateway = await startGateway({ env: { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file } });
+  await expect
+    .poll(check, { timeout: 10_000 })
+    .toEqual({ name: "issuer_keys", status: "ok", reason: expect.stringContaining("1 of 3 issuers are away") });
+  expect((await check()).reason).toContain(issuers[1].url);
+  expect((await readiness()).status).toBe("ready");
+  expect([await statusOf(tokenOf(0)), await statusOf(tokenOf(1)), await statusOf(tokenOf(2))]).toEqual([200, 503, 200]);
+});
+
+test("a caller is told of its own issuer and no other", async () => {
+  write(3, { audience: "api://svc-platform-api" });
+  await start();
+  for (const index of [0, 1, 2] as const) {
+    for (const route of ["/v1/sdk/capabilities", "/v1/sdk/bootstrap"]) {
+      const { body } = await rest(`${gateway.url}${route}`, { token: tokenOf(index) });
+      expect(body.auth_configuration).toMatchObject({
+        ...{ mode: "oauth_client_credentials", oidc_issuer: issuers[index].url, oidc_issuer_ready: true },
+        oidc_audience: "api://svc-platform-api",
+      });
+    }
+  }
+});
+
+test("principals of one name, of two issuers, are two: each within its tenant", async () => {
+  await start();
+  const headers = { "idempotency-key": "the-same" };
+  const route = `${gateway.url}/v1/sdk/evidence`;
+  const [first, second] = [tokenOf(0), tokenOf(1)];
+  const one = await rest(route, { token: first, body: bodyOf("/v1/sdk/evidence"), headers });
+  const other = { ...(bodyOf("/v1/sdk/evidence") as object), outcome: "another" };
+  const two = await rest(route, { token: second, body: other, headers });
+  expect([one.status, two.status]).toEqual([200, 200]);
+  const named = ({ body }: typeof one) => [body.caller.principal_id, body.caller.subject];
+  expect(named(one)).toEqual(named(two));
+  expect(one.body.ingestion.receipt.log_origin).not.toBe(two.body.ingestion.receipt.log_origin);
+});
+
+test("a token for another issuer's tenant is refused, and the log and the metrics name the issuer", async () => {
+  await start();
+  for (let call = 0; call < 2; call++) {
+    const { status, body } = await whoami(tokenOf(0, { tenant_id: "umbrella", jti: "one" }));
+    expect([status, body.error.reason]).toEqual([401, "invalid_token"]);
+  }
+  const lines = gateway.logged.map((line) => JSON.parse(line)).filter(({ event }) => event === "issuer_overreached");
+  expect(lines.length).toBeGreaterThan(0);
+  expect(lines[0]).toMatchObject({ category: "security", issuer: issuers[0].url, tenant_id: "umbrella" });
+  const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+  expect(metrics).toMatch(new RegExp(`svc_issuer_overreaches_total\\{issuer="${issuers[0].url}"\\} [12]\n`));
+  for (const { url } of issuers) expect(metrics).toContain(`svc_issuer_key_fetches_total{issuer="${url}",result="ok"}`);
+});
+
+describe.each(["1", "2"])("the file, with %s workers,", (workers) => {
+  /** By as many connections as reach every worker. */
+  const statuses = async (token: string) => {
+    const all = await Promise.all(Array.from({ length: 12 }, () => statusOf(token)));
+    return [...new Set(all)];
+  };
+
+  test("counts as it is: who is gone is refused at once, who is new is let in, and what is wrong is not taken", async () => {
+    write(2);
+    await start({ SVC_WORKERS: workers });
+    const tokens = [tokenOf(0), tokenOf(1), tokenOf(2)] as const;
+    expect([await statuses(tokens[0]), await statuses(tokens[1]), await statuses(tokens[2])]).toEqual([
+      [200],
+      [200],
+      [401],
+    ]);
+
+    const wrong = {
+      [issuers[0].url]: { tenants: { fixed: "acme" } },
+      [issuers[1].url]: { tenants: { pattern: "a*" } },
+    };
+    write(JSON.stringify({ issuers: wrong }));
+    await gateway.app.reload();
+    expect([await statuses(tokens[0]), await statuses(tokens[1])]).toEqual([[200], [200]]);
+    const refused = () => gateway.logged.find((line) => line.includes("credentials_not_taken")) ?? "";
+    expect(refused()).toContain("both may speak for acme; a tenant has one issuer");
+    for (const { url } of issuers.slice(0, 2)) expect(refused()).toContain(url);
+
+    write(JSON.stringify({ issuers: { [issuers[2].url]: { tenants: { fixed: "initech" } } } }));
+    await gateway.app.reload();
+    expect([await statuses(tokens[0]), await statuses(tokens[1]), await statuses(tokens[2])]).toEqual([
+      [401],
+      [401],
+      [200],
+    ]);
+    const inForce = gateway.logged.find((line) => line.includes("credentials_changed")) ?? "";
+    expect(JSON.parse(inForce)).toMatchObject({ what: "oidc_issuers", settings: ["SVC_OIDC_ISSUERS"], issuers: "1" });
+    const metrics = await (await fetch(`${gateway.opsUrl}/metrics`)).text();
+    expect(metrics).toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[2].url}"}`);
+    expect(metrics).not.toContain(`svc_issuer_keys_fetched_timestamp_seconds{issuer="${issuers[0].url}"}`);
+  });
+});

@@ -8,7 +8,7 @@ import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
 import { reliedOnIds } from "./registered.ts";
-import { routePath } from "./routes.ts";
+import { evaluationPath, routePath } from "./routes.ts";
 import { servedOperation } from "./support.ts";
 
 /**
@@ -42,7 +42,8 @@ export interface CitationRules {
 
 /**
  * Looks the cited decision up and compares. A decision of another tenant is `unknown`, exactly like one that never
- * was. What is not the caller's is a `mismatch` before anything else is said of it.
+ * was. What is not the caller's is a `mismatch` before anything else is said of it; so is a decision that the caller asked
+ * for somebody else, whose rights are not the caller's to register under.
  *
  * @throws ServiceError `store_unavailable`
  */
@@ -74,7 +75,7 @@ function rewrappedBy({ request, outcome }: StoredRecord): readonly string[] {
 }
 
 function compare(rules: CitationRules, caller: Caller, citing: Citing, decision: StoredRecord): CitationResult {
-  const isOwn = decision.caller.principal_id === caller.principalId;
+  const isOwn = decision.caller.principal_id === caller.principalId && !Object.hasOwn(decision.request, "on_behalf_of");
   if (!isOwn || !isSameResource(citing, decision) || !isSameProfile(citing, decision)) return "mismatch";
   const isDenial = decision.outcome.allow !== true;
   if (citing.operation === "deny") {
@@ -94,17 +95,20 @@ function isSameResource({ resource }: Citing, decision: StoredRecord): boolean {
 
 /**
  * The profile of a decision is the one that its caller was told to use, which policy may have put in the place of the
- * one asked for. `policy-resolve` neither asks for one nor tells one.
+ * one asked for. `policy-resolve` neither asks for one nor tells one, and enforcement points are told none.
  */
 function isSameProfile({ artifact_profile }: Citing, decision: StoredRecord): boolean {
-  if (artifact_profile === undefined || decision.route === routePath("policy-resolve")) return true;
+  const tellsNone = decision.route === routePath("policy-resolve") || decision.route === evaluationPath;
+  if (artifact_profile === undefined || tellsNone) return true;
   return guidanceOf(decision).artifact_profile === artifact_profile;
 }
 
-/** The protection operation that was decided, whichever of the three routes decided. */
+/** The protection operation that was decided, whichever of the routes decided. */
 function operationOf(decision: StoredRecord): JsonValue | undefined {
   const { operation } = decision.request;
-  if (decision.route !== routePath("key-access-plan")) return operation;
+  if (decision.route === evaluationPath && operation === "rewrapKey") return servedOperation.rewrap;
+  const isOfKeys = decision.route === evaluationPath && (operation === "wrap" || operation === "unwrap");
+  if (decision.route !== routePath("key-access-plan") && !isOfKeys) return operation;
   return operation === "wrap" || operation === "unwrap" || operation === "rewrap"
     ? servedOperation[operation]
     : undefined;

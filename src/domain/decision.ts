@@ -1,8 +1,9 @@
-/** The one step that all three decision routes share: ask the policy, record the decision, and only then answer. */
+/** The one step that all routes that decide share: ask the policy, record the decision, and only then answer. */
 import type { Caller } from "../base/caller.ts";
 import { newRecordId, type RecordId } from "../base/ids.ts";
 import type { JsonObject, JsonValue, SnakeCase } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
+import type { SdkRoute } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
 import type { Receipt } from "../ledger/ports/ledger.ts";
 import type {
@@ -13,6 +14,7 @@ import type {
   PolicyEngine,
   PolicyQuery,
 } from "../policy/engine/decision.ts";
+import { actionGroups } from "../policy/engine/schema.ts";
 import type { DomainDependencies } from "./deployment.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { type CallIdentity, type DecisionMade, newRecord } from "./record.ts";
@@ -85,9 +87,15 @@ export async function decide(
     inputs: decision.inputs,
     guidance,
     obligations: decision.obligations,
-    requiredScopes: scopesOf(deployment.scopes.required(route), guidance),
+    requiredScopes: scopesOf(deployment.scopes.required(scopedRoute(asked)), guidance),
     receipt,
   };
+}
+
+/** The route whose scopes a question needs: an enforcement point's needs those of who asks the same about itself. */
+export function scopedRoute({ route, request }: DecisionRequest): SdkRoute {
+  if (route !== "evaluation") return route;
+  return actionGroups.keyOperation?.includes(request.operation) ? "key-access-plan" : "policy-resolve";
 }
 
 function decideTraced(engine: PolicyEngine, query: PolicyQuery, parent: Span | undefined): PolicyDecision {

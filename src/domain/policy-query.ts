@@ -1,19 +1,20 @@
 /**
- * What the three decision routes ask of policy. A pure function of what is recorded, so that a recorded decision can be
+ * What the three decision routes, and enforcement points, ask of policy. A pure function of what is recorded, so that a recorded decision can be
  * asked for again and is asked for in the same way.
  */
 import type { KeyAccessOperation } from "../base/vocabulary.ts";
 import type { Claimed, PolicyAction, PolicyQuery } from "../policy/engine/decision.ts";
-import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
+import type { EvaluationRequest, KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "./requests.ts";
 
 /** A request of one of the routes that decide. */
 export type DecisionRequest =
   | { readonly route: "protection-plan"; readonly request: ProtectionPlanRequest }
   | { readonly route: "policy-resolve"; readonly request: PolicyResolveRequest }
-  | { readonly route: "key-access-plan"; readonly request: KeyAccessRequest };
+  | { readonly route: "key-access-plan"; readonly request: KeyAccessRequest }
+  | { readonly route: "evaluation"; readonly request: EvaluationRequest };
 
 /** The question, without who asks. */
-export type RequestQuery = Pick<PolicyQuery, "action" | "claimed" | "understoodObligations">;
+export type RequestQuery = Pick<PolicyQuery, "action" | "claimed" | "onBehalfOf" | "understoodObligations">;
 
 const keyActions: Readonly<Record<KeyAccessOperation, PolicyAction>> = {
   wrap: "wrap",
@@ -37,12 +38,16 @@ function questionOf({ route, request }: DecisionRequest): RequestQuery {
     content_digest_present: request.content_digest !== undefined,
   };
   if (request.purpose !== undefined) claimed.purpose = request.purpose;
-  if (route === "key-access-plan") {
+  if (route === "key-access-plan" || route === "evaluation") {
     if (request.artifact_profile !== undefined) claimed.artifact_profile = request.artifact_profile;
     if (request.key_reference !== undefined) claimed.key_reference = request.key_reference;
-    return { action: keyActions[request.operation], claimed };
   }
+  if (route === "key-access-plan") return { action: keyActions[request.operation], claimed };
   if (request.content_size_bytes !== undefined) claimed.content_size_bytes = request.content_size_bytes;
+  if (route === "evaluation") {
+    const { operation: action, on_behalf_of: onBehalfOf } = request;
+    return onBehalfOf === undefined ? { action, claimed } : { action, claimed, onBehalfOf };
+  }
   if (route === "protection-plan" && request.preferred_artifact_profile !== undefined)
     claimed.artifact_profile = request.preferred_artifact_profile;
   return { action: request.operation, claimed };

@@ -3,10 +3,9 @@ import type { Caller } from "../base/caller.ts";
 import type { RecordId, RequestId } from "../base/ids.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Span } from "../base/trace.ts";
-import type { SdkRoute } from "../base/vocabulary.ts";
 import type { NewRecord } from "../ledger/ports/record.ts";
 import type { PolicyDecision, PolicyQuery } from "../policy/engine/decision.ts";
-import { routePath } from "./routes.ts";
+import { type RecordedRoute, recordedPath } from "./routes.ts";
 
 /** Who asks, and in which call. */
 export interface CallIdentity {
@@ -38,7 +37,7 @@ export function newRecord(
   kind: NewRecord["kind"],
   recordId: RecordId,
   { caller, requestId }: CallIdentity,
-  route: SdkRoute,
+  route: RecordedRoute,
   request: JsonObject,
   outcome: JsonObject,
 ): NewRecord {
@@ -48,7 +47,7 @@ export function newRecord(
     tenantId: caller.tenantId,
     requestId,
     caller: { principal_id: caller.principalId, subject: caller.subject, auth_source: caller.authSource },
-    route: routePath(route),
+    route: recordedPath(route),
     request,
     outcome,
   };

@@ -14,7 +14,7 @@ import { parseBundleContent } from "../policy/load/bundle.ts";
 import { decisionOutcome } from "./decision.ts";
 import { type DecisionRequest, queryOf } from "./policy-query.ts";
 import { registeredOf, reliedOnIds } from "./registered.ts";
-import { routes } from "./routes.ts";
+import { evaluationPath, routes } from "./routes.ts";
 
 /** A member of the outcome that is not as it was recorded. */
 export interface OutcomeDifference {
@@ -139,7 +139,7 @@ export function recordedQuery({
   request,
   outcome,
 }: StoredRecord): PolicyQuery | undefined {
-  const found = routes.find(({ path }) => path === route)?.route;
+  const found = route === evaluationPath ? "evaluation" : routes.find(({ path }) => path === route)?.route;
   if (kind !== "decision" || !isDecisionRoute(found) || caller.auth_source === "operator") return undefined;
   const attributes = outcome.caller_attributes as AttributeValues | undefined;
   return {
@@ -157,7 +157,7 @@ export function recordedQuery({
 }
 
 function isDecisionRoute(route: string | undefined): route is DecisionRequest["route"] {
-  return route === "protection-plan" || route === "policy-resolve" || route === "key-access-plan";
+  return ["protection-plan", "policy-resolve", "key-access-plan", "evaluation"].includes(route ?? "");
 }
 
 function evaluate(record: StoredRecord, { caller }: PolicyQuery, decision: PolicyDecision): Evaluated {

@@ -11,6 +11,7 @@ import type {
   KeyAccessOperation,
   ProtectionOperation,
 } from "../base/vocabulary.ts";
+import type { OnBehalfOf, PolicyAction } from "../policy/engine/decision.ts";
 import type { SendableMember } from "../policy/guidance/annotations.ts";
 
 /** What every request says of workload and resource (specification, section 2.1). All of it is a claim. */
@@ -50,6 +51,22 @@ export type KeyAccessRequest = Described &
     readonly artifact_profile?: ArtifactProfile;
     readonly key_reference?: string;
     readonly content_digest?: string;
+    readonly understood_obligations?: readonly string[];
+  };
+
+/**
+ * One question of an enforcement point, on whichever of the AuthZEN routes it came. `on_behalf_of` is absent where the caller
+ * asks about itself. Without `requested_action` the action was asked for by its own name.
+ */
+export type EvaluationRequest = Described &
+  AboutArtifact & {
+    readonly operation: PolicyAction;
+    readonly requested_action?: string;
+    readonly on_behalf_of?: Readonly<Pick<OnBehalfOf, keyof OnBehalfOf>>;
+    readonly artifact_profile?: ArtifactProfile;
+    readonly key_reference?: string;
+    readonly content_digest?: string;
+    readonly content_size_bytes?: number;
     readonly understood_obligations?: readonly string[];
   };
 

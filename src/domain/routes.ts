@@ -37,6 +37,17 @@ export function routePath(route: SdkRoute): Route["path"] {
   return `/v1/sdk/${route}`;
 }
 
+/** Path that questions of enforcement points are recorded under, on whichever of the AuthZEN routes they came. */
+export const evaluationPath = "/access/v1/evaluation";
+
+/** What a record can be of: one of the eight routes, or a question of an enforcement point. */
+export type RecordedRoute = SdkRoute | "evaluation";
+
+/** Path of a route, as records have it. */
+export function recordedPath(route: RecordedRoute): string {
+  return route === "evaluation" ? evaluationPath : routePath(route);
+}
+
 /** Scopes by route. */
 export interface ScopeTable {
   /** Scopes that every route needs. */

@@ -45,6 +45,10 @@ const digests = ["sha256:a", "sha256:b", "x:1"];
 const cids = ["bafy-a", "bafy-b"];
 const resources = ["cust-1", "cust-2"];
 const labels = ["pii", "é"];
+const people = [
+  { type: "user", id: "alice" },
+  { type: "user", id: "b/ob" },
+];
 const cited = ["01890000-0000-7000-8000-000000000001", "not-a-uuid"];
 
 /** What one record is made of; `cites` is an earlier record by its position, where there is one. */
@@ -60,6 +64,7 @@ const drawn = fc.record({
   requestId: fc.constantFrom("q-1", "q-2"),
   resource: fc.option(fc.constantFrom(...resources), { nil: undefined }),
   labels: fc.array(fc.constantFrom(...labels), { maxLength: 3 }),
+  onBehalfOf: fc.option(fc.constantFrom(...people), { nil: undefined }),
   attributes: fc.dictionary(fc.constantFrom("person", "place"), fc.constantFrom("a", "b=c"), { maxKeys: 2 }),
   operation: fc.constantFrom("protect", "access"),
   said: fc.option(fc.constantFrom("success", "allow"), { nil: undefined }),
@@ -84,6 +89,7 @@ const asked = fc.record({
       fc.record({ field: fc.constant("cid" as const), value: fc.constantFrom(...cids, "sha256:a") }),
       fc.record({ field: fc.constant("resource_id" as const), value: fc.constantFrom(...resources, "pii") }),
       fc.record({ field: fc.constant("label" as const), value: fc.constantFrom(...labels) }),
+      fc.record({ field: fc.constant("on_behalf_of" as const), value: fc.constantFrom("user/alice", "alice", "user") }),
       fc.record({ field: fc.constant("attribute" as const), value: fc.constantFrom("person=a", "person=b=c", "a") }),
       fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("allow", "deny", "success") }),
       fc.record({ field: fc.constant("outcome" as const), value: fc.constantFrom("accepted", "refused") }),
@@ -394,6 +400,7 @@ function recordOf(plain: NewRecord, each: Drawn, ids: readonly string[]): NewRec
       operation: each.operation,
       resource: { kind: "customer", id: each.resource },
       labels: each.labels,
+      on_behalf_of: each.onBehalfOf,
       attributes: each.attributes,
       outcome: each.kind === "evidence" ? each.said : undefined,
       artifact_digest: each.digest,
@@ -441,7 +448,13 @@ function valuesOf({ found, record }: Known, field: SearchField): readonly string
   if (field === "record_id") return [found.recordId];
   if (record === undefined) return [];
   const { kind, caller, request, outcome, request_id } = record;
-  const about = request as { resource?: { id?: string }; labels?: string[]; attributes?: Record<string, string> };
+  const about = request as {
+    resource?: { id?: string };
+    labels?: string[];
+    attributes?: Record<string, string>;
+    on_behalf_of?: { type: string; id: string };
+  };
+  const { on_behalf_of: subject } = about;
   const became: Readonly<Record<string, unknown>> = {
     decision: outcome.allow === true ? "allow" : "deny",
     registration: outcome.accepted === true ? "accepted" : "refused",
@@ -456,6 +469,7 @@ function valuesOf({ found, record }: Known, field: SearchField): readonly string
     resource_id: [about.resource?.id],
     label: about.labels ?? [],
     attribute: Object.entries(about.attributes ?? {}).map(([key, value]) => `${key}=${value}`),
+    on_behalf_of: subject === undefined ? [] : [`${subject.type}/${subject.id}`],
     reason: kind === "decision" ? (outcome.reasons as string[]) : [],
     alert: kind === "decision" ? ((outcome.alerts as string[] | undefined) ?? []) : [],
     operation: [request.operation],

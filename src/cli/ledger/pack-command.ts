@@ -44,6 +44,7 @@ export function addLedgerPackCommands(ledger: Command, terminal: Terminal): void
     .option("--cid <cid>", "the same, by CID")
     .option("--decision <id>", "a decision, and everything that cites it")
     .option("--principal <id>", "calls of this principal")
+    .option("--on-behalf-of <type/id>", "what enforcement points asked for this subject; a slash in the type is ~1")
     .option("--all-policies", "show policy texts also where they tell of other tenants; left out otherwise")
     .action(async (options: PackOptions) => {
       const output = createOutput(options.json === true, terminal);

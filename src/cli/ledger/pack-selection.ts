@@ -11,6 +11,7 @@ export interface PackFlags {
   readonly cid?: string;
   readonly decision?: string;
   readonly principal?: string;
+  readonly onBehalfOf?: string;
 }
 
 const fields = [
@@ -18,6 +19,7 @@ const fields = [
   ["cid", "cid"],
   ["decision", "decision_id"],
   ["principal", "principal"],
+  ["onBehalfOf", "on_behalf_of"],
 ] as const satisfies readonly (readonly [keyof PackFlags, PackField])[];
 
 /** The selection, or what is wrong with the options: exactly one is needed. */
@@ -27,7 +29,8 @@ export function readSelection(flags: PackFlags): { readonly selection: PackSelec
   const [value] = values;
   if (values.length + (isRange ? 1 : 0) !== 1)
     return {
-      problem: "exactly one of --from and --to, --artifact-digest, --cid, --decision, --principal says what to pack",
+      problem:
+        "exactly one of --from and --to, --artifact-digest, --cid, --decision, --principal, --on-behalf-of says what to pack",
     };
   return value === undefined ? readRange(flags) : { selection: value };
 }

@@ -11,6 +11,7 @@ const terms = {
   resource: "resource_id",
   attribute: "attribute",
   label: "label",
+  onBehalfOf: "on_behalf_of",
   subject: "subject",
   principal: "principal",
   decidedBy: "reason",
@@ -38,6 +39,7 @@ export function withSearchTerms(command: Command): Command {
     .option("--resource <id>", "requests about the resource with this id")
     .option("--attribute <key=value>", "requests with this attribute")
     .option("--label <label>", "requests with this label")
+    .option("--on-behalf-of <type/id>", "what enforcement points asked for this subject; a slash in the type is ~1")
     .option("--subject <subject>", "calls of this subject")
     .option("--principal <id>", "calls of this principal")
     .option("--decided-by <reason>", "decisions with this among their reasons")

@@ -29,6 +29,8 @@ export interface QueryOptions {
   readonly digestPresent?: boolean;
   readonly size?: string;
   readonly keyReference?: string;
+  readonly onBehalfOf?: string;
+  readonly property?: readonly string[];
   readonly understood?: readonly string[];
 }
 
@@ -50,6 +52,8 @@ export function withQueryOptions(command: Command): Command {
     .option("--label <label...>", "labels")
     .option("--attribute <key=value...>", "attributes")
     .option("--digest-present", "the request has a content digest")
+    .option("--on-behalf-of <type/id>", "whom the caller asks for, where that is somebody else")
+    .option("--property <name=value...>", "properties of whom it asks for")
     .option("--understood <id...>", "obligations that the request lists as understood")
     .option("--size <bytes>", "content size");
   for (const name of single) command.option(`--${name} <text>`, name.replace("-", " "));
@@ -128,6 +132,7 @@ function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
     tenant,
     action,
     ...(options.understood !== undefined && { understood_obligations: options.understood }),
+    ...(options.onBehalfOf !== undefined && { on_behalf_of: subjectOf(options.onBehalfOf, options.property) }),
     principal: present({
       principal_id: principal,
       subject,
@@ -145,6 +150,20 @@ function fromOptions(options: QueryOptions, declared: AttributeDeclarations) {
       content_size_bytes: size === undefined ? undefined : /^\d+$/.test(size) ? Number(size) : size,
       key_reference: options.keyReference,
     }),
+  };
+}
+
+/** Several values of one property are members of a list. */
+function subjectOf(text: string, property: readonly string[] = []) {
+  const at = text.indexOf("/");
+  if (at < 1) throw new RangeError("--on-behalf-of must be type/id");
+  const given = property.map((each) => splitAt("--property", each));
+  const isSingle = ([name]: readonly [string, string]) => given.filter(([other]) => other === name).length === 1;
+  return {
+    type: text.slice(0, at),
+    id: text.slice(at + 1),
+    properties: Object.fromEntries(given.filter(isSingle)),
+    property_values: property,
   };
 }
 

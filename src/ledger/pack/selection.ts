@@ -4,7 +4,13 @@ import { isMoment } from "../../base/text-forms.ts";
 import type { SearchField } from "../ports/search.ts";
 
 /** What records can be selected by, besides their time. */
-export const packFields = ["artifact_digest", "cid", "decision_id", "principal"] as const satisfies SearchField[];
+export const packFields = [
+  "artifact_digest",
+  "cid",
+  "decision_id",
+  "principal",
+  "on_behalf_of",
+] as const satisfies SearchField[];
 
 export type PackField = (typeof packFields)[number];
 
@@ -28,7 +34,7 @@ export function isTimeRange(selection: PackSelection): selection is TimeRange {
 
 /** Whether a selection takes in what is linked to its records through decisions. */
 export function isLinked(selection: PackSelection): boolean {
-  return !isTimeRange(selection) && selection.field !== "principal";
+  return !isTimeRange(selection) && selection.field !== "principal" && selection.field !== "on_behalf_of";
 }
 
 /** The selection as a pack's header has it. */

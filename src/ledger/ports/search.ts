@@ -4,8 +4,8 @@ import type { RecordKind } from "./record.ts";
 
 /**
  * What records are found by. `decision_id` finds the decision and everything that cites it; `artifact_digest` and `cid`
- * what was said of an artifact; `resource_id`, `attribute` (`key=value`) and `label` what the request was about; `subject`
- * and `principal` whose call it was; `reason` what decided; `alert` what of it alerts; `operation` what was asked for; `outcome` what became of it.
+ * what was said of an artifact; `resource_id`, `attribute` (`key=value`) and `label` what the request was about;
+ * `on_behalf_of` (see `subjectTerm`) whom an enforcement point asked for; `subject` and `principal` whose call it was; `reason` what decided; `alert` what of it alerts; `operation` what was asked for; `outcome` what became of it.
  * In the order of how few records they find; `decision_id` before all that indexes have, because a decision's own id is in
  * none.
  */
@@ -18,6 +18,7 @@ export const searchFields = [
   "resource_id",
   "attribute",
   "label",
+  "on_behalf_of",
   "subject",
   "principal",
   "reason",
@@ -34,6 +35,7 @@ export const contentFields: ReadonlySet<SearchField> = new Set([
   "resource_id",
   "attribute",
   "label",
+  "on_behalf_of",
   "reason",
   "alert",
   "operation",

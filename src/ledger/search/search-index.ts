@@ -37,10 +37,22 @@ const editions: readonly ReadonlySet<SearchField>[] = [
     "subject",
     "principal",
   ]),
+  new Set([
+    "request_id",
+    "decision_id",
+    "artifact_digest",
+    "cid",
+    "resource_id",
+    "attribute",
+    "label",
+    "on_behalf_of",
+    "subject",
+    "principal",
+  ]),
 ];
 
 /** Edition of the indexes that are made now. */
-export const newestEdition = 2;
+export const newestEdition = 3;
 
 const newestFields = editions[newestEdition] as ReadonlySet<SearchField>;
 
@@ -85,6 +97,7 @@ const cachedFields: ReadonlySet<SearchField> = new Set([
   "resource_id",
   "label",
   "attribute",
+  "on_behalf_of",
 ]);
 const maxCached = 8_192;
 

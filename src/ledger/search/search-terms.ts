@@ -93,9 +93,23 @@ export function contentTermsOf({
   ];
 }
 
+/**
+ * The value that finds what an enforcement point asked for somebody: type and id with a slash between them. A slash within the
+ * type is `~1`, and a `~` in it `~0` (as in RFC 6901 §3), so that no two subjects share one.
+ */
+export function subjectTerm(type: string, id: string): string {
+  return `${type.replaceAll("~", "~0").replaceAll("/", "~1")}/${id}`;
+}
+
+function subjectTermsOf(subject: JsonValue | undefined): readonly SearchTerm[] {
+  if (!isObject(subject) || typeof subject.type !== "string" || typeof subject.id !== "string") return [];
+  return term("on_behalf_of", subjectTerm(subject.type, subject.id));
+}
+
 /** What a request is about, besides artifacts. */
-function aboutTermsOf({ resource, labels, attributes }: JsonObject): readonly SearchTerm[] {
+function aboutTermsOf({ resource, labels, attributes, on_behalf_of }: JsonObject): readonly SearchTerm[] {
   return [
+    ...subjectTermsOf(on_behalf_of),
     ...(isObject(resource) ? term("resource_id", resource.id) : []),
     ...(Array.isArray(labels) ? [...new Set(labels)].flatMap((label) => term("label", label)) : []),
     ...(isObject(attributes) ? Object.entries(attributes) : []).flatMap(([key, value]) =>

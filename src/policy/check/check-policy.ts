@@ -7,6 +7,7 @@ import { programOf } from "../evaluate/program.ts";
 import { type AnnotatedGuidance, type AnnotationRules, parseGuidance } from "../guidance/annotations.ts";
 import { inputsOfObligations } from "../guidance/obligations.ts";
 import type { PolicyProblem } from "../load/problem.ts";
+import { countsOnBehalfOf } from "./delegation.ts";
 import { type EntityUse, entitiesNamed, entityUse } from "./entity-use.ts";
 import { foreignPrincipalIds, isUnconditional, namedActions, scopeActions } from "./policy-tree.ts";
 import { inputsRead, joinInputs } from "./reads.ts";
@@ -20,6 +21,8 @@ export interface PolicyContent {
   readonly actions: ReadonlySet<PolicyAction>;
   /** Whether it decides every question about its actions. */
   readonly unconditional: boolean;
+  /** Whether it counts where the question is about somebody else than the caller; see `delegation.ts`. */
+  readonly countsOnBehalfOf: boolean;
   readonly description?: string;
   readonly guidance: AnnotatedGuidance;
   /** Names of the inputs that it reads, in conditions (see `reads.ts`) and for its obligations. */
@@ -86,6 +89,7 @@ function contentOf(
     effect: tree.effect,
     actions: scopeActions(tree),
     unconditional: isUnconditional(tree),
+    countsOnBehalfOf: countsOnBehalfOf(tree),
     ...(typeof description === "string" && { description }),
     guidance,
     reads: joinInputs([inputsRead(tree, catalogue), inputsOfObligations(guidance.obligations ?? [])], catalogue),

@@ -66,6 +66,10 @@ export class PolicyTables {
     this.#undecided = undecided;
     this.#layers = sides.map((side) => layersOf(side, tenant, action));
     const seen = seenOn(sides, this.#layers);
+    // Where no permit counts for anybody else, every question about somebody else is denied on both sides.
+    if (seen.some(({ policy }) => policy.effect === "permit" && policy.countsOnBehalfOf)) {
+      for (const { policy, comparisons } of seen) if (!policy.countsOnBehalfOf) comparisons.knowOnBehalfOf();
+    }
     this.isUnchanged = this.#hasNoChange(seen);
     const asked = new Map([
       ["caller.scopes", seen.flatMap(({ policy }) => policy.guidance.lists.required_scopes ?? [])],

@@ -11,6 +11,7 @@ export interface WrittenQuestion {
   readonly action: string;
   readonly claimed: Readonly<Record<string, unknown>>;
   readonly registered?: Readonly<Record<string, unknown>>;
+  readonly on_behalf_of?: Readonly<Record<string, unknown>>;
   readonly understood_obligations?: readonly string[];
 }
 
@@ -28,13 +29,14 @@ export function questionOf(
     claimed: { workload: { application: "anything-else" }, resource: { kind: "anything-else" } },
   };
   const absent = new Set<string>();
-  const registered = { resource: { kind: "anything-else" } };
-  if (variables.some(({ term }) => term === "registered")) place(question, "registered", registered);
+  for (const [record, usual] of optionalRecords) {
+    if (variables.some(({ term }) => term === record)) place(question, record, usual());
+  }
   for (const [index, { term, member, isSet, values }] of variables.entries()) {
     const value = assignment.has(index) ? assignment.get(index) : values[0];
     if (member === undefined) {
       if (value === undefined) absent.add(term);
-      else if (term === "registered") continue;
+      else if (optionalRecords.has(term)) continue;
       // That a set is there; its members follow.
       else place(question, term, isSet ? [] : value);
     } else if (!absent.has(term)) {
@@ -42,9 +44,15 @@ export function questionOf(
       place(question, term, value === true ? [...set, member] : set);
     }
   }
-  const { registered: _, ...withoutRegistered } = question as WrittenQuestion;
-  return absent.has("registered") ? withoutRegistered : question;
+  const there = Object.entries(question).filter(([name]) => !(optionalRecords.has(name) && absent.has(name)));
+  return Object.fromEntries(there) as unknown as WrittenQuestion;
 }
+
+/** Records that a question need not have, with what it says where it has one that no policy speaks of. */
+const optionalRecords: ReadonlyMap<string, () => object> = new Map<string, () => object>([
+  ["registered", () => ({ resource: { kind: "anything-else" } })],
+  ["on_behalf_of", () => ({ type: "anything-else", id: "anything-else" })],
+]);
 
 /** The set of obligations that the caller understands, which no policy reads. */
 export const understood = "understood_obligations";
@@ -55,7 +63,9 @@ function pathTo(term: string): readonly string[] {
   if (attribute !== undefined) return ["principal", "attributes", attribute];
   const [, of = "", tag] = /^(registered\.)?attributes\.(.*)$/s.exec(term) ?? [];
   if (tag !== undefined) return [of === "" ? "claimed" : "registered", "attributes", tag];
-  if (term === understood || term.startsWith("registered")) return term.split(".");
+  const [, property] = /^on_behalf_of\.properties\.(.*)$/s.exec(term) ?? [];
+  if (property !== undefined) return ["on_behalf_of", "properties", property];
+  if (term === understood || /^(?:registered|on_behalf_of)(?:\.|$)/.test(term)) return term.split(".");
   if (term === "caller.tenant_id") return ["tenant"];
   return term.startsWith("caller.") ? ["principal", term.slice("caller.".length)] : ["claimed", ...term.split(".")];
 }

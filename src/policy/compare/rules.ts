@@ -34,6 +34,7 @@ export function verdictsOf(
   const prepared = new PreparedSet([policy.text]);
   return {
     verdictOn(query) {
+      if (query.onBehalfOf !== undefined && !policy.countsOnBehalfOf) return "otherwise";
       const { outcome, policies } = prepared.evaluate(build(query));
       if (outcome === "error") return "fails";
       return policies.length > 0 ? "applies" : "otherwise";

@@ -7,7 +7,7 @@ import { entityUse } from "../check/entity-use.ts";
 import { pathOf } from "../check/reads.ts";
 import { expressionText } from "../engine/conditions.ts";
 import type { EntityReference } from "../engine/entity-references.ts";
-import type { Input, InputCatalogue } from "../engine/inputs.ts";
+import { type Input, type InputCatalogue, onBehalfOfName } from "../engine/inputs.ts";
 
 /** Ids of entities by the full name of their type. */
 export type KnownEntities = ReadonlyMap<string, readonly string[]>;
@@ -189,13 +189,18 @@ export class Comparisons {
 
   #know({ name, kind, optional }: Term): Term {
     // Of a record that is there, some members always are.
-    const isThere = name.startsWith("registered.") && !/\.(?:resource\.id|key_reference|attributes\..*)$/s.test(name);
+    const [, record] = /^(registered|on_behalf_of)\./.exec(name) ?? [];
+    const isThere =
+      record !== undefined && !/\.(?:resource\.id|key_reference|(?:attributes|properties)\..*)$/s.test(name);
     const term = this.terms.get(name) ?? { name, kind, optional: optional && !isThere };
     this.terms.set(name, term);
-    if (name.startsWith("registered.")) {
-      this.terms.set("registered", { name: "registered", kind: "record", optional: true });
-    }
+    if (record !== undefined) this.terms.set(record, { name: record, kind: "record", optional: true });
     return term;
+  }
+
+  /** Whether somebody is asked for is known from then on: it decides whether the policy counts. */
+  knowOnBehalfOf(): void {
+    this.terms.set(onBehalfOfName, { name: onBehalfOfName, kind: "record", optional: true });
   }
 }
 

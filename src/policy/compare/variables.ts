@@ -150,7 +150,9 @@ function valuesOf(
 
 /** Whether the text, or a member of the set, is ever empty: of what else requests say, the empty text is none. */
 export function mayBeEmpty(term: string): boolean {
-  return /^(?:caller\.attributes\.|(?:registered\.)?(?:labels(?:_ever)?$|attributes\.))/.test(term);
+  return /^(?:caller\.attributes\.|on_behalf_of\.propert|(?:registered\.)?(?:labels(?:_ever)?$|attributes\.))/.test(
+    term,
+  );
 }
 
 /** Numbers below, at and between those that are compared with; several of each kind where numbers are compared. */

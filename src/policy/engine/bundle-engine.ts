@@ -109,7 +109,9 @@ export class BundleEngine implements CompiledEngine {
 
   explain(query: PolicyQuery): Explanation {
     const { layers = [] } = this.#planOf(query) ?? {};
-    const evaluate = (set: string, request: CedarRequest | undefined) => this.#sets.evaluate(set, request);
+    const isOnBehalfOf = query.onBehalfOf !== undefined;
+    const evaluate = (set: string, request: CedarRequest | undefined) =>
+      this.#sets.evaluate(set, request, isOnBehalfOf);
     return explain(layers, evaluate, query, this.decide(query), this.#catalogue, this.entities);
   }
 
@@ -169,7 +171,7 @@ export class BundleEngine implements CompiledEngine {
     const key = this.#cache === undefined ? "" : plan.key(query);
     const known = this.#cache?.get(key);
     if (known !== undefined) return known;
-    const evaluations = plan.evaluate(plan.buildRequest(query));
+    const evaluations = plan.evaluate(plan.buildRequest(query), query.onBehalfOf !== undefined);
     const inputOf = (input: string) => this.#catalogue.reader(input)(query);
     const combined = combineLayers(plan.layers, evaluations, this.#bundle.strictness, inputOf);
     if (!combined.failed) this.#cache?.set(key, combined);

@@ -14,7 +14,7 @@ import type { EntityUse } from "../check/entity-use.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { type EntitySource, entityMembers } from "./entity-request.ts";
 import { hasSchemaTypes } from "./input-types.ts";
-import { type Input, type InputCatalogue, readsRegistered } from "./inputs.ts";
+import { type Input, type InputCatalogue, readsOnBehalfOf, readsRegistered } from "./inputs.ts";
 import { actionGroups, policyActions } from "./schema.ts";
 
 /** Arguments of Cedar's `isAuthorized`. */
@@ -57,6 +57,7 @@ export function cedarRequestBuilder(
   const attributesOf = members.some(isMemberOf("principal")) ? recordBuilder(members, "principal") : undefined;
   const claimedOf = recordBuilder(members, "context.claimed");
   const registeredOf = readsRegistered(names) ? recordBuilder(members, "context.registered") : undefined;
+  const onBehalfOf = readsOnBehalfOf(names) ? recordBuilder(members, "context.on_behalf_of") : undefined;
   const actionEntities = actionEntityBuilder(actions);
   return (query) => {
     if (!hasSchemaTypes(query, catalogue)) return undefined;
@@ -71,6 +72,7 @@ export function cedarRequestBuilder(
     entities.push(...known);
     const context: Context = { claimed: claimedOf(query) };
     if (registeredOf !== undefined && query.registered !== undefined) context.registered = registeredOf(query);
+    if (onBehalfOf !== undefined && query.onBehalfOf !== undefined) context.on_behalf_of = onBehalfOf(query);
     return { principal, action: { type: "Action", id: action }, resource, context, entities };
   };
 }

@@ -48,6 +48,19 @@ export interface Registered {
   readonly registered_at: number;
 }
 
+/**
+ * Whom a question is about, where that is somebody else than the caller: as the enforcement point that asks has it. Policies
+ * see it under `on_behalf_of`, never as part of the principal.
+ */
+export interface OnBehalfOf {
+  readonly type: string;
+  readonly id: string;
+  /** One text for each property. */
+  readonly properties: Readonly<Record<string, string>>;
+  /** `name=value` for each value of each property: of one that is a list, each of its members. */
+  readonly property_values: readonly string[];
+}
+
 /** One question: may this caller do this? */
 export interface PolicyQuery {
   readonly caller: Caller;
@@ -55,6 +68,8 @@ export interface PolicyQuery {
   readonly claimed: Claimed;
   /** Absent where nothing is known, or was not looked up: see `readsRegistered`. */
   readonly registered?: Registered;
+  /** Absent where the caller asks about itself. Where it is there, only permits that read it count: see `delegation.ts`. */
+  readonly onBehalfOf?: OnBehalfOf;
   /** Ids of the obligations that the caller meets. No policy reads them: what they decide is decided after all policies. */
   readonly understoodObligations?: readonly string[];
 }

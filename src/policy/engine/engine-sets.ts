@@ -18,7 +18,7 @@ import { CompiledSet, resultOf } from "../evaluate/compiled-set.ts";
 import { Paths, Scene } from "../evaluate/scene.ts";
 import { leftToCedar } from "../evaluate/values.ts";
 import type { CedarRequest } from "./cedar-request.ts";
-import { PreparedSet, type SetResult } from "./prepared-set.ts";
+import { type Counting, everyPolicy, PreparedSet, type SetResult } from "./prepared-set.ts";
 
 /** Result of one layer. `error` where any policy could not be evaluated. */
 export interface Evaluation {
@@ -27,8 +27,12 @@ export interface Evaluation {
   readonly policyIds: readonly string[];
 }
 
-/** Evaluates layers: one evaluation each, in their order; errors where there is no request. Does not throw. */
-export type EvaluateLayers = (request: CedarRequest | undefined) => readonly Evaluation[];
+/**
+ * Evaluates layers: one evaluation each, in their order; errors where there is no request. Does not throw.
+ *
+ * @param isOnBehalfOf whether the question is about somebody else than the caller, so that not all permits count
+ */
+export type EvaluateLayers = (request: CedarRequest | undefined, isOnBehalfOf: boolean) => readonly Evaluation[];
 
 /**
  * What evaluates: the policies as they were compiled here; Cedar alone; or both, for whoever would rather know than be fast.
@@ -74,9 +78,9 @@ export class EngineSets {
   *layers(names: readonly string[], isJoint: boolean): Generator<undefined, EvaluateLayers> {
     const { evaluator, onCedar, onDisagreement } = this.#options;
     let prepared: EvaluateLayers | undefined;
-    const byCedar: EvaluateLayers = (request) => {
+    const byCedar: EvaluateLayers = (request, isOnBehalfOf) => {
       prepared ??= isJoint ? this.#together(names) : this.#apart(names);
-      return prepared(request);
+      return prepared(request, isOnBehalfOf);
     };
     if (evaluator === "cedar" || names.some((name) => onCedar.has(name))) {
       prepared = isJoint ? this.#together(names) : this.#apart(names);
@@ -84,15 +88,15 @@ export class EngineSets {
     }
     const sets: (readonly [string, CompiledSet])[] = [];
     for (const name of names) sets.push([name, yield* this.#compile(name)]);
-    const compiled: EvaluateLayers = (request) => {
-      if (request === undefined || this.#isOnCedar || this.#released) return byCedar(request);
+    const compiled: EvaluateLayers = (request, isOnBehalfOf) => {
+      if (request === undefined || this.#isOnCedar || this.#released) return byCedar(request, isOnBehalfOf);
       const scene = new Scene(request, this.#paths);
-      return sets.map(([name, set]) => this.#evaluateCompiled(name, set, scene, request));
+      return sets.map(([name, set]) => this.#evaluateCompiled(name, set, scene, request, isOnBehalfOf));
     };
     if (evaluator === "compiled") return compiled;
-    return (request) => {
-      const cedar = names.map((name) => this.evaluate(name, request));
-      const ours = compiled(request);
+    return (request, isOnBehalfOf) => {
+      const cedar = names.map((name) => this.evaluate(name, request, isOnBehalfOf));
+      const ours = compiled(request, isOnBehalfOf);
       for (const [layer, name] of names.entries()) {
         const [one, other] = [described(cedar[layer]), described(ours[layer])];
         if (one !== other) onDisagreement(`of the set ${name}, Cedar says ${one}; compiled: ${other}`);
@@ -102,8 +106,8 @@ export class EngineSets {
   }
 
   /** Evaluates a set by itself, by Cedar. The first time costs more: it is then that Cedar parses it. Does not throw. */
-  evaluate(set: string, request: CedarRequest | undefined): Evaluation {
-    return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(request);
+  evaluate(set: string, request: CedarRequest | undefined, isOnBehalfOf: boolean): Evaluation {
+    return this.#released ? { outcome: "error", policyIds: [] } : this.#alonePrepared(set)(request, isOnBehalfOf);
   }
 
   /** Later evaluations are errors. Idempotent. */
@@ -115,17 +119,18 @@ export class EngineSets {
   /** Evaluates each layer, given by its set, in a call of its own. */
   #apart(layers: readonly string[]): EvaluateLayers {
     const evaluates = layers.map((set) => this.#alonePrepared(set));
-    return (request) => evaluates.map((evaluate) => evaluate(request));
+    return (request, isOnBehalfOf) => evaluates.map((evaluate) => evaluate(request, isOnBehalfOf));
   }
 
   /** Evaluates all layers in one call. For each, the outcome is the one that `apart` gives, or open as said above. */
   #together(layers: readonly string[]): EvaluateLayers {
-    const policies = layers.flatMap((set, layer) => this.#policiesOf(set).map(({ id, text }) => ({ layer, id, text })));
+    const policies = layers.flatMap((set, layer) => this.#policiesOf(set).map((policy) => ({ ...policy, layer })));
     const prepared = new PreparedSet(policies.map(({ text }) => text));
     this.#joint.push(prepared);
     if (this.#released) prepared.release();
-    const owners = policies.map(({ layer, id }) => ({ layer, id }));
-    return (request) => splitByLayer(prepared.evaluate(request), owners, layers.length);
+    const owners = policies.map(({ layer, id, countsOnBehalfOf }) => ({ layer, id, countsOnBehalfOf }));
+    return (request, isOnBehalfOf) =>
+      splitByLayer(prepared.evaluate(request, counting(owners, isOnBehalfOf)), owners, layers.length);
   }
 
   *#compile(name: string): Generator<undefined, CompiledSet> {
@@ -139,25 +144,35 @@ export class EngineSets {
     return set;
   }
 
-  #evaluateCompiled(name: string, set: CompiledSet, scene: Scene, request: CedarRequest): Evaluation {
+  #evaluateCompiled(
+    name: string,
+    set: CompiledSet,
+    scene: Scene,
+    request: CedarRequest,
+    isOnBehalfOf: boolean,
+  ): Evaluation {
+    const counts = counting(this.#policiesOf(name), isOnBehalfOf);
     try {
       const { permits, forbids, failed, unknown } = set.applying(scene, request.action.id);
-      if (unknown.length === 0) return this.#named(name, resultOf({ permits, forbids, failed }));
+      if (unknown.length === 0) return this.#named(name, resultOf({ permits, forbids, failed }, counts));
       const cedar = this.#unknownPrepared(name, set).diagnose(request);
       if (cedar === undefined) return { outcome: "error", policyIds: [] };
       const positions = (of: readonly number[]) => of.map((position) => set.unknown[position] as number);
       // Where Cedar denies it does not say which of its permits apply, and it does not matter.
       return this.#named(
         name,
-        resultOf({
-          permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
-          forbids: [...forbids, ...(cedar.allows ? [] : positions(cedar.reasons))],
-          failed: [...failed, ...positions(cedar.failed)],
-        }),
+        resultOf(
+          {
+            permits: [...permits, ...(cedar.allows ? positions(cedar.reasons) : [])],
+            forbids: [...forbids, ...(cedar.allows ? [] : positions(cedar.reasons))],
+            failed: [...failed, ...positions(cedar.failed)],
+          },
+          counts,
+        ),
       );
     } catch (error) {
       if (error !== leftToCedar) throw error;
-      return this.evaluate(name, request);
+      return this.evaluate(name, request, isOnBehalfOf);
     }
   }
 
@@ -173,11 +188,12 @@ export class EngineSets {
     return this.#policies.get(set) ?? [];
   }
 
-  #alonePrepared(set: string): (request: CedarRequest | undefined) => Evaluation {
-    const prepared = this.#alone.get(set) ?? new PreparedSet(this.#policiesOf(set).map(({ text }) => text));
+  #alonePrepared(set: string): (request: CedarRequest | undefined, isOnBehalfOf: boolean) => Evaluation {
+    const policies = this.#policiesOf(set);
+    const prepared = this.#alone.get(set) ?? new PreparedSet(policies.map(({ text }) => text));
     this.#alone.set(set, prepared);
     if (this.#released) prepared.release();
-    return (request) => this.#named(set, prepared.evaluate(request));
+    return (request, isOnBehalfOf) => this.#named(set, prepared.evaluate(request, counting(policies, isOnBehalfOf)));
   }
 
   #named(set: string, { outcome, policies: positions }: SetResult): Evaluation {
@@ -186,13 +202,17 @@ export class EngineSets {
   }
 }
 
+/** The policies that count: all of them, or of a question about somebody else those that were written for it. */
+function counting(policies: readonly Pick<CheckedPolicy, "countsOnBehalfOf">[], isOnBehalfOf: boolean): Counting {
+  return isOnBehalfOf ? (position) => policies[position]?.countsOnBehalfOf === true : everyPolicy;
+}
+
 function described(evaluation: Evaluation | undefined): string {
   return `${evaluation?.outcome} by ${[...(evaluation?.policyIds ?? [])].sort().join(", ") || "no policy"}`;
 }
 
-interface Owner {
+interface Owner extends Pick<CheckedPolicy, "id" | "countsOnBehalfOf"> {
   readonly layer: number;
-  readonly id: string;
 }
 
 function splitByLayer(

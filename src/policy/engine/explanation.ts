@@ -78,6 +78,7 @@ export function explain(
   const request = fullRequestBuilder(catalogue, { source, use })(query);
   const asked: Asked = {
     action: query.action,
+    isOnBehalfOf: query.onBehalfOf !== undefined,
     request,
     catalogue,
     valuesOf: (names) => Object.fromEntries(names.map((name) => [name, catalogue.reader(name)(query)])),
@@ -88,6 +89,8 @@ export function explain(
 /** What layers are asked. */
 interface Asked {
   readonly action: PolicyAction;
+  /** Whether it is about somebody else than the caller. */
+  readonly isOnBehalfOf: boolean;
   /** Undefined where the query is not of the right types. */
   readonly request: CedarRequest | undefined;
   readonly catalogue: InputCatalogue;
@@ -117,11 +120,12 @@ function explainLayer(
 }
 
 function explainPolicy(
-  { id, file, line, effect, description, guidance, reads }: CheckedPolicy,
+  { id, file, line, effect, description, guidance, reads, countsOnBehalfOf }: CheckedPolicy,
   decided: boolean,
   conditions: readonly Condition[],
-  { catalogue, valuesOf }: Asked,
+  { catalogue, valuesOf, isOnBehalfOf }: Asked,
 ): ExplainedPolicy {
+  const uncounted: readonly UnmetCondition[] = isOnBehalfOf && !countsOnBehalfOf ? [readsNobody] : [];
   const unmet = conditions.map(({ text, expression, state }): UnmetCondition => {
     if (expression === undefined) return { condition: text, needs: text, state, inputs: valuesOf(reads) };
     const read = inputsRead({ principal: { op: "All" }, conditions: [{ kind: "when", body: expression }] }, catalogue);
@@ -137,6 +141,14 @@ function explainPolicy(
     decided,
     guidance,
     inputs,
-    unmet,
+    unmet: [...uncounted, ...unmet],
   };
 }
+
+/** Why a permit for callers does not permit what is asked for somebody else. */
+const readsNobody: UnmetCondition = {
+  condition: "every way to permit reads context.on_behalf_of",
+  needs: "to read context.on_behalf_of, as the question is about somebody else than the caller",
+  state: "fails",
+  inputs: {},
+};

@@ -37,6 +37,10 @@
  * | `context.registered.principal`                  | ledger                                       | `registered.principal`   |
  * | `context.registered.citation_matched`           | ledger                                       | `registered.citation_matched` |
  * | `context.registered.registered_at`              | ledger, in milliseconds                      | `registered.registered_at` |
+ * | `context.on_behalf_of` itself ?                 | whether the caller asks for somebody else    | `on_behalf_of`           |
+ * | `context.on_behalf_of.type`, `.id`              | body                                         | `on_behalf_of.type`, `on_behalf_of.id` |
+ * | `context.on_behalf_of.properties.getTag("role")` | body; guard it with `hasTag`                | `on_behalf_of.properties.role` |
+ * | `context.on_behalf_of.property_values`, a set   | body, each as `name=value`                   | `on_behalf_of.property_values` |
  *
  * What the organisation knows (`entity-references.ts`) is at further paths, made of these inputs and of nothing else that
  * changes while a revision is in force.
@@ -47,7 +51,7 @@
  */
 import type { AttributeDeclarations, AttributeType } from "../../base/caller-attributes.ts";
 import type { DeclaredEntities } from "../entities/entity-types.ts";
-import type { PolicyQuery, Registered } from "./decision.ts";
+import type { OnBehalfOf, PolicyQuery, Registered } from "./decision.ts";
 import { type EntityReference, entityReferences } from "./entity-references.ts";
 
 /** What a bundle declares of the inputs that its policies read. Absent where it declares nothing. */
@@ -173,8 +177,9 @@ function inputOf([path, name, kind, value]: Row): Input {
   return { path: isOptional ? path.slice(0, -1) : path, name, kind, optional: isOptional, value };
 }
 
-/** Prefix of the names of registered inputs, and the name of the record of them. */
+/** Prefix of the names of inputs of a record that may be absent, and the name of that record. */
 const registeredName = "registered";
+export const onBehalfOfName = "on_behalf_of";
 
 /** As in the table above; `?` at the end of a path marks what may be absent. */
 const rows: readonly Row[] = [
@@ -185,25 +190,51 @@ const rows: readonly Row[] = [
   ["principal.auth_source", "caller.auth_source", "text", ({ caller }) => caller.authSource],
   ...claimedRows(),
   ...registeredRows(),
+  ...onBehalfOfRows(),
 ];
 
 /** Whether any of the named inputs is what the ledger has of an artifact. */
 export function readsRegistered(names: readonly string[]): boolean {
-  return names.some((name) => name === registeredName || name.startsWith(`${registeredName}.`));
+  return readsRecord(registeredName, names);
+}
+
+/** Whether any of the named inputs is of whom the caller asks for. */
+export function readsOnBehalfOf(names: readonly string[]): boolean {
+  return readsRecord(onBehalfOfName, names);
+}
+
+function readsRecord(record: string, names: readonly string[]): boolean {
+  return names.some((name) => name === record || name.startsWith(`${record}.`));
 }
 
 /** All of them may be absent, with the record. One that is missing from a record that is there is of no type: null. */
-function registeredRows(): readonly Row[] {
-  const registered = (path: string, kind: InputKind, read: (registered: Registered) => unknown): Row => [
-    `context.${registeredName}.${path.replace("?", "")}?`,
-    `${registeredName}.${path.replace("?", "")}`,
+function memberOf<Record>(name: string, recordOf: (query: PolicyQuery) => Record | undefined) {
+  return (path: string, kind: InputKind, read: (record: Record) => unknown): Row => [
+    `context.${name}.${path.replace("?", "")}?`,
+    `${name}.${path.replace("?", "")}`,
     kind,
-    ({ registered }) => {
-      if (registered === undefined) return undefined;
-      const found = read(Object(registered));
+    (query) => {
+      const record = recordOf(query);
+      if (record === undefined) return undefined;
+      const found = read(Object(record));
       return found === undefined && !path.endsWith("?") ? null : found;
     },
   ];
+}
+
+function onBehalfOfRows(): readonly Row[] {
+  const subject = memberOf<OnBehalfOf>(onBehalfOfName, ({ onBehalfOf }) => onBehalfOf);
+  return [
+    [`context.${onBehalfOfName}?`, onBehalfOfName, "record", ({ onBehalfOf }) => onBehalfOf],
+    subject("type", "text", ({ type }) => type),
+    subject("id", "text", ({ id }) => id),
+    subject("properties", "tags", ({ properties }) => properties),
+    subject("property_values", "set_of_text", ({ property_values }) => property_values),
+  ];
+}
+
+function registeredRows(): readonly Row[] {
+  const registered = memberOf<Registered>(registeredName, (query) => query.registered);
   return [
     [`context.${registeredName}?`, registeredName, "record", ({ registered }) => registered],
     registered("labels", "set_of_text", ({ labels }) => labels),

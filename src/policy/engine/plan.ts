@@ -9,7 +9,7 @@ import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
 import type { EntitySource } from "./entity-request.ts";
-import { type InputCatalogue, readsRegistered } from "./inputs.ts";
+import { type InputCatalogue, onBehalfOfName, readsRegistered } from "./inputs.ts";
 import { policyActions } from "./schema.ts";
 
 /** One action under one pair of sets. */
@@ -62,7 +62,8 @@ export function plansOf(
       evaluate,
       readsRegistered: readsRegistered(read),
       inputs: [...new Set([...read, ...afterwards])].sort(),
-      key: keyMaker([action, ...sets].join(" "), read, catalogue),
+      // Which permits count depends on whether somebody is asked for, also where no policy reads it.
+      key: keyMaker([action, ...sets].join(" "), [onBehalfOfName, ...read], catalogue),
     };
   };
   return Object.fromEntries(policyActions.map((action) => [action, plan(action)])) as Record<PolicyAction, Plan>;

@@ -25,6 +25,12 @@ export interface Diagnosis {
 
 const failed: SetResult = { outcome: "error", policies: [] };
 
+/** Which of a set's policies, by position, count for a question: of the others nothing is heard, no failure either. */
+export type Counting = (position: number) => boolean;
+
+/** All of them. */
+export const everyPolicy: Counting = () => true;
+
 interface CedarSet {
   readonly digest: string;
   readonly name: string;
@@ -48,12 +54,18 @@ export class PreparedSet {
   /**
    * Evaluates the set. Cedar skips a policy that fails, a forbid too, and says so beside an answer that may be allow:
    * here that is an error, and so is a missing request. Does not throw.
+   *
+   * @param counts every forbid among them. Where Cedar allows it names each permit that holds, so that what is left of
+   *   them decides as if there were no others
    */
-  evaluate(request: CedarRequest | undefined): SetResult {
+  evaluate(request: CedarRequest | undefined, counts: Counting = everyPolicy): SetResult {
     const diagnosis = this.diagnose(request);
     if (diagnosis === undefined) return failed;
-    if (diagnosis.failed.length > 0) return { outcome: "error", policies: diagnosis.failed };
-    return { outcome: diagnosis.allows ? "allow" : "deny", policies: diagnosis.reasons };
+    const failing = diagnosis.failed.filter(counts);
+    if (failing.length > 0) return { outcome: "error", policies: failing };
+    if (!diagnosis.allows) return { outcome: "deny", policies: diagnosis.reasons };
+    const permits = diagnosis.reasons.filter(counts);
+    return { outcome: permits.length > 0 ? "allow" : "deny", policies: permits };
   }
 
   /** What Cedar says besides; undefined where it says nothing. Does not throw. */

@@ -51,7 +51,10 @@ export const publishedSchema = schemaText("", referenceTypes(undefined));
  * SHA-256 of each schema that an earlier version published: policies of their time have a copy beside them. A version
  * that changes the published schema adds the one before.
  */
-const earlierSchemas: readonly string[] = ["8177b659c5a13d859ff45c286fc7e6dc18f9f7fedccebc3ad5974d05ff628acb"];
+const earlierSchemas: readonly string[] = [
+  "8177b659c5a13d859ff45c286fc7e6dc18f9f7fedccebc3ad5974d05ff628acb",
+  "2d03a5f08e5f6804d853e5785b02ab4e46af73c26813d13f69b693b0999f0858",
+];
 
 /** Whether the text is a schema that was published, now or before, or the one for what is declared. */
 export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
@@ -116,20 +119,31 @@ type Registered = {
   "registered_at": Long,
 ${entities.ofRegistered}};
 
+// Whom the question is about, where an enforcement point asks for somebody else: as it says. Absent where the caller asks
+// for itself: test "context has on_behalf_of". Where it is there, only permits that read it count.
+type OnBehalfOf = {
+  "type": String,
+  "id": String,
+  // Properties: hasTag("department"), getTag("department").
+  "properties": Attributes,
+  // Every value of every property, as "department=finance"; of a list each member.
+  "property_values": Set<String>,
+};
+
 action dataOperation, keyOperation;
 
 // Operations on data.
 action protect, access, rewrap in [dataOperation] appliesTo {
   principal: Principal,
   resource: Resource,
-  context: { "claimed": Claimed, "registered"?: Registered },
+  context: { "claimed": Claimed, "registered"?: Registered, "on_behalf_of"?: OnBehalfOf },
 };
 
 // Operations on keys. The key operation "rewrap" is rewrapKey.
 action wrap, unwrap, rewrapKey in [keyOperation] appliesTo {
   principal: Principal,
   resource: Resource,
-  context: { "claimed": Claimed, "registered"?: Registered },
+  context: { "claimed": Claimed, "registered"?: Registered, "on_behalf_of"?: OnBehalfOf },
 };
 ${entities.declarations}`;
 }

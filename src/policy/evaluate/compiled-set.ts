@@ -1,6 +1,6 @@
 /** A policy set that is evaluated here: indexed, each policy compiled when it is first looked at. */
 import type { PolicyAction } from "../engine/decision.ts";
-import type { SetResult } from "../engine/prepared-set.ts";
+import { type Counting, everyPolicy, type SetResult } from "../engine/prepared-set.ts";
 import { demandsOf } from "./demands.ts";
 import { compileCondition } from "./expression.ts";
 import { type IndexedPolicy, PolicyIndex } from "./policy-index.ts";
@@ -140,8 +140,13 @@ export class CompiledSet {
 }
 
 /** What Cedar says of a set of which these apply: any that fails is an error, and a prohibition overrules. */
-export function resultOf({ permits, forbids, failed }: Omit<Applying, "unknown">): SetResult {
-  if (failed.length > 0) return { outcome: "error", policies: failed };
+export function resultOf(
+  { permits, forbids, failed }: Omit<Applying, "unknown">,
+  counts: Counting = everyPolicy,
+): SetResult {
+  const failing = failed.filter(counts);
+  if (failing.length > 0) return { outcome: "error", policies: failing };
   if (forbids.length > 0) return { outcome: "deny", policies: forbids };
-  return permits.length > 0 ? { outcome: "allow", policies: permits } : { outcome: "deny", policies: [] };
+  const permitting = permits.filter(counts);
+  return permitting.length > 0 ? { outcome: "allow", policies: permitting } : { outcome: "deny", policies: [] };
 }

@@ -15,6 +15,11 @@
  *       registered:                           # optional: what the ledger has of the artifact; resource.kind is needed
  *         resource: { kind: customer-record }
  *         labels: [confidential]              # also among labels_ever, beside those that are named there
+ *       on_behalf_of:                         # optional: whom an enforcement point asks for; type and id are needed
+ *         type: user
+ *         id: alice
+ *         properties: { department: finance } # each also among property_values, as department=finance
+ *         property_values: [groups=payroll]   # members of properties that are lists
  *       understood_obligations: [notify-owner]  # optional: those that the request lists
  *       expect:
  *         allow: true

@@ -1,26 +1,28 @@
 /**
  * A question as operators write it, in tests and for explanations: `tenant`, `principal` (optional, and so each of its
- * members), `action`, `claimed`, `registered` and `understood_obligations` (optional both). See `policy-test-file.ts`.
+ * members), `action`, `claimed`, `registered`, `on_behalf_of` and `understood_obligations` (optional all three). See
+ * `policy-test-file.ts`.
  */
 import { parseDocument } from "yaml";
 import { authSources, type Caller } from "../../base/caller.ts";
 import { type AttributeValues, anyAttributeValue } from "../../base/caller-attributes.ts";
 import { parsePrincipalId, parseTenantId } from "../../base/ids.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
-import type { Claimed, PolicyQuery, Registered } from "../engine/decision.ts";
+import type { Claimed, OnBehalfOf, PolicyQuery, Registered } from "../engine/decision.ts";
 import { policyActions } from "../engine/schema.ts";
 
 /** Members of a question; unknown ones are refused by whoever reads them. */
 export const queryMembers: readonly string[] = [
-  ...["tenant", "principal", "action", "claimed", "registered", "understood_obligations"],
+  ...["tenant", "principal", "action", "claimed", "registered", "on_behalf_of", "understood_obligations"],
 ];
 
 /** The question that the members ask; other members are not looked at. Throws a RangeError that says what is wrong. */
 export function parseQuery(question: Members): PolicyQuery {
-  const { tenant, principal, action, claimed, registered, understood_obligations } = question;
+  const { tenant, principal, action, claimed, registered, on_behalf_of, understood_obligations } = question;
   const understoodObligations = optional(understood_obligations, (ids) => strings(ids, "understood_obligations"));
   return {
     ...(registered !== undefined && { registered: parseRegistered(registered) }),
+    ...(on_behalf_of !== undefined && { onBehalfOf: parseOnBehalfOf(on_behalf_of) }),
     caller: parseCaller(tenant, principal),
     action: oneOf(policyActions, action, "action"),
     claimed: parseClaimed(claimed),
@@ -122,6 +124,20 @@ function parseRegistered(value: unknown): Registered {
     principal: string(registered.principal ?? "test-principal", "registered.principal"),
     citation_matched: matched,
     registered_at: Number(at),
+  };
+}
+
+/** Values of properties are as policies read them: what is written under `properties` is among them, each with its name. */
+function parseOnBehalfOf(value: unknown): OnBehalfOf {
+  const subject = members(value, "on_behalf_of", ["type", "id", "properties", "property_values"]);
+  const properties = parseTags(subject.properties, "on_behalf_of.properties");
+  const given = freeTexts(subject.property_values ?? [], "on_behalf_of.property_values");
+  const named = Object.entries(properties).map(([name, text]) => `${name}=${text}`);
+  return {
+    type: string(subject.type, "on_behalf_of.type"),
+    id: string(subject.id, "on_behalf_of.id"),
+    properties,
+    property_values: [...new Set([...named, ...given])],
   };
 }
 

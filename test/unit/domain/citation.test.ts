@@ -1,17 +1,18 @@
 import { expect, test } from "vitest";
 import { newRecordId, type RecordId } from "../../../src/base/ids.ts";
 import type { JsonObject } from "../../../src/base/json.ts";
-import type { SdkRoute } from "../../../src/base/vocabulary.ts";
 import { type CitationResult, type Citing, cite } from "../../../src/domain/citation.ts";
 import { newRecord } from "../../../src/domain/record.ts";
+import type { RecordedRoute } from "../../../src/domain/routes.ts";
 import { createWorld, described, identity, startMs } from "./world.ts";
 
 interface Decision {
-  readonly route?: SdkRoute;
+  readonly route?: RecordedRoute;
   readonly operation?: string;
   readonly allow?: boolean;
   readonly profile?: string;
   readonly resource?: JsonObject;
+  readonly onBehalfOf?: JsonObject;
   readonly tenant?: string;
   readonly principal?: string;
   readonly kind?: "decision" | "registration" | "evidence";
@@ -69,6 +70,28 @@ const cases: readonly Case[] = [
     decision: { route: "key-access-plan", operation: "rewrap" },
     citing: { operation: "rewrap", artifact_profile: "tdf" },
   },
+  {
+    name: "an enforcement point's question about itself, whatever profile was decided",
+    result: "matched",
+    decision: { route: "evaluation", operation: "wrap", profile: "envelope" },
+  },
+  {
+    name: "an enforcement point's rewrap of a key",
+    result: "matched",
+    decision: { route: "evaluation", operation: "rewrapKey" },
+    citing: { operation: "rewrap" },
+  },
+  {
+    name: "what an enforcement point asked for somebody else",
+    result: "mismatch",
+    decision: { route: "evaluation", onBehalfOf: { type: "user", id: "alice" } },
+  },
+  {
+    name: "what was denied to somebody else",
+    result: "mismatch",
+    decision: { route: "evaluation", allow: false, onBehalfOf: { type: "user", id: "alice" } },
+    citing: { operation: "deny" },
+  },
   { name: "deny of a permit", result: "mismatch", citing: { operation: "deny" } },
   { name: "deny of a denial", result: "matched", decision: { allow: false }, citing: { operation: "deny" } },
   {
@@ -125,7 +148,8 @@ test("nothing cited is none; an erased decision is erased", async () => {
 
 function recordOf(decision: Decision, id: RecordId) {
   const { route = "protection-plan", operation = "protect", resource = described.resource } = decision;
-  const request = { ...described, operation, resource };
+  const subject = decision.onBehalfOf && { on_behalf_of: decision.onBehalfOf };
+  const request = { ...described, operation, resource, ...subject };
   const outcome = {
     allow: decision.allow ?? true,
     guidance: { artifact_profile: decision.profile ?? "tdf", evidence_expected: ["access"] },

@@ -1,13 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RecordId, TenantId } from "../../../src/base/ids.ts";
+import { decide } from "../../../src/domain/decision.ts";
 import { createKeyAccess } from "../../../src/domain/key-access.ts";
 import { createProtection } from "../../../src/domain/protection.ts";
 import { compareRecorded } from "../../../src/domain/recorded-differences.ts";
 import { recordedQuery, replayDecision } from "../../../src/domain/replay.ts";
+import type { EvaluationRequest } from "../../../src/domain/requests.ts";
 import type { StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { PolicyEngine } from "../../../src/policy/engine/decision.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { bundleContent, type PolicyBundle, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { type Files, memoryFileSystem, openFiles, permitAll } from "../policy/harness.ts";
@@ -24,7 +27,12 @@ function world(engine: PolicyEngine = new FakeEngine()) {
     clock: { now: () => startMs },
     random: (bytes: Uint8Array) => bytes.fill(drawn++),
   };
-  return { ledger, protection: createProtection(dependencies), keyAccess: createKeyAccess(dependencies) };
+  return {
+    ledger,
+    dependencies,
+    protection: createProtection(dependencies),
+    keyAccess: createKeyAccess(dependencies),
+  };
 }
 
 const text = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
@@ -46,6 +54,57 @@ const described = fc.record(
   },
   { requiredKeys: ["workload", "resource", "labels", "attributes"], noNullPrototype: true },
 );
+
+const subject = fc.record(
+  {
+    type: text,
+    id: text,
+    properties: fc.dictionary(text, text, { maxKeys: 3, noNullPrototype: true }),
+    property_values: fc.array(text, { maxLength: 3 }),
+  },
+  { noNullPrototype: true },
+);
+
+test("the question of a record is the one that an enforcement point asked, for itself or for somebody else", async () => {
+  await fc.assert(
+    fc.asyncProperty(described, fc.constantFrom(...policyActions), fc.option(subject), async (...given) => {
+      const [{ preferred_artifact_profile: _, ...common }, operation, onBehalfOf] = given;
+      const engine = new FakeEngine();
+      const { ledger, dependencies } = world(engine);
+      const request = { ...common, operation, ...(onBehalfOf && { on_behalf_of: onBehalfOf }) } as EvaluationRequest;
+      await decide(dependencies, identity(), { route: "evaluation", request });
+      expect(recordedQuery(storedAt(ledger, 0))).toEqual(engine.queries[0]);
+      expect(engine.queries[0]?.onBehalfOf).toEqual(onBehalfOf ?? undefined);
+      expect(ledger.records[0]).toMatchObject({
+        route: "/access/v1/evaluation",
+        caller: { principal_id: "payroll-service" },
+      });
+    }),
+  );
+});
+
+test("what was decided about somebody else comes out again as such", async () => {
+  const permit = (id: string) =>
+    `@id("${id}") permit (principal, action, resource) when { context has on_behalf_of && context.on_behalf_of.id == "alice" };`;
+  const files = { ...openFiles, "platform/b.cedar": permit("b"), "default/b.cedar": permit("b") };
+  const engine = await engineOf(files);
+  const { ledger, dependencies } = world(engine);
+  const alice = { type: "user", id: "alice", properties: {}, property_values: [] };
+  const request = { ...plain, operation: "access", on_behalf_of: alice } as const;
+  const { decisionId, allow } = await decide(dependencies, identity(), { route: "evaluation", request });
+  expect(allow).toBe(true);
+  const archive = {
+    find: (tenantId: TenantId, recordId: RecordId) => ledger.find(tenantId, recordId),
+    policyRevision: async () => engine.content,
+  };
+  // A permit for callers alone, as it was before anybody asked for others.
+  const current = await engineOf(openFiles);
+  expect(await replayDecision(archive, tenantId, decisionId, current)).toMatchObject({
+    query: { onBehalfOf: alice },
+    own: { differences: [] },
+    current: { outcome: { allow: false, reasons: [] } },
+  });
+});
 
 test("the question of a record is the one that was decided, on every route", async () => {
   await fc.assert(
@@ -91,6 +150,8 @@ async function engineOf(files: Files) {
   const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files));
   return must(compilePolicyBundle(must(bundle)).engine);
 }
+
+const plain = { workload: { application: "payroll" }, resource: { kind: "record" }, labels: [], attributes: {} };
 
 const guided = permitAll.replace("permit", '@handling_mode("careful") @required_actions("tell") permit');
 

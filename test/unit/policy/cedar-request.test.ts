@@ -13,8 +13,8 @@ import { hasSchemaTypes } from "../../../src/policy/engine/input-types.ts";
 import { inputCatalogue } from "../../../src/policy/engine/inputs.ts";
 import { PreparedSet, type SetResult } from "../../../src/policy/engine/prepared-set.ts";
 import { schemaFor } from "../../../src/policy/engine/schema.ts";
-import { ask, declaredAttributes, permitAll, queries } from "./harness.ts";
-import { attributeConditions, conditions, overflowing, registeredConditions } from "./pool.ts";
+import { anyQueries, ask, declaredAttributes, permitAll } from "./harness.ts";
+import { attributeConditions, conditions, onBehalfOfConditions, overflowing, registeredConditions } from "./pool.ts";
 
 const declared = { callerAttributes: declaredAttributes };
 const catalogue = inputCatalogue(declared);
@@ -115,7 +115,14 @@ const groups = [
   'context.claimed.attributes.hasTag("__proto__")',
   "context.claimed has workload && context has claimed",
 ];
-const all = [...conditions, ...attributeConditions, ...registeredConditions, ...groups, overflowing];
+const all = [
+  ...conditions,
+  ...attributeConditions,
+  ...registeredConditions,
+  ...onBehalfOfConditions,
+  ...groups,
+  overflowing,
+];
 const policy = fc.record({
   effect: fc.constantFrom("permit", "forbid"),
   scope: fc.constantFrom("action", 'action == Action::"protect"', 'action in Action::"keyOperation"'),
@@ -126,7 +133,7 @@ const policy = fc.record({
 test("the inputs that policies read make the answer that all inputs make, under the schema and validated", () => {
   const outcomes = new Set<string>();
   fc.assert(
-    fc.property(fc.array(policy, { maxLength: 5 }), queries, (chosen, query) => {
+    fc.property(fc.array(policy, { maxLength: 5 }), anyQueries, (chosen, query) => {
       const policies = [
         permitAll,
         ...chosen.map(
@@ -146,7 +153,7 @@ test("the inputs that policies read make the answer that all inputs make, under 
 test.each(all)("by itself: %s", (condition) => {
   const policies = [`permit (principal, action, resource) when { ${condition} };`];
   fc.assert(
-    fc.property(queries, (query) => {
+    fc.property(anyQueries, (query) => {
       expect(toldAnswer(policies, query)).toEqual(validatedAnswer(policies, query));
     }),
     { numRuns: 40 },

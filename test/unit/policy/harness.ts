@@ -6,7 +6,13 @@ import type { AttributeDeclarations } from "../../../src/base/caller-attributes.
 import type { PrincipalId, TenantId } from "../../../src/base/ids.ts";
 import { artifactProfiles } from "../../../src/base/vocabulary.ts";
 import type { CompiledEngine } from "../../../src/policy/engine/bundle-engine.ts";
-import type { Claimed, PolicyAction, PolicyQuery, Registered } from "../../../src/policy/engine/decision.ts";
+import type {
+  Claimed,
+  OnBehalfOf,
+  PolicyAction,
+  PolicyQuery,
+  Registered,
+} from "../../../src/policy/engine/decision.ts";
 import { compilePolicyBundle, type EngineOptions } from "../../../src/policy/engine/engine.ts";
 import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { loadPolicyDirectory, type PolicyFileSystem, type PolicySettings } from "../../../src/policy/load/directory.ts";
@@ -189,3 +195,18 @@ export const queries: fc.Arbitrary<PolicyQuery> = fc.record(
   },
   { requiredKeys: ["action", "caller", "claimed"] },
 );
+
+const onBehalfOf: fc.Arbitrary<OnBehalfOf> = fc.record({
+  type: word,
+  id: word,
+  properties: fc.dictionary(key, word, { maxKeys: 3, noNullPrototype: true }),
+  property_values: fc.array(
+    fc.tuple(key, word).map((pair) => pair.join("=")),
+    { maxLength: 3 },
+  ),
+});
+
+/** The same, half of them about somebody else than the caller. */
+export const anyQueries: fc.Arbitrary<PolicyQuery> = fc
+  .tuple(queries, fc.option(onBehalfOf, { nil: undefined, freq: 2 }))
+  .map(([query, subject]) => (subject === undefined ? query : { ...query, onBehalfOf: subject }));

@@ -2,10 +2,16 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { listNames, type PolicyGuidance, scalarNames } from "../../../src/policy/guidance/annotations.ts";
 import { mergeGuidance } from "../../../src/policy/guidance/guidance-merge.ts";
-import { ask, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
-import { attributeConditions, overflowing, conditions as plainConditions, registeredConditions } from "./pool.ts";
+import { anyQueries, ask, declaringFiles, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
+import {
+  attributeConditions,
+  onBehalfOfConditions,
+  overflowing,
+  conditions as plainConditions,
+  registeredConditions,
+} from "./pool.ts";
 
-const conditions = [...plainConditions, ...attributeConditions, ...registeredConditions];
+const conditions = [...plainConditions, ...attributeConditions, ...registeredConditions, ...onBehalfOfConditions];
 
 interface Chosen {
   readonly effect: "permit" | "forbid";
@@ -69,6 +75,7 @@ const uncached = { cachedDecisions: 0 };
 const asFound = { endOnFailure: true };
 
 const registeredNames = ["registered", "labels_ever", "application", "principal", "registered_at"];
+const subjectNames = ["onBehalfOf", "type", "properties", "property_values"];
 
 test("adding a forbid never turns deny into allow", async () => {
   let turned = 0;
@@ -79,7 +86,7 @@ test("adding a forbid never turns deny into allow", async () => {
       layer,
       forbid,
       fc.boolean(),
-      fc.array(queries, { minLength: 15, maxLength: 15 }),
+      fc.array(anyQueries, { minLength: 15, maxLength: 15 }),
       async (...given) => {
         const [platform, tenant, added, toPlatform, asked] = given;
         const before = await engineOf(directory(platform, tenant), {}, uncached);
@@ -100,7 +107,7 @@ test("adding a forbid never turns deny into allow", async () => {
 });
 
 const understanding = fc
-  .tuple(queries, fc.subarray(["note", "tell"]))
+  .tuple(anyQueries, fc.subarray(["note", "tell"]))
   .map(([query, understoodObligations]) => ({ ...query, understoodObligations }));
 
 test("a cached answer equals the uncached one", async () => {
@@ -135,7 +142,7 @@ test("layers evaluated in one call answer as layers evaluated apart, errors and 
   const failing = policies.map((policy): Chosen => ({ ...policy, condition: conditions.length }));
   const mixed = fc.array(fc.oneof({ weight: 5, arbitrary: policies }, failing), { minLength: 1, maxLength: 4 });
   await fc.assert(
-    fc.asyncProperty(mixed, mixed, fc.array(queries, { minLength: 30, maxLength: 30 }), async (...given) => {
+    fc.asyncProperty(mixed, mixed, fc.array(anyQueries, { minLength: 30, maxLength: 30 }), async (...given) => {
       const [platform, tenant, asked] = given;
       const together = await engineOf(directory(platform, tenant), {}, uncached);
       const apart = await engineOf(directory(platform, tenant), {}, { ...uncached, maxSharedPolicies: 0 });
@@ -164,13 +171,14 @@ test("a cached answer equals the uncached one for every single condition, whatev
       await engineOf(directory(chosen, chosen)),
       await engineOf(directory(chosen, chosen), {}, uncached),
     ];
-    const mixed = fc.tuple(queries, queries, fc.nat()).map(([a, b, pick]) => {
+    const mixed = fc.tuple(anyQueries, anyQueries, fc.nat()).map(([a, b, pick]) => {
       // The second question differs from the first in one member of the caller, its attributes, or what is claimed.
       const names = [a, b].flatMap(({ caller, claimed }) => [
         ...Object.keys(caller),
         ...Object.keys(claimed),
         ...Object.keys(caller.attributes ?? {}),
         ...registeredNames,
+        ...subjectNames,
       ]);
       const name = names[pick % names.length] as string;
       const mixed = <T extends object>(first: T, second: T): T => {
@@ -182,11 +190,17 @@ test("a cached answer equals the uncached one for every single condition, whatev
         Object.assign(caller, { attributes: mixed(a.caller.attributes ?? {}, b.caller.attributes ?? {}) });
       }
       const registered = registeredNames.includes(name) ? b.registered : a.registered;
-      const { registered: _, ...others } = a;
-      const second = { ...others, caller, claimed: mixed(a.claimed, b.claimed) };
+      const onBehalfOf = subjectNames.includes(name) ? b.onBehalfOf : a.onBehalfOf;
+      const { registered: _, onBehalfOf: __, ...others } = a;
       return [
         a,
-        registered === undefined ? second : { ...second, registered: mixed(a.registered ?? registered, registered) },
+        {
+          ...others,
+          caller,
+          claimed: mixed(a.claimed, b.claimed),
+          ...(registered !== undefined && { registered: mixed(a.registered ?? registered, registered) }),
+          ...(onBehalfOf !== undefined && { onBehalfOf: mixed(a.onBehalfOf ?? onBehalfOf, onBehalfOf) }),
+        },
       ];
     });
     fc.assert(

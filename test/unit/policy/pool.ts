@@ -43,6 +43,20 @@ export const registeredConditions: readonly string[] = [
   "context has registered && context.registered.registered_at > 1600000000000",
 ];
 
+/** The same of whom the caller asks for; those that count for somebody else, and those that do not. */
+export const onBehalfOfConditions: readonly string[] = [
+  "context has on_behalf_of",
+  "!(context has on_behalf_of)",
+  'context has on_behalf_of && context.on_behalf_of.type == "a"',
+  "context has on_behalf_of.id && context.on_behalf_of.id == context.claimed.resource.kind",
+  'context has on_behalf_of && (context.on_behalf_of.id == "a" || principal.tenant == "tenant-a")',
+  'context has on_behalf_of && context.on_behalf_of.properties.hasTag("region") && context.on_behalf_of.properties.getTag("region") != "eu"',
+  'context has on_behalf_of && context.on_behalf_of.property_values.contains("region=eu")',
+  "context has on_behalf_of && context.on_behalf_of.property_values.containsAny(context.claimed.labels)",
+  'if context has on_behalf_of then context.on_behalf_of.id like "*a" else true',
+  "context has on_behalf_of && context.on_behalf_of == context.on_behalf_of",
+];
+
 /** The same of the attributes that `declaringFiles` declares. */
 export const attributeConditions: readonly string[] = [
   "principal.clearance >= 1",

@@ -39,6 +39,25 @@ async function report(text: string) {
   return { ...packReport(pack, shares, lineage.report(pack.range)), indices };
 }
 
+test("a pack of whom enforcement points asked for has every decision about them, and of nobody else", async () => {
+  const about = (type: string, id: string) => {
+    const plain = decision(true);
+    return log.append({ ...plain, request: { ...plain.request, on_behalf_of: { type, id } } });
+  };
+  const first = about("user", "alice");
+  about("user", "bob");
+  // One that would be called the same, if types had slashes as they are.
+  about("user/alice", "x");
+  about("user", "alice/x");
+  about("user", "alice");
+  const packed = async (value: string) => (await report(await log.pack({ field: "on_behalf_of", value }))).indices;
+  expect(await packed("user/alice")).toEqual([10, 14]);
+  expect(await packed("user~1alice/x")).toEqual([12, 14]);
+  expect(await packed("user/alice/x")).toEqual([13, 14]);
+  log.erase(first);
+  expect(await packed("user/alice")).toEqual([14, 15]);
+});
+
 describe("a pack of", () => {
   test.each([
     ["artifact digest and decisions behind it", { field: "artifact_digest", value: "sha256:a" }, [1, 2, 3, 4, 5, 9]],

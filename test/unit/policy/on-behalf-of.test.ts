@@ -1,0 +1,263 @@
+/** Questions about somebody else than the caller: which permits count, and that nothing else changes. */
+import { policyToJson } from "@cedar-policy/cedar-wasm/nodejs";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { countsOnBehalfOf } from "../../../src/policy/check/delegation.ts";
+import { compareBundles } from "../../../src/policy/compare/compare.ts";
+import type { OnBehalfOf, PolicyQuery } from "../../../src/policy/engine/decision.ts";
+import type { Evaluator } from "../../../src/policy/engine/engine-sets.ts";
+import type { PolicyBundle } from "../../../src/policy/load/bundle.ts";
+import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { parseQueryText } from "../../../src/policy/tools/query.ts";
+import { PolicyShadow } from "../../../src/policy/tools/shadow.ts";
+import { anyQueries, ask, engineOf, type Files, memoryFileSystem, openFiles, permitAll } from "./harness.ts";
+import { conditions, onBehalfOfConditions } from "./pool.ts";
+import { handTimers } from "./timers.ts";
+
+const alice: OnBehalfOf = {
+  type: "user",
+  id: "alice",
+  properties: { department: "finance" },
+  property_values: ["department=finance", "groups=payroll"],
+};
+
+function askFor(subject: OnBehalfOf = alice): PolicyQuery {
+  return { ...ask("access"), onBehalfOf: subject };
+}
+
+const forAlice = 'context has on_behalf_of && context.on_behalf_of.id == "alice"';
+const admin = 'principal.principal_id == "writer"';
+
+function permit(id: string, condition: string): string {
+  return `@id("${id}") permit (principal, action, resource) when { ${condition} };\n`;
+}
+
+function counts(clauses: string, effect = "permit"): boolean {
+  const parsed = policyToJson(`${effect} (principal, action, resource) ${clauses};`);
+  if (parsed.type === "failure") throw new Error(parsed.errors[0]?.message);
+  return countsOnBehalfOf(parsed.json);
+}
+
+test.each([
+  ['when { context has on_behalf_of && context.on_behalf_of.type == "user" }', true],
+  ['when { context has on_behalf_of.id && context.on_behalf_of.id == "alice" }', true],
+  ["when { context has on_behalf_of.id }", true],
+  ['when { context has on_behalf_of && context.on_behalf_of.properties.hasTag("role") }', true],
+  ['when { context has on_behalf_of && ["alice"].contains(context.on_behalf_of.id) }', true],
+  ['when { context has on_behalf_of && context.on_behalf_of["id"] like "a*" }', true],
+  ['when { principal.scopes.contains("a") } when { context has on_behalf_of && context.on_behalf_of.id == "a" }', true],
+  ['when { context has on_behalf_of } unless { context has on_behalf_of && context.on_behalf_of.id == "a" }', true],
+  ['when { context has on_behalf_of } unless { context.on_behalf_of.id == "a" }', true],
+  ['unless { !(context has on_behalf_of) || context.on_behalf_of.id != "a" }', true],
+  ['when { !(context has on_behalf_of) || context.on_behalf_of.id == "a" }', true],
+  ['when { if context has on_behalf_of then context.on_behalf_of.id == "a" else principal.scopes.isEmpty() }', true],
+  [
+    'when { if context has on_behalf_of && principal.scopes.isEmpty() then context.on_behalf_of.id == "a" else false }',
+    true,
+  ],
+  // What says nothing of whom it is about.
+  ["", false],
+  ["when { true }", false],
+  ["when { context has on_behalf_of }", false],
+  ["when { !(context has on_behalf_of) }", true],
+  ["when { context == context }", false],
+  ['when { principal.subject == "context.on_behalf_of.id" }', false],
+  ['when { context.claimed.attributes.hasTag("on_behalf_of") }', false],
+  // What permits whoever it is about.
+  ['when { context has on_behalf_of && (context.on_behalf_of.id == "a" || principal.scopes.isEmpty()) }', false],
+  ['when { context has on_behalf_of || context.on_behalf_of.id == "a" }', false],
+  ['when { context has on_behalf_of && !(context.on_behalf_of.id == "a" && principal.scopes.isEmpty()) }', false],
+  [
+    'when { if context has on_behalf_of && context.on_behalf_of.id == "a" then true else principal.scopes.isEmpty() }',
+    false,
+  ],
+  [
+    'when { (context has on_behalf_of && context.on_behalf_of.id == "a" || principal.scopes.isEmpty()) == true }',
+    false,
+  ],
+  ['when { [context has on_behalf_of && context.on_behalf_of.id == "a", true].contains(true) }', false],
+])("a permit %s counts for somebody else: %s", (clauses, expected) => expect(counts(clauses)).toBe(expected));
+
+test("a forbid always counts", () => expect(counts("", "forbid")).toBe(true));
+
+const evaluators: readonly Evaluator[] = ["compiled", "cedar", "both"];
+const layerings: readonly (readonly [string, Files, readonly string[], boolean])[] = [
+  ["nothing reads it", openFiles, [], false],
+  ["the platform's alone", { ...openFiles, "platform/b.cedar": permit("b", forAlice) }, [], false],
+  ["the tenant's alone", { ...openFiles, "default/b.cedar": permit("b", forAlice) }, [], false],
+  [
+    "both",
+    { ...openFiles, "platform/b.cedar": permit("b", forAlice), "default/b.cedar": permit("b", forAlice) },
+    ["platform/b", "tenant/b"],
+    true,
+  ],
+  [
+    "both, beside the caller's own rights and a way around",
+    {
+      ...openFiles,
+      "platform/b.cedar": permit("b", forAlice),
+      "default/b.cedar": permit("b", `context has on_behalf_of && (context.on_behalf_of.id == "bob" || ${admin})`),
+    },
+    [],
+    false,
+  ],
+];
+
+test.each(
+  layerings.flatMap(([name, files, reasons, allow]) =>
+    evaluators.flatMap((evaluator) =>
+      [0, 64].map((maxSharedPolicies) => ({ name, files, reasons, allow, evaluator, maxSharedPolicies })),
+    ),
+  ),
+)("$name: $evaluator, $maxSharedPolicies together", async ({ files, reasons, allow, evaluator, maxSharedPolicies }) => {
+  const engine = await engineOf(files, {}, { evaluator, maxSharedPolicies });
+  // First the same question about the caller itself, which is remembered.
+  expect(engine.decide(ask("access")).allow).toBe(true);
+  expect(engine.decide(askFor())).toMatchObject({ allow, reasons });
+  expect(engine.decide(askFor({ ...alice, id: "bob" }))).toMatchObject({ allow: false, reasons: [] });
+  expect(engine.decide(ask("access")).allow).toBe(true);
+  engine.release();
+});
+
+test("all forbids count, and a permit that does not count cannot fail the question", async () => {
+  const failing =
+    "context.claimed has content_size_bytes && context.claimed.content_size_bytes + 9223372036854775807 == 0";
+  const files = {
+    ...openFiles,
+    "platform/b.cedar": permit("b", forAlice),
+    "default/b.cedar": `${permit("b", forAlice)}${permit("fails", failing)}@id("never") forbid (principal, action, resource) when { context.claimed.labels.contains("never") };`,
+  };
+  for (const evaluator of evaluators) {
+    const engine = await engineOf(files, {}, { evaluator });
+    const asked = (claimed: object): PolicyQuery => ({ ...ask("access", claimed), onBehalfOf: alice });
+    expect(engine.decide(asked({ content_size_bytes: 1 }))).toMatchObject({ allow: true });
+    expect(engine.decide(ask("access", { content_size_bytes: 1 }))).toMatchObject({ allow: false });
+    expect(engine.decide(asked({ labels: ["never"] }))).toMatchObject({ allow: false, reasons: ["tenant/never"] });
+    engine.release();
+  }
+});
+
+const chosen = fc.record({
+  isPermit: fc.boolean(),
+  condition: fc.constantFrom(...conditions, ...onBehalfOfConditions, ...onBehalfOfConditions),
+});
+const layer = fc.array(chosen, { minLength: 1, maxLength: 4 });
+
+function textOf(policies: readonly { readonly isPermit: boolean; readonly condition: string }[]): string {
+  return policies
+    .map(({ isPermit, condition }, index) =>
+      isPermit
+        ? permit(`p${index}`, condition)
+        : `@id("p${index}") forbid (principal, action, resource) when { ${condition} };\n`,
+    )
+    .join("");
+}
+
+test("whichever evaluates, an answer about somebody else is that of the sets without the permits that do not count", async () => {
+  let allowed = 0;
+  await fc.assert(
+    fc.asyncProperty(layer, layer, fc.array(anyQueries, { minLength: 40, maxLength: 40 }), async (...given) => {
+      const [platform, tenant, asked] = given;
+      const isCounted = ({ isPermit, condition }: (typeof platform)[number]) =>
+        !isPermit || counts(`when { ${condition} }`);
+      // Ids stay, so that reasons can be compared; what does not count is never asked.
+      const without = (policies: typeof platform) =>
+        policies.map((policy) =>
+          isCounted(policy)
+            ? policy
+            : { isPermit: true, condition: `!(context has on_behalf_of) && (${policy.condition})` },
+        );
+      const files = (one: typeof platform, other: typeof platform): Files => ({
+        ...openFiles,
+        "platform/all.cedar": textOf(one),
+        "default/all.cedar": textOf(other),
+      });
+      const engines = await Promise.all(
+        evaluators.map((evaluator) => engineOf(files(platform, tenant), {}, { evaluator, cachedDecisions: 0 })),
+      );
+      const reduced = await engineOf(files(without(platform), without(tenant)), {}, { cachedDecisions: 0 });
+      for (const query of asked.filter(({ onBehalfOf }) => onBehalfOf !== undefined)) {
+        const { policyRevision: _, inputs: __, ...expected } = reduced.decide(query);
+        for (const engine of engines) expect(engine.decide(query)).toMatchObject(expected);
+        if (expected.allow) allowed++;
+      }
+      for (const engine of [...engines, reduced]) engine.release();
+    }),
+    {
+      numRuns: 25,
+      endOnFailure: true,
+      examples: [[[{ isPermit: true, condition: forAlice }], [{ isPermit: true, condition: forAlice }], [askFor()]]],
+    },
+  );
+  expect(allowed).toBeGreaterThan(0);
+});
+
+test("an explanation says why a permit for callers does not permit what is asked for somebody else", async () => {
+  const engine = await engineOf({ ...openFiles, "platform/b.cedar": permit("b", forAlice) });
+  const { decision, layers } = engine.explain(askFor());
+  expect(decision).toMatchObject({ allow: false, reasons: [] });
+  expect(layers.map(({ outcome }) => outcome)).toEqual(["allow", "deny"]);
+  const [all] = layers[1]?.policies ?? [];
+  expect(all).toMatchObject({
+    decided: false,
+    unmet: [{ needs: expect.stringContaining("to read context.on_behalf_of") }],
+  });
+  expect(engine.explain(ask("access")).layers[1]?.policies[0]).toMatchObject({ decided: true, unmet: [] });
+  engine.release();
+});
+
+test("a candidate is asked for whom the one in force was asked", async () => {
+  const seen: unknown[] = [];
+  const timers = handTimers();
+  const shadow = new PolicyShadow({
+    share: 1,
+    random: () => 0,
+    timers,
+    elapsedMs: () => 0,
+    onCompared: (difference) => seen.push(difference?.kind),
+    onDropped: () => {},
+    onSample: () => {},
+  });
+  const files = { ...openFiles, "platform/b.cedar": permit("b", forAlice), "default/b.cedar": permit("b", forAlice) };
+  const active = await engineOf(files);
+  shadow.replace(await engineOf(openFiles));
+  shadow.observe(askFor(), active.decide(askFor()), "1");
+  shadow.observe(ask("access"), active.decide(ask("access")), "2");
+  timers.fire(9);
+  expect(seen).toEqual(["denies", undefined]);
+  shadow.release();
+  active.release();
+});
+
+test("what changes for somebody else is found, with an example", async () => {
+  const bundleOf = async (files: Files): Promise<PolicyBundle> =>
+    (await loadPolicyDirectory("/policies", memoryFileSystem(files), {})).bundle as PolicyBundle;
+  const before = { ...openFiles, "platform/b.cedar": permit("b", forAlice) };
+  const after = { ...before, "default/b.cedar": permit("b", `${forAlice} && ${admin}`) };
+  const { changes, undecided } = compareBundles(await bundleOf(before), await bundleOf(after));
+  expect(undecided).toEqual([]);
+  const allows = changes.filter(({ difference }) => difference.kind === "allows");
+  expect(allows).toMatchObject([{ example: { on_behalf_of: { id: "alice" } } }]);
+  expect(compareBundles(await bundleOf(before), await bundleOf(before)).changes).toEqual([]);
+  // A permit that cannot count changes nothing for anybody else.
+  const harmless = { ...before, "default/c.cedar": permit("c", admin) };
+  const { changes: none } = compareBundles(await bundleOf(before), await bundleOf(harmless));
+  expect(none.filter(({ difference }) => difference.kind === "allows")).toEqual([]);
+});
+
+test("operators write whom a question is about", () => {
+  const asked = { tenant: "a", action: "access", claimed: { workload: { application: "a" }, resource: { kind: "b" } } };
+  const parse = (on_behalf_of: unknown) => parseQueryText(JSON.stringify({ ...asked, on_behalf_of })).onBehalfOf;
+  expect(
+    parse({ type: "user", id: "alice", properties: { department: "finance" }, property_values: ["groups=payroll"] }),
+  ).toEqual(alice);
+  expect(parse({ type: "user", id: "alice" })).toEqual({
+    type: "user",
+    id: "alice",
+    properties: {},
+    property_values: [],
+  });
+  expect(() => parse({ type: "user" })).toThrow("on_behalf_of.id must be text");
+  expect(() => parse({ type: "user", id: "a", name: "b" })).toThrow("on_behalf_of has an unknown member name");
+  expect(permitAll).not.toContain("on_behalf_of");
+});

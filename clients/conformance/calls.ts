@@ -5,8 +5,9 @@ import { codeFromString } from "@connectrpc/connect/protocol-connect";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../../gen/google/rpc/error_details_pb.ts";
 import { verifyProof } from "./dpop.ts";
 import type { ScriptedIssuer } from "./issuer.ts";
+import { briefOf, type LoggedRecord, type ScriptedLog } from "./log.ts";
 import type { Route } from "./protocol.ts";
-import { answerOf, methods, resultMembers, services } from "./requests.ts";
+import { answerOf, merged, methods, recordOf, resultMembers, services } from "./requests.ts";
 import type { Act, SeenCall, ServerScript } from "./script.ts";
 import { nowMs, pause } from "./sockets.ts";
 
@@ -14,6 +15,8 @@ export interface ServerState {
   readonly script: ServerScript;
   readonly issuer: ScriptedIssuer;
   readonly records: Map<string, string>;
+  /** Where the script has receipts. */
+  readonly log: ScriptedLog | undefined;
   readonly usedProofs: Set<string>;
   /** Calls that have been let in. */
   lettingIn: number;
@@ -66,7 +69,7 @@ export async function answer(
     for (const [name, value] of Object.entries(act.headers ?? {})) responseHeaders.set(name, value);
   }
   if (act.does === "refuse") throw refusalOf(act);
-  const result = recorded(state, seen, route);
+  const result = recorded(state, seen, route, request);
   if (act.does === "commit-and-reset") {
     arrival.reset();
     throw new ConnectError("reset", Code.Unavailable);
@@ -84,15 +87,24 @@ function addNewer(message: MessageShape<DescMessage>): void {
 }
 
 /** What a decision or record carries of its own: the same for the same idempotency key. */
-function recorded({ records, script }: ServerState, seen: SeenCall, route: Route): object {
+function recorded(state: ServerState, seen: SeenCall, route: Route, request: MessageShape<DescMessage>): object {
+  const { records } = state;
   const member = resultMembers[route];
   if (member === undefined) return {};
   const isDecision = member === "decision";
   const key = seen.idempotencyKey ?? `unkeyed ${records.size}`;
   const id = records.get(`${route} ${key}`) ?? `01890a5d-ac96-774b-bcce-${String(records.size).padStart(12, "0")}`;
   records.set(`${route} ${isDecision ? records.size : key}`, id);
-  const receipt = script.receipt?.(seen.headers["x-svc-receipt"]);
+  const receipt = receiptOf(state, seen.headers["x-svc-receipt"], recordOf(route, request, id));
   return { [member]: { ...(receipt !== undefined && { receipt }), ...(isDecision && { decisionId: id }) } };
+}
+
+function receiptOf({ script, log }: ServerState, asked: string | undefined, record: LoggedRecord) {
+  const { receipts } = script;
+  if (receipts === undefined || log === undefined || asked === "none") return undefined;
+  const whole = log.append(merged(record, receipts.record ?? {}));
+  const receipt = asked === "brief" ? briefOf(whole) : whole;
+  return receipts.change?.(receipt) ?? receipt;
 }
 
 /** Lets the call in, or throws why not; notes it as a fault where the case did not ask for it. */

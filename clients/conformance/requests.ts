@@ -11,6 +11,8 @@ import { DiscoveryService } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
+import { toRouteJson } from "../typescript/src/json-spelling.ts";
+import type { LoggedRecord } from "./log.ts";
 import type { Route } from "./protocol.ts";
 
 export const services = [DiscoveryService, ProtectionService, RegistrationService, EvidenceService] as const;
@@ -54,6 +56,16 @@ const decision = {
   policyRevision: "sha256:0123",
   reasons: ["platform/allow"],
 };
+const requestSummary = {
+  workloadApplication: "payroll-export",
+  workloadEnvironment: "production",
+  resourceKind: "customer-record",
+  resourceId: "cust-8841",
+  mimeType: "application/pdf",
+  labelCount: 1,
+  attributeCount: 1,
+};
+const protect = { ...requestSummary, operation: "PROTECTION_OPERATION_PROTECT" };
 const authConfiguration = { mode: "oauth_client_credentials", proofOfPossession: "mtls", mtlsReady: true };
 
 /** Answers as protobuf JSON. */
@@ -75,17 +87,32 @@ const answers: Readonly<Record<Route, JsonObject>> = {
   },
   "protection-plan": {
     ...heading,
+    requestSummary: protect,
     decision,
     execution: { protectLocally: true, artifactProfile: "ARTIFACT_PROFILE_TDF" },
   },
-  "policy-resolve": { ...heading, decision, handling: { protectLocally: true } },
+  "policy-resolve": {
+    ...heading,
+    requestSummary: { ...requestSummary, operation: "PROTECTION_OPERATION_ACCESS" },
+    decision,
+    handling: { protectLocally: true },
+  },
   "key-access-plan": {
     ...heading,
+    requestSummary: { ...requestSummary, operation: "KEY_ACCESS_OPERATION_WRAP", keyReferencePresent: true },
     decision: { ...decision, operation: "KEY_ACCESS_OPERATION_WRAP" },
     execution: { localCryptographicOperation: true, platformRole: "authorize_only" },
   },
-  "artifact-register": { ...heading, registration: { accepted: true, artifactTransport: "metadata_only" } },
-  evidence: { ...heading, ingestion: { accepted: true, plaintextTransport: "forbidden_by_default" } },
+  "artifact-register": {
+    ...heading,
+    requestSummary: { ...protect, ...artifact },
+    registration: { accepted: true, artifactTransport: "metadata_only" },
+  },
+  evidence: {
+    ...heading,
+    requestSummary: { ...requestSummary, eventType: "EVIDENCE_EVENT_TYPE_PROTECT", outcome: "completed" },
+    ingestion: { accepted: true, plaintextTransport: "forbidden_by_default" },
+  },
 };
 
 /** The sample answer of a call, with what is given merged into its protobuf JSON. */
@@ -95,16 +122,34 @@ export function answerOf(route: Route, ...changes: readonly object[]): MessageSh
   return mergeFromJson(methods[route].output, message, json as JsonObject);
 }
 
+/** What a log holds of a call that is answered by the sample: a decision or record of this id. */
+export function recordOf(route: Route, request: MessageShape<DescMessage>, recordId: string): LoggedRecord {
+  const { tenantId, principalId, subject, authSource } = caller;
+  const { allow, policyRevision, reasons } = decision;
+  const member = resultMembers[route];
+  const kind = member === "ingestion" ? "evidence" : (member ?? "");
+  const decided = { allow, policy_revision: policyRevision, reasons };
+  return {
+    kind,
+    record_id: recordId,
+    tenant_id: tenantId,
+    caller: { principal_id: principalId, subject, auth_source: authSource },
+    route: `/v1/sdk/${route}`,
+    request: toRouteJson(methods[route].input, request),
+    outcome: kind === "decision" ? decided : { accepted: true, citation: "none" },
+  };
+}
+
 /** Members of the second over those of the first, objects member by member. */
-function merged(first: object, second: object): object {
+export function merged<T extends object>(first: T, second: object): T {
   const isObject = (value: unknown): value is object =>
     typeof value === "object" && value !== null && !Array.isArray(value);
-  const result: Record<string, unknown> = { ...first };
+  const result = { ...first } as Record<string, unknown>;
   for (const [name, value] of Object.entries(second)) {
     const old = result[name];
     result[name] = isObject(value) && isObject(old) ? merged(old, value) : value;
   }
-  return result;
+  return result as T;
 }
 
 /** Where an answer carries what was decided or recorded. */

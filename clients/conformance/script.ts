@@ -1,5 +1,6 @@
 /** What a case has the service and the issuer do, and what it is then told of what they saw. */
-import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, JsonObject, MessageShape } from "@bufbuild/protobuf";
+import type { LogKey } from "./log.ts";
 import type { Route } from "./protocol.ts";
 
 /** What happens to one call. */
@@ -44,8 +45,17 @@ export interface ServerScript {
   readonly announcesNonces?: boolean;
   /** Demands a nonce that nobody knows yet, every time. */
   readonly challengesForEver?: boolean;
-  /** Whose receipt answers carry, and whether it is as asked for. Default: a good one. */
-  readonly receipt?: (asked: string | undefined) => Readonly<Record<string, unknown>> | undefined;
+  /** What receipts the answers carry, as briefly as they are asked for. Default: none. */
+  readonly receipts?: ReceiptScript;
+}
+
+export interface ReceiptScript {
+  /** Signs the log. */
+  readonly key: LogKey;
+  /** Members of the record that say otherwise than the answer: merged into it. */
+  readonly record?: object;
+  /** What becomes of the receipt on its way: protobuf JSON. */
+  readonly change?: (receipt: JsonObject) => JsonObject;
 }
 
 /** What happens to one token request. */

@@ -10,6 +10,7 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { type Arrival, arrivalKey, callRouter } from "./calls.ts";
 import type { ScriptedIssuer } from "./issuer.ts";
 import { serveJson } from "./json-routes.ts";
+import { ScriptedLog } from "./log.ts";
 import { type Route, routes } from "./protocol.ts";
 import { methods } from "./requests.ts";
 import type { Act, SeenCall, ServerScript } from "./script.ts";
@@ -32,7 +33,9 @@ export async function startServer(
   const records = new Map<string, string>();
   const stopping = new AbortController();
   const sockets = new Map<number | undefined, Socket>();
-  const state = { script, issuer, records, usedProofs: new Set<string>(), lettingIn: 0, stopping: stopping.signal };
+  const log = script.receipts && new ScriptedLog(script.receipts.key);
+  const usedProofs = new Set<string>();
+  const state = { script, issuer, records, log, usedProofs, lettingIn: 0, stopping: stopping.signal };
   const arrivals = new WeakMap<object, Arrival>();
   const rpc = connectNodeAdapter({
     routes: callRouter(state),

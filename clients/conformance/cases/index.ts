@@ -7,6 +7,7 @@ import { errors } from "./errors.ts";
 import { idempotency } from "./idempotency.ts";
 import { kept } from "./kept.ts";
 import { obligations } from "./obligations.ts";
+import { receipts } from "./receipts.ts";
 import { retries } from "./retries.ts";
 import { tokens } from "./tokens.ts";
 
@@ -18,6 +19,7 @@ export const cases: readonly Case[] = [
   ...idempotency,
   ...deadlines,
   ...errors,
+  ...receipts,
   ...obligations,
   ...kept,
 ];

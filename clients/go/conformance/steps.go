@@ -59,7 +59,7 @@ func (s step) run(ctx context.Context, client *platform.Client, hasKeys bool) an
 	}
 	verdict := "absent"
 	if hasKeys && receipt != nil {
-		_, err := client.VerifyReceipt(receipt)
+		_, err := client.VerifyAnswer(answer)
 		verdict = verdictOf(err)
 	}
 	return object{"answer": json.RawMessage(text), "receipt": verdict}

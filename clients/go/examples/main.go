@@ -176,12 +176,11 @@ func record(ctx context.Context, client *platform.Client, decision string, isRec
 	if err != nil {
 		return err
 	}
-	receipt := event.Ingestion.Receipt
-	fmt.Println("evidence", "accepted", event.Ingestion.Accepted, receipt.RecordId)
+	fmt.Println("evidence", "accepted", event.Ingestion.Accepted, event.Ingestion.Receipt.RecordId)
 	if !isReceiptChecked {
 		return nil
 	}
-	verified, err := client.VerifyReceipt(receipt)
+	verified, err := client.VerifyAnswer(event)
 	if err != nil {
 		return err
 	}

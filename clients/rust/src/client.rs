@@ -24,7 +24,7 @@ use crate::proto::{
     RecordEvidenceResponse, RegisterArtifactRequest, RegisterArtifactResponse, ResolvePolicyRequest,
     ResolvePolicyResponse, WhoAmIRequest, WhoAmIResponse,
 };
-use crate::receipts::{ReceiptError, VerifiedReceipt, verify_receipt};
+use crate::receipts::{ReceiptError, RecordedAnswer, VerifiedReceipt, verify_answer, verify_receipt};
 use crate::{Call, ClientBuilder, Decision, Error, NotPermitted, ReceiptDetail, Retry, TokenSource, decision};
 
 /// The platform's client. Clones are the same client: one connection, one token, one cache.
@@ -144,6 +144,15 @@ impl Client {
     #[must_use]
     pub fn permitted(&self, decision: &impl Decision) -> bool {
         self.require_allow(decision).is_ok()
+    }
+
+    /// Checks the receipt of an answer against the keys of the log that the client was given, and that it is this
+    /// answer's: see [`verify_answer`].
+    ///
+    /// # Errors
+    /// [`ReceiptError`] says what does not hold; without a key, nothing does.
+    pub fn verify_answer(&self, answer: &impl RecordedAnswer) -> Result<VerifiedReceipt, ReceiptError> {
+        verify_answer(answer, &self.0.settings.log_keys)
     }
 
     /// Checks a receipt against the keys of the log that the client was given.

@@ -27,7 +27,7 @@ pub use client_credentials::{ClientAuthentication, ClientCredentials, ClientCred
 pub use decision::{Decision, NotPermitted, UnderstoodObligation, permitted, require_allow};
 pub use dpop::DpopKey;
 pub use error::{Error, Reason, Violation};
-pub use receipts::{LogKey, ReceiptError, VerifiedReceipt, verify_receipt};
+pub use receipts::{LogKey, ReceiptError, RecordedAnswer, VerifiedReceipt, verify_answer, verify_receipt};
 pub use tls::Tls;
 pub use tokens::{Token, TokenSource};
 pub use tonic::Code;

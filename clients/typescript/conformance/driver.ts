@@ -21,7 +21,7 @@ import {
   workloadInterceptors,
 } from "svc-platform-client";
 import { createGrpcTransport, createHttpClient } from "svc-platform-client/node";
-import { verifyReceipt } from "svc-platform-client/receipts";
+import { type RecordedAnswer, verifyAnswer, verifyReceipt } from "svc-platform-client/receipts";
 import type { CallStep, DriverOptions, DriverRequest, Route, Step, StepAnswer } from "../../conformance/protocol.ts";
 
 type AnyMessage = MessageShape<DescMethodUnary["output"]>;
@@ -99,7 +99,7 @@ async function runStep(step: Step, client: PlatformClient, options: DriverOption
       case "concurrent":
         return { steps: await Promise.all(step.calls.map((each) => runStep(each, client, options))) };
       case "verify-receipt":
-        return { receipt: await verified(fromJson(ReceiptSchema, step.receipt), [step.log_key]) };
+        return { receipt: await verdictOf(verifyReceipt(fromJson(ReceiptSchema, step.receipt), step.log_key)) };
       case "cached-capabilities":
         return { answer: toJson(methods.capabilities.output, await client.capabilities()) as JsonObject };
       case "cached-bootstrap":
@@ -130,18 +130,16 @@ async function runCall(step: CallStep, client: PlatformClient, options: DriverOp
     const own = (request as { understoodObligations?: string[] }).understoodObligations ?? [];
     requireAllow(result as Parameters<typeof requireAllow>[0], own.length > 0 ? own : understood(options));
   }
-  const receipt = await verified(result?.receipt, options.log_keys ?? []);
+  const { log_keys: logKeys = [] } = options;
+  const isLooked = result?.receipt !== undefined && logKeys.length > 0;
+  const receipt = isLooked ? await verdictOf(verifyAnswer(answer as unknown as RecordedAnswer, logKeys)) : "absent";
   return { answer: toJson(method.output, answer) as JsonObject, receipt };
 }
 
 type Result = { readonly receipt?: Receipt };
 
-async function verified(
-  receipt: Receipt | undefined,
-  logKeys: readonly string[],
-): Promise<"verified" | "refused" | "absent"> {
-  if (receipt === undefined || logKeys.length === 0) return "absent";
-  return verifyReceipt(receipt, logKeys).then(
+function verdictOf(verified: Promise<unknown>): Promise<"verified" | "refused"> {
+  return verified.then(
     () => "verified",
     () => "refused",
   );

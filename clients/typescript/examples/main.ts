@@ -14,7 +14,7 @@ import {
   workloadInterceptors,
 } from "svc-platform-client";
 import { createGrpcTransport, createHttpClient } from "svc-platform-client/node";
-import { verifyReceipt } from "svc-platform-client/receipts";
+import { verifyAnswer } from "svc-platform-client/receipts";
 import { describe } from "./describe.ts";
 import { readSettings } from "./settings.ts";
 
@@ -129,17 +129,17 @@ async function record(client: PlatformClient, decisionId: string, logKey: string
     artifactLocator: "s3://archive/2026/cust-8841.tdf",
   });
   console.log("artifact-register accepted", registration?.accepted, registration?.receipt?.recordId);
-  const { ingestion } = await client.evidence.recordEvidence({
+  const recorded = await client.evidence.recordEvidence({
     ...artifact,
     eventType: EvidenceEventType.PROTECT,
     outcome: "completed",
     occurredAt: "2026-03-01T12:00:00Z",
   });
-  const receipt = ingestion?.receipt;
-  console.log("evidence accepted", ingestion?.accepted, receipt?.recordId);
-  if (logKey === undefined || receipt === undefined) return;
-  const { leafIndex } = await verifyReceipt(receipt, logKey);
-  console.log("receipt leaf", leafIndex, "of", receipt.logOrigin);
+  const { ingestion } = recorded;
+  console.log("evidence accepted", ingestion?.accepted, ingestion?.receipt?.recordId);
+  if (logKey === undefined) return;
+  const { leafIndex, logOrigin } = await verifyAnswer(recorded, logKey);
+  console.log("receipt leaf", leafIndex, "of", logOrigin);
 }
 
 await run().catch((error: unknown) => {

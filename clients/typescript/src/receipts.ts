@@ -4,11 +4,13 @@
  */
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import { type RecordedAnswer, receiptOf, requireAnswers } from "./receipts/answer.ts";
 import { type Checkpoint, openCheckpoint, parseLogKey, ReceiptError } from "./receipts/note.ts";
 import { verifyMaterial } from "./receipts/record.ts";
 import { parseBase64, parseDecimal } from "./receipts/text-forms.ts";
 import { hashBytes, verifyConsistency, verifyInclusion } from "./receipts/tree.ts";
 
+export type { RecordedAnswer } from "./receipts/answer.ts";
 export { ReceiptError } from "./receipts/note.ts";
 
 /** What a receipt proves. */
@@ -48,6 +50,22 @@ export async function verifyReceipt(receipt: Receipt, logKeys: string | readonly
   if (shown.record_id !== receipt.recordId || shown.log !== origin)
     fail("record, leaf and members do not name the same record");
   return { ...position, record: shown };
+}
+
+/**
+ * Checks the receipt of an answer as `verifyReceipt` does, and that it is this answer's: that what the answer says of the
+ * caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is compared.
+ *
+ * @throws ReceiptError where the answer has no receipt, too
+ */
+export async function verifyAnswer(
+  answer: RecordedAnswer,
+  logKeys: string | readonly string[],
+): Promise<VerifiedReceipt> {
+  const receipt = receiptOf(answer) ?? fail("place in the answer is empty");
+  const verified = await verifyReceipt(receipt, logKeys);
+  requireAnswers(answer, receipt.recordId, verified.record);
+  return verified;
 }
 
 /**

@@ -20,4 +20,5 @@ from .options import Tls as Tls
 from .options import TokenFunction as TokenFunction
 from .receipts import VerifiedReceipt as VerifiedReceipt
 from .receipts import continues as continues
+from .receipts import verify_answer as verify_answer
 from .receipts import verify_receipt as verify_receipt

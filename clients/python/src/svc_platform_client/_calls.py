@@ -21,7 +21,7 @@ from ._runtime import Runtime, SingleFlight
 from ._tokens import GivenTokens, IssuedTokens, TokenSource
 from .errors import Metadata, PlatformError, ReceiptRefused, read_refusal
 from .options import ClientCredentials, Options, Tls, TokenFunction
-from .receipts import verify_receipt
+from .receipts import RecordedAnswer, verify_answer
 
 Question = TypeVar("Question", v1.PlanProtectionRequest, v1.ResolvePolicyRequest, v1.PlanKeyAccessRequest)
 Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse)
@@ -170,11 +170,10 @@ class Calls:
         return token, [("authorization", f"DPoP {token}"), ("dpop", self._prover.proof("POST", url, token))]
 
     def _check_receipt(self, answer: Message) -> None:
-        receipt = methods.receipt_of(answer)
-        if receipt is None or not self.options.log_keys:
+        if not isinstance(answer, RecordedAnswer) or methods.receipt_of(answer) is None or not self.options.log_keys:
             return
         try:
-            verify_receipt(receipt, self.options.log_keys)
+            verify_answer(answer, self.options.log_keys)
         except ReceiptRefused as refused:
             refused.answer = answer
             raise

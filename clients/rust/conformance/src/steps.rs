@@ -108,8 +108,8 @@ macro_rules! made {
         }
     };
     (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, receipt of $holder:ident) => {{
-        let receipt = $answer.$holder.as_ref().and_then(|holder| holder.receipt.as_ref());
-        let receipt = $runner.verdict(receipt);
+        let carried = $answer.$holder.as_ref().is_some_and(|holder| holder.receipt.is_some());
+        let receipt = if carried && $runner.keyed { verdict($runner.client.verify_answer(&$answer).is_ok()) } else { "absent" };
         json!({ "answer": messages::write(concat!($message, "Response"), &$answer)?, "receipt": receipt })
     }};
 }
@@ -163,13 +163,6 @@ impl Runner {
                 require_allow(decision, &ids)
             }
             None => self.client.require_allow(decision),
-        }
-    }
-
-    fn verdict(&self, receipt: Option<&Receipt>) -> &'static str {
-        match receipt {
-            Some(receipt) if self.keyed => verdict(self.client.verify_receipt(receipt).is_ok()),
-            _ => "absent",
         }
     }
 }

@@ -87,7 +87,8 @@ async fn decide(client: &Client, verifies: bool) -> Result<String, Failure> {
         // Members that come later are optional.
         ..Default::default()
     };
-    let plan = client.plan_protection(to_protect).await?.decision.ok_or("the answer has no decision")?;
+    let answer = client.plan_protection(to_protect).await?;
+    let plan = answer.decision.as_ref().ok_or("the answer has no decision")?;
     println!("protection-plan allow {} {}", plan.allow, plan.decision_id);
     let to_access = ResolvePolicyRequest {
         operation: ProtectionOperation::Access.into(),
@@ -114,15 +115,15 @@ async fn decide(client: &Client, verifies: bool) -> Result<String, Failure> {
     };
     let key = client.plan_key_access(to_wrap).await?.decision.ok_or("the answer has no decision")?;
     println!("key-access-plan allow {} {}", key.allow, key.decision_id);
-    client.require_allow(&plan)?;
+    client.require_allow(plan)?;
     for obligation in &plan.obligations {
         meet(obligation)?;
     }
-    if let Some(receipt) = plan.receipt.filter(|_| verifies) {
-        let verified = client.verify_receipt(&receipt)?;
+    if verifies {
+        let verified = client.verify_answer(&answer)?;
         println!("receipt leaf {} of {}", verified.leaf_index(), verified.log_origin());
     }
-    Ok(plan.decision_id)
+    Ok(plan.decision_id.clone())
 }
 
 /// An obligation that this workload meets where a decision demands it; operators hand out the ids. Requests list all that

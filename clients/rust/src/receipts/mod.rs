@@ -1,5 +1,6 @@
 //! Receipts, checked offline: that the tenant's log holds exactly the record that an answer speaks of, and stays one.
 
+mod answer;
 mod key;
 mod note;
 mod proof;
@@ -8,6 +9,7 @@ mod record;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 
+pub use answer::RecordedAnswer;
 pub use key::LogKey;
 
 use crate::proto::Receipt;
@@ -101,6 +103,18 @@ pub fn verify_receipt(receipt: &Receipt, keys: &[LogKey]) -> Result<VerifiedRece
         _ => return Err(ReceiptError::new("the receipt has only a part of leaf, opening, record")),
     };
     Ok(VerifiedReceipt { log_origin: proven.origin, leaf_index: proven.index, tree: proven.tree, record })
+}
+
+/// Checks the receipt of an answer as [`verify_receipt`] does, and that it is this answer's: that what the answer says of
+/// the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is compared.
+///
+/// # Errors
+/// [`ReceiptError`] says what does not hold, also where the answer has no receipt.
+pub fn verify_answer(answer: &impl RecordedAnswer, keys: &[LogKey]) -> Result<VerifiedReceipt, ReceiptError> {
+    let said = answer.said()?;
+    let verified = verify_receipt(said.receipt, keys)?;
+    said.check(&verified)?;
+    Ok(verified)
 }
 
 /// Whether the log of the later receipt holds all that the log of the earlier one held, in the same places (RFC 9162

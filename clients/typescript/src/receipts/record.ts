@@ -84,7 +84,7 @@ function readCanonical(bytes: Uint8Array): JsonObject | undefined {
 }
 
 /** RFC 8785: members in the order of their UTF-16 units, everything else as ECMAScript writes it. */
-function canonicalText(value: JsonValue, depth = 0): string {
+export function canonicalText(value: JsonValue, depth = 0): string {
   if (typeof value === "string" && /[\0\p{Cs}]/u.test(value)) throw new TypeError("text is not clean");
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (depth === maxDepth) throw new TypeError("is nested too deep");

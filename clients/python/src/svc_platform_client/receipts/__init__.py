@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from .. import v1
 from ..errors import ReceiptRefused
+from ._answers import require_answers
 from ._notes import LogKey as LogKey
 from ._notes import parse_log_key as parse_log_key
 from ._notes import parse_proof, require_signed
@@ -18,7 +19,26 @@ from ._records import open_record
 from ._texts import Json, parse_base64, require
 from ._trees import is_continued, leads_to_root, leaf_hash
 
-__all__ = ["Json", "LogKey", "ReceiptRefused", "VerifiedReceipt", "continues", "parse_log_key", "verify_receipt"]
+__all__ = [
+    "Json",
+    "LogKey",
+    "ReceiptRefused",
+    "RecordedAnswer",
+    "VerifiedReceipt",
+    "continues",
+    "parse_log_key",
+    "verify_answer",
+    "verify_receipt",
+]
+
+RecordedAnswer = (
+    v1.PlanProtectionResponse
+    | v1.ResolvePolicyResponse
+    | v1.PlanKeyAccessResponse
+    | v1.RegisterArtifactResponse
+    | v1.RecordEvidenceResponse
+)
+"""An answer that comes with a receipt."""
 
 MATERIAL = ("leaf", "opening", "record")
 
@@ -65,6 +85,26 @@ def verify_receipt(receipt: v1.Receipt, log_keys: str | Sequence[str]) -> Verifi
         same = (record["record_id"], record["log"]) == (receipt.record_id, receipt.log_origin)
         require(same, "record and members do not name the same record")
     return VerifiedReceipt(checkpoint.origin, index, checkpoint.size, checkpoint.root, record)
+
+
+def verify_answer(answer: RecordedAnswer, log_keys: str | Sequence[str]) -> VerifiedReceipt:
+    """
+    Checks the receipt of an answer as `verify_receipt` does, and that it is this answer's: that what the answer says of
+    the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is compared.
+
+    Raises ReceiptRefused also where the answer has no receipt.
+    """
+    holder: v1.ProtectionDecision | v1.PolicyDecision | v1.KeyAccessDecision | v1.Registration | v1.Ingestion
+    if isinstance(answer, v1.RegisterArtifactResponse):
+        holder = answer.registration
+    elif isinstance(answer, v1.RecordEvidenceResponse):
+        holder = answer.ingestion
+    else:
+        holder = answer.decision
+    require(holder.HasField("receipt"), "the answer has no receipt")
+    verified = verify_receipt(holder.receipt, log_keys)
+    require_answers(answer, holder.receipt.record_id, verified.record)
+    return verified
 
 
 def continues(earlier: VerifiedReceipt, later: VerifiedReceipt, proof: str) -> bool:

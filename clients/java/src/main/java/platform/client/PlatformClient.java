@@ -137,7 +137,7 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
     PlanProtectionRequest.Builder complete = request.toBuilder();
     if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
     PlanProtectionResponse answer = calls.call(ProtectionServiceGrpc.getPlanProtectionMethod(), complete.build()).message();
-    return checked(answer, answer.getDecision().hasReceipt(), answer.getDecision().getReceipt());
+    return checked(answer);
   }
 
   /**
@@ -150,7 +150,7 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
     ResolvePolicyRequest.Builder complete = request.toBuilder();
     if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
     ResolvePolicyResponse answer = calls.call(ProtectionServiceGrpc.getResolvePolicyMethod(), complete.build()).message();
-    return checked(answer, answer.getDecision().hasReceipt(), answer.getDecision().getReceipt());
+    return checked(answer);
   }
 
   /**
@@ -163,7 +163,7 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
     PlanKeyAccessRequest.Builder complete = request.toBuilder();
     if (request.getUnderstoodObligationsCount() == 0) complete.addAllUnderstoodObligations(understood.ids());
     PlanKeyAccessResponse answer = calls.call(ProtectionServiceGrpc.getPlanKeyAccessMethod(), complete.build()).message();
-    return checked(answer, answer.getDecision().hasReceipt(), answer.getDecision().getReceipt());
+    return checked(answer);
   }
 
   /**
@@ -186,7 +186,7 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
   public RegisterArtifactResponse registerArtifact(RegisterArtifactRequest request, String idempotencyKey) {
     RegisterArtifactResponse answer =
         calls.once(RegistrationServiceGrpc.getRegisterArtifactMethod(), request, idempotencyKey);
-    return checked(answer, answer.getRegistration().hasReceipt(), answer.getRegistration().getReceipt());
+    return checked(answer);
   }
 
   /**
@@ -208,7 +208,7 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
    */
   public RecordEvidenceResponse recordEvidence(RecordEvidenceRequest request, String idempotencyKey) {
     RecordEvidenceResponse answer = calls.once(EvidenceServiceGrpc.getRecordEvidenceMethod(), request, idempotencyKey);
-    return checked(answer, answer.getIngestion().hasReceipt(), answer.getIngestion().getReceipt());
+    return checked(answer);
   }
 
   /**
@@ -220,6 +220,18 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
    */
   public VerifiedReceipt verifyReceipt(Receipt receipt) {
     return Receipts.verify(receipt, logKeys);
+  }
+
+  /**
+   * Checks the receipt of an answer, offline, against the keys that the client was given, and that it is this answer's. The
+   * calls of this class have done so already; those over {@link #channel} have not.
+   *
+   * @param answer to a call that decides, registers or records
+   * @return what it proves
+   * @throws ReceiptException where it does not, or the answer has no receipt
+   */
+  public VerifiedReceipt verifyAnswer(Message answer) {
+    return Receipts.verifyAnswer(answer, logKeys);
   }
 
   /**
@@ -245,10 +257,10 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
     connection.shutdownNow();
   }
 
-  private <A extends Message> A checked(A answer, boolean hasReceipt, Receipt receipt) {
-    if (logKeys.isEmpty() || !hasReceipt) return answer;
+  private <A extends Message> A checked(A answer) {
+    if (logKeys.isEmpty() || Answers.receipt(answer).isEmpty()) return answer;
     try {
-      verifyReceipt(receipt);
+      verifyAnswer(answer);
       return answer;
     } catch (ReceiptException wrong) {
       throw new ReceiptException(wrong.getMessage(), answer, wrong);

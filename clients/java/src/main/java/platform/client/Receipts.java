@@ -1,6 +1,7 @@
 package platform.client;
 
 import com.google.gson.JsonObject;
+import com.google.protobuf.Message;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -57,6 +58,24 @@ public final class Receipts {
    */
   public static VerifiedReceipt verify(Receipt receipt, String logKey) {
     return verify(receipt, List.of(logKey));
+  }
+
+  /**
+   * Checks the receipt of an answer as {@link #verify(Receipt, Collection)} does, and that it is this answer's: that what the
+   * answer says of the caller, the request and the outcome was recorded. Of a brief receipt only the id of a decision is
+   * compared.
+   *
+   * @param answer to a call that decides, registers or records
+   * @param logKeys as of {@link #verify(Receipt, Collection)}
+   * @return what it proves
+   * @throws ReceiptException where it does not, or the answer has no receipt
+   * @throws IllegalArgumentException where a key cannot be read
+   */
+  public static VerifiedReceipt verifyAnswer(Message answer, Collection<String> logKeys) {
+    Receipt receipt = Answers.receipt(answer).orElseThrow(() -> new ReceiptException("the answer has no receipt"));
+    VerifiedReceipt verified = verify(receipt, logKeys);
+    Answers.require(answer, receipt, verified.record());
+    return verified;
   }
 
   /**

@@ -1,0 +1,139 @@
+/** A tenant's log as `docs/ledger.md` has it, of records that a case wants; nothing of it is the service's own code. */
+import { createHash, createHmac, createPrivateKey, createPublicKey, hkdfSync, randomBytes, sign } from "node:crypto";
+import type { JsonObject } from "@bufbuild/protobuf";
+import canonicalize from "canonicalize";
+
+/** Members of a record that the log does not add. */
+export interface LoggedRecord {
+  readonly kind: string;
+  readonly record_id: string;
+  readonly tenant_id: string;
+  readonly caller: { readonly principal_id: string; readonly subject: string; readonly auth_source: string };
+  readonly route: string;
+  readonly request: JsonObject;
+  readonly outcome: JsonObject;
+}
+
+/** Who signs a log. */
+export interface LogKey {
+  readonly origin: string;
+  /** Verifier key (C2SP signed-note), for clients to trust. */
+  readonly text: string;
+  sign(text: string): string;
+}
+
+/** The same key for the same two words. */
+export function logKey(origin: string, seed = origin): LogKey {
+  // PKCS #8 of an Ed25519 key ends with its 32 bytes (RFC 8410 §7).
+  const der = Buffer.concat([Buffer.from("302e020100300506032b657004220420", "hex"), sha256(seed)]);
+  const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
+  const publicKey = createPublicKey(key).export({ format: "der", type: "spki" }).subarray(-32);
+  const typed = Buffer.concat([Buffer.of(1), publicKey]);
+  const id = sha256(`${origin}\n`, typed).subarray(0, 4);
+  return {
+    origin,
+    text: `${origin}+${id.toString("hex")}+${typed.toString("base64")}`,
+    sign: (text) => `— ${origin} ${Buffer.concat([id, sign(null, Buffer.from(text), key)]).toString("base64")}\n`,
+  };
+}
+
+interface Entry {
+  readonly recordId: string;
+  readonly leaf: Buffer;
+  readonly opening: Buffer;
+  readonly record: Buffer;
+}
+
+/** A log that grows. Its first leaf is nobody's, so that no path is empty. */
+export class ScriptedLog {
+  readonly #entries: Entry[] = [];
+  readonly #key: LogKey;
+
+  constructor(key: LogKey) {
+    this.#key = key;
+    const caller = { principal_id: "operator", subject: "operator", auth_source: "operator" };
+    const record_id = "01890a5d-0000-7000-8000-000000000000";
+    this.append({
+      kind: "genesis",
+      record_id,
+      tenant_id: "tenant-a",
+      caller,
+      route: "genesis",
+      request: {},
+      outcome: {},
+    });
+  }
+
+  /** Returns the whole receipt, in protobuf JSON. */
+  append(given: LoggedRecord): JsonObject {
+    const { kind, record_id } = given;
+    const recorded_at = "2026-01-02T03:04:05.678Z";
+    const opening = randomBytes(32);
+    const request_digest = `sha256:${sha256(canonical(given.request)).toString("hex")}`;
+    const request_id = "request-42";
+    const record = Buffer.from(canonical({ ...given, log: this.#key.origin, recorded_at, request_digest, request_id }));
+    const key = Buffer.from(hkdfSync("sha256", opening, "", "platform-ledger/v1/commitment", 32));
+    const commitment = `hmac-sha256:${createHmac("sha256", key).update(record).digest("hex")}`;
+    const { policy_revision } = given.outcome;
+    const revision = kind === "decision" && policy_revision !== undefined ? { policy_revision } : {};
+    const leaf = Buffer.from(canonical({ v: 1, kind, record_id, recorded_at, commitment, ...revision }));
+    this.#entries.push({ recordId: record_id, leaf, opening, record });
+    return this.#receipt(this.#entries.length - 1);
+  }
+
+  #receipt(index: number): JsonObject {
+    const { recordId, leaf, opening, record } = this.#entries[index] as Entry;
+    const leaves = this.#entries.map((entry) => leafHash(entry.leaf));
+    const path = pathOf(leaves, index).map((hash) => `${hash.toString("base64")}\n`);
+    const tree = `${this.#key.origin}\n${leaves.length}\n${rootOf(leaves).toString("base64")}\n`;
+    const checkpoint = `${tree}\n${this.#key.sign(tree)}`;
+    return {
+      recordId,
+      logOrigin: this.#key.origin,
+      leafIndex: String(index),
+      treeSize: String(leaves.length),
+      leafHash: leafHash(leaf).toString("base64"),
+      proof: `c2sp.org/tlog-proof@v1\nindex ${index}\n${path.join("")}\n${checkpoint}`,
+      leaf: leaf.toString("base64"),
+      opening: opening.toString("base64"),
+      record: record.toString("base64"),
+    };
+  }
+}
+
+/** What a brief receipt has of a whole one. */
+export function briefOf({ leaf: _leaf, opening: _opening, record: _record, ...brief }: JsonObject): JsonObject {
+  return brief;
+}
+
+function sha256(...parts: readonly (string | Buffer)[]): Buffer {
+  const hash = createHash("sha256");
+  for (const part of parts) hash.update(part);
+  return hash.digest();
+}
+
+function canonical(value: object): string {
+  return canonicalize(value) as string;
+}
+
+/** RFC 6962 §2.1. */
+const leafHash = (leaf: Buffer) => sha256(Buffer.of(0), leaf);
+
+function rootOf(leaves: readonly Buffer[]): Buffer {
+  if (leaves.length === 1) return leaves[0] as Buffer;
+  const split = splitOf(leaves.length);
+  return sha256(Buffer.of(1), rootOf(leaves.slice(0, split)), rootOf(leaves.slice(split)));
+}
+
+/** RFC 6962 §2.1.1. */
+function pathOf(leaves: readonly Buffer[], index: number): Buffer[] {
+  if (leaves.length === 1) return [];
+  const split = splitOf(leaves.length);
+  const [left, right] = [leaves.slice(0, split), leaves.slice(split)];
+  return index < split ? [...pathOf(left, index), rootOf(right)] : [...pathOf(right, index - split), rootOf(left)];
+}
+
+/** The largest power of two below the number. */
+function splitOf(count: number): number {
+  return 2 ** Math.ceil(Math.log2(count) - 1);
+}

@@ -1,9 +1,12 @@
 /**
- * The programs of `examples/clients` against a gateway with mutual TLS and a real issuer: each makes all eight calls,
- * tells a person what is wrong, waits for a gateway that restarts, and all ask and are answered the same.
+ * Every package, built once: its driver against the conformance suite, and its programs, compiled in empty folders with
+ * what its archive installs, against a gateway with mutual TLS and a real issuer. Each makes all eight calls, tells a
+ * person what is wrong, waits for a gateway that restarts, and all ask and are answered the same.
  */
 import { execFileSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cases } from "../../clients/conformance/cases/index.ts";
 import { runCases } from "../../clients/conformance/suite.ts";
@@ -14,10 +17,12 @@ import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { sqlitePaths } from "../../src/stores/sqlite/paths.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import type { Installed } from "./clients-installed.ts";
 import { type ClientProgram, clientPrograms, type Run, startCommand } from "./clients-programs.ts";
 
 const buildTimeoutMs = 600_000;
 let deployment: Deployment;
+const installed = new Map<string, Installed>();
 /** Ids of records by route, as each program printed them. */
 const recorded = new Map<string, Readonly<Record<string, string>>>();
 
@@ -28,8 +33,14 @@ beforeAll(async () => {
 });
 afterAll(() => deployment.stop());
 
-function run({ start }: ClientProgram, env: Readonly<Record<string, string>> = {}): Promise<Run> {
-  return startCommand(start, deployment.clientEnv(env)).done;
+/** Fails where the program was not installed. */
+function startOf({ language, start = installed.get(language)?.start }: ClientProgram) {
+  if (start === undefined) throw new Error(`${language} is not installed`);
+  return start;
+}
+
+function run(program: ClientProgram, env: Readonly<Record<string, string>> = {}): Promise<Run> {
+  return startCommand(startOf(program), deployment.clientEnv(env)).done;
 }
 
 const uuid = "([0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})";
@@ -45,11 +56,25 @@ const expectedLines = [
 ];
 
 describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
-  const { build, drivers = [] } = program;
+  const { language, build, install, drivers = [] } = program;
   if (build !== undefined) {
     test("is built by one command", { timeout: buildTimeoutMs }, async () => {
       const { code, stderr } = await startCommand(build, {}).done;
       expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
+    });
+  }
+
+  if (install !== undefined) {
+    test("is installed from its archive in an empty folder, where its programs compile strictly", {
+      timeout: buildTimeoutMs,
+    }, async () => {
+      const folder = join(deployment.folder, language);
+      await mkdir(folder);
+      const { start, readme } = await install(folder);
+      installed.set(language, { start });
+      if (readme === undefined) return;
+      const { code, stdout, stderr } = await startCommand(readme.start, deployment.clientEnv()).done;
+      expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: expect.stringMatching(readme.prints), stderr: "" });
     });
   }
 
@@ -70,7 +95,7 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     expect(lines.length).toBe(expectedLines.length);
     for (const [i, expected] of expectedLines.entries()) expect(lines[i]).toMatch(expected);
     const ids = lines.slice(3).map((line) => [line.split(" ", 1)[0], line.split(" ").at(-1)]);
-    recorded.set(program.language, Object.fromEntries(ids));
+    recorded.set(language, Object.fromEntries(ids));
   });
 
   test("says that the certificate is wrong", async () => {
@@ -115,14 +140,17 @@ test.each(clientPrograms.filter(({ verifiesReceipts }) => verifiesReceipts).map(
 );
 
 // One after the other: each waits as long as its calls may take, which is less than all of them need to start.
-test.each(clientPrograms)("$language waits for a gateway that restarts", async ({ start }) => {
-  expect(await deployment.stopGateway()).toBe(0);
-  const program = startCommand(start, deployment.clientEnv());
-  await program.shows(/trying again in|Will retry in/);
-  await deployment.startGateway();
-  const { code, stderr } = await program.done;
-  expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
-});
+test.each(clientPrograms.map((program) => ({ ...program })))(
+  "$language waits for a gateway that restarts",
+  async (client) => {
+    expect(await deployment.stopGateway()).toBe(0);
+    const program = startCommand(startOf(client), deployment.clientEnv());
+    await program.shows(/trying again in|Will retry in/);
+    await deployment.startGateway();
+    const { code, stderr } = await program.done;
+    expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
+  },
+);
 
 test("the same request is recorded with the same digest, and answered the same, from every language", async () => {
   await deployment.stopGateway();

@@ -1,65 +1,65 @@
-/** The programs of `clients` and `examples/clients`: how each is built and started. */
+/** The programs of `clients` and `examples/clients`: how each is built, installed and started. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { root } from "./clients-deployment.ts";
+import * as archives from "./clients-installed.ts";
 
 export interface ClientProgram {
   readonly language: string;
-  /** Generates the stubs and builds the program; absent where there is nothing to do. */
-  readonly build?: readonly [command: string, ...args: string[]];
-  readonly start: readonly [command: string, ...args: string[]];
+  /** Makes the package's archive; absent where installing does, or where there is none. */
+  readonly build?: archives.Command;
+  /** The program, where there is no archive to install it with. */
+  readonly start?: archives.Command;
+  readonly install?: archives.Install;
   /** The drivers of its package, for `clients/conformance`: all that can be different in it has one. */
   readonly drivers?: readonly (readonly string[])[];
   /** Whether it checks the receipt where it is given the log's key. */
   readonly verifiesReceipts: boolean;
 }
 
-const folder = (language: string, path: string) => join(root, "examples/clients", language, path);
 const inClients = (path: string) => join(root, "clients", path);
 const javaDriver = ["target/test-classes", "target/classes", "target/lib/*"]
   .map((path) => inClients(`java/${path}`))
   .join(":");
 const pythonDriver = [inClients("python/.venv/bin/python"), inClients("python/conformance/driver.py")];
 const typescriptDriver = [process.execPath, inClients("typescript/conformance/driver.ts")];
-const java = (path: string) => join(root, "clients/java/examples", path);
 
 export const clientPrograms: readonly ClientProgram[] = [
   {
     language: "go",
-    build: [join(root, "clients/go/build.sh")],
-    start: [join(root, "clients/go/target/examples")],
+    build: [inClients("go/build.sh")],
+    install: archives.installGo,
     drivers: [[inClients("go/target/conformance")]],
     verifiesReceipts: true,
   },
   {
     language: "python",
-    build: [join(root, "clients/python/build.sh")],
-    start: [join(root, "clients/python/.venv/bin/python"), join(root, "clients/python/examples/main.py")],
+    build: [inClients("python/build.sh")],
+    install: archives.installPython,
     drivers: [pythonDriver, [...pythonDriver, "--async"]],
     verifiesReceipts: true,
   },
   {
     language: "java",
-    build: [java("build.sh")],
-    start: ["java", "-cp", `${java("target/classes")}:${java("target/lib/*")}`, "platform.example.Main"],
+    build: [inClients("java/build.sh")],
+    install: archives.installJava,
     drivers: [["java", "-cp", javaDriver, "platform.client.conformance.Driver"]],
     verifiesReceipts: true,
   },
   {
     language: "rust",
-    build: [join(root, "clients/rust/build.sh")],
-    start: [join(root, "clients/rust/target/debug/examples/workload")],
+    build: [inClients("rust/build.sh")],
+    install: archives.installRust,
     drivers: [[inClients("rust/target/debug/conformance-driver")]],
     verifiesReceipts: true,
   },
   {
     language: "typescript",
-    build: [process.execPath, join(root, "clients/typescript/build.ts")],
-    start: [process.execPath, join(root, "clients/typescript/examples/main.ts")],
+    install: archives.installTypescript,
     drivers: [typescriptDriver, [...typescriptDriver, "json"]],
     verifiesReceipts: true,
   },
-  { language: "shell", start: [folder("shell", "main.sh")], verifiesReceipts: false },
+  { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },
 ];
 
 /** What a program did. */
@@ -77,10 +77,7 @@ export interface Running {
 }
 
 /** Starts a command. It gets these variables and what any program needs, nothing else of the test's own. */
-export function startCommand(
-  [command, ...args]: readonly [string, ...string[]],
-  env: Readonly<Record<string, string>>,
-): Running {
+export function startCommand([command, ...args]: archives.Command, env: Readonly<Record<string, string>>): Running {
   const { PATH, HOME } = process.env;
   const child = spawn(command, args, { cwd: root, env: { PATH, HOME, ...env }, stdio: ["ignore", "pipe", "pipe"] });
   const output = { stdout: "", stderr: "" };

@@ -1,0 +1,130 @@
+/**
+ * The packages as somebody else has them: each installed from its archive, by its README's own commands, into an empty
+ * folder, with the README's program and the example of all eight calls beside it, compiled in the language's strict mode.
+ */
+import { execFile } from "node:child_process";
+import { copyFile, cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { root } from "./clients-deployment.ts";
+
+export type Command = readonly [command: string, ...args: string[]];
+
+/** What is installed in a folder. */
+export interface Installed {
+  /** Starts the example. */
+  readonly start: Command;
+  /** Starts the README's program, where its own test does not; and what it prints. */
+  readonly readme?: { readonly start: Command; readonly prints: RegExp };
+}
+
+/** Installs an archive that has been built. @param folder which is empty */
+export type Install = (folder: string) => Promise<Installed>;
+
+const source = (...path: string[]) => join(root, "clients", ...path);
+const readmeOf = (language: string) => readFile(source(language, "README.md"), "utf8");
+
+async function run(cwd: string, [command, ...args]: Command, env: Readonly<Record<string, string>> = {}) {
+  await promisify(execFile)(command, args, { cwd, env: { ...process.env, NODE_OPTIONS: "", ...env } });
+}
+const shell = (cwd: string, lines: readonly string[]) => run(cwd, ["bash", "-euc", lines.join("\n")]);
+
+export const installGo: Install = async (folder) => {
+  const readme = await readmeOf("go");
+  const [archive = ""] = (await readdir(source("go/dist"))).filter((name) => name.endsWith(".tar.gz"));
+  await copyFile(source("go/dist", archive), join(folder, archive));
+  await writeFile(join(folder, "main.go"), block(readme, "go"));
+  await cp(source("go/examples"), join(folder, "workload"), { recursive: true });
+  const installing = block(readme, "sh")
+    .split("\n")
+    .filter((line) => !line.startsWith("clients/go/build.sh"));
+  await shell(folder, [
+    "go mod init example.com/payroll",
+    ...installing,
+    "go vet . ./workload",
+    "go build -o bin/ . ./workload",
+  ]);
+  return {
+    start: [join(folder, "bin/workload")],
+    readme: { start: [join(folder, "bin/payroll")], prints: /^true [0-9a-f-]{36}\n$/ },
+  };
+};
+
+export const installJava: Install = async (folder) => {
+  const readme = await readmeOf("java");
+  const archives = (await readdir(source("java/target"))).filter((name) => name.endsWith(".jar"));
+  for (const name of archives) await copyFile(source("java/target", name), join(folder, name));
+  await copyFile(source("java/examples/pom.xml"), join(folder, "pom.xml"));
+  await cp(source("java/examples/src"), join(folder, "src"), { recursive: true });
+  await writeFile(join(folder, "src/main/java/Main.java"), block(readme, "java"));
+  const installing = block(readme, "sh");
+  // The README's own words, which the example's project repeats.
+  const pom = await readFile(join(folder, "pom.xml"), "utf8");
+  const words = (xml: string) => xml.replace(/\s+/g, "");
+  if (!words(pom).includes(words(block(readme, "xml")))) throw new Error("the README names another dependency");
+  await shell(folder, [installing.slice(installing.indexOf("mvn ")), "mvn --quiet --batch-mode process-classes"]);
+  const classPath = `${folder}/target/classes:${folder}/target/lib/*`;
+  return {
+    start: ["java", "-cp", classPath, "platform.example.Main"],
+    readme: { start: ["java", "-cp", classPath, "Main"], prints: /^allowed [0-9a-f-]{36}\n$/ },
+  };
+};
+
+export const installRust: Install = async (folder) => {
+  const readme = await readmeOf("rust");
+  const crate = "svc-platform-client-0.1.0";
+  await run(folder, ["tar", "xzf", source("rust/target/package", `${crate}.crate`)]);
+  const heading = '[package]\nname = "payroll"\nedition = "2024"\n';
+  await writeFile(join(folder, "Cargo.toml"), `${heading}${block(readme, "toml")}\n[lints.rust]\nwarnings = "deny"\n`);
+  await mkdir(join(folder, "src/bin"), { recursive: true });
+  await writeFile(join(folder, "src/main.rs"), block(readme, "rust"));
+  // As the archive has it.
+  await cp(join(folder, crate, "examples/workload"), join(folder, "src/bin/workload"), { recursive: true });
+  // What others wrote is compiled once for all that is built here: in the versions that the archive names.
+  await copyFile(join(folder, crate, "Cargo.lock"), join(folder, "Cargo.lock"));
+  const env = { CARGO_TARGET_DIR: source("rust/target"), CARGO_PROFILE_DEV_DEBUG: "0", CARGO_BUILD_JOBS: "2" };
+  await run(folder, ["cargo", "build", "--quiet"], env);
+  return {
+    start: [source("rust/target/debug/workload")],
+    readme: { start: [source("rust/target/debug/payroll")], prints: /^whoami payroll-service of tenant-a\n$/ },
+  };
+};
+
+/** The wheel; its README's program has a test of its own, over the sdist too. */
+export const installPython: Install = async (folder) => {
+  const [wheel = ""] = (await readdir(source("python/dist"))).filter((name) => name.endsWith(".whl"));
+  const programs = await copyPrograms(source("python/examples"), ".py", folder);
+  await run(folder, ["python3", "-m", "venv", "venv"]);
+  const python = join(folder, "venv/bin/python");
+  await run(folder, [python, "-m", "pip", "install", "--quiet", source("python/dist", wheel)]);
+  const mypy = ["--strict", "--python-executable", python, "--cache-dir", join(folder, "cache")];
+  await run(folder, [source("python/.venv/bin/mypy"), ...mypy, ...programs]);
+  return { start: [python, join(folder, "main.py")] };
+};
+
+/** Packs it first, which compiles it. Its README's program has a test of its own, on every Node that it names. */
+export const installTypescript: Install = async (folder) => {
+  await run(source("typescript"), ["npm", "pack", "--pack-destination", folder]);
+  const [archive = ""] = (await readdir(folder)).filter((name) => name.endsWith(".tgz"));
+  await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", private: true }));
+  await run(folder, ["npm", "install", "--no-audit", "--no-fund", `./${archive}`, "@types/node"]);
+  const programs = await copyPrograms(source("typescript/examples"), ".ts", folder);
+  const compiler = createRequire(import.meta.url).resolve("typescript/package.json");
+  const options = ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
+  const tsc = [join(dirname(compiler), "bin/tsc"), ...options, "--rewriteRelativeImportExtensions", "--types", "node"];
+  await run(folder, [process.execPath, ...tsc, "--outDir", "built", ...programs]);
+  return { start: [process.execPath, join(folder, "built/main.js")] };
+};
+
+/** Copies the programs with this ending; resolves with their names. */
+async function copyPrograms(from: string, ending: string, folder: string): Promise<string[]> {
+  const names = (await readdir(from)).filter((name) => name.endsWith(ending));
+  for (const name of names) await copyFile(join(from, name), join(folder, basename(name)));
+  return names;
+}
+
+/** The first block of code in the language. */
+function block(markdown: string, language: string): string {
+  return new RegExp(`\`\`\`${language}(?:,no_run)?\n(.*?)\`\`\``, "s").exec(markdown)?.[1] ?? "";
+}

@@ -87,6 +87,21 @@ export const tokens: readonly Case[] = [
     answers: [failed("unauthenticated", "invalid_token")],
     sees: (seen) => counts(seen, 1),
   },
+  ...(["expired_token", "invalid_token"] as const).map((reason): Case => {
+    const refusal = { does: "refuse", code: "unauthenticated", reason } as const;
+    const attempts = reason === "expired_token" ? 2 : 1;
+    return {
+      name: `tokens/forgotten-after-${reason}`,
+      says: "A token that a call failed for is not sent again: the next call fetches another.",
+      request: { steps: [whoami, whoami] },
+      server: { acts: Array.from({ length: attempts }, () => refusal) },
+      answers: [failed("unauthenticated", reason), answered()],
+      sees(seen) {
+        counts(seen, attempts + 1, attempts + 1);
+        assert.equal(new Set(seen.calls.map(({ token }) => token)).size, attempts + 1, "different tokens");
+      },
+    };
+  }),
   {
     name: "tokens/new-key-of-the-issuer",
     says: "A service that does not know the issuer's new key yet says `issuer_unavailable` and when: the call is made again.",

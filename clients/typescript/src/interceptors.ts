@@ -101,10 +101,11 @@ export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
         const error = attemptError(thrown, request.signal);
         const hasNewNonce = dpop?.takeNonce(url, error.metadata) === true;
         if (error.code !== Code.Unauthenticated) throw error;
-        const isExpired = problemOf(error).reason === "expired_token";
-        if (isExpired && mayReplace) {
+        const { reason } = problemOf(error);
+        // Where it is invalid another is no better now; it is once the issuer has replaced the key that signed this one.
+        if (reason === "expired_token" || reason === "invalid_token") tokens.refused(token);
+        if (reason === "expired_token" && mayReplace) {
           mayReplace = false;
-          tokens.refused(token);
         } else if (hasNewNonce && mayTakeNonce) {
           mayTakeNonce = false;
         } else {

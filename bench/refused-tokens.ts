@@ -26,7 +26,13 @@ const authenticator = createAuthenticator(
     identityHeaders: undefined,
   },
   {
-    ...{ clock: systemClock, timers: systemTimers, random: Math.random, fetch: globalThis.fetch },
+    ...{
+      clock: systemClock,
+      timers: systemTimers,
+      random: Math.random,
+      fetch: globalThis.fetch,
+      readFile: async () => "",
+    },
     onEvent() {},
   },
 );

@@ -16,7 +16,13 @@ import { issuerEntry, startStaticIssuer } from "../test/harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 
 const measureMs = Number(process.argv[2] ?? 2) * 1_000;
-const machine = { clock: systemClock, timers: systemTimers, random: Math.random, fetch: globalThis.fetch };
+const machine = {
+  clock: systemClock,
+  timers: systemTimers,
+  random: Math.random,
+  fetch: globalThis.fetch,
+  readFile: async () => "",
+};
 const patient = new AbortController().signal;
 
 /** Turns a second of the asynchronous function, one after another, after a quarter of the time to warm up. */

@@ -27,7 +27,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   cli: {
     knows: [
       ...["app", "base", "config", "credentials", "domain", "files", "ledger", "policy", "runtime.ts", "stores"],
-      ...["auth/tokens/issuer-documents.ts", "auth/tokens/session-keys.ts", "telemetry/logger.ts"],
+      ...[
+        "auth/tokens/introspection-client.ts",
+        "auth/tokens/issuer-documents.ts",
+        "auth/tokens/session-keys.ts",
+        "telemetry/logger.ts",
+      ],
     ],
     packages: ["commander", "node:process"],
   },
@@ -69,7 +74,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     knows: ["auth/proof/replay-store.ts", "base", "domain/ports.ts", "files", "ledger"],
     packages: ["lru-cache", "node:sqlite", "pg"],
   },
-  auth: { knows: ["base"], packages: ["jose", "lru-cache"] },
+  auth: { knows: ["base"], packages: ["jose", "lru-cache", "node:https"] },
   credentials: { knows: ["base", "files"], packages: [] },
   files: { knows: ["base"], packages: [] },
   domain: { knows: ["base", "ledger", "policy"], packages: ["lru-cache"] },

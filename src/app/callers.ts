@@ -1,4 +1,5 @@
 /** Who may call: settings become the authenticator and, where they ask for it, the session route. */
+import { readFile } from "node:fs/promises";
 import {
   type Authenticator,
   type AuthenticatorEvent,
@@ -48,6 +49,8 @@ export interface CallersMachine {
   readonly metrics: Metrics;
   /** Counts fetches of issuer keys that unknown key ids bring about, in all threads; absent where there is one. */
   readonly refetches?: Sums;
+  /** The same of questions about tokens. */
+  readonly introspections?: Sums;
   /** Told when an issuer's keys were seen to change, so that other threads look; absent where there is one. */
   readonly onKeysChanged?: (issuer: string) => void;
   /** Slots for secrets that callers of the session route show; default: of their own. */
@@ -91,7 +94,12 @@ export async function openCallers(
   });
   count(issuers);
   const options = authenticatorOptions(config, issuers, token, attributes, possession);
-  const authenticator = createAuthenticator(options, { ...machine, random: Math.random, onEvent });
+  const authenticator = createAuthenticator(options, {
+    ...machine,
+    random: Math.random,
+    readFile: (path) => readFile(path, "utf8"),
+    onEvent,
+  });
   return {
     authenticator,
     session:
@@ -218,6 +226,9 @@ function reportAuthentication({ logger, metrics, clock }: CallersMachine): (even
         logger.warn(fields, "a token issuer spoke for a tenant that is not its own");
         return;
       }
+      case "introspected":
+        metrics.introspected(event.issuer, event.result);
+        return;
       case "issuer_keys_fetched": {
         const { issuer, issuerReady, detail } = event;
         metrics.issuerKeysFetched(issuer, issuerReady);

@@ -9,7 +9,9 @@ import {
   type TokenDependencies,
   type TokenOptions,
 } from "./tokens/access-tokens.ts";
-import { type AuthenticatorStatus, type NamedStatus, statusOfAll, type TokenIssuers } from "./tokens/token-issuers.ts";
+import type { IntrospectionResult } from "./tokens/introspection.ts";
+import type { IssuerStatus } from "./tokens/issuer-keys.ts";
+import { type NamedStatus, statusOfAll, type TokenIssuers } from "./tokens/token-issuers.ts";
 import { callerFromHeaders, type IdentityHeaderRule } from "./trusted-headers.ts";
 
 /**
@@ -28,13 +30,14 @@ export type AuthenticatorEvent =
   | ({ readonly type: "issuer_keys_fetched" } & NamedStatus)
   // An issuer signed a token for a tenant of which it may not speak.
   | { readonly type: "issuer_overreached"; readonly issuer: string; readonly tenantId: TenantId }
+  | { readonly type: "introspected"; readonly issuer: string; readonly result: IntrospectionResult }
   // Somebody who is not the trusted ingress sent what only it may say.
   | { readonly type: "forwarded_certificate_ignored"; readonly remoteAddress: string }
   | { readonly type: "identity_headers_ignored"; readonly remoteAddress: string };
 
 /** What the machine provides. */
 export interface AuthenticatorDependencies
-  extends Omit<TokenDependencies, "onKeysFetched" | "onOverreach" | "onCertificateIgnored"> {
+  extends Omit<TokenDependencies, "onKeysFetched" | "onIntrospected" | "onOverreach" | "onCertificateIgnored"> {
   /** Must not throw. */
   readonly onEvent: (event: AuthenticatorEvent) => void;
 }
@@ -49,7 +52,7 @@ export interface Authenticator {
    */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   /** Whether tokens can be verified now, of any issuer at all; truthful at the moment of the call. */
-  status(): AuthenticatorStatus;
+  status(): IssuerStatus;
   /** As `TokenIssuers.ofTenant`. */
   readonly issuerOf: TokenIssuers["ofTenant"];
   /** Takes these issuers from now on, as `TokenIssuers.replace` does; nothing where no access tokens are taken. */
@@ -104,6 +107,7 @@ function openAccessTokens(options: TokenOptions, dependencies: AuthenticatorDepe
   return createAccessTokens(options, {
     ...dependencies,
     onKeysFetched: (status) => onEvent({ type: "issuer_keys_fetched", ...status }),
+    onIntrospected: (issuer, result) => onEvent({ type: "introspected", issuer, result }),
     onOverreach: (issuer, tenantId) => onEvent({ type: "issuer_overreached", issuer, tenantId }),
     onCertificateIgnored: (remoteAddress) => onEvent({ type: "forwarded_certificate_ignored", remoteAddress }),
   });

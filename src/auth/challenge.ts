@@ -99,6 +99,11 @@ export function inRealm(name: string, thrown: unknown): unknown {
   return new ServiceError(reason, message, { ...details, challenge });
 }
 
+/** 503 where the issuer has to be asked and does not answer. `cause` is for the log. */
+export function issuerSilent(retryAfterSeconds: number, cause: string): ServiceError {
+  return new ServiceError("issuer_unavailable", "the token issuer does not answer", { retryAfterSeconds, cause });
+}
+
 /** 503 while the issuer's keys are not known. `cause` is for the log. */
 export function issuerUnavailable(retryAfterSeconds: number, cause: string): ServiceError {
   return new ServiceError("issuer_unavailable", "the keys of the token issuer are not available", {

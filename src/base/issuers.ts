@@ -17,6 +17,19 @@ export type TenantRule =
   // All whose id begins so; an empty prefix: all.
   | { readonly kind: "prefix"; readonly prefix: string };
 
+/** How an issuer is asked about tokens (RFC 7662). */
+export interface IntrospectionRule {
+  /** https, or http on loopback. */
+  readonly endpoint: string;
+  readonly clientId: string;
+  /** What the client is known by at the issuer: paths of files. */
+  readonly credentials:
+    | { readonly kind: "secret"; readonly file: string }
+    | { readonly kind: "certificate"; readonly certificateFile: string; readonly keyFile: string };
+  /** How its tokens begin, to know them from other issuers'; empty where no other introspects. */
+  readonly tokenPrefix: string;
+}
+
 /** What a deployment decides about one issuer. */
 export interface IssuerEntry {
   /** Issuer identifier, compared byte for byte with `iss`: https, or http on loopback. */
@@ -26,6 +39,8 @@ export interface IssuerEntry {
   readonly requireAtJwt: boolean;
   readonly claims: ClaimNames;
   readonly tenants: TenantRule;
+  /** Where its tokens are no JWTs that are verified here, but asked about; absent where they are. */
+  readonly introspection?: IntrospectionRule;
 }
 
 /** The rule of an issuer that speaks for every tenant. */
@@ -41,6 +56,20 @@ export function speaksFor(rule: TenantRule, tenantId: TenantId): boolean {
     case "prefix":
       return tenantId.startsWith(rule.prefix);
   }
+}
+
+/** Two introspecting issuers whose tokens cannot be told apart; undefined where all can. */
+export function indistinctOf(
+  entries: readonly Pick<IssuerEntry, "issuer" | "introspection">[],
+): readonly [string, string] | undefined {
+  const asked = entries.flatMap(({ issuer, introspection }) =>
+    introspection === undefined ? [] : [{ issuer, text: introspection.tokenPrefix }],
+  );
+  for (const one of asked) {
+    const other = asked.find((candidate) => candidate !== one && candidate.text.startsWith(one.text));
+    if (other !== undefined) return [one.issuer, other.issuer];
+  }
+  return undefined;
 }
 
 interface Claimed {

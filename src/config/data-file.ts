@@ -1,5 +1,6 @@
 /** Files of data that settings name: YAML or JSON, every key once, no aliases. */
 import { type Document, isScalar, parseDocument, visit } from "yaml";
+import { type Parser, ValueProblem } from "./raw.ts";
 
 /** Problems that one message names. */
 const maxProblems = 16;
@@ -60,5 +61,30 @@ export function refuse(problems: readonly string[]): void {
   if (problems.length > 0) {
     const more = problems.length - maxProblems;
     throw new Error(`${problems.slice(0, maxProblems).join("; ")}${more > 0 ? `; and ${more} more` : ""}`);
+  }
+}
+
+/** The text where the parser takes it; else a problem. */
+export function textOf(
+  value: unknown,
+  byDefault: string,
+  parse: Parser<string>,
+  path: string,
+  problems: string[],
+): string {
+  if (value === undefined) return byDefault;
+  const problem = typeof value === "string" ? problemOf(() => parse(value)) : "must be a text";
+  if (problem !== undefined) problems.push(`${path}: ${problem}`);
+  return String(value);
+}
+
+/** What the parser says of a value; undefined where it takes it. */
+export function problemOf(parse: () => unknown): string | undefined {
+  try {
+    parse();
+    return undefined;
+  } catch (error) {
+    if (error instanceof ValueProblem) return error.message;
+    throw error;
   }
 }

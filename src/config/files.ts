@@ -1,6 +1,7 @@
 /** The files and directories that settings name: whether they are there, and hold what they should. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { NotRegularFileError } from "../files/file-system.ts";
+import { filesOf } from "./introspection-rule.ts";
 import { parseIssuerFile } from "./issuer-file.ts";
 import { parseQuotaFile } from "./quota-file.ts";
 import { type FilePermissions, openSecretFiles } from "./secret-files.ts";
@@ -60,7 +61,11 @@ const rules: readonly FileRule[] = [
   { key: "quotas", problem: (path, _config, files) => messageOf(files.readText(path), parseQuotaFile) },
   {
     key: "oidcIssuers",
-    problem: (path, config, files) => messageOf(files.readText(path), (text) => parseIssuerFile(text, config)),
+    problem: (path, config, files) =>
+      messageOf(files.readText(path), (text) => {
+        const asked = parseIssuerFile(text, config).flatMap(({ introspection }) => introspection ?? []);
+        for (const file of asked.flatMap(filesOf)) requireSecret(file, files);
+      }),
   },
 ];
 
@@ -133,6 +138,13 @@ function parseCertificate(pem: string): X509Certificate | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Throws where a file of credentials cannot be read, or may be written by anybody. */
+function requireSecret(path: string, files: Files): void {
+  const problem = attempt(() => void files.readText(path));
+  if (problem !== undefined) throw new Error(`${path} ${problem}`);
+  if (((files.permissions(path) ?? 0) & 0o002) !== 0) throw new Error(`${path} may be written by anybody`);
 }
 
 /** What the parser says of the text. */

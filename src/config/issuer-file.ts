@@ -1,10 +1,10 @@
 /** The file of token issuers: YAML or JSON, what each is to say, and the tenants that it may speak for. */
 import { parseTenantId, type TenantId } from "../base/ids.ts";
-import { type ClaimNames, type IssuerEntry, overlapsOf, type TenantRule } from "../base/issuers.ts";
+import { type ClaimNames, type IssuerEntry, indistinctOf, overlapsOf, type TenantRule } from "../base/issuers.ts";
 import { isLoopbackHost } from "../base/network.ts";
-import { mapOf, parseDataFile, refuse } from "./data-file.ts";
+import { mapOf, parseDataFile, problemOf, refuse, textOf } from "./data-file.ts";
+import { introspectionOf } from "./introspection-rule.ts";
 import { audience, claimName, issuer } from "./parsers.ts";
-import { type Parser, ValueProblem } from "./raw.ts";
 import type { Config } from "./settings.ts";
 
 /** Issuers that one file may have: each has keys fetched in the background, and metrics of its own. */
@@ -30,7 +30,8 @@ export function sessionIssuerOf({ publicUrl, serviceName }: Pick<Config, "public
 
 /**
  * Reads the file's text: `issuers`, a map from issuer identifier to `tenants` (`fixed`, `list` or `pattern`) and, where
- * they are not what the settings say, `audience`, `claims` and `require_at_jwt`. Throws an Error with all that is wrong,
+ * they are not what the settings say, `audience`, `claims` and `require_at_jwt`; `introspection` where its tokens are no
+ * JWTs. Throws an Error with all that is wrong,
  * issuers that may speak for the same tenant among it.
  */
 export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonly IssuerEntry[] {
@@ -43,6 +44,11 @@ export function parseIssuerFile(text: string, defaults: IssuerDefaults): readonl
   const entries = named.flatMap(([name, value]) => entryOf(name, value, defaults, problems) ?? []);
   for (const { issuers, tenants } of overlapsOf(entries))
     problems.push(`${issuers.join(" and ")}: both may speak for ${tenants}; a tenant has one issuer`);
+  const indistinct = indistinctOf(entries);
+  if (indistinct !== undefined) {
+    const what = "opaque tokens of both cannot be told apart: each needs an introspection.token_prefix, neither the";
+    problems.push(`${indistinct.join(" and ")}: ${what} beginning of the other`);
+  }
   refuse(problems);
   return entries;
 }
@@ -52,9 +58,15 @@ function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problem
   const problem = nameProblem(name, defaults);
   if (problem !== undefined) problems.push(`${path}: ${problem}`);
   const given = mapOf(value, path, problems);
-  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, ...others } = given;
+  const { tenants, audience: aud, claims = {}, require_at_jwt: atJwt, introspection, ...others } = given;
   for (const member of Object.keys(others))
-    problems.push(`${path}.${member}: is not known; there are tenants, audience, claims, require_at_jwt`);
+    problems.push(
+      `${path}.${member}: is not known; there are tenants, audience, claims, require_at_jwt, introspection`,
+    );
+  if (introspection !== undefined && atJwt !== undefined)
+    problems.push(`${path}.require_at_jwt: is for tokens that are verified here, and not for those of introspection`);
+  const asked =
+    introspection === undefined ? undefined : introspectionOf(introspection, `${path}.introspection`, problems);
   const rule = tenantsOf(tenants, `${path}.tenants`, problems);
   if (atJwt !== undefined && typeof atJwt !== "boolean") problems.push(`${path}.require_at_jwt: must be true or false`);
   return (
@@ -64,6 +76,7 @@ function entryOf(name: string, value: unknown, defaults: IssuerDefaults, problem
       requireAtJwt: typeof atJwt === "boolean" ? atJwt : defaults.requireAtJwt,
       claims: claimsOf(claims, claimNamesOf(defaults), `${path}.claims`, problems),
       tenants: rule,
+      ...(asked !== undefined && { introspection: asked }),
     }
   );
 }
@@ -133,22 +146,4 @@ function listOf(value: unknown, path: string, problems: string[]): TenantRule | 
 
 function tenantIdOf(value: unknown): TenantId | undefined {
   return typeof value === "string" ? parseTenantId(value) : undefined;
-}
-
-function textOf(value: unknown, byDefault: string, parse: Parser<string>, path: string, problems: string[]): string {
-  if (value === undefined) return byDefault;
-  const problem = typeof value === "string" ? problemOf(() => parse(value)) : "must be a text";
-  if (problem !== undefined) problems.push(`${path}: ${problem}`);
-  return String(value);
-}
-
-/** What the parser says of a value. */
-function problemOf(parse: () => unknown): string | undefined {
-  try {
-    parse();
-    return undefined;
-  } catch (error) {
-    if (error instanceof ValueProblem) return error.message;
-    throw error;
-  }
 }

@@ -18,9 +18,13 @@ export interface ExpiryMetrics {
   issuerKeysFetched(issuer: string, ok: boolean): void;
   /** From now on these are the issuers: what is said of others is no longer shown. */
   issuersInForce(issuers: readonly string[]): void;
+  /** The issuer was asked about a token, or would have been. */
+  introspected(issuer: string, result: "active" | "inactive" | "failed" | "unasked"): void;
   /** The issuer signed a token for a tenant of which it may not speak. */
   issuerOverreached(issuer: string): void;
 }
+
+const introspectionResults = ["active", "inactive", "failed", "unasked"];
 
 /** Makes them in the registries. */
 export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetrics {
@@ -70,6 +74,12 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
     labelNames: ["issuer"],
     registers,
   });
+  const introspections = new Counter({
+    name: "svc_introspections_total",
+    help: "Tokens that an issuer was asked about; unasked: there was no room for it",
+    labelNames: ["issuer", "result"],
+    registers,
+  });
   let issuers: ReadonlySet<string> = new Set();
   return {
     certificatesInForce(setting, { notBeforeMs, notAfterMs }) {
@@ -91,10 +101,12 @@ export function expiryMetrics(registers: Registry[], clock: Clock): ExpiryMetric
         fetchedAt.remove({ issuer });
         overreaches.remove({ issuer });
         for (const result of ["ok", "failed"]) fetches.remove({ issuer, result });
+        for (const result of introspectionResults) introspections.remove({ issuer, result });
       }
       for (const issuer of inForce) if (!issuers.has(issuer)) fetchedAt.set({ issuer }, 0);
       issuers = new Set(inForce);
     },
+    introspected: (issuer, result) => introspections.inc({ issuer, result }),
     issuerOverreached: (issuer) => overreaches.inc({ issuer }),
   };
 }

@@ -1,5 +1,5 @@
 /** Tokens of a real Keycloak: bound to a DPoP key, bound to a certificate, and what else it signs for the same audience. */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -149,6 +149,59 @@ describe("of the tokens of one login, for an audience that is the client itself,
   });
 });
 
+describe("tokens that Keycloak is asked about", () => {
+  const introspection = (path: string, changes: Record<string, string>) => ({
+    endpoint: `${path}/introspect`,
+    client_id: "gateway-client",
+    ...changes,
+  });
+
+  async function urlWith(rule: object, env: Record<string, string> = {}): Promise<string> {
+    const file = join(folder, `issuers-${gateways.length}.yaml`);
+    const tenants = { list: ["tenant-a"] };
+    await writeFile(file, JSON.stringify({ issuers: { [keycloak.issuer]: { tenants, introspection: rule } } }));
+    const settings = { SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, SVC_PROOF_OF_POSSESSION: "none", ...env };
+    const gateway = await startGateway({ env: settings });
+    gateways.push(gateway);
+    return gateway.url;
+  }
+
+  test("are good until they are revoked, and no token for another audience is", async () => {
+    const secret = join(folder, "gateway-secret");
+    await writeFile(secret, clientSecret, { mode: 0o600 });
+    const url = await urlWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }));
+    const { access_token: token } = await tokensOf({ client_id: "plain-client" });
+    const { access_token: revoked } = await tokensOf({ client_id: "plain-client" });
+    const { access_token: foreign } = await tokensOf({ client_id: "foreign-client" });
+    const call = async (presented: string) => {
+      const { status, body } = await rest(`${url}/v1/sdk/whoami`, { token: presented });
+      return [status, status === 200 ? body.caller.tenant_id : body.error.reason];
+    };
+    expect(await call(token)).toEqual([200, "tenant-a"]);
+    const body = new URLSearchParams({ client_id: "plain-client", client_secret: clientSecret, token: revoked });
+    const revocation = keycloak.tokenEndpoint.replace(/token$/, "revoke");
+    expect((await fetch(revocation, { method: "POST", body })).status).toBe(200);
+    expect(await call(revoked)).toEqual([401, "invalid_token"]);
+    expect(await call(foreign)).toEqual([401, "invalid_token"]);
+    expect(await call("no-token-of-anybody")).toEqual([401, "invalid_token"]);
+    const { body: caps } = await rest(`${url}/v1/sdk/capabilities`, { token });
+    expect(caps.auth_configuration.oidc_issuer).toBe(keycloak.issuer);
+  });
+
+  test("stay bound to their DPoP key", async () => {
+    const secret = join(folder, "gateway-secret");
+    const env = { SVC_PROOF_OF_POSSESSION: "dpop" };
+    const url = await urlWith(introspection(keycloak.tokenEndpoint, { client_secret_file: secret }), env);
+    const { access_token: token } = await tokensOf({ client_id: "dpop-client" }, owner);
+    const call = (key: TestKey) =>
+      rest(`${url}/v1/sdk/whoami`, {
+        headers: { authorization: `DPoP ${token}`, dpop: proofFor("GET", `${url}/v1/sdk/whoami`, key, token) },
+      });
+    expect((await call(owner)).status).toBe(200);
+    expect((await call(thief)).body.error.reason).toBe("proof_of_possession_failed");
+  });
+});
+
 type Tokens = Readonly<Record<"access_token" | "id_token" | "refresh_token", string>>;
 
 /** Asks Keycloak, with a DPoP proof or over TLS with a certificate where one is given. */
@@ -215,6 +268,9 @@ function realm() {
     clientScopes: [scope("platform-api.access"), scope("policy.read")],
     clients: [
       client("dpop-client", { "dpop.bound.access.tokens": "true" }),
+      client("plain-client", {}),
+      client("gateway-client", {}),
+      client("foreign-client", {}, "api://another"),
       client("mtls-client", { "tls.client.certificate.bound.access.tokens": "true" }),
       { ...login, serviceAccountsEnabled: false, directAccessGrantsEnabled: true },
     ],

@@ -54,6 +54,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
     ...machine,
     ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread, refetches: machine.sumsOf("refetches") },
+    introspections: machine.sumsOf("introspections"),
     onKeysChanged: (issuer) => main.tell("keysChanged", issuer),
   });
   const { authenticator } = callers;

@@ -42,6 +42,12 @@ export function confirmCertificate(
     throw refusedPossession("the access token is bound to another client certificate");
 }
 
+/** @throws ServiceError `proof_of_possession_failed` for a call that presents no client certificate at all */
+export function requireCertificate(inbound: InboundRequest, rule: MutualTlsRule): void {
+  if (presentedThumbprint(inbound, rule, () => {}) !== undefined) return;
+  throw refusedPossession("no client certificate of a trusted authority was presented");
+}
+
 /**
  * The SHA-256, 32 bytes, of the client certificate that a call presents; undefined where it presents none. The trusted
  * ingress is judged by the header that it forwards, even where it came with a certificate of its own;

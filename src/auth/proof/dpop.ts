@@ -54,7 +54,7 @@ export async function confirmDpopPossession(
 }
 
 /** RFC 9449 §4.3 item 1: not more than one. Two that a proxy joined are no JWT. */
-function readProof(inbound: InboundRequest): string {
+export function readProof(inbound: InboundRequest): string {
   const [proof, ...others] = inbound.headerValues("dpop");
   if (proof === undefined) throw refusedProof("a DPoP proof is required");
   if (others.length > 0) throw refusedProof("more than one DPoP header");

@@ -9,9 +9,10 @@ import {
   type MutualTlsRule,
   type NoPossessionRule,
   type OnCertificateIgnored,
+  requireCertificate,
 } from "./confirmation.ts";
 import { boundThumbprint, requireUnbound, type TokenBinding } from "./confirmation-method.ts";
-import { confirmDpopPossession, type DpopRule } from "./dpop.ts";
+import { confirmDpopPossession, type DpopRule, readProof } from "./dpop.ts";
 
 /** What a deployment decides about possession. */
 export type ProofOfPossessionRule = NoPossessionRule | MutualTlsRule | DpopRule;
@@ -22,10 +23,10 @@ export interface PossessionMethod {
   readonly scheme: TokenScheme;
   /**
    * What can be said before a token is verified: nothing is fetched for a caller who does not hold what its token says
-   * that it is bound to.
+   * that it is bound to, or, where a token says nothing to us, holds nothing that it could be bound to.
    * @throws ServiceError `proof_of_possession_failed`
    */
-  beforeFetch(claimed: TokenBinding, inbound: InboundRequest): void;
+  beforeFetch(claimed: TokenBinding | "unknown", inbound: InboundRequest): void;
   /**
    * Checks that the call shows the key that its token is bound to. To be called on every call, however the token was
    * verified, last of all that looks at it.
@@ -49,19 +50,21 @@ const methods: {
 } = {
   none: () => ({
     scheme: "Bearer",
-    beforeFetch: requireUnbound,
+    beforeFetch: (claimed) => claimed === "unknown" || requireUnbound(claimed),
     confirm: (_token, { binding }) => requireUnbound(binding),
     asThrown: (thrown) => thrown,
   }),
   mtls: (rule, { onCertificateIgnored }) => ({
     scheme: "Bearer",
-    beforeFetch: (claimed, inbound) => confirmCertificate(claimed, inbound, rule, () => {}),
+    beforeFetch: (claimed, inbound) =>
+      claimed === "unknown" ? requireCertificate(inbound, rule) : confirmCertificate(claimed, inbound, rule, () => {}),
     confirm: (_token, { binding }, inbound) => confirmCertificate(binding, inbound, rule, onCertificateIgnored),
     asThrown: (thrown) => thrown,
   }),
   dpop: (rule, context) => ({
     scheme: "DPoP",
-    beforeFetch: (claimed) => void boundThumbprint(claimed, "jkt"),
+    beforeFetch: (claimed, inbound) =>
+      void (claimed === "unknown" ? readProof(inbound) : boundThumbprint(claimed, "jkt")),
     confirm: (token, verified, inbound) => confirmDpopPossession(token, verified, inbound, rule, context),
     asThrown: underDpop,
   }),

@@ -3,7 +3,7 @@ import type { Caller } from "../../base/caller.ts";
 import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
-import { everyTenant, type IssuerEntry } from "../../base/issuers.ts";
+import { everyTenant, type IntrospectionRule, type IssuerEntry } from "../../base/issuers.ts";
 import type { Sums } from "../../base/sums.ts";
 import type { Timers } from "../../base/timers.ts";
 import { attributesWithin, claimedAttributes } from "../attributes.ts";
@@ -13,6 +13,7 @@ import type { OnCertificateIgnored } from "../proof/confirmation.ts";
 import type { TokenBinding } from "../proof/confirmation-method.ts";
 import { type ProofOfPossessionRule, possessionMethod } from "../proof/possession.ts";
 import type { FindKeys } from "./candidate-keys.ts";
+import { createIntrospection, type IntrospectionResult } from "./introspection.ts";
 import { createIssuerKeys, type IssuerKeys } from "./issuer-keys.ts";
 import {
   type SessionKeySource,
@@ -20,7 +21,7 @@ import {
   sessionClaimNames,
   sessionKeyFinder,
 } from "./session-tokens.ts";
-import { cacheVerifications } from "./token-cache.ts";
+import { cacheVerifications, type Verify } from "./token-cache.ts";
 import type { TokenRules } from "./token-claims.ts";
 import { createTokenIssuers, type NamedStatus, type TokenIssuers, type TokenSource } from "./token-issuers.ts";
 import { verifyToken } from "./token-verifier.ts";
@@ -62,10 +63,16 @@ export interface TokenDependencies {
   readonly fetch: typeof globalThis.fetch;
   /** As `IssuerKeysDependencies` has it. */
   readonly refetches?: Sums | undefined;
+  /** As `IntrospectionDependencies` has it. */
+  readonly introspections?: Sums | undefined;
+  /** Content of a file of credentials, as UTF-8. */
+  readonly readFile: (path: string) => Promise<string>;
   /** Told after each fetch of an issuer's keys how it went. None of these may throw. */
   readonly onKeysFetched: (status: NamedStatus) => void;
   /** Told as `IssuerKeysDependencies` has it. */
   readonly onKeysChanged?: ((issuer: string) => void) | undefined;
+  /** Told of each time that an issuer was asked about a token, or would have been. */
+  readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
   /** Told of a token that the issuer signed for a tenant of which it may not speak; of one that is remembered, once. */
   readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
   readonly onCertificateIgnored: OnCertificateIgnored;
@@ -92,7 +99,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   async function authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller> {
     try {
       const token = readAccessToken(inbound, possession.scheme, maximumTokenBytes);
-      const mayFetch = (claimed: TokenBinding) => possession.beforeFetch(claimed, inbound);
+      const mayFetch = (claimed: TokenBinding | "unknown") => possession.beforeFetch(claimed, inbound);
       const verified = await verify(token, { signal, mayFetch });
       await possession.confirm(token, verified, inbound);
       return verified.caller;
@@ -110,9 +117,10 @@ function openIssuers(
   clockToleranceSeconds: number,
   dependencies: TokenDependencies,
 ): TokenIssuers {
-  const { clock, refetches, onKeysFetched, onKeysChanged, onOverreach } = dependencies;
-  const remember = (rules: TokenRules, findKeys: FindKeys, revision: () => number | undefined, sharers?: number) =>
-    cacheVerifications((token, context) => verifyToken(token, rules, findKeys, clock, context), {
+  const { clock, refetches, introspections, onKeysFetched, onKeysChanged, onIntrospected, onOverreach } = dependencies;
+  const closing = new AbortController();
+  const remember = (verify: Verify, revision: () => number | undefined, sharers?: number) =>
+    cacheVerifications(verify, {
       clock,
       keyRevision: revision,
       attributeRevision: () => attributes.revision,
@@ -127,20 +135,47 @@ function openIssuers(
       onFetched: (status) => onKeysFetched({ issuer, ...status }),
       onChanged: onKeysChanged && (() => onKeysChanged(issuer)),
     });
-  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => {
-    const readAttributes = claimedAttributes(attributes);
-    const tell = (tenantId: TenantId) => onOverreach(entry.issuer, tenantId);
-    const rules = { ...entry, clockToleranceSeconds, readAttributes, onOverreach: tell } as const;
-    return { verify: remember({ ...rules, authSource: "bearer_token" }, keys.find, keys.revision, sharers) };
+  const rulesOf = (entry: IssuerEntry): TokenRules => ({
+    ...entry,
+    clockToleranceSeconds,
+    readAttributes: claimedAttributes(attributes),
+    authSource: "bearer_token",
+    onOverreach: (tenantId) => onOverreach(entry.issuer, tenantId),
+  });
+  const verifier =
+    (rules: TokenRules, findKeys: FindKeys): Verify =>
+    (token, context) =>
+      verifyToken(token, rules, findKeys, clock, context);
+  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => ({
+    verify: remember(verifier(rulesOf(entry), keys.find), keys.revision, sharers),
+  });
+  const openIntrospection = (entry: IssuerEntry, rule: IntrospectionRule, sharers: number): TokenSource => {
+    const { issuer } = entry;
+    const { verify, status } = createIntrospection(rule, rulesOf(entry), {
+      ...dependencies,
+      timeoutMs: fetchTimeoutMs,
+      signal: closing.signal,
+      calls: introspections && sumsOfOne(introspections, issuer),
+      onAnswered: (result) => onIntrospected(issuer, result),
+    });
+    return { verify: remember(verify, () => 0, sharers), status };
   };
   const openOwn = ({ issuer, audience, keys }: SessionTokenRule) => {
     const entry = { issuer, audience, requireAtJwt: true, claims: sessionClaimNames, tenants: everyTenant };
     const readAttributes = attributesWithin(sessionAttributesClaim, attributes);
     const rules = { ...entry, clockToleranceSeconds, readAttributes, onOverreach: () => {} };
-    const verify = remember({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys), () => keys.revision);
-    return { issuer, source: { verify } };
+    const verify = verifier({ ...rules, authSource: "session_token" }, sessionKeyFinder(keys));
+    return { issuer, source: { verify: remember(verify, () => keys.revision) } };
   };
-  return createTokenIssuers({ issuers, own: session && openOwn(session), openKeys, openSource });
+  const own = session && openOwn(session);
+  const opened = createTokenIssuers({ issuers, own, openKeys, openSource, openIntrospection });
+  return {
+    ...opened,
+    close() {
+      closing.abort();
+      opened.close();
+    },
+  };
 }
 
 /** The issuer's part of sums that are kept of all issuers. */

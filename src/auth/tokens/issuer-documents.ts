@@ -1,13 +1,13 @@
-/** Fetching what an issuer publishes: its discovery document and its key set. */
+/** Fetching what an issuer publishes, such as its discovery document and its key set, and what it answers. */
 import type { JSONWebKeySet, JWK } from "jose";
 import { isLoopbackHost } from "../../base/network.ts";
 import type { Timers } from "../../base/timers.ts";
 
 /** Longest document that is read. Key sets of large issuers are around 10 KiB. */
-const maximumBytes = 256 * 1024;
+const longestDocumentBytes = 256 * 1024;
 
 export interface FetchContext {
-  readonly fetch: typeof globalThis.fetch;
+  readonly fetch: (url: URL, init: RequestInit) => Promise<Response>;
   readonly timers: Timers;
   /** Milliseconds for one document, from connecting to its last byte. */
   readonly timeoutMs: number;
@@ -68,14 +68,43 @@ function isAllowed(url: URL, issuer: URL): boolean {
   return url.protocol === "http:" && isLoopbackHost(url.hostname) && isLoopbackHost(issuer.hostname);
 }
 
-async function fetchJsonObject(url: URL, what: string, context: FetchContext): Promise<Record<string, unknown>> {
+/** What is asked, where it is not a document. */
+export interface FetchInit extends Pick<RequestInit, "method" | "body"> {
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Longest answer that is read. */
+  readonly maximumBytes?: number;
+}
+
+/** Fetches a JSON object. @throws Error naming what is wrong, and `what` was asked for */
+export async function fetchJsonObject(
+  url: URL,
+  what: string,
+  context: FetchContext,
+  init: FetchInit = {},
+): Promise<Record<string, unknown>> {
+  return fetchAnswer(url, what, context, { accept: "application/json", ...init }, (text) => {
+    const document: unknown = JSON.parse(text);
+    if (!isObject(document)) throw new Error("not a JSON object");
+    return document;
+  });
+}
+
+/** Fetches a text, and makes something of it. Follows no redirect. @throws Error as above */
+export async function fetchAnswer<T>(
+  url: URL,
+  what: string,
+  context: FetchContext,
+  { accept, headers, maximumBytes = longestDocumentBytes, ...init }: FetchInit & { readonly accept: string },
+  read: (text: string, response: Response) => T,
+): Promise<T> {
   const timeout = new AbortController();
   const cancelTimeout = context.timers.after(context.timeoutMs, () =>
     timeout.abort(new Error(`no answer within ${context.timeoutMs} ms`)),
   );
   try {
     const response = await context.fetch(url, {
-      headers: { accept: "application/json" },
+      ...init,
+      headers: { accept, ...headers },
       // A redirect would let whoever controls one path of the issuer's host choose our keys.
       redirect: "error",
       signal: AbortSignal.any([timeout.signal, context.signal]),
@@ -84,9 +113,7 @@ async function fetchJsonObject(url: URL, what: string, context: FetchContext): P
       await response.body?.cancel();
       throw new Error(`status ${response.status}`);
     }
-    const document: unknown = JSON.parse(await readText(response));
-    if (!isObject(document)) throw new Error("not a JSON object");
-    return document;
+    return read(await readText(response, maximumBytes), response);
   } catch (cause) {
     throw new Error(`the issuer's ${what} cannot be fetched: ${describe(cause)}`, { cause });
   } finally {
@@ -94,7 +121,7 @@ async function fetchJsonObject(url: URL, what: string, context: FetchContext): P
   }
 }
 
-async function readText(response: Response): Promise<string> {
+async function readText(response: Response, maximumBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
   for await (const chunk of response.body ?? []) {

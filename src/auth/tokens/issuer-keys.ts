@@ -7,6 +7,7 @@ import { issuerUnavailable, refusedToken } from "../challenge.ts";
 import { candidateKeys, type FindKeys, type KeySet } from "./candidate-keys.ts";
 import { discoverKeySetUrl, type FetchContext, fetchKeySet, parseIssuer } from "./issuer-documents.ts";
 import { createRefetchBudget } from "./refetch-budget.ts";
+import { untilAborted } from "./until-aborted.ts";
 
 /** A withdrawn key stops verifying, and a new `jwks_uri` is followed, within this time. */
 const refreshIntervalMs = 5 * 60_000;
@@ -35,6 +36,8 @@ export interface IssuerStatus {
   readonly issuerReady: boolean;
   /** For operators; names no secret. */
   readonly detail: string;
+  /** For operators: what is not as it should be, although tokens can be verified. */
+  readonly remark?: string;
 }
 
 export interface IssuerKeys {
@@ -168,7 +171,7 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
     if (waiting >= maximumWaiting) throw issuerUnavailable(retryAfterSeconds, "too many calls wait for the keys");
     waiting += 1;
     try {
-      await untilAborted(fetching, signal);
+      await untilAborted(fetching, signal, late);
     } finally {
       waiting -= 1;
     }
@@ -230,19 +233,10 @@ export function createIssuerKeys(issuer: string, dependencies: IssuerKeysDepende
   };
 }
 
-function unknownKey(): Error {
-  return refusedToken("invalid_token", "the access token is signed by an unknown key");
+function late(): Error {
+  return issuerUnavailable(retryAfterSeconds, "the caller's deadline came first");
 }
 
-/** Resolves with the promise, which never rejects; rejects when the caller's deadline comes first. */
-function untilAborted(fetching: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(issuerUnavailable(retryAfterSeconds, "the caller's deadline came first"));
-    if (signal.aborted) return onAbort();
-    signal.addEventListener("abort", onAbort, { once: true });
-    void fetching.then(() => {
-      signal.removeEventListener("abort", onAbort);
-      resolve();
-    });
-  });
+function unknownKey(): Error {
+  return refusedToken("invalid_token", "the access token is signed by an unknown key");
 }

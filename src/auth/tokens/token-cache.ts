@@ -22,13 +22,16 @@ export interface VerifiedToken {
   readonly binding: TokenBinding;
   /** End of its life in milliseconds since the Unix epoch, tolerance not counted. */
   readonly expiresAtMs: number;
+  /** When it is to be looked at again, in milliseconds since the Unix epoch; absent where nothing but its end says so. */
+  readonly lookAgainAtMs?: number;
 }
 
 /** A token that is refused for what its bytes are: time makes it no better, and other keys alone could. */
 export interface RefusedToken {
   readonly refusal: ServiceError;
-  /** What it was refused for: what it says, or its signature. */
+  /** What it was refused for: what it says, or its signature, or what its issuer says of it. */
   readonly by: "claims" | "signature";
+  readonly lookAgainAtMs?: number;
 }
 
 export type Verification = VerifiedToken | RefusedToken;
@@ -37,8 +40,8 @@ export type Verification = VerifiedToken | RefusedToken;
 export interface CallContext {
   /** Its deadline: ends the wait for the issuer's keys. */
   readonly signal: AbortSignal;
-  /** Throws the refusal where nothing is to be fetched for a token that is bound like this. */
-  readonly mayFetch: (binding: TokenBinding) => void;
+  /** Throws the refusal where nothing is to be fetched for a token that is bound like this, as far as is known. */
+  readonly mayFetch: (binding: TokenBinding | "unknown") => void;
 }
 
 /** Verifies an access token, as `verifyToken` does. */
@@ -61,6 +64,7 @@ export interface TokenCacheOptions {
 interface Entry<T> {
   readonly value: T;
   readonly atMs: number;
+  readonly lookAgainAtMs: number | undefined;
 }
 
 /**
@@ -99,9 +103,9 @@ export function cacheVerifications(
   }
 
   /** A clock that went back may be before a token's `nbf`, or before the `exp` that it was refused for. */
-  function isRecent({ atMs }: Entry<unknown>): boolean {
+  function isRecent({ atMs, lookAgainAtMs = Number.POSITIVE_INFINITY }: Entry<unknown>): boolean {
     const ageMs = clock.now() - atMs;
-    return ageMs >= 0 && ageMs < maximumAgeMs;
+    return ageMs >= 0 && ageMs < maximumAgeMs && clock.now() < lookAgainAtMs;
   }
 
   function remembered(key: string): VerifiedToken | undefined {
@@ -126,12 +130,13 @@ export function cacheVerifications(
     const verification = await verify(token, context);
     // What changed in the meantime may not be what it was judged by.
     const keep = before !== undefined && currentRevision() === before;
+    const { lookAgainAtMs } = verification;
     if ("refusal" in verification) {
       const refusal = share(verification.refusal);
-      if (keep) refused[verification.by].set(key, { value: refusal, atMs });
+      if (keep) refused[verification.by].set(key, { value: refusal, atMs, lookAgainAtMs });
       throw refusal;
     }
-    if (keep) verified.set(key, { value: verification, atMs });
+    if (keep) verified.set(key, { value: verification, atMs, lookAgainAtMs });
     return verification;
   };
 }

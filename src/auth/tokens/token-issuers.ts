@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { decodeJwt } from "jose";
 import type { TenantId } from "../../base/ids.ts";
-import { type IssuerEntry, overlapsOf, speaksFor } from "../../base/issuers.ts";
+import { type IntrospectionRule, type IssuerEntry, indistinctOf, overlapsOf, speaksFor } from "../../base/issuers.ts";
 import { refusedToken } from "../challenge.ts";
 import type { IssuerKeys, IssuerStatus } from "./issuer-keys.ts";
 import type { RequireVerified } from "./token-cache.ts";
@@ -11,6 +11,8 @@ import type { RequireVerified } from "./token-cache.ts";
 export interface TokenSource {
   /** Verifies all that a token of this source must say, `iss` among it. */
   readonly verify: RequireVerified;
+  /** Absent where its keys say how it is. */
+  readonly status?: () => IssuerStatus;
 }
 
 export interface TokenIssuersOptions {
@@ -19,19 +21,14 @@ export interface TokenIssuersOptions {
   readonly own: { readonly issuer: string; readonly source: TokenSource } | undefined;
   /** @throws Error where the issuer identifier is none */
   readonly openKeys: (issuer: string) => IssuerKeys;
-  /** @param issuers how many share what memory there is */
-  readonly openSource: (entry: IssuerEntry, keys: IssuerKeys, issuers: number) => TokenSource;
+  /** @param sharers how many issuers share what memory there is */
+  readonly openSource: (entry: IssuerEntry, keys: IssuerKeys, sharers: number) => TokenSource;
+  readonly openIntrospection: (entry: IssuerEntry, rule: IntrospectionRule, sharers: number) => TokenSource;
 }
 
 /** Of one issuer. */
 export interface NamedStatus extends IssuerStatus {
   readonly issuer: string;
-}
-
-/** Of all issuers together. */
-export interface AuthenticatorStatus extends IssuerStatus {
-  /** For operators: what is not as it should be, although tokens of others can be verified. */
-  readonly remark?: string;
 }
 
 export interface TokenIssuers {
@@ -54,14 +51,20 @@ export interface TokenIssuers {
 
 interface Issuer {
   readonly entry: IssuerEntry;
-  readonly keys: IssuerKeys;
+  /** Undefined where it is asked about its tokens. */
+  readonly keys: IssuerKeys | undefined;
   readonly source: TokenSource;
 }
 
+const statusOf = ({ keys, source }: Issuer): IssuerStatus =>
+  keys?.status() ?? source.status?.() ?? { issuerReady: false, detail: "" };
+
 /** @throws Error as `replace` does */
-export function createTokenIssuers({ issuers, own, openKeys, openSource }: TokenIssuersOptions): TokenIssuers {
+export function createTokenIssuers(options: TokenIssuersOptions): TokenIssuers {
+  const { own, openKeys, openSource, openIntrospection } = options;
   let current: ReadonlyMap<string, Issuer> = new Map();
   let only: TokenSource | undefined;
+  let asked: readonly { readonly prefix: string; readonly source: TokenSource }[] = [];
   let isStarted = false;
 
   function replace(entries: readonly IssuerEntry[]): void {
@@ -75,29 +78,43 @@ export function createTokenIssuers({ issuers, own, openKeys, openSource }: Token
     const next = new Map<string, Issuer>();
     for (const entry of entries) {
       const known = current.get(entry.issuer);
-      if (known !== undefined && isDeepStrictEqual(known.entry, entry)) next.set(entry.issuer, known);
-      else {
-        const keys = known?.keys ?? open(entry.issuer);
-        next.set(entry.issuer, { entry, keys, source: openSource(entry, keys, entries.length) });
+      const { issuer, introspection } = entry;
+      if (known !== undefined && isDeepStrictEqual(known.entry, entry)) next.set(issuer, known);
+      else if (introspection !== undefined) {
+        next.set(issuer, { entry, keys: undefined, source: openIntrospection(entry, introspection, entries.length) });
+      } else {
+        const keys = known?.keys ?? open(issuer);
+        next.set(issuer, { entry, keys, source: openSource(entry, keys, entries.length) });
       }
     }
     const before = current;
     current = next;
     only = onlySource(next, own?.source);
-    for (const [issuer, { keys }] of before) if (!next.has(issuer)) keys.close();
+    asked = [...next.values()].flatMap(({ entry: { introspection }, source }) =>
+      introspection === undefined ? [] : [{ prefix: introspection.tokenPrefix, source }],
+    );
+    for (const [issuer, { keys }] of before) if (keys !== next.get(issuer)?.keys) keys?.close();
     if (isStarted) for (const keys of opened) keys.start();
   }
 
-  /** What a token says of itself only chooses who verifies it: no source takes a token that was signed for another. */
+  /**
+   * What a token says of itself only chooses who verifies it: no source takes a token that was signed for another. What
+   * names no issuer is for the one that is asked about tokens that begin so: nobody else is shown it.
+   */
   function sourceOf(token: string): TokenSource {
     if (only !== undefined) return only;
     const issuer = claimedIssuer(token);
-    const source = issuer === own?.issuer ? own?.source : current.get(issuer ?? "")?.source;
+    const source =
+      issuer === undefined
+        ? asked.find(({ prefix }) => token.startsWith(prefix))?.source
+        : issuer === own?.issuer
+          ? own.source
+          : current.get(issuer)?.source;
     if (source !== undefined) return source;
     throw refusedToken("invalid_token", "the access token is not valid", "token iss");
   }
 
-  replace(issuers);
+  replace(options.issuers);
   return {
     replace,
     async verify(token, context) {
@@ -110,18 +127,19 @@ export function createTokenIssuers({ issuers, own, openKeys, openSource }: Token
       }
     },
     ofTenant(tenantId) {
-      for (const { entry, keys } of current.values())
-        if (speaksFor(entry.tenants, tenantId)) return { entry, issuerReady: keys.status().issuerReady };
+      for (const issuer of current.values())
+        if (speaksFor(issuer.entry.tenants, tenantId))
+          return { entry: issuer.entry, issuerReady: statusOf(issuer).issuerReady };
       return undefined;
     },
-    statuses: () => [...current].map(([issuer, { keys }]) => ({ issuer, ...keys.status() })),
+    statuses: () => [...current].map(([name, issuer]) => ({ issuer: name, ...statusOf(issuer) })),
     start() {
       isStarted = true;
-      for (const { keys } of current.values()) keys.start();
+      for (const { keys } of current.values()) keys?.start();
     },
-    follow: (issuer) => void current.get(issuer)?.keys.follow(),
+    follow: (issuer) => void current.get(issuer)?.keys?.follow(),
     close() {
-      for (const { keys } of current.values()) keys.close();
+      for (const { keys } of current.values()) keys?.close();
     },
   };
 }
@@ -133,16 +151,19 @@ const maximumNamed = 8;
  * Of all together. One that is away takes nothing from the tenants of the others: tokens can be verified while any has
  * its keys. The detail names those that have not.
  */
-export function statusOfAll(statuses: readonly NamedStatus[]): AuthenticatorStatus {
+export function statusOfAll(statuses: readonly NamedStatus[]): IssuerStatus {
   const [first, ...others] = statuses;
   if (first === undefined) return { issuerReady: false, detail: "no token issuer is configured" };
-  if (others.length === 0) return { issuerReady: first.issuerReady, detail: first.detail };
-  const away = statuses.filter(({ issuerReady }) => !issuerReady);
+  if (others.length === 0) {
+    const { issuer: _, ...status } = first;
+    return status;
+  }
+  const away = statuses.filter(({ issuerReady, remark }) => !issuerReady || remark !== undefined);
   const named = away.slice(0, maximumNamed).map(({ issuer, detail }) => `${issuer}: ${detail}`);
   const more = away.length - named.length;
   if (away.length === 0) return { issuerReady: true, detail: `the keys of ${statuses.length} issuers` };
   const remark = `${away.length} of ${statuses.length} issuers are away: ${named.join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
-  return { issuerReady: away.length < statuses.length, detail: remark, remark };
+  return { issuerReady: statuses.some(({ issuerReady }) => issuerReady), detail: remark, remark };
 }
 
 function requireApart(entries: readonly IssuerEntry[], own: string | undefined): void {
@@ -152,12 +173,16 @@ function requireApart(entries: readonly IssuerEntry[], own: string | undefined):
   if (own === undefined && names.size === 0) throw new Error("nobody's access tokens are taken");
   const [overlap] = overlapsOf(entries);
   if (overlap !== undefined) throw new Error(`${overlap.issuers.join(" and ")} may both speak for ${overlap.tenants}`);
+  const indistinct = indistinctOf(entries);
+  if (indistinct !== undefined) throw new Error(`the tokens of ${indistinct.join(" and ")} cannot be told apart`);
 }
 
 /** The source of all tokens, where there is one: then nothing is read to choose it. */
 function onlySource(issuers: ReadonlyMap<string, Issuer>, own: TokenSource | undefined): TokenSource | undefined {
-  const sources = [...[...issuers.values()].map(({ source }) => source), ...(own === undefined ? [] : [own])];
-  return sources.length === 1 ? sources[0] : undefined;
+  const [first, ...others] = issuers.values();
+  if (first === undefined) return own;
+  // Where it is asked about tokens, those of others are not for it to see.
+  return others.length === 0 && own === undefined && first.keys !== undefined ? first.source : undefined;
 }
 
 function claimedIssuer(token: string): string | undefined {

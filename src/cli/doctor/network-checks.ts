@@ -1,6 +1,8 @@
 /** What of the network a service needs: its issuer and its witnesses. Both tell the time as well. */
+import { askIssuer } from "../../auth/tokens/introspection-client.ts";
 import { discoverKeySetUrl, fetchKeySet } from "../../auth/tokens/issuer-documents.ts";
 import { systemClock } from "../../base/clock.ts";
+import type { IntrospectionRule, IssuerEntry } from "../../base/issuers.ts";
 import { createSemaphore } from "../../base/semaphore.ts";
 import { systemTimers } from "../../base/timers.ts";
 import { parseIssuerFile } from "../../config/issuer-file.ts";
@@ -12,6 +14,9 @@ const exchangeTimeoutMs = 5_000;
 /** Issuers that are asked at a time. */
 const maximumExchanges = 16;
 
+const askedRemedy =
+  "let this machine reach the endpoint, and have the issuer know the client and its secret or certificate; until then " +
+  "every call with a token of it is answered 503";
 const issuerRemedy =
   "let this machine reach the issuer, and SVC_OIDC_ISSUER or SVC_OIDC_ISSUERS name it as its discovery document does; " +
   "until then every call with a token of it is answered 503";
@@ -28,13 +33,40 @@ export function issuerCheck(configPath: string | undefined): Check {
       if (isTaken && oidcIssuers !== undefined) {
         const entries = parseIssuerFile(systemFiles.readText(oidcIssuers), loaded.config);
         const slots = createSemaphore(maximumExchanges, entries.length);
-        const checked = entries.map(({ issuer }) => slots.run(() => lookAtIssuer(issuer, signal), signal));
+        const checked = entries.map((entry) => slots.run(() => lookAtEntry(entry, signal), signal));
         return (await Promise.all(checked)).flat();
       }
       if (!isTaken || oidcIssuer === undefined) return [skipped("issuer", "no issuer's tokens are taken")];
       return lookAtIssuer(oidcIssuer, signal);
     },
   };
+}
+
+function lookAtEntry({ issuer, introspection }: IssuerEntry, signal: AbortSignal): Promise<readonly Finding[]> {
+  return introspection === undefined
+    ? lookAtIssuer(issuer, signal)
+    : lookAtIntrospection(issuer, introspection, signal);
+}
+
+/** Asks about a token that nobody has: the issuer says so to a client that it knows. */
+async function lookAtIntrospection(
+  issuer: string,
+  rule: IntrospectionRule,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const clocks: Finding[] = [];
+  const context = { timers: systemTimers, timeoutMs: exchangeTimeoutMs, signal };
+  try {
+    const { active } = await askIssuer(`${rule.tokenPrefix}no-token-of-anybody`, rule, {
+      ...context,
+      fetch: telling(`the issuer ${issuer}`, clocks),
+      readFile: async (path) => systemFiles.readText(path),
+    });
+    if (active !== false) throw new Error("it takes a token that nobody has for a good one");
+    return [ok("issuer", `${issuer} answers about tokens`), ...clocks.slice(0, 1)];
+  } catch (error) {
+    return [failed("issuer", `${issuer}: ${error instanceof Error ? error.message : "unknown error"}`, askedRemedy)];
+  }
 }
 
 async function lookAtIssuer(issuer: string, signal: AbortSignal): Promise<readonly Finding[]> {

@@ -1,4 +1,5 @@
 /** An authenticator in front of a bare issuer, with time in the test's hands. */
+import { readFile } from "node:fs/promises";
 import { onTestFinished } from "vitest";
 import { type Authenticator, type AuthenticatorEvent, createAuthenticator } from "../../../src/auth/authenticator.ts";
 import type { InboundRequest } from "../../../src/auth/inbound-request.ts";
@@ -68,6 +69,7 @@ export function authenticatorOf(
       timers: time,
       random: () => 0.5,
       fetch: globalThis.fetch,
+      readFile: (path) => readFile(path, "utf8"),
       onKeysChanged: (changed) => void changes.push(changed),
       onEvent(event) {
         events.push(event);

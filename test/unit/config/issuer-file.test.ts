@@ -39,6 +39,39 @@ describe("a file of issuers", () => {
   });
 
   const tenants = { fixed: "a" };
+  const introspection = { endpoint: "https://a.example/introspect", client_id: "svc", client_secret_file: "/secret" };
+  const certificate = {
+    client_secret_file: undefined,
+    ...{ client_certificate_file: "/cert", client_key_file: "/key" },
+  };
+  const asked = (changes: object) => one({ tenants, introspection: { ...introspection, ...changes } });
+
+  test("says how an issuer is asked about its tokens", () => {
+    expect(parse(asked({}))[0]?.introspection).toEqual({
+      ...{ endpoint: "https://a.example/introspect", clientId: "svc", tokenPrefix: "" },
+      credentials: { kind: "secret", file: "/secret" },
+    });
+    expect(parse(asked({ ...certificate, token_prefix: "umb_" }))[0]?.introspection).toMatchObject({
+      credentials: { kind: "certificate", certificateFile: "/cert", keyFile: "/key" },
+      tokenPrefix: "umb_",
+    });
+  });
+
+  test.each([
+    ["umb_", "acme_", false],
+    ["umb_", undefined, true],
+    ["a", "ab", true],
+    [undefined, undefined, true],
+  ])("opaque tokens that begin with %s and %s", (first, second, areOne) => {
+    const entry = (fixed: string, prefix: string | undefined) => ({
+      tenants: { fixed },
+      introspection: { ...introspection, token_prefix: prefix },
+    });
+    const content = { issuers: { "https://a.example": entry("a", first), "https://b.example": entry("b", second) } };
+    if (areOne) expect(() => parse(content)).toThrow("opaque tokens of both cannot be told apart");
+    else expect(parse(content)).toHaveLength(2);
+  });
+
   test.each<[string, unknown, string]>([
     ["a list", [], "the file: must be a map"],
     ["nothing", "", "issuers: names none"],
@@ -63,6 +96,30 @@ describe("a file of issuers", () => {
     ["an unknown claim", one({ tenants, claims: { email: "x" } }), "claims.email: is not known"],
     ["an audience that is none", one({ tenants, audience: ["a"] }), "audience: must be a text"],
     ["a text for a switch", one({ tenants, require_at_jwt: "on" }), "require_at_jwt: must be true or false"],
+    ["introspection without an endpoint", asked({ endpoint: undefined }), "introspection.endpoint: is required"],
+    ["an endpoint over http", asked({ endpoint: "http://a.example/x" }), "introspection.endpoint: must use https"],
+    ["an endpoint that is none", asked({ endpoint: "introspect" }), "endpoint: must be an http or https URL"],
+    ["introspection without a client", asked({ client_id: undefined }), "introspection.client_id: is required"],
+    ["a client with a colon", asked({ client_id: "a:b" }), "introspection.client_id: must be"],
+    ["no credentials", asked({ client_secret_file: undefined }), "must have client_secret_file, or"],
+    ["both credentials", asked({ client_key_file: "/k" }), "must have client_secret_file, or"],
+    [
+      "a certificate without its key",
+      asked({ client_secret_file: undefined, client_certificate_file: "/c" }),
+      "introspection.client_key_file: is required",
+    ],
+    [
+      "a certificate that nobody would see",
+      asked({ ...certificate, endpoint: "http://127.0.0.1/x" }),
+      "endpoint: must use https",
+    ],
+    ["a prefix that no token has", asked({ token_prefix: "a b" }), "introspection.token_prefix: must be"],
+    ["an unknown member of introspection", asked({ secret: "x" }), "introspection.secret: is not known"],
+    [
+      "a rule for JWTs beside introspection",
+      one({ tenants, require_at_jwt: true, introspection }),
+      "require_at_jwt: is for tokens that are verified here",
+    ],
     [
       "an issuer twice",
       "issuers:\n  https://a.example: {}\n  https://a.example: {}",
@@ -121,6 +178,14 @@ describe("the setting", () => {
   const files = filesOf({
     "/issuers.yaml": JSON.stringify(one({ tenants: { fixed: "a" } })),
     "/bad.yaml": JSON.stringify(one({})),
+    "/asked.yaml": JSON.stringify({
+      issuers: {
+        "https://a.example": {
+          tenants: { fixed: "a" },
+          introspection: { endpoint: "https://a.example/i", client_id: "svc", client_secret_file: "/secret" },
+        },
+      },
+    }),
     "/own.yaml": JSON.stringify({ issuers: { "https://svc.example": { tenants: { fixed: "a" } } } }),
     "/clients.json": "[]",
     "/session.pem": "",
@@ -144,6 +209,7 @@ describe("the setting", () => {
       { SVC_OIDC_ISSUERS: "/bad.yaml" },
       "tenants: must have exactly one of fixed, list, pattern",
     ],
+    ["a secret that is not there", { SVC_OIDC_ISSUERS: "/asked.yaml" }, "/secret cannot be read (ENOENT)"],
     [
       "identity headers alone",
       { SVC_OIDC_ISSUERS: "/issuers.yaml", SVC_AUTH_MODE: "trusted_headers" },

@@ -1,0 +1,278 @@
+/** Tokens that say nothing to us: what their issuer answers counts, as long as it may, and no further. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { parseTenantId } from "../../../src/base/ids.ts";
+import type { IntrospectionRule, IssuerEntry } from "../../../src/base/issuers.ts";
+import { issuerEntry, type StaticIssuer, sendJson, startStaticIssuer } from "../../harness/issuer.ts";
+import { claimsOf, type Members, mintToken, newTestKey } from "../../harness/tokens.ts";
+import { must } from "../domain/world.ts";
+import {
+  authenticatorOf,
+  bearer,
+  inboundOf,
+  type ManualTime,
+  manualTime,
+  patient,
+  refusalOf,
+  type World,
+} from "./world.ts";
+
+const issuer = "https://login.umbrella.example";
+const key = newTestKey("ES256", "key-1");
+let folder: string;
+let endpoint: string;
+let stop: () => Promise<void>;
+let asked: { readonly form: URLSearchParams; readonly headers: IncomingMessage["headers"] }[];
+/** Answers a question; the default: active, with what a good token says. */
+let answer: (response: ServerResponse, token: string) => void | Promise<void>;
+let time: ManualTime;
+let world: World;
+
+const good = (changes: Members = {}) => ({
+  ...{ active: true, token_type: "Bearer", ...claimsOf(issuer, time.now(), { tenant_id: "umbrella", ...changes }) },
+});
+const rule = (changes: Partial<IntrospectionRule> = {}): IntrospectionRule => ({
+  ...{ endpoint, clientId: "svc:1 ü", tokenPrefix: "", ...changes },
+  credentials: changes.credentials ?? { kind: "secret", file: join(folder, "secret") },
+});
+const entry = (changes: Partial<IssuerEntry> = {}) =>
+  issuerEntry(issuer, {
+    tenants: { kind: "fixed", tenantId: must(parseTenantId("umbrella")) },
+    introspection: rule(),
+    ...changes,
+  });
+const open = (issuers: readonly IssuerEntry[] = [entry()], options = {}) => {
+  world = authenticatorOf(issuer, time, { issuers, ...options });
+  world.start();
+};
+const tenantOf = async (token: string) => (await world.authenticate(bearer(token), patient)).tenantId;
+const reasonOf = async (token: string) => (await refusalOf(world.authenticate(bearer(token), patient))).reason;
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "svc-introspection-"));
+  writeFileSync(join(folder, "secret"), "a secret: 1+1 ü\n");
+  time = manualTime(Date.now());
+  asked = [];
+  answer = (response) => sendJson(response, good());
+  const server = createServer(async (request, response) => {
+    const form = new URLSearchParams(await text(request));
+    asked.push({ form, headers: request.headers });
+    await answer(response, form.get("token") ?? "");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/introspect`;
+  stop = () => {
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    server.closeAllConnections();
+    return closed;
+  };
+  open();
+});
+afterEach(async () => {
+  await stop();
+  rmSync(folder, { recursive: true });
+});
+
+describe("an opaque token", () => {
+  test("is what its issuer says, who is asked as its client", async () => {
+    const caller = await world.authenticate(bearer("opaque-1"), patient);
+    expect(caller).toMatchObject({ tenantId: "umbrella", principalId: "payroll-service", authSource: "bearer_token" });
+    const { form, headers } = must(asked[0]);
+    expect([form.get("token"), form.get("token_type_hint")]).toEqual(["opaque-1", "access_token"]);
+    // RFC 6749 §2.3.1
+    const credentials = Buffer.from(headers.authorization?.slice("Basic ".length) ?? "", "base64").toString();
+    expect(credentials).toBe("svc%3A1+%C3%BC:a+secret%3A+1%2B1+%C3%BC");
+  });
+
+  test("is asked about once for all who bring it at once, and again after a minute", async () => {
+    await Promise.all(Array.from({ length: 20 }, () => tenantOf("opaque-1")));
+    time.advance(59_999);
+    await tenantOf("opaque-1");
+    expect(asked).toHaveLength(1);
+    time.advance(1);
+    await tenantOf("opaque-1");
+    expect(asked).toHaveLength(2);
+    await tenantOf("opaque-2");
+    expect(asked).toHaveLength(3);
+  });
+
+  test("is asked about again where its life ends before", async () => {
+    const endsAtSeconds = Math.floor(time.now() / 1000) + 10;
+    answer = (response) => sendJson(response, good({ exp: endsAtSeconds }));
+    await tenantOf("opaque-1");
+    time.advance(endsAtSeconds * 1000 - time.now() - 1);
+    await tenantOf("opaque-1");
+    expect(asked).toHaveLength(1);
+    time.advance(1);
+    answer = (response) => sendJson(response, { active: false });
+    expect(await reasonOf("opaque-1")).toBe("invalid_token");
+  });
+
+  test("that is not active is believed to be so for ten seconds", async () => {
+    answer = (response) => sendJson(response, { active: false });
+    for (let call = 0; call < 3; call++) expect(await reasonOf("opaque-1")).toBe("invalid_token");
+    time.advance(9_999);
+    expect(await reasonOf("opaque-1")).toBe("invalid_token");
+    expect(asked).toHaveLength(1);
+    answer = (response) => sendJson(response, good());
+    time.advance(1);
+    expect(await tenantOf("opaque-1")).toBe("umbrella");
+  });
+
+  test.each<[string, Members]>([
+    ["of another audience", { aud: "api://another" }],
+    ["of no audience", { aud: undefined }],
+    ["of another issuer", { iss: "https://other.example" }],
+    ["of its issuer with a slash more", { iss: `${issuer}/` }],
+    ["of an issuer that is none", { iss: null }],
+    ["without an end", { exp: undefined }],
+    ["not yet begun", { nbf: 4_000_000_000 }],
+    ["of another tenant", { tenant_id: "acme" }],
+    ["without a principal", { principal_id: undefined }],
+    ["of another type", { token_type: "refresh_token" }],
+    ["of a type that is none", { token_type: 1 }],
+    ["that is an ID token", { typ: "ID" }],
+    ["that is a refresh token", { typ: "Refresh" }],
+    ["active as a text", { active: "true" }],
+  ])("%s is refused, active or not", async (_name, changes) => {
+    answer = (response) => sendJson(response, good(changes));
+    expect(await reasonOf("opaque-1")).toMatch(
+      changes.active === undefined ? /^invalid_token$/ : /^issuer_unavailable$/,
+    );
+  });
+
+  test("that ended is refused as that, and one of no issuer is its issuer's who was asked", async () => {
+    answer = (response, token) =>
+      sendJson(
+        response,
+        token === "ended" ? good({ exp: Math.floor(time.now() / 1000) - 60 }) : good({ iss: undefined }),
+      );
+    expect(await reasonOf("ended")).toBe("expired_token");
+    expect(await tenantOf("no-iss")).toBe("umbrella");
+  });
+
+  test("that is bound is bound", async () => {
+    answer = (response) => sendJson(response, good({ cnf: { jkt: "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I" } }));
+    expect(await reasonOf("opaque-1")).toBe("proof_of_possession_failed");
+  });
+
+  test.each([
+    ["mtls", { mode: "mtls", headerName: "x", format: "thumbprint", ingress: { networks: [], certificates: [] } }],
+    [
+      "dpop",
+      { mode: "dpop", publicUrl: "https://svc", replayStore: { firstUse: async () => true }, nonces: undefined },
+    ],
+  ] as const)(
+    "costs no question with %s where the caller has nothing that it could be bound to",
+    async (mode, proofOfPossession) => {
+      open([entry()], { proofOfPossession });
+      const scheme = mode === "dpop" ? "DPoP" : "Bearer";
+      const refusal = await refusalOf(world.authenticate(inboundOf({ authorization: `${scheme} opaque-1` }), patient));
+      expect([refusal.reason, asked.length]).toEqual(["proof_of_possession_failed", 0]);
+    },
+  );
+});
+
+describe("an issuer that does not answer well", () => {
+  test.each<[string, (response: ServerResponse) => void]>([
+    ["does not know the client", (response) => void response.writeHead(401).end("{}")],
+    ["fails", (response) => void response.writeHead(500).end()],
+    ["sends its client elsewhere", (response) => void response.writeHead(307, { location: endpoint }).end()],
+    ["says no JSON", (response) => void response.writeHead(200).end("<html>")],
+    ["says a list", (response) => sendJson(response, [good()])],
+    ["says nothing of active", (response) => sendJson(response, { ...good(), active: undefined })],
+    ["says too much", (response) => sendJson(response, good({ more: "x".repeat(70_000) }))],
+    ["hangs up", (response) => void response.destroy()],
+  ])("%s: 503, and the next answer counts", async (_name, bad) => {
+    answer = bad;
+    const refusal = await refusalOf(world.authenticate(bearer("opaque-1"), patient));
+    expect([refusal.reason, refusal.details.retryAfterSeconds]).toEqual(["issuer_unavailable", 1]);
+    expect(asked).toHaveLength(1);
+    expect(world.status()).toMatchObject({ issuerReady: true, remark: expect.stringContaining("introspection") });
+    answer = (response) => sendJson(response, good());
+    expect(await tenantOf("opaque-1")).toBe("umbrella");
+    expect(world.status()).toEqual({ issuerReady: true, detail: "asked about each token" });
+  });
+
+  test("is given five seconds, and a caller no more than its own deadline", async () => {
+    answer = () => new Promise(() => {});
+    const waiting = refusalOf(world.authenticate(bearer("opaque-1"), patient));
+    const impatient = new AbortController();
+    const leaving = refusalOf(world.authenticate(bearer("opaque-1"), impatient.signal));
+    await expect.poll(() => asked.length).toBe(1);
+    impatient.abort();
+    expect((await leaving).reason).toBe("issuer_unavailable");
+    time.advance(5_000);
+    expect((await waiting).reason).toBe("issuer_unavailable");
+    expect(asked).toHaveLength(1);
+  });
+
+  test("is asked a hundred times in a second at most, and its secret is read each time", async () => {
+    const tokens = Array.from({ length: 150 }, (_, i) => `opaque-${i}`);
+    const outcomes = await Promise.all(
+      tokens.map((token) =>
+        world.authenticate(bearer(token), patient).then(
+          () => 200,
+          (error) => error.reason,
+        ),
+      ),
+    );
+    expect(outcomes.filter((outcome) => outcome === 200)).toHaveLength(100);
+    expect(outcomes.filter((outcome) => outcome === "issuer_unavailable")).toHaveLength(50);
+    expect(asked).toHaveLength(100);
+    writeFileSync(join(folder, "secret"), "another");
+    time.advance(1_000);
+    expect(await tenantOf("opaque-149")).toBe("umbrella");
+    expect(Buffer.from(asked.at(-1)?.headers.authorization?.slice(6) ?? "", "base64").toString()).toMatch(/:another$/);
+  });
+});
+
+describe("beside other issuers", () => {
+  let jwts: StaticIssuer;
+  beforeEach(async () => {
+    jwts = await startStaticIssuer([key.publicJwk]);
+  });
+  afterEach(() => jwts.stop());
+  const acme = () => issuerEntry(jwts.url, { tenants: { kind: "fixed", tenantId: must(parseTenantId("acme")) } });
+  const jwt = (iss: string | undefined) => mintToken(key, claimsOf("", time.now(), { tenant_id: "acme", iss }));
+
+  test("the one that is asked sees neither their tokens nor those that name nobody known", async () => {
+    open([entry(), acme()]);
+    expect(await tenantOf(jwt(jwts.url))).toBe("acme");
+    expect(await reasonOf(jwt("https://nobody.example"))).toBe("invalid_token");
+    expect(asked).toEqual([]);
+    expect(await tenantOf("opaque-1")).toBe("umbrella");
+    // A JWT of its own is asked about all the same: keys of it are not known here.
+    expect(await tenantOf(jwt(issuer))).toBe("umbrella");
+    expect(asked).toHaveLength(2);
+  });
+
+  test("alone, it does not see tokens of others either", async () => {
+    expect(await reasonOf(jwt(jwts.url))).toBe("invalid_token");
+    expect(asked).toEqual([]);
+  });
+
+  test("several that are asked have prefixes, and each sees its own alone", async () => {
+    const two = (one: string, other: string) => [
+      entry({ introspection: rule({ tokenPrefix: one }) }),
+      { ...acme(), introspection: rule({ tokenPrefix: other, clientId: "acme" }) },
+    ];
+    open(two("umb_", "acme_"));
+    expect(await tenantOf("umb_1")).toBe("umbrella");
+    expect(await reasonOf("opaque-1")).toBe("invalid_token");
+    answer = (response) => sendJson(response, good({ iss: jwts.url, tenant_id: "acme" }));
+    expect(await tenantOf("acme_1")).toBe("acme");
+    expect(asked.map(({ form }) => form.get("token"))).toEqual(["umb_1", "acme_1"]);
+    for (const prefixes of [
+      ["", "a"],
+      ["a", "ab"],
+      ["a", "a"],
+    ] as const)
+      expect(() => open(two(prefixes[0], prefixes[1]))).toThrow(/cannot be told apart/);
+  });
+});

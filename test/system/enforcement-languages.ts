@@ -12,6 +12,14 @@ import {
   type StreamingAead,
   transitKey,
 } from "../../clients/typescript/src/enforce/index.ts";
+import {
+  clientCredentials,
+  createPlatformClient,
+  createRestTransport,
+  type PlatformClient,
+  workloadInterceptors,
+} from "../../clients/typescript/src/index.ts";
+import { createHttpClient } from "../../clients/typescript/src/node.ts";
 import { permissivePlatform } from "../harness/permissive-platform.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -64,6 +72,18 @@ export interface Work {
   readonly aead?: StreamingAead;
   /** Whether the platform plans the keys as ones that it manages. */
   readonly is_managed?: boolean;
+  /** Default: a platform that allows everything. */
+  readonly service?: Service;
+  readonly log_keys?: readonly string[];
+}
+
+/** A real one, and who calls it. */
+export interface Service {
+  readonly url: string;
+  readonly issuer: string;
+  readonly client_id: string;
+  readonly client_secret: string;
+  readonly scopes: readonly string[];
 }
 
 /** What the operation came to: the artifact's digest, or what failed. */
@@ -74,23 +94,26 @@ export interface Ended {
 
 export const languages: Record<LanguageName, (work: Work) => Promise<Ended>> = {
   TypeScript: inTypeScript,
-  Python(work) {
-    return new Promise((resolve, reject) => {
-      const [command, ...args] = inPython("permissive_platform.py");
-      const child = execFile(command, args, { env: programEnv }, (error, stdout) =>
-        error === null ? resolve(JSON.parse(stdout) as Ended) : reject(error),
-      );
-      child.stdin?.end(JSON.stringify(work));
-    });
-  },
+  Python: (work) => pythonProgram<Ended>("permissive_platform.py", work),
 };
+
+/** What a program in Python prints for this on standard input, both JSON. */
+export function pythonProgram<Answer>(name: string, input: object): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const [command, ...args] = inPython(name);
+    const child = execFile(command, args, { env: programEnv }, (error, stdout) =>
+      error === null ? resolve(JSON.parse(stdout) as Answer) : reject(error),
+    );
+    child.stdin?.end(JSON.stringify(input));
+  });
+}
 
 async function inTypeScript(work: Work): Promise<Ended> {
   const { operation, source: input, target: output, profile = "envelope", new_key_reference = "" } = work;
   const { signature, aead = "AES256_GCM_HKDF_1MB" } = work;
   const { local = {}, signers = [], transit = [] } = work.keys;
   const enforcer = createEnforcer({
-    client: work.is_managed ? managedPlatform() : permissivePlatform(),
+    client: platformFor(work),
     workload: { application: "test" },
     keys: [
       ...Object.entries(local).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
@@ -98,12 +121,14 @@ async function inTypeScript(work: Work): Promise<Ended> {
       ...transit.map(({ token, ...options }) => transitKey({ ...options, token: () => token })),
     ],
     spoolDirectory: work.spool,
+    ...(work.log_keys !== undefined && { logKeys: work.log_keys }),
   });
   const resource = { kind: "test", id: "Ünï\u2028 \u{1f512}" };
+  const named = { input, output, purpose: "audit" };
   const operations = {
-    protect: () => enforcer.protect({ input, output, profile, resource, labels: ["b", "a"], aead }),
-    open: () => enforcer.open({ input, output, ...(signature !== undefined && { signature }) }),
-    rewrap: () => enforcer.rewrap({ input, output, profile, newKeyReference: new_key_reference }),
+    protect: () => enforcer.protect({ ...named, profile, resource, labels: ["b", "a"], aead }),
+    open: () => enforcer.open({ ...named, ...(signature !== undefined && { signature }) }),
+    rewrap: () => enforcer.rewrap({ ...named, profile, newKeyReference: new_key_reference }),
   };
   try {
     return { artifact_digest: (await operations[operation]()).artifactDigest };
@@ -111,6 +136,14 @@ async function inTypeScript(work: Work): Promise<Ended> {
     if (error instanceof EnforcementError) return { failure: error.failure };
     throw error;
   }
+}
+
+function platformFor({ service, is_managed = false }: Work): Platform | PlatformClient {
+  if (service === undefined) return is_managed ? managedPlatform() : permissivePlatform();
+  const { url: baseUrl, issuer, client_id: clientId, client_secret: clientSecret, scopes } = service;
+  const http = createHttpClient();
+  const tokens = clientCredentials({ issuer, clientId, clientSecret, scopes, http });
+  return createPlatformClient(createRestTransport({ baseUrl, http, interceptors: workloadInterceptors({ tokens }) }));
 }
 
 /** The keys are managed ones, as `kms://*` is out of the box. */

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from svc_platform_client import v1
+from svc_platform_client import ClientCredentials, PlatformClient, v1
 from svc_platform_client.enforce import (
     EnforcementError,
     Enforcer,
     KeyProvider,
     LocalKey,
     LocalSigningKey,
+    Platform,
     Profile,
     SigningKey,
     TransitKey,
@@ -97,12 +100,28 @@ def keys_of(given: dict[str, Any]) -> list[KeyProvider | SigningKey]:
     ]
 
 
-def main() -> None:
-    """Reads one request, the interface `Work` of `test/system/enforcement-languages.ts`."""
-    request = json.load(sys.stdin)
-    platform = PermissivePlatform()
-    platform.is_managed = request.get("is_managed", False)
-    enforcer = Enforcer(platform, application="test", keys=keys_of(request["keys"]), spool_directory=request["spool"])
+@contextmanager
+def platform_of(request: dict[str, Any]) -> Iterator[Platform]:
+    """A real service where the request names one, else one that allows everything."""
+    if "service" not in request:
+        platform = PermissivePlatform()
+        platform.is_managed = request.get("is_managed", False)
+        yield platform
+        return
+    service = request["service"]
+    tokens = ClientCredentials(service["issuer"], service["client_id"], service["client_secret"], service["scopes"])
+    with PlatformClient(service["url"], tokens=tokens) as client:
+        yield client
+
+
+def carried_out(request: dict[str, Any], platform: Platform) -> dict[str, str]:
+    enforcer = Enforcer(
+        platform,
+        application="test",
+        keys=keys_of(request["keys"]),
+        spool_directory=request["spool"],
+        log_keys=request.get("log_keys"),
+    )
     source, target = request["source"], request["target"]
     profile: Profile = request.get("profile", "envelope")
     try:
@@ -112,16 +131,27 @@ def main() -> None:
                 target,
                 profile=profile,
                 resource={"kind": "test", "id": "Ünï\u2028 \U0001f512"},
+                purpose="audit",
                 labels=["b", "a"],
                 aead=request.get("aead", "AES256_GCM_HKDF_1MB"),
             )
         elif request["operation"] == "open":
-            outcome = enforcer.open(source, target, signature=request.get("signature"))
+            outcome = enforcer.open(source, target, signature=request.get("signature"), purpose="audit")
         else:
-            outcome = enforcer.rewrap(source, target, profile=profile, new_key_reference=request["new_key_reference"])
-        json.dump({"artifact_digest": outcome.artifact_digest}, sys.stdout)
+            outcome = enforcer.rewrap(
+                source, target, profile=profile, new_key_reference=request["new_key_reference"], purpose="audit"
+            )
+        return {"artifact_digest": outcome.artifact_digest}
     except EnforcementError as error:
-        json.dump({"failure": error.failure}, sys.stdout)
+        print(error, file=sys.stderr)
+        return {"failure": error.failure}
+
+
+def main() -> None:
+    """Reads one request, the interface `Work` of `test/system/enforcement-languages.ts`."""
+    request = json.load(sys.stdin)
+    with platform_of(request) as platform:
+        json.dump(carried_out(request, platform), sys.stdout)
 
 
 if __name__ == "__main__":

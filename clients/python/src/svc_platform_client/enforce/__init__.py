@@ -25,6 +25,7 @@ from .key_files import create_key_file, create_public_key_file, create_signing_k
 from .keys import Key, KeyProvider, LocalKey, SigningKey
 from .signing_keys import LocalSigningKey
 from .transit import TransitKey
+from .verify import VerifiedArtifact, VerifiedRecord, verify_artifact
 
 __all__ = [
     "EnforcementError",
@@ -43,11 +44,14 @@ __all__ = [
     "Profile",
     "SigningKey",
     "TransitKey",
+    "VerifiedArtifact",
+    "VerifiedRecord",
     "create_key_file",
     "create_public_key_file",
     "create_signing_key_file",
     "key_file",
     "receipts_path_of",
+    "verify_artifact",
 ]
 
 Profile = Literal["envelope", "detached_signature"]

@@ -1,0 +1,208 @@
+/** Receipts kept beside artifacts, of a real service: both languages show the same of what either made, and refuse the same. */
+import { generateKeyPairSync, randomBytes } from "node:crypto";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  EnforcementError,
+  localSigningKey,
+  receiptsPathOf,
+  verifyArtifact,
+} from "../../clients/typescript/src/enforce/index.ts";
+import { defaultClient } from "../../dev/issuer.ts";
+import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+import {
+  buildLanguages,
+  type LanguageName,
+  languageNames,
+  languages,
+  pythonProgram,
+  type Work,
+} from "./enforcement-languages.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "verify-"));
+const at = (name: string) => join(folder, name);
+const signers = ["signer-old", "signer-new"].map((kid) => ({
+  ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
+  kid,
+}));
+const keys = { local: { "local-old": "00".repeat(32), "local-new": "11".repeat(32) }, signers };
+const client = defaultClient();
+let stack: EnforcementStack;
+let logKey: string;
+
+beforeAll(async () => {
+  buildLanguages();
+  stack = await startEnforcementStack({}, [client]);
+  logKey = await stack.logKey();
+  writeFileSync(at("plain"), randomBytes(100_000));
+  writeFileSync(at("other"), "other data");
+  for (const name of languageNames) await makeAll(name);
+}, 900_000);
+afterAll(async () => {
+  await stack?.stop();
+  rmSync(folder, { recursive: true });
+});
+
+/** Everything that a language makes, under names that begin with its own. */
+async function makeAll(name: LanguageName): Promise<void> {
+  const { clientId, clientSecret, scopes } = client;
+  const service = {
+    url: stack.stack.url,
+    issuer: stack.stack.issuer.url,
+    client_id: clientId,
+    client_secret: clientSecret,
+    scopes,
+  };
+  const run = async (work: Pick<Work, "operation" | "source" | "target"> & Partial<Work>) =>
+    expect(await languages[name]({ ...work, keys, spool: at("spool"), service, log_keys: [logKey] })).toHaveProperty(
+      "artifact_digest",
+    );
+  const own = (made: string) => at(`${name}-${made}`);
+  const profile = "detached_signature";
+  await run({ operation: "protect", source: at("plain"), target: own("sealed") });
+  await run({ operation: "rewrap", source: own("sealed"), target: own("resealed"), new_key_reference: "local-new" });
+  await run({ operation: "open", source: own("resealed"), target: own("opened") });
+  expect(readFileSync(own("opened")).equals(readFileSync(at("plain")))).toBe(true);
+  await run({ operation: "protect", profile, source: at("plain"), target: own("sig") });
+  const anew = { source: own("sig"), target: own("anew"), new_key_reference: "signer-new" };
+  await run({ operation: "rewrap", profile, ...anew });
+  await run({ operation: "open", source: at("plain"), signature: own("anew"), target: own("verified") });
+}
+
+interface Asked {
+  readonly artifact: string;
+  readonly log_keys: readonly string[];
+  readonly data?: string;
+  readonly signers?: typeof signers;
+}
+
+/** What each language says of the artifact; they agree. */
+async function shown(asked: Asked): Promise<unknown> {
+  const [inPython] = await pythonProgram<unknown[]>("verify_artifacts.py", [asked]);
+  const { artifact, log_keys: logKeys, data } = asked;
+  const own = asked.signers?.map((jwk) => localSigningKey(jwk.kid, jwk));
+  const inTypeScript = await verifyArtifact({
+    artifact,
+    logKeys,
+    ...(data !== undefined && { data }),
+    ...(own !== undefined && { keys: own }),
+  }).then(
+    ({ operation, decisionId, records, isEvidencePending }) => ({
+      operation,
+      decision_id: decisionId,
+      names: records.map(({ name }) => name),
+      is_pending: isEvidencePending,
+    }),
+    (error: unknown) => {
+      if (error instanceof EnforcementError) return { failure: error.failure };
+      throw error;
+    },
+  );
+  expect(inPython).toEqual(inTypeScript);
+  return inPython;
+}
+
+const made = [
+  ["sealed", "protect", ["plan", "key_access", "registration", "evidence"]],
+  ["resealed", "rewrap", ["plan", "key_access", "new_key_access", "registration", "evidence"]],
+  ["opened", "access", ["plan", "key_access", "evidence"]],
+  ["sig", "protect", ["plan", "key_access", "registration", "evidence"]],
+  ["anew", "rewrap", ["plan", "key_access", "new_key_access", "registration", "evidence"]],
+  ["verified", "access", ["plan", "key_access", "evidence"]],
+] as const;
+
+test.each(languageNames)("both show what %s made", async (name) => {
+  for (const [file, operation, names] of made) {
+    const artifact = at(`${name}-${file}`);
+    expect(await shown({ artifact, log_keys: [logKey] })).toMatchObject({ operation, names, is_pending: false });
+  }
+  const artifact = at(`${name}-anew`);
+  const whole = { artifact, log_keys: [logKey], data: at("plain"), signers };
+  expect(await shown(whole)).toMatchObject({ operation: "rewrap" });
+  expect(await shown({ ...whole, data: at("other") })).toEqual({ failure: "not_authentic" });
+  expect(await shown({ ...whole, signers: signers.slice(0, 1) })).toEqual({ failure: "invalid" });
+  const [signer] = signers.map(({ kid: _, ...jwk }) => ({ ...jwk, kid: "signer-new" }));
+  expect(await shown({ ...whole, signers: signer === undefined ? [] : [signer] })).toEqual({
+    failure: "not_authentic",
+  });
+});
+
+interface Receipts {
+  format: string;
+  operation: string;
+  artifact_profile: string;
+  artifact_digest: string;
+  artifact_cid: string;
+  decision_id: string;
+  receipts: Record<string, unknown>;
+}
+const receiptsOf = (name: string) => JSON.parse(readFileSync(receiptsPathOf(at(name)), "utf8")) as Receipts;
+
+const changes: readonly (readonly [what: string, failure: string, change: (found: Receipts) => object])[] = [
+  ...["plan", "key_access", "registration"].map(
+    (missing) =>
+      [
+        `no receipt of the ${missing}`,
+        "not_authentic",
+        (found: Receipts) => {
+          const { [missing]: _, ...receipts } = found.receipts;
+          return { ...found, receipts };
+        },
+      ] as const,
+  ),
+  ...["plan", "key_access", "registration", "evidence"].map(
+    (name) =>
+      [
+        `the ${name} of another artifact`,
+        "not_authentic",
+        (found: Receipts) => ({
+          ...found,
+          receipts: { ...found.receipts, [name]: receiptsOf("TypeScript-sig").receipts[name] },
+        }),
+      ] as const,
+  ),
+  [
+    "all receipts of another artifact",
+    "not_authentic",
+    (found) => ({ ...receiptsOf("Python-sig"), format: found.format }),
+  ],
+  ["another operation", "not_authentic", (found) => ({ ...found, operation: "rewrap" })],
+  ["opened, it says", "not_authentic", (found) => ({ ...found, operation: "access" })],
+  ["another profile", "not_authentic", (found) => ({ ...found, artifact_profile: "detached_signature" })],
+  ["another digest", "not_authentic", (found) => ({ ...found, artifact_digest: `sha256:${"0".repeat(64)}` })],
+  ["another CID", "not_authentic", (found) => ({ ...found, artifact_cid: "b" })],
+  ["another decision", "not_authentic", (found) => ({ ...found, decision_id: "" })],
+  [
+    "a changed receipt",
+    "not_authentic",
+    (found) => ({
+      ...found,
+      receipts: { ...found.receipts, plan: { ...(found.receipts.plan as object), leaf_index: 0 } },
+    }),
+  ],
+  ["another format", "invalid", (found) => ({ ...found, format: "svc-platform-receipts/v2" })],
+];
+
+test.each(changes)("both refuse it: %s", async (_, failure, change) => {
+  for (const name of languageNames) {
+    copyFileSync(at(`${name}-sealed`), at("changed"));
+    writeFileSync(receiptsPathOf(at("changed")), JSON.stringify(change(receiptsOf(`${name}-sealed`))));
+    expect(await shown({ artifact: at("changed"), log_keys: [logKey] })).toEqual({ failure });
+  }
+});
+
+test("both refuse a changed artifact, another log, and receipts that are none", async () => {
+  copyFileSync(receiptsPathOf(at("Python-sealed")), receiptsPathOf(at("changed")));
+  writeFileSync(at("changed"), readFileSync(at("Python-sealed")).fill(0, 200, 201));
+  const asked = { artifact: at("changed"), log_keys: [logKey] };
+  expect(await shown(asked)).toEqual({ failure: "not_authentic" });
+  expect(await shown({ ...asked, artifact: at("Python-sealed"), log_keys: [] })).toEqual({ failure: "not_authentic" });
+  for (const text of ["", "[]", "null", '{"format":"svc-platform-receipts/v1"}']) {
+    writeFileSync(receiptsPathOf(at("changed")), text);
+    expect(await shown(asked)).toEqual({ failure: "invalid" });
+  }
+  rmSync(receiptsPathOf(at("changed")));
+  expect(await shown(asked)).toEqual({ failure: "invalid" });
+});

@@ -1,8 +1,8 @@
 /**
- * One operation of local enforcement in a process of its own, which tells its parent of every moment, asks it instead of
- * a platform, and can be killed at any of them. Started by `fork`, with the request as its argument.
+ * One operation of local enforcement in a process that can be killed at any moment: it tells its parent of each, a JSON
+ * object a line, and asks it instead of a platform. The request is its argument. Other languages have the same program.
  */
-
+import { createInterface } from "node:readline";
 import {
   createEnforcer,
   type KeyProvider,
@@ -12,7 +12,7 @@ import {
   type Platform,
 } from "../../clients/typescript/src/enforce/index.ts";
 
-/** What the parent is told, in order. */
+/** What the parent is told, in order. All but progress is answered by `{ id, answer }`. */
 export type Moment =
   | { readonly moment: "call"; readonly id: number; readonly call: keyof Platform; readonly given: readonly unknown[] }
   | { readonly moment: "content-key"; readonly id: number; readonly key: string }
@@ -21,22 +21,26 @@ export type Moment =
 export interface ChildRequest {
   readonly operation: "protect" | "open" | "rewrap";
   readonly profile: LocalProfile;
-  readonly input: string;
-  readonly output: string;
-  readonly spoolDirectory: string;
-  /** Key-encryption keys by reference, in hex. */
-  readonly keys: Readonly<Record<string, string>>;
-  /** Keys that sign. */
-  readonly signers: readonly (Readonly<Record<string, unknown>> & { readonly kid: string })[];
-  readonly newKeyReference: string;
+  readonly source: string;
+  readonly target: string;
+  readonly spool: string;
+  readonly keys: {
+    /** Key-encryption keys by reference, in hex. */
+    readonly local: Readonly<Record<string, string>>;
+    readonly signers: readonly (Readonly<Record<string, unknown>> & { readonly kid: string })[];
+  };
+  readonly new_key_reference: string;
   /** To open what is signed. */
   readonly signature?: string;
-  readonly evidenceToleranceMs: number;
 }
 
 const waiting = new Map<number, (answer: unknown) => void>();
 let asked = 0;
-process.on("message", ({ id, answer }: { readonly id: number; readonly answer: unknown }) => waiting.get(id)?.(answer));
+const lines = createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, answer } = JSON.parse(line) as { readonly id: number; readonly answer: unknown };
+  waiting.get(id)?.(answer);
+});
+const tell = (moment: Moment) => void process.stdout.write(`${JSON.stringify(moment)}\n`);
 
 function ask<Answer>(
   moment: { readonly call: keyof Platform; readonly given: readonly unknown[] } | { readonly key: string },
@@ -44,7 +48,7 @@ function ask<Answer>(
   const id = asked++;
   return new Promise<Answer>((resolve) => {
     waiting.set(id, (answer) => resolve(answer as Answer));
-    process.send?.("key" in moment ? { moment: "content-key", id, ...moment } : { moment: "call", id, ...moment });
+    tell("key" in moment ? { moment: "content-key", id, ...moment } : { moment: "call", id, ...moment });
   });
 }
 
@@ -55,36 +59,34 @@ const client = Object.fromEntries(
 
 /** The parent knows each content key before anything is done with it. */
 function watched(provider: KeyProvider): KeyProvider {
-  const tell = (key: Uint8Array) => ask({ key: Buffer.from(key).toString("hex") });
+  const show = (key: Uint8Array) => ask({ key: Buffer.from(key).toString("hex") });
   return {
     ...provider,
     async wrap(contentKey, associatedData) {
-      await tell(contentKey);
+      await show(contentKey);
       return provider.wrap(contentKey, associatedData);
     },
     async unwrap(wrapped, associatedData) {
       const contentKey = await provider.unwrap(wrapped, associatedData);
-      await tell(contentKey);
+      await show(contentKey);
       return contentKey;
     },
   };
 }
 
 const request = JSON.parse(process.argv[2] ?? "") as ChildRequest;
-const { operation, input, output, spoolDirectory, evidenceToleranceMs, newKeyReference, profile, signature } = request;
+const { operation, source, target, spool, keys, new_key_reference, profile, signature } = request;
 const enforcer = createEnforcer({
   client,
   workload: { application: "test" },
   keys: [
-    ...Object.entries(request.keys).map(([reference, key]) => watched(localKey(reference, Buffer.from(key, "hex")))),
-    ...request.signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
+    ...Object.entries(keys.local).map(([reference, key]) => watched(localKey(reference, Buffer.from(key, "hex")))),
+    ...keys.signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
   ],
-  spoolDirectory,
-  evidenceToleranceMs,
+  spoolDirectory: spool,
 });
-const onProgress = () => void process.send?.({ moment: "progress" });
-const common = { input, output, onProgress };
+const common = { input: source, output: target, onProgress: () => tell({ moment: "progress" }) };
 if (operation === "protect") await enforcer.protect({ ...common, profile, resource: { kind: "test" } });
 if (operation === "open") await enforcer.open({ ...common, ...(signature !== undefined && { signature }) });
-if (operation === "rewrap") await enforcer.rewrap({ ...common, profile, newKeyReference });
-process.disconnect?.();
+if (operation === "rewrap") await enforcer.rewrap({ ...common, profile, newKeyReference: new_key_reference });
+lines.close();

@@ -2,12 +2,13 @@
  * A process that enforces is killed at every moment: nothing half made has the output's name, no event is lost, and no
  * content key is on the disk.
  */
-import { fork } from "node:child_process";
+import { spawn } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { createInterface } from "node:readline";
+import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import {
   createEnforcer,
   localKey,
@@ -16,8 +17,9 @@ import {
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { ChildRequest, Moment } from "../harness/enforcement-child.ts";
 import { type PermissivePlatform, permissivePlatform } from "../harness/permissive-platform.ts";
+import { buildLanguages, type LanguageName, languageNames, programEnv, programs } from "./enforcement-languages.ts";
 
-const keys = { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") };
+const local = { "local-old": randomBytes(32).toString("hex"), "local-new": randomBytes(32).toString("hex") };
 const signers = ["signer-old", "signer-new"].map((kid) => ({
   ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
   kid,
@@ -25,6 +27,7 @@ const signers = ["signer-old", "signer-new"].map((kid) => ({
 const plaintext = randomBytes(2_300_000);
 let folder: string;
 let platform: PermissivePlatform;
+beforeAll(buildLanguages, 600_000);
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "kills-"));
   platform = permissivePlatform();
@@ -38,7 +41,7 @@ const enforcer = () =>
     client: platform,
     workload: { application: "test" },
     keys: [
-      ...Object.entries(keys).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
+      ...Object.entries(local).map(([reference, key]) => localKey(reference, Buffer.from(key, "hex"))),
       ...signers.map((jwk) => localSigningKey(jwk.kid, jwk)),
     ],
     spoolDirectory: at("spool"),
@@ -52,10 +55,19 @@ interface Ending {
 }
 
 /** Runs an operation and kills it at the moment of this number: when it is told of, or once it has been answered. */
-async function runUntil(request: ChildRequest, killAt: number, isAnswered: boolean): Promise<Ending> {
-  const child = fork(join(import.meta.dirname, "../harness/enforcement-child.ts"), [JSON.stringify(request)], {
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
+async function runUntil(
+  language: LanguageName,
+  request: ChildRequest,
+  killAt: number,
+  isAnswered: boolean,
+): Promise<Ending> {
+  const [command, ...args] = programs[language].child;
+  const child = spawn(command, [...args, JSON.stringify(request)], {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: programEnv,
   });
+  // It may be gone before it is answered.
+  child.stdin.on("error", () => {});
   const contentKeys: string[] = [];
   let moments = 0;
   const answer = async (moment: Moment): Promise<unknown> => {
@@ -63,16 +75,18 @@ async function runUntil(request: ChildRequest, killAt: number, isAnswered: boole
     const call = platform[moment.call] as (...given: readonly unknown[]) => Promise<unknown>;
     return call(...moment.given);
   };
-  child.on("message", async (moment: Moment) => {
+  createInterface({ input: child.stdout }).on("line", async (line) => {
+    const moment = JSON.parse(line) as Moment;
     if (moment.moment === "content-key") contentKeys.push(moment.key);
     const isLast = moments++ === killAt;
     if (isLast && !isAnswered) return void child.kill("SIGKILL");
-    if (moment.moment !== "progress") child.send({ id: moment.id, answer: await answer(moment) }, () => {});
+    if (moment.moment !== "progress")
+      child.stdin.write(`${JSON.stringify({ id: moment.id, answer: await answer(moment) })}\n`);
     // Some microtasks of work more, up to a rename.
     if (isLast) setTimeout(() => child.kill("SIGKILL"), killAt % 4);
   });
   const wasKilled = await new Promise<boolean>((resolve) =>
-    child.once("exit", (_, signal) => resolve(signal !== null)),
+    child.once("close", (_, signal) => resolve(signal !== null)),
   );
   return { moments, contentKeys, wasKilled };
 }
@@ -100,16 +114,15 @@ function expectNoKey(contentKeys: readonly string[]): void {
   }
 }
 
-test.each([
-  ["envelope", "protect"],
-  ["envelope", "open"],
-  ["envelope", "rewrap"],
-  ["detached_signature", "protect"],
-  ["detached_signature", "open"],
-  ["detached_signature", "rewrap"],
-] as const)(
-  "%s: %s",
-  async (profile, operation) => {
+const works = (["envelope", "detached_signature"] as const).flatMap((profile) =>
+  (["protect", "open", "rewrap"] as const).flatMap((operation) =>
+    languageNames.map((language) => ({ language, profile, operation })),
+  ),
+);
+
+test.each(works)(
+  "$language, $profile: $operation",
+  async ({ language, profile, operation }) => {
     const isSigned = profile === "detached_signature";
     const newKeyReference = isSigned ? "signer-new" : "local-new";
     await enforcer().protect({ input: at("plain"), output: at("sealed"), profile, resource: { kind: "test" } });
@@ -117,14 +130,12 @@ test.each([
     const request: ChildRequest = {
       operation,
       profile,
-      signers,
       ...(isSigned && operation === "open" && { signature: at("sealed") }),
-      input: at(isOfPlain ? "plain" : "sealed"),
-      output: at("output"),
-      spoolDirectory: at("spool"),
-      keys,
-      newKeyReference,
-      evidenceToleranceMs: 0,
+      source: at(isOfPlain ? "plain" : "sealed"),
+      target: at("output"),
+      spool: at("spool"),
+      keys: { local, signers },
+      new_key_reference: newKeyReference,
     };
     const isWhole = async () => {
       if (operation === "open") return readFileSync(at("output")).equals(plaintext);
@@ -135,7 +146,7 @@ test.each([
     const clean = () => {
       for (const name of readdirSync(folder)) if (/output|check/.test(name)) rmSync(at(name));
     };
-    const { moments } = await runUntil(request, Number.POSITIVE_INFINITY, true);
+    const { moments } = await runUntil(language, request, Number.POSITIVE_INFINITY, true);
     expect(await isWhole()).toBe(true);
     clean();
     const kind = operation === "open" ? "access" : operation;
@@ -143,7 +154,7 @@ test.each([
       for (const isAnswered of [false, true]) {
         platform.events.clear();
         const what = `killed at moment ${killAt} of ${moments}, ${isAnswered ? "answered" : "unanswered"}`;
-        const { contentKeys, wasKilled } = await runUntil(request, killAt, isAnswered);
+        const { contentKeys, wasKilled } = await runUntil(language, request, killAt, isAnswered);
         expectNoKey(contentKeys);
         const isThere = existsSync(at("output"));
         const before = [...platform.events.values()];
@@ -162,7 +173,7 @@ test.each([
           expect(events.map(({ outcome }) => outcome).join(), what).toMatch(/aborted|completed/);
         // The next one on the same name sweeps what is left.
         if (!isThere && killAt % 3 === 0) {
-          const again = { input: request.input, output: request.output, profile };
+          const again = { input: request.source, output: request.target, profile };
           const { signature } = request;
           if (operation === "protect") await enforcer().protect({ ...again, resource: { kind: "test" } });
           else if (operation === "open")

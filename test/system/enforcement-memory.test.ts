@@ -4,32 +4,34 @@ import { randomBytes } from "node:crypto";
 import { appendFileSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { buildLanguages, type LanguageName, languageNames, programEnv, programs } from "./enforcement-languages.ts";
 
 const mebibyte = 1_048_576;
 const folder = mkdtempSync(join(tmpdir(), "memory-"));
+beforeAll(buildLanguages, 600_000);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function peakBytes(operation: string, ...files: readonly string[]): number {
-  const script = join(import.meta.dirname, "../harness/enforcement-memory.ts");
-  const printed = execFileSync(process.execPath, [script, operation, ...files], { encoding: "utf8" });
+function peakBytes(language: LanguageName, operation: string, ...files: readonly string[]): number {
+  const [command, ...args] = programs[language].memory;
+  const printed = execFileSync(command, [...args, operation, ...files], { encoding: "utf8", env: programEnv });
   return (JSON.parse(printed) as { readonly peakBytes: number }).peakBytes;
 }
 
-test("protect, rewrap, open, sign and verify of 40 MiB and of 320 MiB", () => {
+test.each(languageNames)("protect, rewrap, open, sign and verify of 40 MiB and of 320 MiB: %s", (language) => {
   const peaks = [40, 320].map((size) => {
     const at = (name: string) => join(folder, `${name}-${size}`);
     const chunk = randomBytes(8 * mebibyte);
     for (let written = 0; written < size; written += 8) appendFileSync(at("plain"), chunk);
     const found = {
-      protect: peakBytes("protect", at("plain"), at("sealed")),
-      rewrap: peakBytes("rewrap", at("sealed"), at("rewrapped")),
-      open: peakBytes("open", at("rewrapped"), at("opened")),
-      sign: peakBytes("sign", at("plain"), at("signature")),
-      verify: peakBytes("verify", at("plain"), at("verified"), at("signature")),
+      protect: peakBytes(language, "protect", at("plain"), at("sealed")),
+      rewrap: peakBytes(language, "rewrap", at("sealed"), at("rewrapped")),
+      open: peakBytes(language, "open", at("rewrapped"), at("opened")),
+      sign: peakBytes(language, "sign", at("plain"), at("signature")),
+      verify: peakBytes(language, "verify", at("plain"), at("verified"), at("signature")),
     };
     for (const name of ["opened", "verified"]) expect(statSync(at(name)).size).toBe(size * mebibyte);
-    for (const name of ["plain", "sealed", "rewrapped", "opened", "verified"]) rmSync(at(name));
+    for (const name of ["plain", "sealed", "rewrapped", "opened", "verified", "signature"]) rmSync(at(name));
     return found;
   });
   const [small, large] = peaks;

@@ -11,8 +11,8 @@ export type Route = (typeof routes)[number];
 export interface DriverRequest {
   readonly case: string;
   readonly base_url: string;
-  /** Paths of PEM files. */
-  readonly tls: { readonly ca: string; readonly cert?: string; readonly key?: string };
+  /** Paths of PEM files; none where the service speaks without TLS. */
+  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
   /** Absent: calls carry no token. */
   readonly token?: TokenRequest;
   /** Whether tokens are bound to a key that the client makes (RFC 9449). */

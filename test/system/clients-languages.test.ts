@@ -1,7 +1,8 @@
 /**
- * Every package, built once: its driver against the conformance suite, and its programs, compiled in empty folders with
- * what its archive installs, against a gateway with mutual TLS and a real issuer. Each makes all eight calls, tells a
- * person what is wrong, waits for a gateway that restarts, and all ask and are answered the same.
+ * Every package, built once: its driver against the conformance suite and, with proofs of possession, a real issuer
+ * and gateway; and its programs, compiled in empty folders with what its archive installs, against a gateway with
+ * mutual TLS and a real issuer. Each makes all eight calls, tells a person what is wrong, waits for a gateway that
+ * restarts, and all ask and are answered the same.
  */
 import { execFileSync } from "node:child_process";
 import { randomFillSync } from "node:crypto";
@@ -17,12 +18,15 @@ import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
 import { sqlitePaths } from "../../src/stores/sqlite/paths.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import { type DpopDeployment, dpopAnswers, startDpopDeployment } from "./clients-dpop.ts";
 import type { Installed } from "./clients-installed.ts";
 import { type ClientProgram, clientPrograms, type Run, startCommand } from "./clients-programs.ts";
 
 const buildTimeoutMs = 600_000;
 let deployment: Deployment;
 const installed = new Map<string, Installed>();
+/** Without nonces, and with them. */
+let dpopDeployments: readonly DpopDeployment[] = [];
 /** Ids of records by route, as each program printed them. */
 const recorded = new Map<string, Readonly<Record<string, string>>>();
 
@@ -30,8 +34,11 @@ beforeAll(async () => {
   execFileSync(process.execPath, ["scripts/proto-deps.ts"], { cwd: root });
   deployment = await startDeployment();
   await deployment.startGateway();
+  dpopDeployments = await Promise.all([false, true].map((withNonces) => startDpopDeployment({ withNonces })));
 });
-afterAll(() => deployment.stop());
+afterAll(async () => {
+  await Promise.all([deployment, ...dpopDeployments].map((started) => started?.stop()));
+});
 
 /** Fails where the program was not installed. */
 function startOf({ language, start = installed.get(language)?.start }: ClientProgram) {
@@ -85,6 +92,13 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
       const results = await runCases(driver);
       expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
       expect(results.length).toBeGreaterThan(cases.length);
+    },
+  );
+
+  test.each(drivers.map((driver) => [driver.at(-1), driver] as const))(
+    "proves possession of its key to a real issuer and gateway, with nonces and without: %s",
+    async (_name, driver) => {
+      for (const { drive } of dpopDeployments) expect(await drive(driver)).toMatchObject(dpopAnswers);
     },
   );
 

@@ -17,6 +17,8 @@ export interface Certificates {
   /** For `localhost` alone. */
   readonly named: CertificateFiles;
   readonly client: CertificateFiles;
+  /** The same client's, of the same authority. */
+  readonly renewed: CertificateFiles;
   /** Of an authority that nobody trusts. */
   readonly stranger: CertificateFiles;
   /** That authority. */
@@ -54,6 +56,7 @@ export function makeCertificates(folder: string): Certificates {
     server: issue("server", ca, serverNames),
     named: issue("named", ca, "subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth"),
     client: issue("client", ca, clientUse),
+    renewed: issue("renewed", ca, clientUse),
     stranger: issue("stranger", strangerCa, clientUse),
     strangerCa: strangerCa.cert,
   };

@@ -13,8 +13,11 @@ export type Act =
       readonly newer?: boolean;
       readonly headers?: Readonly<Record<string, string>>;
       readonly afterMs?: number;
-      /** What becomes of the connection, or of the whole server, when the answer is out. */
-      readonly afterwards?: "goaway" | "restart";
+      /**
+       * What happens when the answer is out: to the connection, to the whole server, or to the files of the client's
+       * certificate and key, which are replaced.
+       */
+      readonly afterwards?: "goaway" | "restart" | "new-certificate";
     }
   | {
       readonly does: "refuse";

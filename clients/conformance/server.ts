@@ -23,11 +23,16 @@ export interface ScriptedServer {
   stop(): Promise<void>;
 }
 
-/** Starts it on a free port of loopback. */
+/**
+ * Starts it on a free port of loopback.
+ *
+ * @param replaceCertificate gives the client another certificate
+ */
 export async function startServer(
   script: ServerScript,
   issuer: ScriptedIssuer,
   tls: ServerTls,
+  replaceCertificate: () => void,
 ): Promise<ScriptedServer> {
   const calls: SeenCall[] = [];
   const records = new Map<string, string>();
@@ -68,7 +73,8 @@ export async function startServer(
     Promise.resolve(serve).catch(() => response.stream?.destroy());
   }
 
-  function after(event: "goaway" | "restart", request: Http2ServerRequest): () => void {
+  function after(event: "goaway" | "restart" | "new-certificate", request: Http2ServerRequest): () => void {
+    if (event === "new-certificate") return replaceCertificate;
     const session = request.httpVersionMajor === 2 ? request.stream.session : undefined;
     if (event === "goaway") return () => (session === undefined ? request.socket.destroy() : session.close());
     return () => {

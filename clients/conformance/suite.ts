@@ -1,9 +1,9 @@
 /** Runs cases against a driver. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { cases } from "./cases/index.ts";
-import { type Certificates, makeCertificates } from "./certificates.ts";
+import { type CertificateFiles, type Certificates, makeCertificates } from "./certificates.ts";
 import type { Case } from "./check.ts";
 import { type Driver, startDriver } from "./driver.ts";
 import { clientId, clientSecret, startIssuer } from "./issuer.ts";
@@ -22,26 +22,37 @@ export interface CaseResult {
 /** An answer takes seconds at most; a machine that does much else may need a minute. */
 const answerTimeoutMs = 90_000;
 
+export interface CaseSelection {
+  /** Cases whose name holds this. Default: all. */
+  readonly pattern?: string;
+  /** But none whose name holds one of these: what a client says that it does not do. */
+  readonly except?: readonly string[];
+}
+
 /**
- * Runs the cases whose name holds the pattern, one after the other, against one process of the driver, which is
- * started again where it fails to answer.
+ * Runs the cases that are selected, one after the other, against one process of the driver, which is started again
+ * where it fails to answer.
  *
  * @param onResult told of each case as it ends
  */
 export async function runCases(
   command: readonly string[],
-  pattern = "",
+  { pattern = "", except = [] }: CaseSelection = {},
   onResult: (result: CaseResult) => void = () => {},
 ): Promise<readonly CaseResult[]> {
+  const isAsked = ({ name }: Case) => name.includes(pattern) && !except.some((part) => name.includes(part));
   const folder = mkdtempSync(join(tmpdir(), "client-conformance-"));
   const results: CaseResult[] = [];
   let driver: Driver | undefined;
   try {
     const certificates = makeCertificates(folder);
-    for (const each of cases.filter(({ name }) => name.includes(pattern))) {
+    // Its files may be replaced in one case, not for the next.
+    const client = { cert: join(folder, "own.crt.pem"), key: join(folder, "own.key.pem") };
+    for (const each of cases.filter(isAsked)) {
       driver ??= startDriver(command);
       const startedAtMs = nowMs();
-      const problem = await runCase(each, driver, certificates);
+      replaceFiles(certificates.client, client);
+      const problem = await runCase(each, driver, { ...certificates, client });
       if (problem !== undefined && !problem.answered) {
         await driver.end();
         driver = undefined;
@@ -76,7 +87,8 @@ async function runCase(
 ): Promise<{ readonly message: string; readonly answered: boolean } | undefined> {
   const tls = serverTls(certificates);
   const issuer = await startIssuer(each.issuer ?? {}, tls);
-  const server = await startServer(each.server ?? {}, issuer, tls);
+  const replaceCertificate = () => replaceFiles(certificates.renewed, certificates.client);
+  const server = await startServer(each.server ?? {}, issuer, tls, replaceCertificate);
   let answered = false;
   try {
     const request = requestOf(each, certificates, issuer.url, server.port);
@@ -97,6 +109,14 @@ async function runCase(
     return { message: `${error instanceof Error ? error.message : String(error)}${seen}`, answered };
   } finally {
     await Promise.all([server.stop(), issuer.stop()]);
+  }
+}
+
+/** As those who renew certificates do it: each file is the old one or the new one, never a part. */
+function replaceFiles(from: CertificateFiles, to: CertificateFiles): void {
+  for (const kind of ["key", "cert"] as const) {
+    copyFileSync(from[kind], `${to[kind]}.new`);
+    renameSync(`${to[kind]}.new`, to[kind]);
   }
 }
 

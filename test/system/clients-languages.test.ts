@@ -63,7 +63,7 @@ const expectedLines = [
 ];
 
 describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
-  const { language, build, install, drivers = [] } = program;
+  const { language, build, install, lacks = [], drivers = [] } = program;
   if (build !== undefined) {
     test("is built by one command", { timeout: buildTimeoutMs }, async () => {
       const { code, stderr } = await startCommand(build, {}).done;
@@ -89,9 +89,10 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     "passes every case of the conformance suite: %s",
     { timeout: buildTimeoutMs },
     async (_name, driver) => {
-      const results = await runCases(driver);
+      const results = await runCases(driver, { except: lacks });
       expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
-      expect(results.length).toBeGreaterThan(cases.length);
+      const asked = cases.filter(({ name }) => !lacks.some((part) => name.includes(part)));
+      expect(results.length).toBeGreaterThan(asked.length);
     },
   );
 

@@ -13,6 +13,8 @@ export interface ClientProgram {
   readonly install?: archives.Install;
   /** The drivers of its package, for `clients/conformance`: all that can be different in it has one. */
   readonly drivers?: readonly (readonly string[])[];
+  /** Cases that the table of `docs/clients.md` says it does not pass, by parts of their names. */
+  readonly lacks?: readonly string[];
   /** Whether it checks the receipt where it is given the log's key. */
   readonly verifiesReceipts: boolean;
 }
@@ -37,6 +39,7 @@ export const clientPrograms: readonly ClientProgram[] = [
     build: [inClients("python/build.sh")],
     install: archives.installPython,
     drivers: [pythonDriver, [...pythonDriver, "--async"]],
+    lacks: ["certificates/"],
     verifiesReceipts: true,
   },
   {
@@ -44,6 +47,7 @@ export const clientPrograms: readonly ClientProgram[] = [
     build: [inClients("java/build.sh")],
     install: archives.installJava,
     drivers: [["java", "-cp", javaDriver, "platform.client.conformance.Driver"]],
+    lacks: ["certificates/"],
     verifiesReceipts: true,
   },
   {
@@ -51,12 +55,14 @@ export const clientPrograms: readonly ClientProgram[] = [
     build: [inClients("rust/build.sh")],
     install: archives.installRust,
     drivers: [[inClients("rust/target/debug/conformance-driver")]],
+    lacks: ["certificates/"],
     verifiesReceipts: true,
   },
   {
     language: "typescript",
     install: archives.installTypescript,
     drivers: [typescriptDriver, [...typescriptDriver, "json"]],
+    lacks: ["certificates/"],
     verifiesReceipts: true,
   },
   { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },

@@ -1,6 +1,7 @@
 /** All cases: the specification of a client, sentence by sentence. */
 import type { Case } from "../check.ts";
 import { calls } from "./calls.ts";
+import { certificates } from "./certificates.ts";
 import { deadlines } from "./deadlines.ts";
 import { dpop } from "./dpop.ts";
 import { errors } from "./errors.ts";
@@ -13,6 +14,7 @@ import { tokens } from "./tokens.ts";
 
 export const cases: readonly Case[] = [
   ...calls,
+  ...certificates,
   ...tokens,
   ...dpop,
   ...retries,

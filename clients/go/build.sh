@@ -12,9 +12,9 @@ name=svc-platform-client-$version
 rm -rf dist
 mkdir -p "dist/$name"
 # Tests stay here: they read the vectors of the whole project.
-cp -r README.md go.mod go.sum sdkv1 "dist/$name"
+cp -r README.md go.mod go.sum sdkv1 examples "dist/$name"
 find . -maxdepth 1 -name '*.go' ! -name '*_test.go' -exec cp {} "dist/$name" \;
-# The archive's own sums: what the driver, the example and the tests need besides is left out.
+# The archive's own sums: what the driver and the tests need besides is left out.
 go -C "dist/$name" mod tidy
 # The same bytes from the same sources.
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime='1980-01-01 00:00Z' --mode=u=rwX,go=rX \

@@ -6,9 +6,13 @@ cd "$(dirname "$0")/../.."
 folder=clients/rust
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
 # Not optimized: generating takes no time, building these does.
+echo "building the generators: minutes, the first time" >&2
 cargo install --quiet --debug --locked --root "$folder/.tools" protoc-gen-prost@0.5.0 protoc-gen-tonic@0.5.0
 node_modules/.bin/buf generate --template buf.gen.rust.yaml
 cd "$folder"
 # All that is built here shares what it depends on, and the archive is built from once more before it counts.
+echo "building crate, example and driver: minutes, the first time" >&2
 cargo build --quiet --locked --workspace --examples --bins
+echo "packing the crate, and building what was packed" >&2
 cargo package --quiet --locked --allow-dirty --package svc-platform-client
+echo "$PWD/target/package/svc-platform-client-0.1.0.crate"

@@ -3,7 +3,7 @@
  * folder, with the README's program and the example of all eight calls beside it, compiled in the language's strict mode.
  */
 import { execFile } from "node:child_process";
-import { copyFile, cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { access, copyFile, cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -45,6 +45,7 @@ export const installGo: Install = async (folder) => {
     "go vet . ./workload",
     "go build -o bin/ . ./workload",
   ]);
+  await requireLinks(join(folder, "vendored", basename(archive, ".tar.gz")));
   return {
     start: [join(folder, "bin/workload")],
     readme: { start: [join(folder, "bin/payroll")], prints: /^true [0-9a-f-]{36}\n$/ },
@@ -74,7 +75,9 @@ export const installJava: Install = async (folder) => {
 export const installRust: Install = async (folder) => {
   const readme = await readmeOf("rust");
   const crate = "svc-platform-client-0.1.0";
-  await run(folder, ["tar", "xzf", source("rust/target/package", `${crate}.crate`)]);
+  // Written now: by their times in the archive Cargo would take what an older one was compiled to.
+  await run(folder, ["tar", "xzmf", source("rust/target/package", `${crate}.crate`)]);
+  await requireLinks(join(folder, crate));
   const heading = '[package]\nname = "payroll"\nedition = "2024"\n';
   await writeFile(join(folder, "Cargo.toml"), `${heading}${block(readme, "toml")}\n[lints.rust]\nwarnings = "deny"\n`);
   await mkdir(join(folder, "src/bin"), { recursive: true });
@@ -109,6 +112,7 @@ export const installTypescript: Install = async (folder) => {
   const [archive = ""] = (await readdir(folder)).filter((name) => name.endsWith(".tgz"));
   await writeFile(join(folder, "package.json"), JSON.stringify({ type: "module", private: true }));
   await run(folder, ["npm", "install", "--no-audit", "--no-fund", `./${archive}`, "@types/node"]);
+  await requireLinks(join(folder, "node_modules/svc-platform-client"));
   const programs = await copyPrograms(source("typescript/examples"), ".ts", folder);
   const compiler = createRequire(import.meta.url).resolve("typescript/package.json");
   const options = ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
@@ -122,6 +126,13 @@ async function copyPrograms(from: string, ending: string, folder: string): Promi
   const names = (await readdir(from)).filter((name) => name.endsWith(ending));
   for (const name of names) await copyFile(join(from, name), join(folder, basename(name)));
   return names;
+}
+
+/** Rejects where the README of an installed package names a file that the archive does not have. */
+async function requireLinks(installed: string): Promise<void> {
+  const readme = await readFile(join(installed, "README.md"), "utf8");
+  for (const [, target = ""] of readme.matchAll(/\]\(([^)#]+)/g))
+    if (!/^[a-z]+:/.test(target)) await access(join(installed, target));
 }
 
 /** The first block of code in the language. */

@@ -13,7 +13,7 @@ use svc_platform_client::proto::{
     PlanProtectionRequest, ProtectionOperation, Receipt, RecordEvidenceRequest, RegisterArtifactRequest,
     ResolvePolicyRequest, ResourceDescriptor, WhoAmIRequest, WorkloadDescriptor,
 };
-use svc_platform_client::{Client, ClientCredentials, Error, Reason, Retry, Tls, UnderstoodObligation};
+use svc_platform_client::{Client, ClientCredentials, Error, Reason, Retry, UnderstoodObligation};
 
 /// What ends the program: a text for a person.
 type Failure = Box<dyn std::error::Error>;
@@ -46,7 +46,7 @@ async fn run() -> Result<(), Failure> {
 
 /// A client that waits for a service that restarts: the deadline alone bounds how often it tries.
 fn connect(settings: Settings) -> Result<Client, Failure> {
-    let tls = Tls::default().ca(settings.ca).identity(settings.cert, settings.key);
+    let tls = settings.tls;
     let credentials = ClientCredentials::builder(settings.issuer, settings.client_id, settings.client_secret.as_str());
     let tokens = credentials.scopes(settings.scope.split_whitespace()).tls(tls.clone()).build()?;
     let retry = Retry::default()

@@ -2,6 +2,8 @@
 
 use std::{env, fs};
 
+use svc_platform_client::Tls;
+
 use crate::Failure;
 
 pub struct Settings {
@@ -13,10 +15,8 @@ pub struct Settings {
     pub client_secret: String,
     /// What to ask for, separated by spaces; empty for what the issuer grants unasked.
     pub scope: String,
-    /// PEM: authorities of the servers, certificate and key of this workload.
-    pub ca: Vec<u8>,
-    pub cert: Vec<u8>,
-    pub key: Vec<u8>,
+    /// Authorities of the servers, certificate and key of this workload.
+    pub tls: Tls,
     /// What the tenant's log is believed on; without it receipts are not verified.
     pub log_key: Option<String>,
 }
@@ -29,12 +29,22 @@ impl Settings {
             client_id: required("CLIENT_ID")?,
             client_secret: required("CLIENT_SECRET")?,
             scope: env::var("PLATFORM_SCOPE").unwrap_or_default(),
-            ca: fs::read(required("CA")?)?,
-            cert: fs::read(required("CERT")?)?,
-            key: fs::read(required("KEY")?)?,
+            tls: tls()?,
             log_key: env::var("PLATFORM_LOG_KEY").ok(),
         })
     }
+}
+
+/// Of no file where the service has no TLS, or where the system's authorities and no certificate of one's own will do.
+fn tls() -> Result<Tls, Failure> {
+    let mut tls = Tls::default();
+    if let Ok(path) = required("CA") {
+        tls = tls.ca(fs::read(path)?);
+    }
+    if let Ok(path) = required("CERT") {
+        tls = tls.identity(fs::read(path)?, fs::read(required("KEY")?)?);
+    }
+    Ok(tls)
 }
 
 fn required(name: &str) -> Result<String, Failure> {

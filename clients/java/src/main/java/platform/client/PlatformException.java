@@ -57,8 +57,8 @@ public final class PlatformException extends RuntimeException {
   }
 
   private PlatformException(StatusRuntimeException error, com.google.rpc.Status details) {
-    super(error.getStatus().getCode() + ": " + error.getStatus().getDescription(), error);
-    ErrorInfo info = detail(details, ErrorInfo.class).orElse(ErrorInfo.getDefaultInstance());
+    super(messageOf(error.getStatus(), infoOf(details)), error);
+    ErrorInfo info = infoOf(details);
     Map<String, String> metadata = info.getMetadataMap();
     String scopes = metadata.getOrDefault("missing_scopes", "");
     this.code = error.getStatus().getCode();
@@ -70,6 +70,17 @@ public final class PlatformException extends RuntimeException {
             .map(broken -> new Violation(broken.getField(), broken.getReason(), broken.getDescription()))
             .toList();
     this.retryAfter = detail(details, RetryInfo.class).map(PlatformException::delayOf).orElse(null);
+  }
+
+  private static ErrorInfo infoOf(com.google.rpc.Status details) {
+    return detail(details, ErrorInfo.class).orElse(ErrorInfo.getDefaultInstance());
+  }
+
+  /** All that whoever reads a stack trace needs in order to ask. */
+  private static String messageOf(Status status, ErrorInfo info) {
+    String reason = info.getReason().isEmpty() ? "" : " (" + info.getReason() + ")";
+    String requestId = info.getMetadataMap().getOrDefault("request_id", "");
+    return status.getCode() + reason + ": " + status.getDescription() + (requestId.isEmpty() ? "" : "; request id: " + requestId);
   }
 
   /** What a stub threw, with its details. */

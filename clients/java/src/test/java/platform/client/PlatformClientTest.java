@@ -66,6 +66,8 @@ class PlatformClientTest {
       refusals.add("invalid_token");
       PlatformException problem = assertThrows(PlatformException.class, client::whoAmI);
       assertEquals("invalid_token", problem.reason());
+      // Whoever sees nothing but a stack trace sees why.
+      assertTrue(problem.getMessage().startsWith("UNAUTHENTICATED (invalid_token): "), problem.getMessage());
       assertEquals(1, tokens.made.get());
       assertEquals("Bearer token-2", client.whoAmI().getCaller().getSubject());
     }

@@ -86,7 +86,7 @@ final class Main {
 
   private static PlatformClient client(Settings settings) throws IOException {
     // The issuer sees the client certificate too, and binds the token to it (RFC 8705 section 3).
-    Tls tls = Tls.fromPem(settings.ca(), settings.cert(), settings.key());
+    Tls tls = settings.tls();
     ClientCredentials tokens =
         ClientCredentials.builder(settings.issuer(), settings.clientId())
             .clientSecretBasic(settings.clientSecret())
@@ -216,13 +216,10 @@ final class Main {
     System.out.println("evidence accepted " + ingestion.getAccepted() + " " + id);
   }
 
-  /** What is wrong, for a person, with the id to name when asking the operator. */
+  /** What is wrong, for a person. The message has the reason, and the id to name when asking the operator. */
   private static String describe(PlatformException problem) {
     StringBuilder text = new StringBuilder(problem.getMessage());
-    if (problem.reason().isEmpty()) return text.toString();
-    text.append("\n  reason: ").append(problem.reason());
     advice(problem).ifPresent(advice -> text.append("\n  ").append(advice));
-    text.append("\n  request id: ").append(problem.requestId());
     problem.violations().forEach(broken -> text.append("\n  " + broken.field() + ": " + broken.message()));
     return text.toString();
   }

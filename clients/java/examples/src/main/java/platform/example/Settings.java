@@ -1,6 +1,8 @@
 package platform.example;
 
+import java.io.IOException;
 import java.nio.file.Path;
+import platform.client.Tls;
 
 /** Where the platform is and who calls it: from the environment. Secrets never come from arguments. */
 record Settings(
@@ -9,22 +11,25 @@ record Settings(
     String clientId,
     String clientSecret,
     String scope,
-    Path ca,
-    Path cert,
-    Path key,
+    Tls tls,
     String logKey) {
 
-  static Settings fromEnvironment() {
+  static Settings fromEnvironment() throws IOException {
     return new Settings(
         required("URL"),
         required("ISSUER"),
         required("CLIENT_ID"),
         required("CLIENT_SECRET"),
         optional("SCOPE"),
-        Path.of(required("CA")),
-        Path.of(required("CERT")),
-        Path.of(required("KEY")),
+        tls(),
         optional("LOG_KEY"));
+  }
+
+  /** Of no file where the service has no TLS, or where the machine's authorities and no certificate of one's own will do. */
+  private static Tls tls() throws IOException {
+    Path authorities = optional("CA").isEmpty() ? null : Path.of(optional("CA"));
+    if (!optional("CERT").isEmpty()) return Tls.fromPem(authorities, Path.of(optional("CERT")), Path.of(required("KEY")));
+    return authorities == null ? Tls.systemTrust() : Tls.fromPem(authorities);
   }
 
   private static String required(String name) {

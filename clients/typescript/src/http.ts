@@ -4,7 +4,10 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { createAsyncIterable, readAllBytes, type UniversalClientFn } from "@connectrpc/connect/protocol";
 
 /** Sends one request. Rejects with a `ConnectError` where no answer comes. */
-export type HttpClient = UniversalClientFn;
+export type HttpClient = UniversalClientFn & {
+  /** What it proves itself with now: another value after that was replaced. Absent: always the same. */
+  readonly identity?: () => unknown;
+};
 
 /** An answer that has arrived in whole. */
 export interface HttpAnswer {

@@ -23,4 +23,5 @@ export {
 export { PlatformError, type Problem, problemOf } from "./problem.ts";
 export { createRestTransport, type RestTransportOptions } from "./rest-transport.ts";
 export { type RetryOptions, retry } from "./retry.ts";
+export { type SessionTokenOptions, sessionTokens } from "./session-tokens.ts";
 export { type ClientCredentialsOptions, clientCredentials, type TokenProvider } from "./tokens.ts";

@@ -85,6 +85,9 @@ function understanding(ids: readonly string[]): Interceptor {
  * nonce that the service asks for taken up, once each.
  */
 export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
+  /** Whether the certificate changed between token and call: then there is another token by now. */
+  const isReplaced = async (token: string, signal: AbortSignal) =>
+    dpop === undefined && (await tokens.token(signal)) !== token;
   return (next) => async (request) => {
     let mayReplace = true;
     let mayTakeNonce = true;
@@ -105,6 +108,8 @@ export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
         // Where it is invalid another is no better now; it is once the issuer has replaced the key that signed this one.
         if (reason === "expired_token" || reason === "invalid_token") tokens.refused(token);
         if (reason === "expired_token" && mayReplace) {
+          mayReplace = false;
+        } else if (reason === "proof_of_possession_failed" && mayReplace && (await isReplaced(token, request.signal))) {
           mayReplace = false;
         } else if (hasNewNonce && mayTakeNonce) {
           mayTakeNonce = false;

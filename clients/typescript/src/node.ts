@@ -1,20 +1,12 @@
 /** What the client does on Node alone: gRPC over HTTP/2, and client certificates. */
+import type { ClientHttp2Stream } from "node:http2";
 import type { Interceptor, Transport } from "@connectrpc/connect";
-import {
-  createNodeHttpClient,
-  createGrpcTransport as createTransport,
-  Http2SessionManager,
-} from "@connectrpc/connect-node";
+import { createGrpcTransport as createTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import type { HttpClient } from "./http.ts";
+import { nodeHttpClient } from "./node-http.ts";
+import { type TlsIdentity, type TlsOptions, tlsIdentities } from "./tls.ts";
 
-/** What proves who is who, as PEM. */
-export interface TlsOptions {
-  /** Authorities that the server's certificate may come from. Default: those of the system. */
-  readonly ca?: string | readonly string[];
-  /** Certificate chain and key of this workload. */
-  readonly cert?: string;
-  readonly key?: string;
-}
+export type { TlsOptions } from "./tls.ts";
 
 export interface GrpcTransportOptions {
   /** Base URL of the service, such as `https://platform.example.com`. `http` speaks HTTP/2 without TLS. */
@@ -34,8 +26,8 @@ export interface GrpcTransport extends Transport {
 
 /** gRPC over one connection, which is opened by the first call and again by the first after it broke. */
 export function createGrpcTransport(options: GrpcTransportOptions): GrpcTransport {
-  const { baseUrl, tls = {}, interceptors = [], defaultTimeoutMs = 30_000 } = options;
-  const sessions = new Http2SessionManager(baseUrl, { pingIntervalMs: 20_000 }, nodeTls(tls));
+  const { baseUrl, tls, interceptors = [], defaultTimeoutMs = 30_000 } = options;
+  const sessions = renewedSessions(baseUrl, tlsIdentities(tls));
   const transport = createTransport({
     baseUrl,
     sessionManager: sessions,
@@ -46,14 +38,62 @@ export function createGrpcTransport(options: GrpcTransportOptions): GrpcTranspor
 }
 
 /** An HTTP/1.1 client that presents the workload's certificate, for the JSON routes and for the issuer. */
-export function createHttpClient({ tls = {} }: { readonly tls?: TlsOptions } = {}): HttpClient {
-  return createNodeHttpClient({ httpVersion: "1.1", nodeOptions: nodeTls(tls) });
+export function createHttpClient({ tls }: { readonly tls?: TlsOptions } = {}): HttpClient {
+  return nodeHttpClient(tlsIdentities(tls));
 }
 
-function nodeTls({ ca, cert, key }: TlsOptions) {
+interface Session {
+  readonly identity: TlsIdentity;
+  readonly manager: Http2SessionManager;
+  calls: number;
+}
+
+/** A new call goes over a connection that presents what is in force; one that presented something else ends with its last call. */
+function renewedSessions(baseUrl: string, identities: () => TlsIdentity) {
+  const open = (identity: TlsIdentity): Session => ({
+    identity,
+    manager: new Http2SessionManager(baseUrl, { pingIntervalMs: 20_000 }, { ...identity }),
+    calls: 0,
+  });
+  let latest = open(identities());
+  const sessions = new Set([latest]);
+  const managers = new WeakMap<ClientHttp2Stream, Http2SessionManager>();
+  const endUnused = () => {
+    for (const session of sessions) {
+      if (session === latest || session.calls > 0) continue;
+      sessions.delete(session);
+      session.manager.abort();
+    }
+  };
   return {
-    ...(ca !== undefined && { ca: typeof ca === "string" ? ca : [...ca] }),
-    ...(cert !== undefined && { cert }),
-    ...(key !== undefined && { key }),
+    authority: latest.manager.authority,
+    async request(...call: Parameters<Http2SessionManager["request"]>): Promise<ClientHttp2Stream> {
+      const identity = identities();
+      if (identity !== latest.identity) {
+        latest = open(identity);
+        sessions.add(latest);
+        endUnused();
+      }
+      const session = latest;
+      session.calls++;
+      const end = () => {
+        session.calls--;
+        endUnused();
+      };
+      try {
+        const stream = await session.manager.request(...call);
+        managers.set(stream, session.manager);
+        return stream.once("close", end);
+      } catch (error) {
+        end();
+        throw error;
+      }
+    },
+    notifyResponseByteRead(stream: ClientHttp2Stream): void {
+      managers.get(stream)?.notifyResponseByteRead(stream);
+    },
+    abort(): void {
+      for (const { manager } of sessions) manager.abort();
+    },
   };
 }

@@ -54,7 +54,7 @@ export class PlatformError extends ConnectError implements Problem {
 
 /**
  * The error of one attempt. A connection that broke, or never came about, is `unavailable`: transports say `aborted`,
- * `canceled` where nobody canceled, or `internal` because of what Node threw; the service itself gives a reason.
+ * `canceled` where nobody canceled, `internal` or `unknown` because of what Node threw; the service itself gives a reason.
  */
 export function attemptError(thrown: unknown, signal: AbortSignal): ConnectError {
   const error = ConnectError.from(thrown);
@@ -63,7 +63,7 @@ export function attemptError(thrown: unknown, signal: AbortSignal): ConnectError
   const isCut =
     code === Code.Aborted ||
     (code === Code.Canceled && !signal.aborted) ||
-    (code === Code.Internal && isThrownByNode && !(cause instanceof ConnectError));
+    ((code === Code.Internal || code === Code.Unknown) && isThrownByNode && !(cause instanceof ConnectError));
   if (!isCut || error.findDetails(ErrorInfoSchema).length > 0) return error;
   return new ConnectError(rawMessage, Code.Unavailable, metadata, undefined, error);
 }

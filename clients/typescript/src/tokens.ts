@@ -11,7 +11,16 @@ export interface TokenProvider {
   refused(token: string): void;
 }
 
-export interface ClientCredentialsOptions {
+/** What every source of tokens that keeps them takes. */
+export interface KeptTokenOptions {
+  readonly http: HttpClient;
+  /** Time for one token to be had, in milliseconds. Default 10,000. */
+  readonly timeoutMs?: number;
+  /** Milliseconds since the epoch. Default: the machine's clock. */
+  readonly now?: () => number;
+}
+
+export interface ClientCredentialsOptions extends KeptTokenOptions {
   /** Identifier of the issuer; its discovery document names the token endpoint. */
   readonly issuer: string;
   readonly clientId: string;
@@ -27,35 +36,50 @@ export interface ClientCredentialsOptions {
   readonly parameters?: Readonly<Record<string, string>>;
   /** Must present the client certificate where tokens are bound to it (RFC 8705 §3). */
   readonly http: HttpClient;
-  /** Milliseconds since the epoch. Default: the machine's clock. */
-  readonly now?: () => number;
 }
 
 /** A token is fetched anew when less than this is left of its life, in milliseconds, or a fifth of it, if that is less. */
 const refreshMarginMs = 30_000;
 
-interface HeldToken {
+export interface FetchedToken {
   readonly token: string;
-  readonly staleAtMs: number;
+  readonly lifetimeMs: number;
 }
 
 /** Makes the provider. Calls that need a token at once share one request; what fails is asked again by the next call. */
 export function clientCredentials(options: ClientCredentialsOptions): TokenProvider {
-  const now = options.now ?? Date.now;
-  let held: HeldToken | undefined;
-  let fetching: Promise<HeldToken> | undefined;
   let endpoint: string | undefined;
+  return keptTokens(options, async (signal) => {
+    endpoint ??= await discoverTokenEndpoint(options, signal);
+    return requestToken(endpoint, options, signal);
+  });
+}
 
-  const fetchToken = async (): Promise<HeldToken> => {
-    endpoint ??= await discoverTokenEndpoint(options);
+/**
+ * Keeps a token until shortly before it expires, or until the HTTP client presents another certificate: tokens may be
+ * bound to the former one.
+ */
+export function keptTokens(
+  { http, timeoutMs = 10_000, now = Date.now }: KeptTokenOptions,
+  request: (signal: AbortSignal) => Promise<FetchedToken>,
+): TokenProvider {
+  let held: { readonly token: string; readonly staleAtMs: number; readonly identity: unknown } | undefined;
+  let fetching: Promise<NonNullable<typeof held>> | undefined;
+
+  const fetchToken = async () => {
+    const identity = http.identity?.();
     const askedAtMs = now();
-    const { token, lifetimeMs } = await requestToken(endpoint, options);
-    return { token, staleAtMs: askedAtMs + lifetimeMs - Math.min(refreshMarginMs, lifetimeMs / 5) };
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const { token, lifetimeMs } = await request(timeout).catch((error: unknown) => {
+      if (!timeout.aborted) throw error;
+      throw new ConnectError(`no token came within ${timeoutMs} ms`, Code.Unavailable, undefined, undefined, error);
+    });
+    return { token, identity, staleAtMs: askedAtMs + lifetimeMs - Math.min(refreshMarginMs, lifetimeMs / 5) };
   };
 
   return {
     async token(signal) {
-      if (held !== undefined && now() < held.staleAtMs) return held.token;
+      if (held !== undefined && now() < held.staleAtMs && held.identity === http.identity?.()) return held.token;
       fetching ??= fetchToken().finally(() => {
         fetching = undefined;
       });
@@ -68,9 +92,9 @@ export function clientCredentials(options: ClientCredentialsOptions): TokenProvi
   };
 }
 
-async function discoverTokenEndpoint({ issuer, http }: ClientCredentialsOptions): Promise<string> {
+async function discoverTokenEndpoint({ issuer, http }: ClientCredentialsOptions, signal: AbortSignal): Promise<string> {
   const url = `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`;
-  const { status, text } = await exchange(http, { url, method: "GET", headers: new Headers() });
+  const { status, text } = await exchange(http, { url, method: "GET", headers: new Headers(), signal });
   const document = parseObject(text);
   // OpenID Connect Discovery 1.0 §4.3: a document that speaks of another issuer is somebody else's.
   if (status !== 200 || document?.issuer !== issuer || typeof document.token_endpoint !== "string") {
@@ -82,26 +106,38 @@ async function discoverTokenEndpoint({ issuer, http }: ClientCredentialsOptions)
 async function requestToken(
   url: string,
   options: ClientCredentialsOptions,
-): Promise<{ readonly token: string; readonly lifetimeMs: number }> {
+  signal: AbortSignal,
+): Promise<FetchedToken> {
   const { dpop } = options;
-  let response = await sendTokenRequest(url, options);
+  let response = await sendTokenRequest(url, options, signal);
   const hasNewNonce = dpop?.takeNonce(url, response.headers) === true;
   let answer = parseObject(response.text);
   // RFC 9449 §8: asked for once with the nonce that the issuer wants.
   if (answer?.error === "use_dpop_nonce" && hasNewNonce) {
-    response = await sendTokenRequest(url, options);
+    response = await sendTokenRequest(url, options, signal);
     answer = parseObject(response.text);
   }
-  if (response.status !== 200 || typeof answer?.access_token !== "string")
+  const token = tokenOf(answer);
+  if (response.status !== 200 || answer === undefined || token === undefined)
     throw refusal(response.status, answer?.error);
   // RFC 9449 §5: a token of another type is not bound to the key.
   if (dpop !== undefined && String(answer.token_type).toLowerCase() !== "dpop")
     throw new ConnectError("the issuer did not bind the token to the DPoP key", Code.Unauthenticated);
-  const lifetimeSeconds = typeof answer.expires_in === "number" ? answer.expires_in : 60;
-  return { token: answer.access_token, lifetimeMs: lifetimeSeconds * 1000 };
+  return token;
 }
 
-async function sendTokenRequest(url: string, options: ClientCredentialsOptions): Promise<HttpAnswer> {
+/** RFC 6749 §5.1; a token without a lifetime is taken for a minute. */
+export function tokenOf(answer: Readonly<Record<string, unknown>> | undefined): FetchedToken | undefined {
+  const { access_token: token, expires_in: lifetimeSeconds = 60 } = answer ?? {};
+  if (typeof token !== "string") return undefined;
+  return { token, lifetimeMs: typeof lifetimeSeconds === "number" ? lifetimeSeconds * 1000 : 60_000 };
+}
+
+async function sendTokenRequest(
+  url: string,
+  options: ClientCredentialsOptions,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
   const { clientId, clientSecret, authentication, scopes, parameters, dpop, http } = options;
   const form = new URLSearchParams({ grant_type: "client_credentials", ...parameters });
   if (scopes !== undefined) form.set("scope", scopes.join(" "));
@@ -113,7 +149,7 @@ async function sendTokenRequest(url: string, options: ClientCredentialsOptions):
     form.set("client_id", clientId);
     if (clientSecret !== undefined) form.set("client_secret", clientSecret);
   }
-  return exchange(http, { url, method: "POST", headers, body: form.toString() });
+  return exchange(http, { url, method: "POST", headers, body: form.toString(), signal });
 }
 
 /** RFC 6749 §2.3.1: both halves are form-encoded before they are joined. */
@@ -129,7 +165,7 @@ function refusal(status: number, error: unknown): ConnectError {
   return new ConnectError(`the issuer gave no token: ${why}`, passing ? Code.Unavailable : Code.Unauthenticated);
 }
 
-function parseObject(text: string): Record<string, unknown> | undefined {
+export function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;

@@ -1,0 +1,80 @@
+/** What a client proves itself with, and whom it trusts: PEM, or PEM files that are taken up again when they change. */
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+
+/** What proves who is who. Each may be given as text, or as a file; not both. */
+export interface TlsOptions {
+  /** Authorities that the server's certificate may come from, as PEM. Default: those of the system. */
+  readonly ca?: string | readonly string[];
+  /** Certificate chain and key of this workload, as PEM. Default: none is presented. */
+  readonly cert?: string;
+  readonly key?: string;
+  /**
+   * Paths of the same. A file that is replaced counts from the next connection on; calls under way end on theirs. What
+   * cannot be read, and a certificate without its key, changes nothing: the files may be half replaced.
+   */
+  readonly caFile?: string;
+  readonly certFile?: string;
+  readonly keyFile?: string;
+}
+
+/** What is in force at one moment: the same object until a file says something else. */
+export interface TlsIdentity {
+  readonly ca?: string | string[];
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/**
+ * Makes the function that says what is in force; it looks whenever it is asked.
+ *
+ * @throws Error where a file cannot be read, or key and certificate are not a pair
+ */
+export function tlsIdentities(options: TlsOptions = {}): () => TlsIdentity {
+  for (const name of ["ca", "cert", "key"] as const)
+    if (options[name] !== undefined && options[`${name}File`] !== undefined)
+      throw new Error(`${name} and ${name}File are both given`);
+  const files = [options.caFile, options.certFile, options.keyFile].filter((file) => file !== undefined);
+  let held = read(options);
+  if (files.length === 0) return () => held;
+  let stamp = stampOf(files);
+  return () => {
+    const now = stampOf(files);
+    if (now === stamp) return held;
+    try {
+      const fresh = read(options);
+      stamp = now;
+      if (JSON.stringify(fresh) !== JSON.stringify(held)) held = fresh;
+    } catch {
+      // Looked at again the next time.
+    }
+    return held;
+  };
+}
+
+function read({ caFile, certFile, keyFile, ...texts }: TlsOptions): TlsIdentity {
+  const ca = caFile === undefined ? texts.ca : readFileSync(caFile, "utf8");
+  const cert = certFile === undefined ? texts.cert : readFileSync(certFile, "utf8");
+  const key = keyFile === undefined ? texts.key : readFileSync(keyFile, "utf8");
+  if (caFile !== undefined) new X509Certificate(ca as string);
+  if (certFile !== undefined || keyFile !== undefined) {
+    const isPair = cert !== undefined && key !== undefined;
+    if (!isPair || !new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+      throw new Error("certificate and key are not a pair");
+  }
+  return {
+    ...(ca !== undefined && { ca: typeof ca === "string" ? ca : [...ca] }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+  };
+}
+
+/** Another text after a file was written or replaced, behind a link too. */
+function stampOf(files: readonly string[]): string {
+  return files
+    .map((file) => {
+      const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
+      return stat === undefined ? "" : `${stat.ino} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.size}`;
+    })
+    .join();
+}

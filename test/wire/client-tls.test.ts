@@ -1,0 +1,211 @@
+/** The TypeScript client with certificate files that are replaced while it runs, and with tokens of the session route. */
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import {
+  Code,
+  createPlatformClient,
+  createRestTransport,
+  type PlatformClient,
+  PlatformError,
+  sessionTokens,
+  type TokenProvider,
+  workloadInterceptors,
+} from "../../clients/typescript/src/index.ts";
+import { createGrpcTransport, createHttpClient, type TlsOptions } from "../../clients/typescript/src/node.ts";
+import { type SessionDeployment, startSessionDeployment, type TestClient } from "../harness/sessions.ts";
+import { newAuthority, type TestCertificate } from "../harness/x509.ts";
+
+const servers = newAuthority("servers");
+const workloads = newAuthority("workloads");
+const server = servers.issue("server");
+const client: TestClient = {
+  tenantId: "tenant-a",
+  clientId: "payroll-service",
+  secret: "s".repeat(43),
+  scopes: ["platform-api.access", "policy.read"],
+};
+
+let folder: string;
+let deployment: SessionDeployment;
+const at = (name: string) => join(folder, name);
+/** In one step. */
+const put = (name: string, text: string) => {
+  writeFileSync(at(`${name}.new`), text, { mode: 0o600 });
+  renameSync(at(`${name}.new`), at(name));
+};
+const putPair = ({ cert, key }: TestCertificate) => {
+  put("cert", cert);
+  put("key", key);
+};
+const files = (): TlsOptions => ({ caFile: at("ca"), certFile: at("cert"), keyFile: at("key") });
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "svc-client-tls-"));
+  for (const [name, text] of Object.entries({ "server.crt": server.cert, "server.key": server.key })) put(name, text);
+  put("ca", servers.cert);
+  put("workloads", workloads.cert);
+  deployment = await startSessionDeployment([client], {
+    SVC_TRUSTED_PROXIES: undefined,
+    SVC_PROOF_OF_POSSESSION: "mtls",
+    SVC_TLS_CERT: at("server.crt"),
+    SVC_TLS_KEY: at("server.key"),
+    SVC_TLS_CLIENT_CA: at("workloads"),
+  });
+});
+afterAll(async () => {
+  await deployment.stop();
+  rmSync(folder, { recursive: true });
+});
+beforeEach(() => putPair(workloads.issue("first")));
+
+function tokensOf(tls: TlsOptions, overrides: Partial<Parameters<typeof sessionTokens>[0]> = {}): TokenProvider {
+  const { tenantId, clientId, secret: clientSecret } = client;
+  const http = createHttpClient({ tls });
+  return sessionTokens({ baseUrl: deployment.gateway.url, tenantId, clientId, clientSecret, http, ...overrides });
+}
+
+const transports: readonly (readonly [string, (tls: TlsOptions, tokens: TokenProvider) => PlatformClient])[] = [
+  [
+    "gRPC",
+    (tls, tokens) => {
+      const interceptors = workloadInterceptors({ tokens, retry: false });
+      const transport = createGrpcTransport({ baseUrl: deployment.gateway.url, tls, interceptors });
+      onTestFinished(() => transport.close());
+      return createPlatformClient(transport);
+    },
+  ],
+  [
+    "REST",
+    (tls, tokens) => {
+      const interceptors = workloadInterceptors({ tokens, retry: false });
+      const http = createHttpClient({ tls });
+      return createPlatformClient(createRestTransport({ baseUrl: deployment.gateway.url, http, interceptors }));
+    },
+  ],
+];
+
+/** The certificate of a token, as it says it. */
+const boundTo = (token: string) =>
+  JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()).cnf["x5t#S256"];
+
+describe.each(transports)("over %s", (_name, connect) => {
+  test("a certificate that is replaced counts for tokens and connections, and no call fails", async () => {
+    const tokens = tokensOf(files());
+    const { discovery } = connect(files(), tokens);
+    const answered: (string | undefined)[] = [];
+    let isOver = false;
+    const calls = Array.from({ length: 4 }, async () => {
+      while (!isOver) answered.push((await discovery.whoAmI({})).caller?.principalId);
+    });
+    for (const name of ["second", "third", "fourth"]) {
+      const next = workloads.issue(name);
+      putPair(next);
+      const before = answered.length;
+      await expect.poll(async () => boundTo(await tokens.token()), { timeout: 30_000 }).toBe(next.thumbprint);
+      await expect.poll(() => answered.length, { timeout: 30_000 }).toBeGreaterThan(before + 8);
+    }
+    isOver = true;
+    await Promise.all(calls);
+    expect(new Set(answered)).toEqual(new Set([client.clientId]));
+  });
+
+  test("a certificate that is replaced between token and call costs the call one more attempt", async () => {
+    const tokens = tokensOf(files());
+    const next = workloads.issue("next");
+    let asked = 0;
+    const { discovery } = connect(files(), {
+      async token(signal) {
+        const token = await tokens.token(signal);
+        if (asked++ === 0) putPair(next);
+        return token;
+      },
+      refused: (token) => tokens.refused(token),
+    });
+    expect((await discovery.whoAmI({})).caller?.principalId).toBe(client.clientId);
+    expect(boundTo(await tokens.token())).toBe(next.thumbprint);
+    // Where nothing was replaced, the refusal stands.
+    const stranger = connect(files(), { token: () => Promise.resolve(boundElsewhere), refused() {} });
+    const boundElsewhere = await tokens.token();
+    putPair(workloads.issue("stranger"));
+    await expect(stranger.discovery.whoAmI({})).rejects.toMatchObject({ reason: "proof_of_possession_failed" });
+  });
+
+  test("files that are half replaced, empty or gone change nothing", async () => {
+    const { discovery } = connect(files(), tokensOf(files()));
+    const isAnswered = async () => (await discovery.whoAmI({})).caller?.principalId === client.clientId;
+    expect(await isAnswered()).toBe(true);
+    put("cert", workloads.issue("other").cert);
+    expect(await isAnswered()).toBe(true);
+    put("cert", "");
+    expect(await isAnswered()).toBe(true);
+    rmSync(at("key"));
+    expect(await isAnswered()).toBe(true);
+    putPair(workloads.issue("another"));
+    expect(await isAnswered()).toBe(true);
+  });
+
+  test("authorities that are replaced count from the next connection on", async () => {
+    onTestFinished(() => put("ca", servers.cert));
+    put("ca", newAuthority("others").cert);
+    const tls = files();
+    const { discovery } = connect(tls, tokensOf(tls));
+    await expect(discovery.whoAmI({})).rejects.toMatchObject({ code: Code.Unavailable });
+    put("ca", servers.cert);
+    expect((await discovery.whoAmI({})).caller?.authSource).toBe("session_token");
+  });
+});
+
+test("what can never work is refused at once", () => {
+  expect(() => createHttpClient({ tls: { cert: "", certFile: at("cert") } })).toThrow("cert and certFile");
+  expect(() => createHttpClient({ tls: { certFile: at("cert") } })).toThrow("not a pair");
+  expect(() => createHttpClient({ tls: { caFile: at("missing") } })).toThrow("missing");
+  put("cert", workloads.issue("stranger").cert);
+  const connect = () => createGrpcTransport({ baseUrl: deployment.gateway.url, tls: files() });
+  expect(connect).toThrow("not a pair");
+});
+
+describe("a session", () => {
+  const refusalOf = async (overrides: Parameters<typeof tokensOf>[1]) =>
+    PlatformError.from(
+      await tokensOf(files(), overrides)
+        .token()
+        .catch((error: unknown) => error),
+    );
+
+  test("is kept, shared by those who need it at once, and asked for anew when the service refuses its token", async () => {
+    let asked = 0;
+    const http = createHttpClient({ tls: files() });
+    const counting = Object.assign((...request: Parameters<typeof http>) => {
+      asked++;
+      return http(...request);
+    }, http);
+    const tokens = tokensOf({}, { http: counting, scopes: ["policy.read"] });
+    const [one, same] = await Promise.all([tokens.token(), tokens.token()]);
+    expect([same, await tokens.token(), asked]).toEqual([one, one, 1]);
+    tokens.refused(one);
+    expect(await tokens.token()).not.toBe(one);
+    expect(asked).toBe(2);
+  });
+
+  test.each([
+    ["a wrong secret", { clientSecret: "wrong" }, Code.Unauthenticated, "invalid_client"],
+    ["a request beyond the contract", { clientId: "" }, Code.InvalidArgument, "invalid_request"],
+  ])("%s is named as the service names it", async (_what, overrides, code, reason) => {
+    expect(await refusalOf(overrides)).toMatchObject({ code, reason, requestId: expect.any(String) });
+  });
+
+  test("that does not come in time is given up, and asked for again", async () => {
+    let isSilent = true;
+    const http = createHttpClient({ tls: files() });
+    const silent: typeof http = (request) =>
+      isSilent
+        ? new Promise((_, reject) => request.signal?.addEventListener("abort", () => reject(request.signal?.reason)))
+        : http(request);
+    const tokens = tokensOf({}, { http: silent, timeoutMs: 1_000 });
+    await expect(tokens.token()).rejects.toMatchObject({ code: Code.Unavailable, rawMessage: /within 1000 ms/ });
+    isSilent = false;
+    await expect.poll(() => tokens.token().catch(() => ""), { timeout: 30_000 }).not.toBe("");
+  });
+});

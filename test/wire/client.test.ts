@@ -110,12 +110,19 @@ describe.each([
     });
   });
 
-  test("does not replace a token that the service refuses for anything but its age", async () => {
+  test("gives up an invalid token, and does not ask for another one in the same call", async () => {
     const refused: string[] = [];
-    const tokens: TokenProvider = { token: async () => "not-a-token", refused: (token) => void refused.push(token) };
+    let asked = 0;
+    const tokens: TokenProvider = {
+      async token() {
+        asked++;
+        return "not-a-token";
+      },
+      refused: (token) => void refused.push(token),
+    };
     const call = connect(tokens).discovery.whoAmI({});
     await expect(call).rejects.toMatchObject({ code: Code.Unauthenticated, reason: "invalid_token" });
-    expect(refused).toEqual([]);
+    expect([asked, refused]).toEqual([1, ["not-a-token"]]);
   });
 
   test("stops when its caller does, and when its time is up", async () => {

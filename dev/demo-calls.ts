@@ -19,10 +19,10 @@ import type { Stack } from "./stack.ts";
 type Answer = any;
 
 /** What makes the answer of a route as it should be, and what of it is worth a line. */
-const expectations: Readonly<Record<string, (answer: Answer) => { readonly good: boolean; readonly said: string }>> = {
+const expectations: Readonly<Record<string, (answer: Answer) => Outcome>> = {
   "/v1/sdk/capabilities": ({ status, routes }) => ({
     good: status === "ready" && routes.length === 8,
-    said: `${routes.length} routes, scopes of evidence: ${routes.at(-1).required_scopes}`,
+    said: `${routes.length} routes; evidence needs ${routes.at(-1).required_scopes}`,
   }),
   "/v1/sdk/whoami": ({ status, caller }) => ({
     good: status === "ok" && caller.tenant_id === "tenant-a",
@@ -34,23 +34,23 @@ const expectations: Readonly<Record<string, (answer: Answer) => { readonly good:
   }),
   "/v1/sdk/protection-plan": ({ decision, execution }) => ({
     good: decision.allow === true && execution.send_plaintext_to_platform === false,
-    said: `allow=${decision.allow}, profile ${execution.artifact_profile}`,
+    said: `allowed: ${decision.allow}; profile ${execution.artifact_profile}`,
   }),
   "/v1/sdk/policy-resolve": ({ decision, handling }) => ({
     good: decision.allow === true && handling.plaintext_transport === "forbidden_by_default",
-    said: `allow=${decision.allow}, evidence expected: ${handling.evidence_expected}`,
+    said: `allowed: ${decision.allow}; evidence expected of ${handling.evidence_expected}`,
   }),
   "/v1/sdk/key-access-plan": ({ decision, execution }) => ({
     good: decision.allow === true && execution.key_transport?.raw_key_delivery_forbidden === true,
-    said: `allow=${decision.allow}, key by ${execution.key_transport?.mode}`,
+    said: `allowed: ${decision.allow}; key by ${execution.key_transport?.mode}`,
   }),
   "/v1/sdk/artifact-register": ({ registration, request_summary }) => ({
     good: registration.accepted === true && request_summary.decision_id_present === true,
-    said: `accepted=${registration.accepted}, bound to its decision`,
+    said: `accepted: ${registration.accepted}; cites its decision`,
   }),
   "/v1/sdk/evidence": ({ ingestion, warnings }) => ({
     good: ingestion.accepted === true && warnings.length === 0,
-    said: `accepted=${ingestion.accepted}`,
+    said: `accepted: ${ingestion.accepted}`,
   }),
 };
 
@@ -81,37 +81,49 @@ function tokensOf({ issuer }: Stack): TokenProvider {
   return clientCredentials({ issuer: issuer.url, clientId, clientSecret, scopes, http: createHttpClient() });
 }
 
-/** Makes the calls and prints what was asked and answered. Resolves with the number of those that went wrong. */
+/** Makes the calls and prints what was answered, a line a method. Resolves with the number of those that went wrong. */
 export async function showCalls(stack: Stack): Promise<number> {
-  let failures = 0;
   const interceptors = workloadInterceptors({ tokens: tokensOf(stack) });
   const grpc = createGrpcTransport({ baseUrl: stack.url, interceptors });
-  const rows: string[][] = [["protocol", "asked", "answered", "as it should be"]];
-  for (const [protocol, call] of [
-    ["REST", callerOver(createRestTransport({ baseUrl: stack.url, http: createHttpClient(), interceptors }))],
-    ["gRPC", callerOver(grpc)],
-  ] as const) {
-    // Registration and evidence cite the decision that allowed them.
-    const plan = await call(sampleCalls().find(({ route }) => route === "/v1/sdk/protection-plan") as SampleCall);
-    for (const sample of sampleCalls(plan.decision.decision_id)) {
-      const { good, said } = await call(sample).then(
+  const rest = createRestTransport({ baseUrl: stack.url, http: createHttpClient(), interceptors });
+  const outcomes = [await callAll(callerOver(rest)), await callAll(callerOver(grpc))];
+  grpc.close();
+  const say = (...cells: readonly string[]) => {
+    const [name = "", said = "", ...marks] = cells;
+    process.stdout.write(`  ${name.padEnd(19)} ${said.padEnd(46)} ${marks.join("  ")}`.trimEnd().concat("\n"));
+  };
+  process.stdout.write("A workload calls the eight methods, over REST (/v1/sdk/...) and over gRPC.\n\n");
+  say("method", "answer", "REST", "gRPC");
+  for (const [i, { route }] of sampleCalls().entries()) {
+    const both = outcomes.map((each) => each[i] ?? { good: false, said: "not called" });
+    const bad = both.find(({ good }) => !good);
+    say(
+      route.slice("/v1/sdk/".length),
+      (bad ?? both[0])?.said ?? "",
+      ...both.map(({ good }) => (good ? "ok  " : "NO  ")),
+    );
+  }
+  const all = outcomes.flat();
+  const failures = all.filter(({ good }) => !good).length;
+  process.stdout.write(`\n${all.length - failures} of ${all.length} calls were answered as they should be.\n`);
+  return failures;
+}
+
+interface Outcome {
+  readonly good: boolean;
+  readonly said: string;
+}
+
+/** Calls every method; registration and evidence cite the decision that allowed them. */
+async function callAll(call: Caller): Promise<readonly Outcome[]> {
+  const plan = await call(sampleCalls().find(({ route }) => route === "/v1/sdk/protection-plan") as SampleCall);
+  const outcomes: Outcome[] = [];
+  for (const sample of sampleCalls(plan.decision.decision_id))
+    outcomes.push(
+      await call(sample).then(
         (answer) => expectations[sample.route]?.(answer) ?? { good: false, said: "unexpected route" },
         (error: unknown) => ({ good: false, said: String(error) }),
-      );
-      if (!good) failures++;
-      rows.push([protocol, sample.route, said, good ? "yes" : "NO"]);
-    }
-  }
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  for (const row of rows)
-    process.stdout.write(
-      `${row
-        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-        .join("  ")
-        .trimEnd()}\n`,
+      ),
     );
-  grpc.close();
-  const calls = rows.length - 1;
-  process.stdout.write(`\n${calls - failures} of ${calls} calls were answered as they should be.\n`);
-  return failures;
+  return outcomes;
 }

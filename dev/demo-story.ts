@@ -53,15 +53,17 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
   const at = (name: string) => join(dataDir, "story", name);
   await mkdir(join(dataDir, "story"));
   let failures = 0;
+  // As wide as a terminal is that nobody has widened.
+  const line = (what: string, result: string) => say(`  ${what.padEnd(45)} ${result}`);
   const step = async (what: string, work: () => Promise<string>) => {
     try {
-      say(`  ${what.padEnd(58)} ${await work()}`);
+      line(what, await work());
     } catch (error) {
       failures++;
-      say(`  ${what.padEnd(58)} NO: ${error instanceof Error ? error.message : error}`);
+      line(what, `NO: ${error instanceof Error ? error.message : error}`);
     }
   };
-  /** What must be refused, and why it is. */
+  /** What must be refused, and the policy that does. */
   const refused = (what: string, failure: EnforcementError["failure"], work: () => Promise<unknown>) =>
     step(what, async () => {
       const error = await work().then(
@@ -69,7 +71,7 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
         (error: unknown) => error,
       );
       if (!(error instanceof EnforcementError) || error.failure !== failure) throw error ?? new Error("it was done");
-      return `refused: ${error.message.replace("the platform denied it: ", "")}`;
+      return error.message.replace(/^the platform denied it: (platform|tenant)\//, "");
     });
 
   for (const name of ["payroll", "partner"]) await createKeyFile(at(`${name}.key`), `local-${name}`);
@@ -98,7 +100,9 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
   const sealed = { input: at("report.sealed"), purpose };
   let digest = "";
 
-  say("\nA file of 8 MiB, labelled restricted. The platform sees its metadata, and never a byte of it.\n");
+  say("\nA file of 8 MiB, labelled restricted, is protected in this process. The platform");
+  say("sees its metadata, and never a byte of it. Two workloads hold the key that wraps");
+  say("it: payroll has the scope restricted.read, reports has not.\n");
   await step("payroll protects it", async () => {
     const request = { input: at("report.pdf"), output: at("report.sealed"), resource, labels: ["restricted"], purpose };
     const { artifactDigest } = await payrollEnforcer.protect(request);
@@ -110,11 +114,12 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
     if (!(await readFile(at("opened.pdf"))).equals(plaintext)) throw new Error("the file is another one");
     return "the same bytes";
   });
+  say("\nWhat is refused, and the policy that refuses it:\n");
   const output = at("never.pdf");
   await refused("payroll opens it without saying why", "not_permitted", () =>
     payrollEnforcer.open({ input: sealed.input, output }),
   );
-  await refused("reports, which holds the same key, opens it", "not_permitted", () =>
+  await refused("reports opens it with the same key", "not_permitted", () =>
     reportsEnforcer.open({ ...sealed, output }),
   );
   await refused("reports takes the label off the file", "not_permitted", async () => {
@@ -132,28 +137,32 @@ export async function tellStory(stack: Stack, dataDir: string): Promise<number> 
     };
     return enforcerOf(without, "reports").open({ ...sealed, output });
   });
-  await refused("reports gives it a new key", "not_permitted", () =>
+  await refused("reports puts it under a new key", "not_permitted", () =>
     reportsEnforcer.rewrap({ ...sealed, output: at("stolen.sealed"), newKeyReference: "local-partner" }),
   );
-  await step("payroll rewraps it for a partner's key", async () => {
+  say("\nThe file for a partner, and what anybody can show of both offline:\n");
+  await step("payroll puts it under the partner's key", async () => {
     const request = { ...sealed, output: at("partner.sealed"), newKeyReference: "local-partner" };
     const { artifactDigest } = await payrollEnforcer.rewrap(request);
+    return `${artifactDigest.slice(0, 23)}…`;
+  });
+  await step("it opens with the partner's key", async () => {
     await payrollEnforcer.open({ input: at("partner.sealed"), output: at("partner.pdf"), purpose });
     if (!(await readFile(at("partner.pdf"))).equals(plaintext)) throw new Error("the file is another one");
-    return `${artifactDigest.slice(0, 23)}…, opens to the same bytes`;
+    return "the same bytes";
   });
   for (const name of ["report.sealed", "partner.sealed"])
-    await step(`offline, with the log's key alone: ${name}`, async () => {
+    await step(`receipts of ${name}, by the log's key`, async () => {
       const { records } = await verifyArtifact({ artifact: at(name), logKeys });
       return `${records.length} records proven`;
     });
-  say(`\nWhat the ledger has of it, verified with the same key:\n`);
-  await step(`artifact ${digest.slice(0, 23)}…`, async () => {
+  say("\nWhat the ledger has of the file, refusals too, verified with the same key:\n");
+  await step("records that belong to it", async () => {
     const steps = await readLineage(settings, tenant, digest, logKeys);
     for (const { recorded_at, kind, operation = "", outcome = "", principal = "" } of steps)
-      say(`  ${recorded_at}  ${[kind, operation, outcome].join(" ").padEnd(34)} ${principal}`);
+      line(`${recorded_at.slice(11, 19)}  ${[kind, operation, outcome].join(" ")}`, principal);
     if (steps.length === 0) throw new Error("nothing");
-    return `${steps.length} steps`;
+    return String(steps.length);
   });
   say(failures === 0 ? "\nAll of it was as it should be." : `\nSteps that were NOT as they should be: ${failures}.`);
   return failures;

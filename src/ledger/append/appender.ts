@@ -4,6 +4,7 @@
  */
 import { outsideConnections } from "../../base/connection.ts";
 import { overloaded, ServiceError } from "../../base/errors.ts";
+import type { TenantId } from "../../base/ids.ts";
 import { systemTimers, type Timers } from "../../base/timers.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { AnchoredLog, SharedAnchor } from "../ports/anchor.ts";
@@ -68,6 +69,9 @@ export function queueLimitsFor(appenders = 1): Pick<AppenderLimits, "maxQueuedPe
 /** Who watches how long records wait. */
 type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
 
+/** A record that is ready to be queued. */
+export type EncodedText = Pick<Waiting, "recordId" | "json" | "sizeBytes">;
+
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
 
@@ -114,24 +118,38 @@ export class Appender {
    */
   append(record: NewRecord, span?: Span): Promise<Appended> {
     return new Promise((resolve, reject) => {
-      if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
-      const refusal = this.#anchor?.refusal(record.tenantId);
-      if (refusal !== undefined) throw refusal;
-      const json = this.#encode(record);
-      const waiting: Waiting = {
-        recordId: record.recordId,
-        json,
-        sizeBytes: Buffer.byteLength(json),
-        sinceMs: this.#queue?.elapsedMs() ?? 0,
-        span,
-        resolve,
-        reject,
-      };
-      if (waiting.sizeBytes > this.#limits.maxRecordBytes) throw tooLarge(this.#limits.maxRecordBytes);
-      if (!this.#queues.push(record.tenantId, waiting)) throw overloaded("too many records are waiting to be stored");
-      this.#queued += 1;
-      this.#schedule();
+      this.#requireOpen(record.tenantId);
+      this.#push(record.tenantId, [{ ...this.encode(record), span, resolve, reject }]);
     });
+  }
+
+  /**
+   * Queues records of one tenant that one write is to carry. Rejects, or throws, as `append`, each for itself where the
+   * store refuses its data.
+   */
+  appendTogether(tenantId: TenantId, records: readonly EncodedText[], span?: Span): readonly Promise<Appended>[] {
+    this.#requireOpen(tenantId);
+    const appended = records.map(() => Promise.withResolvers<Appended>());
+    const waiting = records.map((record, i) => {
+      const { resolve, reject } = appended[i] as PromiseWithResolvers<Appended>;
+      return { ...record, span: i === 0 ? span : undefined, together: i === 0 ? records.length : 1, resolve, reject };
+    });
+    if (waiting.length > 0) this.#push(tenantId, waiting);
+    return appended.map(({ promise }) => promise);
+  }
+
+  #requireOpen(tenantId: TenantId): void {
+    if (this.#closed !== undefined) throw unavailable("The ledger is closed.");
+    const refusal = this.#anchor?.refusal(tenantId);
+    if (refusal !== undefined) throw refusal;
+  }
+
+  #push(tenantId: TenantId, records: readonly Omit<Waiting, "sinceMs">[]): void {
+    const sinceMs = this.#queue?.elapsedMs() ?? 0;
+    const waiting = records.map((record): Waiting => ({ ...record, sinceMs }));
+    if (!this.#queues.push(tenantId, ...waiting)) throw overloaded("too many records are waiting to be stored");
+    this.#queued += waiting.length;
+    this.#schedule();
   }
 
   /** Records that wait to be handed to the store. */
@@ -146,13 +164,12 @@ export class Appender {
     return this.#closed.promise;
   }
 
-  #encode(record: NewRecord): string {
-    try {
-      return recordText(record);
-    } catch (cause) {
-      const problem = cause instanceof Error ? cause.message : "cannot be recorded";
-      throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
-    }
+  /** The record as it is queued. Throws `invalid_request` for one that is too large or has no canonical JSON. */
+  encode(record: NewRecord): EncodedText {
+    const json = textOf(record);
+    const sizeBytes = Buffer.byteLength(json);
+    if (sizeBytes > this.#limits.maxRecordBytes) throw tooLarge(this.#limits.maxRecordBytes);
+    return { recordId: record.recordId, json, sizeBytes };
   }
 
   /**
@@ -328,6 +345,15 @@ export class Appender {
 
   #settleClose(): void {
     if (this.#closed !== undefined && this.#queues.isIdle && this.#answersWaiting === 0) this.#closed.resolve();
+  }
+}
+
+function textOf(record: NewRecord): string {
+  try {
+    return recordText(record);
+  } catch (cause) {
+    const problem = cause instanceof Error ? cause.message : "cannot be recorded";
+    throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
   }
 }
 

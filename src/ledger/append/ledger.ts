@@ -3,7 +3,7 @@ import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
-import type { Appended, Ledger, PublishedLog, PublishedLogs } from "../ports/ledger.ts";
+import type { Appended, Ledger, PublishedLog, PublishedLogs, RecordGroup } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { ArtifactRegistrations } from "../ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../ports/search.ts";
@@ -12,6 +12,7 @@ import { logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
 import { Appender, type AppenderLimits } from "./appender.ts";
+import { QueuedGroup } from "./group.ts";
 import { type CommitObserver, observedWriter } from "./observed.ts";
 
 export class StoredLedger implements Ledger, PublishedLogs {
@@ -40,6 +41,10 @@ export class StoredLedger implements Ledger, PublishedLogs {
 
   append(record: NewRecord, span?: Span): Promise<Appended> {
     return this.#appender.append(record, span);
+  }
+
+  group(tenantId: TenantId): RecordGroup {
+    return new QueuedGroup(this.#appender, tenantId);
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

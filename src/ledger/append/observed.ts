@@ -2,7 +2,7 @@
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
-import type { Appended, Ledger } from "../ports/ledger.ts";
+import type { Appended, Ledger, RecordGroup } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { ArtifactRegistrations } from "../ports/registrations.ts";
 import type { BatchOutcome, BatchWriter } from "../ports/store.ts";
@@ -25,6 +25,14 @@ export class ObservedLedger implements Ledger {
 
   append(record: NewRecord, span?: Span): Promise<Appended> {
     return this.#observe(this.#ledger.append(record, span), this.#onFailure);
+  }
+
+  group(tenantId: TenantId): RecordGroup {
+    const group = this.#ledger.group(tenantId);
+    return {
+      add: (place, record) => group.add(place, record),
+      commit: (span) => this.#observe(group.commit(span), this.#onFailure),
+    };
   }
 
   check(): Promise<void> {

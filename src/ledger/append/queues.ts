@@ -10,6 +10,8 @@ export interface Waiting {
   /** The record as `recordText` writes it. */
   readonly json: string;
   readonly sizeBytes: number;
+  /** How many records, this one and those after it, one write must carry. Default: this one alone. */
+  readonly together?: number;
   /** Of the append; absent where nothing is traced. */
   readonly span?: Span | undefined;
   /** When it began to wait, in milliseconds since some moment. */
@@ -40,7 +42,7 @@ export interface QueueLimits {
   readonly maxQueuedBytes: number;
   readonly maxTenantsPerWrite: number;
   readonly maxRecordsPerWrite: number;
-  /** A write takes at least one record, whatever its size. */
+  /** A write takes at least one record, or all that must go together, whatever their size. */
   readonly maxBytesPerWrite: number;
 }
 
@@ -90,16 +92,20 @@ export class TenantQueues {
   /**
    * Returns false, and queues nothing, when the tenant's queue or all of them together are full. A tenant may hold as
    * many bytes as are left for everybody else, and no more: one alone gets a half, two a third each, and somebody new
-   * always finds room (dynamic thresholds, Choudhury and Hahne 1998).
+   * always finds room (dynamic thresholds, Choudhury and Hahne 1998). Records that one write must carry are queued where
+   * there is room for one, since they are too many for what is left more often than not.
+   *
+   * @param waiting one record, or those that one write must carry
    */
-  push(tenantId: TenantId, waiting: Waiting): boolean {
+  push(tenantId: TenantId, ...waiting: readonly Waiting[]): boolean {
     const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
     if (queue.waiting.length >= this.#limits.maxQueuedPerTenant) return false;
-    const leftBytes = this.#limits.maxQueuedBytes - this.#queuedBytes - waiting.sizeBytes;
+    const sizeBytes = bytesOf(waiting);
+    const leftBytes = this.#limits.maxQueuedBytes - this.#queuedBytes - sizeBytes;
     if (leftBytes < queue.queuedBytes) return false;
-    queue.waiting.push(waiting);
-    queue.queuedBytes += waiting.sizeBytes;
-    this.#queuedBytes += waiting.sizeBytes;
+    queue.waiting.push(...waiting);
+    queue.queuedBytes += sizeBytes;
+    this.#queuedBytes += sizeBytes;
     this.#queues.set(tenantId, queue);
     if (!this.#busy.has(tenantId)) this.#makeReady(queue);
     return true;
@@ -185,15 +191,20 @@ export class TenantQueues {
     while (turn.length > 0) {
       for (const queue of turn) {
         const count = counts.get(queue) ?? 0;
-        bytes += queue.waiting[count]?.sizeBytes ?? 0;
-        if (records === maxRecordsPerWrite || (records > 0 && bytes > maxBytesPerWrite)) return counts;
-        counts.set(queue, count + 1);
-        records += 1;
+        const together = queue.waiting[count]?.together ?? 1;
+        bytes += bytesOf(queue.waiting.slice(count, count + together));
+        records += together;
+        if (counts.size > 0 && (records > maxRecordsPerWrite || bytes > maxBytesPerWrite)) return counts;
+        counts.set(queue, count + together);
       }
       turn = turn.filter((queue) => (counts.get(queue) ?? 0) < queue.waiting.length);
     }
     return counts;
   }
+}
+
+function bytesOf(waiting: readonly Waiting[]): number {
+  return waiting.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }
 
 /** Two halves, by tenant while there are several; undefined for a single record. */

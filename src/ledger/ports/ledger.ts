@@ -34,6 +34,22 @@ export interface Receipt {
   readonly record: string;
 }
 
+/** Records of one tenant that one durable commit carries. */
+export interface RecordGroup {
+  /**
+   * Adds a record at its place in the group, whenever that is filled. Settles as `Ledger.append` does, once the group is
+   * committed. Throws `invalid_request` for a record that cannot be recorded, which then is no part of the group.
+   */
+  add(place: number, record: NewRecord): Promise<Appended>;
+  /**
+   * Commits what was added, in the order of the places. Resolves once each record has its result. Rejects as
+   * `Ledger.append` where nothing of the group was acknowledged; some of it may then still have become durable. Where the
+   * store refuses the data of a record, that one is refused alone, and the others are committed without it, in several
+   * commits.
+   */
+  commit(span?: Span): Promise<void>;
+}
+
 export interface Ledger extends RegistrationReader {
   /**
    * Appends one record to its tenant's log. Resolves only when the record is durable: after a crash of process or
@@ -48,6 +64,9 @@ export interface Ledger extends RegistrationReader {
    * @param span of the append, to be linked with the one of the write that it shares with others
    */
   append(record: NewRecord, span?: Span): Promise<Appended>;
+
+  /** Begins a group of a tenant's records. */
+  group(tenantId: TenantId): RecordGroup;
 
   /**
    * Finds a record of this tenant. Sees everything that was acknowledged before the call. Another tenant's record

@@ -14,7 +14,7 @@ import type { LivePlatform } from "../../../src/domain/platform-domains.ts";
 import type { ArtifactHasher } from "../../../src/domain/ports.ts";
 import type { CallIdentity } from "../../../src/domain/record.ts";
 import { createScopeTable } from "../../../src/domain/routes.ts";
-import type { Ledger, Receipt } from "../../../src/ledger/ports/ledger.ts";
+import type { Ledger, Receipt, RecordGroup } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../../../src/ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../../../src/ledger/ports/registrations.ts";
 import type {
@@ -84,6 +84,10 @@ export class FakeLedger implements Ledger {
     const { recordId } = record;
     const leafIndex = this.records.length;
     return { recordId, log: "log", leafIndex, recordedAt, receipt: receiptOf(recordId, leafIndex) };
+  }
+
+  group(): RecordGroup {
+    throw new Error("no group is asked for here");
   }
 
   async find(tenantId: TenantId, recordId: RecordId) {

@@ -1,16 +1,29 @@
-/** The OpenAPI document of a deployment that sets nothing, which is the one that is committed. */
+/** The OpenAPI documents of a deployment that sets nothing else than what switches them on: those that are committed. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { maxBodyBytesOf } from "../src/app/gateway.ts";
 import { settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
+import { createBulkDocument } from "../src/portal/openapi/bulk-document.ts";
 import type { Comments } from "../src/portal/openapi/comments.ts";
-import { createOpenApiDocument } from "../src/portal/openapi/document.ts";
-import { publicServices, servedMethods } from "../src/transport/calls/methods.ts";
+import { createOpenApiDocument, type DocumentOptions } from "../src/portal/openapi/document.ts";
+import { bulkServices, publicServices, servedMethods } from "../src/transport/calls/methods.ts";
 
 /** Makes the document from the settings' defaults and the given comments. */
 export function defaultDocument(comments: Comments) {
-  return createOpenApiDocument({
-    methods: servedMethods(publicServices.map((desc) => ({ desc, impl: unserved(desc.methods) }))),
+  return createOpenApiDocument(defaultOptions(comments));
+}
+
+/** Every document by the name of its file. */
+export function defaultDocuments(comments: Comments) {
+  return { openapi: defaultDocument(comments), "openapi-bulk": createBulkDocument(defaultOptions(comments)) };
+}
+
+function defaultOptions(comments: Comments): DocumentOptions {
+  return {
+    methods: servedMethods(
+      [...publicServices, ...bulkServices].map((desc) => ({ desc, impl: unserved(desc.methods) })),
+    ),
     comments,
     service: defaultOf("serviceName"),
     version: packageVersion(),
@@ -18,9 +31,12 @@ export function defaultDocument(comments: Comments) {
     scopes: createScopeTable(defaultOf("defaultRequiredScopes"), defaultOf("routeScopes")),
     authMode: defaultOf("authMode"),
     proofOfPossession: defaultOf("proofOfPossession"),
-    maxBodyBytes: (rpc) =>
-      rpc === "RegistrationService/RegisterArtifact" ? defaultOf("maxArtifactBodyBytes") : defaultOf("maxBodyBytes"),
-  });
+    maxBodyBytes: maxBodyBytesOf({
+      maxBodyBytes: defaultOf("maxBodyBytes"),
+      maxArtifactBodyBytes: defaultOf("maxArtifactBodyBytes"),
+      maxBulkBodyBytes: defaultOf("maxBulkBodyBytes"),
+    }),
+  };
 }
 
 type WithDefault =
@@ -31,6 +47,7 @@ type WithDefault =
   | "authMode"
   | "proofOfPossession"
   | "maxArtifactBodyBytes"
+  | "maxBulkBodyBytes"
   | "maxBodyBytes";
 
 function defaultOf<K extends WithDefault>(key: K): ReturnType<(typeof settings)[K]["parse"]> {

@@ -1,6 +1,6 @@
 /**
  * Writes what is generated for the OpenAPI document: `comments.json` (the comments of the protobuf definitions, which
- * generated code does not carry), `openapi.json` and `openapi.yaml`.
+ * generated code does not carry), and each document as JSON and YAML.
  *
  * Usage: node scripts/openapi.ts [folder, default gen]
  */
@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { fromBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { toJsonText, toYamlText } from "../src/portal/openapi/texts.ts";
-import { defaultDocument } from "./openapi-document.ts";
+import { defaultDocuments } from "./openapi-document.ts";
 import { commentsOf } from "./proto-comments.ts";
 
 const folder = process.argv[2] ?? join(import.meta.dirname, "../gen");
@@ -18,8 +18,10 @@ const image = execFileSync("buf", ["build", "proto", "-o", "-"], {
   cwd: join(import.meta.dirname, ".."),
   maxBuffer: 64 * 1024 * 1024,
 });
-const comments = commentsOf(fromBinary(FileDescriptorSetSchema, image), "platform.sdk.v1");
-const document = defaultDocument(comments);
+const definitions = fromBinary(FileDescriptorSetSchema, image);
+const comments = { ...commentsOf(definitions, "platform.bulk.v1"), ...commentsOf(definitions, "platform.sdk.v1") };
 writeFileSync(join(folder, "comments.json"), `${JSON.stringify(comments, null, 2)}\n`);
-writeFileSync(join(folder, "openapi.json"), toJsonText(document));
-writeFileSync(join(folder, "openapi.yaml"), toYamlText(document));
+for (const [name, document] of Object.entries(defaultDocuments(comments))) {
+  writeFileSync(join(folder, `${name}.json`), toJsonText(document));
+  writeFileSync(join(folder, `${name}.yaml`), toYamlText(document));
+}

@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, type DescService } from "@bufbuild/protobuf";
 import { file_google_rpc_error_details } from "../../gen/google/rpc/error_details_pb.ts";
 import { Health } from "../../gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
@@ -16,6 +16,7 @@ import { isInNetworks, isLoopbackAddress } from "../base/network.ts";
 import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Sums, SumsOf } from "../base/sums.ts";
 import type { ConfigFor } from "../config/uses.ts";
+import { bulkRoutes } from "../domain/bulk-routes.ts";
 import type { DecisionDependencies } from "../domain/decision.ts";
 import { createDiscovery } from "../domain/discovery.ts";
 import { createEvidence } from "../domain/evidence.ts";
@@ -23,7 +24,7 @@ import { createKeyAccess } from "../domain/key-access.ts";
 import { type LivePlatform, platformStatus } from "../domain/platform-domains.ts";
 import { createProtection } from "../domain/protection.ts";
 import { createRegistrations, type RegistrationDependencies } from "../domain/registration.ts";
-import type { ScopeTable } from "../domain/routes.ts";
+import { routes, type ScopeTable } from "../domain/routes.ts";
 import type { PublishedOptions } from "../portal/published.ts";
 import type { RootLogger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -121,12 +122,16 @@ export const healthNeeds: HealthMonitorOptions["services"] = new Map<string, rea
 ]);
 
 /** What needs no credentials: health, and reflection where it is on. */
-export function unauthenticatedServices(health: HealthMonitor, { reflection }: ServeConfig): ServiceBinding[] {
+export function unauthenticatedServices(
+  health: HealthMonitor,
+  { reflection }: ServeConfig,
+  further: readonly DescService[],
+): ServiceBinding[] {
   const bindings = [bind(Health, createHealthService(health))];
   if (!reflection) return bindings;
   let catalog: Catalog | undefined;
   const service = createReflectionService(() => {
-    catalog ??= createCatalog([...publicServices, Health], [file_google_rpc_error_details]);
+    catalog ??= createCatalog([...publicServices, ...further, Health], [file_google_rpc_error_details]);
     return catalog;
   });
   return [...bindings, bind(ServerReflection, service.v1), bind(ServerReflectionAlpha, service.v1alpha)];
@@ -136,7 +141,7 @@ export function unauthenticatedServices(health: HealthMonitor, { reflection }: S
 export function serverOptions(
   config: ServeConfig,
   methods: readonly ServedMethod[],
-  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas">,
+  chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas" | "itemQuotas">,
   { clock, random, logger, metrics, sumsOf, tracing }: Machine,
   tls: TlsFiles | undefined,
 ): ServerOptions {
@@ -161,6 +166,7 @@ export function serverOptions(
     streams: { watches: sumsOf("watches"), conversations: sumsOf("conversations") },
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),
+      maxItemBytes: maxItemBytesOf(config),
       bodyTimeoutMs: config.bodyTimeoutMs,
       maxDeadlineMs: config.maxDeadlineMs,
     },
@@ -252,6 +258,20 @@ function bodyBudgetOf(
   return budget;
 }
 
-function maxBodyBytesOf(config: ServeConfig): (rpc: string) => number {
-  return (rpc) => (rpc === "RegistrationService/RegisterArtifact" ? config.maxArtifactBodyBytes : config.maxBodyBytes);
+/** Largest request body by method. */
+export function maxBodyBytesOf(
+  config: Pick<ServeConfig, "maxBodyBytes" | "maxArtifactBodyBytes" | "maxBulkBodyBytes">,
+): (rpc: string) => number {
+  const bulk = new Set(bulkRoutes.map(({ rpc }) => rpc));
+  return (rpc) => {
+    if (bulk.has(rpc)) return config.maxBulkBodyBytes;
+    return rpc === "RegistrationService/RegisterArtifact" ? config.maxArtifactBodyBytes : config.maxBodyBytes;
+  };
+}
+
+/** Largest item of bulk methods: what their single routes take. */
+function maxItemBytesOf(config: ServeConfig): (rpc: string) => number {
+  const single = new Map(bulkRoutes.map(({ rpc, single }) => [rpc, routes.find(({ route }) => route === single)?.rpc]));
+  const maxBytes = maxBodyBytesOf(config);
+  return (rpc) => maxBytes(single.get(rpc) ?? rpc);
 }

@@ -11,11 +11,12 @@ import { publishedPages } from "../portal/published.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
-import { keepWithinQuotas } from "../transport/gate/quota.ts";
+import { keepWithinQuotas, takeForItems } from "../transport/gate/quota.ts";
 import { createServer } from "../transport/http/server.ts";
 import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
 import type { FileSource } from "./followed-files.ts";
+import { furtherApis, healthNeedsOf, scopesByRpc } from "./further-apis.ts";
 import {
   healthNeeds,
   type Machine,
@@ -74,13 +75,18 @@ export async function createPublicSide(
     isKeyReferenceAlias: keyReferenceAliases(config.keyReferences),
   };
   const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, policy) };
-  const methods = methodsOf(config.serviceName, { deployment, live, ledger, clock, random, hasher, ...deciding });
-  const health = createHealthMonitor({ readiness, services: healthNeeds, clock, timers });
-  const chainOptions = {
+  const dependencies = { deployment, live, ledger, clock, random, hasher, ...deciding };
+  const apis = furtherApis(config, dependencies);
+  const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
+  const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
+  const health = createHealthMonitor({ readiness, services, clock, timers });
+  const useOf = quotaUses(methods);
+  const chainOptions: Parameters<typeof serverOptions>[2] = {
     verifier: authenticator,
-    requiredScopes: scopes.requiredByRpc,
+    requiredScopes: scopesByRpc(scopes, apis),
     withoutCredentials: session.withoutCredentials,
-    quotas: quotas && keepWithinQuotas(quotas, quotaUses(methods)),
+    quotas: quotas && keepWithinQuotas(quotas, useOf),
+    itemQuotas: quotas && ((rpc, call, signal) => takeForItems(quotas, useOf(rpc).isRecorded, call, signal)),
   };
   let server: PublicSide["server"] | undefined;
   const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));
@@ -88,8 +94,19 @@ export async function createPublicSide(
   server = await createServer({
     ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine, first),
     ...(admission !== undefined && { admissionLimits: admission }),
-    pages: [...publishedPages(publishedOptions(config, methods, scopes, live)), ...session.pages],
-    unauthenticatedServices: unauthenticatedServices(health, config),
+    pages: [
+      ...publishedPages({
+        ...publishedOptions(config, methods, scopes, live),
+        further: apis.map(({ document }) => document),
+      }),
+      ...apis.flatMap(({ pages }) => pages),
+      ...session.pages,
+    ],
+    unauthenticatedServices: unauthenticatedServices(
+      health,
+      config,
+      apis.flatMap(({ services }) => [...services.keys()]),
+    ),
   });
   if (tls !== undefined && tls.current !== first) server.replaceTls(tls.current);
   const { close } = server;

@@ -15,6 +15,12 @@ export const limits = {
     integer(1024, 12_582_912),
     "Largest request body of artifact-register, 1024 to 12582912 bytes",
   ),
+  maxBulkBodyBytes: given(
+    "SVC_MAX_BULK_BODY_BYTES",
+    "1048576",
+    integer(1024, 8_388_608),
+    "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item is held to the limit of its single route besides",
+  ),
   quotas: optional(
     "SVC_QUOTAS",
     "none",

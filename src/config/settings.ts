@@ -232,6 +232,7 @@ export const settings = {
     onOff,
     "Whether the interactive explorer and the OpenAPI document that drives it are served",
   ),
+  bulk: given("SVC_BULK", "off", onOff, "Whether `platform.bulk.v1` is served, under `/v1/bulk/`"),
   reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),
   reasons: given("SVC_REASONS", "on", onOff, "Whether decisions name the policies that decided"),
   logLevel: given(

@@ -5,8 +5,8 @@ import type { JsonObject, JsonValue } from "../base/json.ts";
 import { type Span, traced } from "../base/trace.ts";
 import type { ArtifactProfile, EvidenceEventType } from "../base/vocabulary.ts";
 import { artifactNames } from "../ledger/artifacts/artifact-names.ts";
-import type { Ledger } from "../ledger/ports/ledger.ts";
 import type { StoredRecord } from "../ledger/ports/record.ts";
+import type { RecordingLedger } from "./deployment.ts";
 import { reliedOnIds } from "./registered.ts";
 import { evaluationPath, routePath } from "./routes.ts";
 import { servedOperation } from "./support.ts";
@@ -35,7 +35,7 @@ export interface Citing {
 }
 
 export interface CitationRules {
-  readonly ledger: Ledger;
+  readonly ledger: RecordingLedger;
   readonly nowMs: number;
   readonly maxAgeSeconds: number;
 }

@@ -19,11 +19,14 @@ export interface Deployment {
   readonly isKeyReferenceAlias: (reference: string) => boolean;
 }
 
+/** What answers need of the ledger. */
+export type RecordingLedger = Pick<Ledger, "append" | "find" | "registrations">;
+
 /** What every recorded answer needs. */
 export interface DomainDependencies {
   readonly deployment: Deployment;
   readonly live: LivePlatform;
-  readonly ledger: Ledger;
+  readonly ledger: RecordingLedger;
   readonly clock: Clock;
   readonly random: RandomFill;
 }

@@ -2,9 +2,10 @@
 import type { JsonObject } from "../base/json.ts";
 import { traced } from "../base/trace.ts";
 import type { SdkRoute } from "../base/vocabulary.ts";
-import type { Appended, Ledger } from "../ledger/ports/ledger.ts";
+import type { Appended } from "../ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../ledger/ports/record.ts";
 import { requestDigest } from "../ledger/record/record.ts";
+import type { RecordingLedger } from "./deployment.ts";
 import type { CallIdentity } from "./record.ts";
 import { routePath } from "./routes.ts";
 
@@ -25,7 +26,7 @@ export interface Answering<Answer> {
  * @throws ServiceError `idempotency_conflict`, and what `Ledger.append` throws
  */
 export async function appendOnce<Answer extends object>(
-  ledger: Ledger,
+  ledger: RecordingLedger,
   answering: Answering<Answer>,
 ): Promise<{ readonly answer: Answer; readonly receipt: Appended["receipt"] }> {
   const { call, record, answer } = answering;

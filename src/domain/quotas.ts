@@ -39,6 +39,8 @@ export interface QuotaRequest {
   readonly amounts: QuotaAmounts;
   /** Whether the call can do without the store: it is let through, uncounted, while nothing can be counted. */
   readonly isStoreless: boolean;
+  /** Whether more than a period's limit is refused. Otherwise a call that uses more, such as a large body, uses all of it. */
+  readonly isWhole?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -78,6 +80,11 @@ export class Quotas {
     if (parts.length === 0) return undefined;
     const nowMs = this.#options.clock.now();
     for (const { account } of parts) account.refresh(nowMs);
+    const excessive = parts.find(({ account, amount }) => request.isWhole === true && amount > account.largest);
+    if (excessive !== undefined) {
+      this.#options.onEvent(excessive.account.name, "refused");
+      return refused(parts, excessive.account, nowMs);
+    }
     return parts.every(({ account, amount }) => account.has(amount))
       ? this.#hold(parts, nowMs)
       : this.#takeWaiting(parts, request);
@@ -128,7 +135,7 @@ export class Quotas {
     };
   }
 
-  #parts({ tenantId, amounts }: QuotaRequest): readonly Part[] {
+  #parts({ tenantId, amounts, isWhole }: QuotaRequest): readonly Part[] {
     const { defaults, tenants } = this.#options.table();
     const quotas = tenants.get(tenantId) ?? defaults;
     const parts: Part[] = [];
@@ -136,7 +143,7 @@ export class Quotas {
       const quota = quotas[name];
       if (quota === undefined || amounts[name] === 0) continue;
       const account = this.#account(tenantId, name, quota);
-      parts.push({ account, amount: Math.min(amounts[name], account.largest) });
+      parts.push({ account, amount: isWhole === true ? amounts[name] : Math.min(amounts[name], account.largest) });
     }
     return parts;
   }

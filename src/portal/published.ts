@@ -1,4 +1,5 @@
 /** Every page of a deployment. */
+import type { JsonObject } from "../base/json.ts";
 import { fixed, type Page } from "../transport/http/page.ts";
 import { explorerPages } from "./explorer.ts";
 import { landingPage } from "./landing.ts";
@@ -11,6 +12,15 @@ export interface PublishedOptions extends Omit<DocumentOptions, "comments"> {
   readonly documentationUrl?: string;
   /** Whether everything that the service needs is in force now. Called for every landing page: cheap, never throws. */
   readonly isReady: () => boolean;
+  /** Documents of the APIs that are served beside the SDK's. Default: there are none. */
+  readonly further?: readonly FurtherDocument[];
+}
+
+/** The document of an API beside the SDK's, at `/openapi-<name>.json` and `.yaml`. */
+export interface FurtherDocument {
+  readonly name: string;
+  /** Called when somebody asks for it. */
+  create(options: DocumentOptions): JsonObject;
 }
 
 /** Makes the pages. Nothing is loaded, read or generated until somebody asks for it. */
@@ -21,12 +31,19 @@ export function publishedPages(options: PublishedOptions): readonly Page[] {
 }
 
 function documentPages(options: PublishedOptions): readonly Page[] {
+  return [
+    ...pagesOf("openapi", options),
+    ...(options.further ?? []).flatMap(({ name, create }) => pagesOf(`openapi-${name}`, options, create)),
+  ];
+}
+
+function pagesOf(name: string, options: PublishedOptions, create?: FurtherDocument["create"]): readonly Page[] {
   const texts = async () => {
     const [{ documentTexts }, { default: comments }] = await Promise.all([
       import("./openapi/texts.ts"),
       import("../../gen/comments.json", { with: { type: "json" } }),
     ]);
-    return documentTexts({ ...options, comments });
+    return documentTexts({ ...options, comments }, create);
   };
   let made: ReturnType<typeof texts> | undefined;
   const document = () => {
@@ -34,8 +51,8 @@ function documentPages(options: PublishedOptions): readonly Page[] {
     return made;
   };
   return [
-    fixed("/openapi.json", async () => ({ type: "application/json", body: (await document()).json() })),
+    fixed(`/${name}.json`, async () => ({ type: "application/json", body: (await document()).json() })),
     // RFC 9512
-    fixed("/openapi.yaml", async () => ({ type: "application/yaml", body: (await document()).yaml() })),
+    fixed(`/${name}.yaml`, async () => ({ type: "application/yaml", body: (await document()).yaml() })),
   ];
 }

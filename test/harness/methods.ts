@@ -2,17 +2,20 @@
 import {
   type DescMessage,
   type DescMethodUnary,
+  type DescService,
   fromJsonString,
   getOption,
   type Message,
   toJson,
 } from "@bufbuild/protobuf";
 import { http } from "../../gen/google/api/annotations_pb.ts";
-import { publicServices } from "../../src/transport/calls/methods.ts";
+import { bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { messageEncoder } from "../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 
-const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
+const registry = createRestRegistry(
+  [...publicServices, ...bulkServices].flatMap(({ file }) => [file, ...file.dependencies]),
+);
 
 /** One method as callers see it. */
 export interface WireMethod {
@@ -23,21 +26,27 @@ export interface WireMethod {
   readonly desc: DescMethodUnary;
 }
 
-export const wireMethods: readonly WireMethod[] = publicServices.flatMap(({ typeName, methods }) =>
-  methods.map((method) => {
-    const { pattern } = getOption(method, http);
-    return {
-      rpcPath: `/${typeName}/${method.name}`,
-      restPath: String(pattern.value),
-      verb: pattern.case === "get" ? "GET" : "POST",
-      desc: method as DescMethodUnary,
-    };
-  }),
-);
+export const wireMethods: readonly WireMethod[] = publicServices.flatMap(methodsOf);
+/** Those of `platform.bulk.v1` that are no streams. */
+export const bulkMethods: readonly WireMethod[] = bulkServices.flatMap(methodsOf);
+
+function methodsOf({ typeName, methods }: DescService): WireMethod[] {
+  return methods
+    .filter(({ methodKind }) => methodKind === "unary")
+    .map((method) => {
+      const { pattern } = getOption(method, http);
+      return {
+        rpcPath: `/${typeName}/${method.name}`,
+        restPath: String(pattern.value),
+        verb: pattern.case === "get" ? "GET" : "POST",
+        desc: method as DescMethodUnary,
+      };
+    });
+}
 
 /** The method on a JSON route such as `/v1/sdk/whoami`. */
 export function methodOn(restPath: string): WireMethod {
-  const found = wireMethods.find((method) => method.restPath === restPath);
+  const found = [...wireMethods, ...bulkMethods].find((method) => method.restPath === restPath);
   if (found === undefined) throw new Error(`no method on ${restPath}`);
   return found;
 }
@@ -52,7 +61,7 @@ export function requestFromRest(method: WireMethod, body: unknown): Message {
 export function restTextOf(desc: DescMessage, message: Message): string {
   const text = JSON.stringify(toJson(registry.message(desc), message));
   // 64-bit integers are numbers on the JSON routes, beyond 2^53 too.
-  return text.replace(/("content_size_bytes":)"(-?\d+)"/, "$1$2");
+  return text.replace(/("content_size_bytes":)"(-?\d+)"/g, "$1$2");
 }
 
 /** An answer as the JSON routes spell it. */

@@ -4,7 +4,7 @@
  */
 import type { JsonObject } from "../../base/json.ts";
 import type { AuthMode, ProofOfPossession } from "../../base/vocabulary.ts";
-import { type Route, routes, type ScopeTable } from "../../domain/routes.ts";
+import { routes, type ScopeTable } from "../../domain/routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
 import { type Comments, describeWithoutName, withHeaderPrefix } from "./comments.ts";
 import { answerHeaders, errorAnswers, errorSchemas } from "./error-answers.ts";
@@ -34,12 +34,59 @@ export interface DocumentOptions {
   readonly serverUrl?: string | undefined;
 }
 
+/** What every document says of the deployment, whichever API it is of. */
+export type FrameOptions = Pick<
+  DocumentOptions,
+  "service" | "version" | "headerPrefix" | "authMode" | "proofOfPossession" | "serverUrl"
+>;
+
+/** What a document says of its API. */
+export interface DocumentContent {
+  readonly title: string;
+  readonly summary: string;
+  readonly description: string;
+  readonly tags: readonly JsonObject[];
+  readonly paths: JsonObject;
+  readonly schemas: JsonObject;
+  /** Answers that several routes share. */
+  readonly responses: JsonObject;
+  readonly parameters: JsonObject;
+}
+
+/** Makes a document of what it says of its API, with the schemas of refusals, the headers of answers and the security. */
+export function frameDocument(options: FrameOptions, content: DocumentContent): JsonObject {
+  const { authMode, proofOfPossession, version, serverUrl } = options;
+  const { title, summary, description, tags, paths, schemas, responses, parameters } = content;
+  const security = createSecurity(authMode, proofOfPossession);
+  return {
+    openapi: "3.1.0",
+    info: {
+      title,
+      version,
+      summary,
+      description,
+      contact: { name: "Operator of this deployment" },
+      license: { name: "All rights reserved", identifier: "LicenseRef-All-Rights-Reserved" },
+    },
+    servers: [server(serverUrl)],
+    tags,
+    security: security.requirements,
+    paths,
+    components: {
+      schemas: { ...schemas, ...errorSchemas },
+      responses,
+      parameters,
+      headers: answerHeaders(proofOfPossession),
+      securitySchemes: security.schemes,
+    },
+  };
+}
+
 /** Makes the document. Pure: the same options give the same document. Throws where a public route is not served. */
 export function createOpenApiDocument(options: DocumentOptions): JsonObject {
-  const { service, version, scopes, proofOfPossession, maxBodyBytes } = options;
+  const { service, scopes, proofOfPossession, maxBodyBytes } = options;
   const comments = withHeaderPrefix(options.comments, options.headerPrefix);
   const served = routes.map((route) => ({ route, method: methodOf(route, options.methods) }));
-  const security = createSecurity(options.authMode, proofOfPossession);
   const schemas = new Schemas(comments);
   const shared = new SharedAnswers(
     served.map(({ route: { route } }) => errorAnswers(service, route, scopes.required(route), proofOfPossession)),
@@ -58,40 +105,32 @@ export function createOpenApiDocument(options: DocumentOptions): JsonObject {
   const paths = Object.fromEntries(
     served.map(({ route, method }) => [method.restPath, pathItem(route, method, context)]),
   );
-  return {
-    openapi: "3.1.0",
-    info: {
-      title: service,
-      version,
-      summary: "Metadata-only control plane for data protection that is enforced locally",
-      description: introduction(options.headerPrefix),
-      contact: { name: "Operator of this deployment" },
-      license: { name: "All rights reserved", identifier: "LicenseRef-All-Rights-Reserved" },
-    },
-    servers: [server(options.serverUrl)],
+  return frameDocument(options, {
+    title: service,
+    summary: "Metadata-only control plane for data protection that is enforced locally",
+    description: introduction(options.headerPrefix),
     tags: tags(
       served.map(({ method }) => method),
       comments,
     ),
-    security: security.requirements,
     paths,
-    components: {
-      schemas: { ...schemas.finish(), ...errorSchemas },
-      responses: shared.components,
-      parameters: headerParameters(options.headerPrefix),
-      headers: answerHeaders(proofOfPossession),
-      securitySchemes: security.schemes,
-    },
-  };
+    schemas: schemas.finish(),
+    responses: shared.components,
+    parameters: headerParameters(options.headerPrefix),
+  });
 }
 
-function methodOf({ rpc, path }: Route, methods: readonly DocumentedMethod[]): DocumentedMethod {
+/** Throws where the route is not served. */
+export function methodOf(
+  { rpc, path }: { readonly rpc: string; readonly path: string },
+  methods: readonly DocumentedMethod[],
+): DocumentedMethod {
   const found = methods.find((method) => method.rpc === rpc);
   if (found === undefined || found.restPath !== path) throw new Error(`${path} is not served by ${rpc}`);
   return found;
 }
 
-function filesOf({ spec }: DocumentedMethod) {
+export function filesOf({ spec }: DocumentedMethod) {
   const { file } = spec.method.input;
   return [file, ...file.dependencies];
 }
@@ -102,7 +141,7 @@ function server(url: string | undefined): JsonObject {
   return { url: ".", description: "This deployment" };
 }
 
-function tags(methods: readonly DocumentedMethod[], comments: Comments): JsonObject[] {
+export function tags(methods: readonly DocumentedMethod[], comments: Comments): JsonObject[] {
   const services = new Map(methods.map((method) => [tagOf(method), method.spec.method.parent.typeName]));
   return [...services]
     .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -40,17 +40,39 @@ const summaries: Readonly<Record<Route["route"], string>> = {
   evidence: "Record an evidence event",
 };
 
+/** What an operation says of itself besides its messages. */
+export interface OperationTexts {
+  readonly summary: string;
+  /** Scopes, default ones included. */
+  readonly required: readonly string[];
+  /** References to the headers that it reads. */
+  readonly parameters: readonly JsonObject[];
+  readonly examples: readonly RouteExample[];
+  readonly refusals: ReadonlyMap<number, JsonObject>;
+}
+
 /** The path item of a route. */
 export function pathItem(route: Route, method: DocumentedMethod, context: OperationContext): JsonObject {
-  const { comments, schemas, registry, service, scopes } = context;
+  const required = context.scopes.required(route.route);
+  const texts = {
+    summary: summaries[route.route],
+    required,
+    parameters: headersOfRoute(route.route),
+    examples: routeExamples[route.route](context),
+    refusals: errorAnswers(context.service, route.route, required, context.proofOfPossession),
+  };
+  return operation(method, texts, context);
+}
+
+/** The path item of a method. */
+export function operation(method: DocumentedMethod, texts: OperationTexts, context: OperationContext): JsonObject {
+  const { comments, schemas, registry } = context;
   const { method: desc } = method.spec;
-  const required = scopes.required(route.route);
-  const parameters = headersOfRoute(route.route);
-  const examples = routeExamples[route.route](context);
-  const operation: JsonObject = {
+  const { summary, required, parameters, examples, refusals } = texts;
+  const item: JsonObject = {
     operationId: desc.localName,
     tags: [tagOf(method)],
-    summary: summaries[route.route],
+    summary,
     description: `${describeWithoutName(comments, `${desc.parent.typeName}.${desc.name}`)}\n\n${scopesText(required)}`,
     ...(parameters.length > 0 && { parameters }),
     ...(method.verb === "POST" && { requestBody: requestBody(method, examples, context) }),
@@ -65,11 +87,11 @@ export function pathItem(route: Route, method: DocumentedMethod, context: Operat
           },
         },
       },
-      ...context.shared.share(errorAnswers(service, route.route, required, context.proofOfPossession)),
+      ...context.shared.share(refusals),
     },
     "x-required-scopes": required,
   };
-  return { [method.verb.toLowerCase()]: operation };
+  return { [method.verb.toLowerCase()]: item };
 }
 
 /** Name of the group of a method: `ProtectionService` is `Protection`. */

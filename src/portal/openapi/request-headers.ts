@@ -16,8 +16,9 @@ const repeatable: ReadonlySet<SdkRoute> = new Set(["artifact-register", "evidenc
  * The headers as components.
  *
  * @param headerPrefix lowercase prefix of the service's own headers
+ * @param options whether the routes are bulk ones, whose items have keys of their own
  */
-export function headerParameters(headerPrefix: string): JsonObject {
+export function headerParameters(headerPrefix: string, { isBulk = false } = {}): JsonObject {
   return {
     ReceiptDetail: {
       name: `${headerPrefix}receipt`,
@@ -25,26 +26,28 @@ export function headerParameters(headerPrefix: string): JsonObject {
       description:
         "How much of the receipt the answer carries: `full`, or `brief` without `leaf`, `opening` and `record`, which " +
         "then proves a position only, or `none`.",
-      schema: { type: "string", enum: ["full", "brief", "none"], default: "full" },
+      schema: { type: "string", enum: ["full", "brief", "none"], default: isBulk ? "brief" : "full" },
       "x-additive": true,
     },
-    IdempotencyKey: {
-      name: "Idempotency-Key",
-      in: "header",
-      description:
-        "Makes a call safe to repeat: under the same key, the same request gives the answer of the first time, receipt " +
-        "included. A key holds for one principal and one route, for 24 hours at least. Make it random.",
-      schema: { type: "string", minLength: 1, maxLength: 128, pattern: "^[\\x21-\\x7e]{1,128}$" },
-      example: "5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11",
-      "x-additive": true,
-    },
+    ...(!isBulk && { IdempotencyKey: idempotencyKey }),
   };
 }
 
+const idempotencyKey = {
+  name: "Idempotency-Key",
+  in: "header",
+  description:
+    "Makes a call safe to repeat: under the same key, the same request gives the answer of the first time, receipt " +
+    "included. A key holds for one principal and one route, for 24 hours at least. Make it random.",
+  schema: { type: "string", minLength: 1, maxLength: 128, pattern: "^[\\x21-\\x7e]{1,128}$" },
+  example: "5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a11",
+  "x-additive": true,
+};
+
 /** References to the headers that a route reads. */
-export function headersOfRoute(route: SdkRoute): readonly JsonObject[] {
+export function headersOfRoute(route: SdkRoute, { isBulk = false } = {}): readonly JsonObject[] {
   return [
     ...(recorded.has(route) ? [{ $ref: "#/components/parameters/ReceiptDetail" }] : []),
-    ...(repeatable.has(route) ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
+    ...(repeatable.has(route) && !isBulk ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
   ];
 }

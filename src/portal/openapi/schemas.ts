@@ -42,9 +42,13 @@ export class Schemas {
     return reference(desc.name);
   }
 
-  /** The schemas by name. Throws where the vocabulary names a member that no message has. */
-  finish(): JsonObject {
-    this.#vocabulary.close();
+  /**
+   * The schemas by name. Throws where the vocabulary names a member that no message has.
+   *
+   * @param isPart whether there are messages besides, in another document
+   */
+  finish({ isPart = false } = {}): JsonObject {
+    if (!isPart) this.#vocabulary.close();
     return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 

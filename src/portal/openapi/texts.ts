@@ -4,8 +4,11 @@ import type { JsonObject } from "../../base/json.ts";
 import { createOpenApiDocument, type DocumentOptions } from "./document.ts";
 
 /** Makes the document; each of its forms is made when it is asked for. */
-export function documentTexts(options: DocumentOptions): { readonly json: () => Buffer; readonly yaml: () => Buffer } {
-  const document = createOpenApiDocument(options);
+export function documentTexts(
+  options: DocumentOptions,
+  create: (options: DocumentOptions) => JsonObject = createOpenApiDocument,
+): { readonly json: () => Buffer; readonly yaml: () => Buffer } {
+  const document = create(options);
   return {
     json: () => Buffer.from(toJsonText(document)),
     yaml: () => Buffer.from(toYamlText(document)),

@@ -8,6 +8,7 @@ import type { QuotaHold } from "../../domain/quotas.ts";
 import type { DecisionMade } from "../../domain/record.ts";
 import type { CallSpan } from "../../telemetry/tracing/tracing.ts";
 import type { AdmissionTicket } from "../admission/admission.ts";
+import type { ItemSource } from "../codec/items.ts";
 
 /** The wire format that carried a call. */
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
@@ -46,6 +47,12 @@ export interface Call {
   announced?: Readonly<Record<string, string>>;
   /** Bytes that its body has of the memory for bodies. */
   bodyBytes?: number;
+  /** Of a bulk call, once its body is there: what it asks. */
+  items?: ItemSource;
+  /** Items of a bulk call that may have left a record. */
+  recordedItems?: number;
+  /** What its items were granted of its tenant's quotas, besides what the call itself was. */
+  itemQuotas?: QuotaHold;
   /** The decision that was recorded for it, if one was. */
   decision?: DecisionMade;
   /** The refusal that was answered, if one was. */

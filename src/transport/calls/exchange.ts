@@ -26,10 +26,17 @@ export const kRequest = createContextKey<FastifyRequest | undefined>(undefined, 
 export interface TransportLimits {
   /** Largest request message in bytes, by method. */
   readonly maxBodyBytes: (rpc: string) => number;
+  /** Largest item of a bulk request in bytes, by method. Default: as large as the request. */
+  readonly maxItemBytes?: (rpc: string) => number;
   /** Longest time until a request body is complete, in milliseconds. */
   readonly bodyTimeoutMs: number;
   /** Longest time that any call may take, in milliseconds. */
   readonly maxDeadlineMs: number;
+}
+
+/** Largest item of a method's requests, in bytes. */
+export function maxItemBytes(limits: TransportLimits, rpc: string): number {
+  return (limits.maxItemBytes ?? limits.maxBodyBytes)(rpc);
 }
 
 /** What every adapter needs to carry a call. */

@@ -2,6 +2,7 @@
 import { type DescMethod, type DescMethodUnary, type DescService, getOption } from "@bufbuild/protobuf";
 import type { MethodImpl, ServiceImpl } from "@connectrpc/connect";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
+import { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
 import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts";
@@ -63,6 +64,9 @@ function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: strin
   if (pattern.case === "post" && body === "*") return { verb: "POST", restPath: pattern.value };
   throw new Error(`${method} has no google.api.http annotation of the form that the JSON routes serve`);
 }
+
+/** The services of `platform.bulk.v1`. */
+export const bulkServices: readonly DescService[] = [BulkDecisionService];
 
 /** The services of the public contract. */
 export const publicServices: readonly DescService[] = [

@@ -55,7 +55,7 @@ function logRefusal(logger: Logger, fields: object, refusal: ServiceError): void
 }
 
 function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress }: Answered) {
-  const { requestId, caller, decision, refusal, protocol = "rest", rpc = "none", span } = call;
+  const { requestId, caller, decision, refusal, protocol = "rest", rpc = "none", span, items } = call;
   return {
     request_id: requestId,
     trace_id: span?.traceId,
@@ -70,6 +70,7 @@ function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress
     reason: refusal?.reason,
     tenant_id: caller?.tenantId,
     principal_id: caller?.principalId,
+    items: items?.count,
     duration_ms: durationMs,
     remote_address: remoteAddress,
     ...(decision !== undefined && decisionFields(decision)),

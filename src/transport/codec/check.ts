@@ -69,8 +69,9 @@ function compile(field: DescField, spelling: Spelling): Check {
     case "scalar":
       return scalarCheck(field.scalar, spelling);
     case "list": {
-      if (field.listKind !== "scalar") throw new Error(`${field} is not supported on the JSON routes`);
-      const item = scalarCheck(field.scalar, spelling);
+      if (field.listKind === "enum") throw new Error(`${field} is not supported on the JSON routes`);
+      const item =
+        field.listKind === "message" ? checkOf(field.message, spelling) : scalarCheck(field.scalar, spelling);
       const limit = itemLimit(field);
       return (value, path, violations) => {
         if (!Array.isArray(value)) {

@@ -5,8 +5,8 @@ import { scanJson } from "./structure.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Bodies up to this size hold too little to be looked at before they are parsed. */
-const smallBytes = 4096;
+/** Texts up to this length, in UTF-16 units, hold too little to be looked at before they are parsed. */
+const smallUnits = 4096;
 
 export interface ParsedJson {
   readonly text: string;
@@ -18,7 +18,16 @@ export interface ParsedJson {
  * request of the type may hold.
  */
 export function parseJson(desc: DescMessage, body: Uint8Array): ParsedJson {
-  const text = readableText(desc, body);
+  return parse(readableText(desc, body));
+}
+
+/** The same for a part of a body. */
+export function parseText(desc: DescMessage, text: string): ParsedJson {
+  requireFewTokens(desc, text);
+  return parse(text);
+}
+
+function parse(text: string): ParsedJson {
   try {
     return { text, value: JSON.parse(text) };
   } catch (cause) {
@@ -27,19 +36,32 @@ export function parseJson(desc: DescMessage, body: Uint8Array): ParsedJson {
   }
 }
 
+/** The refusal of a body that is not JSON. */
+export function notJson(): ServiceError {
+  return refusal("json.syntax", "body is not JSON");
+}
+
 /** The text of a body that may be parsed at little cost, though it need not be JSON. Throws `invalid_request`. */
 export function readableText(desc: DescMessage, body: Uint8Array): string {
-  let text: string;
-  try {
-    text = utf8.decode(body);
-  } catch (cause) {
-    throw refusal("json.utf8", "body is not UTF-8", cause);
-  }
-  const { excess } = body.byteLength > smallBytes ? scanJson(desc, text) : { excess: undefined };
-  if (excess !== undefined) throw invalidRequests(excess);
+  const text = decodeText(body);
+  requireFewTokens(desc, text);
   return text;
 }
 
-function refusal(rule: string, message: string, cause: unknown): ServiceError {
+/** The text of a body. Throws `invalid_request` for what is not UTF-8. */
+export function decodeText(body: Uint8Array): string {
+  try {
+    return utf8.decode(body);
+  } catch (cause) {
+    throw refusal("json.utf8", "body is not UTF-8", cause);
+  }
+}
+
+function requireFewTokens(desc: DescMessage, text: string): void {
+  const { excess } = text.length > smallUnits ? scanJson(desc, text) : { excess: undefined };
+  if (excess !== undefined) throw invalidRequests(excess);
+}
+
+function refusal(rule: string, message: string, cause?: unknown): ServiceError {
   return invalidRequests([{ field: "", rule, message }], cause);
 }

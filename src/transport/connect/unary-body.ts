@@ -56,6 +56,8 @@ export interface UnaryBodyOptions {
   /** `maxBytes` is of the message, as sent and without its compression. Asked for when the body is. */
   readonly limits: () => BodyLimits;
   readonly signal: AbortSignal;
+  /** Takes the items out of a bulk message; absent for others. */
+  readonly takeItems?: ((message: Uint8Array, isJson: boolean) => Uint8Array) | undefined;
   /** Gets the body as the plugin reads it. */
   readonly onRead: (body: Uint8Array) => void;
 }
@@ -72,9 +74,10 @@ export async function* unaryBody(options: UnaryBodyOptions): AsyncGenerator<Uint
     admitBody(announced, bodyLimits);
     continueIfExpected(raw, response);
     const sent = await readBody(raw, announced, bodyLimits, signal, call.ticket);
-    const body = form.isEnveloped
+    const plainBody = form.isEnveloped
       ? await plainFrames(sent, form, limits)
       : await plain(sent, form, limits, sent.byteLength);
+    const body = options.takeItems === undefined ? plainBody : withoutItems(plainBody, form, options.takeItems);
     onRead(body);
     for (const message of form.isEnveloped ? messagesIn(body) : [body]) {
       if (form.isJson) readableText(desc, message);
@@ -136,6 +139,17 @@ async function plainFrames(body: Buffer, form: BodyForm, limits: BodyLimits): Pr
     at = end;
   }
   return Buffer.concat([...parts, body.subarray(at)]);
+}
+
+/** Where there is not the one message that is expected, the body stays as it is, for the plugin to refuse. */
+function withoutItems(
+  body: Buffer,
+  { isJson, isEnveloped }: BodyForm,
+  takeItems: NonNullable<UnaryBodyOptions["takeItems"]>,
+): Uint8Array {
+  if (!isEnveloped) return takeItems(body, isJson);
+  const isOne = ((body[0] ?? 0) & compressedFlag) === 0 && frameEnd(body, 0) === body.length;
+  return isOne ? encodeEnvelope(body[0] as number, takeItems(body.subarray(prefixBytes), isJson)) : body;
 }
 
 function* messagesIn(body: Uint8Array): Generator<Uint8Array> {

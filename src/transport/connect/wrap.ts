@@ -6,7 +6,8 @@ import { ServiceError } from "../../base/errors.ts";
 import type { Call, Protocol } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { invalidMessage, toServiceError } from "../calls/errors.ts";
-import { type AdapterOptions, kRequest, route } from "../calls/exchange.ts";
+import { type AdapterOptions, kRequest, maxItemBytes, route } from "../calls/exchange.ts";
+import { itemField, takeBinaryItems, takeJsonItems } from "../codec/items.ts";
 import type { BodyLease } from "../http/body-budget.ts";
 import { explainUnread } from "./explain.ts";
 import { answerRefusal } from "./refusal.ts";
@@ -19,6 +20,7 @@ const acceptEncodingHeaders = ["accept-encoding", "connect-accept-encoding", "gr
 export function wrap(handler: UniversalHandler, options: AdapterOptions): UniversalHandler {
   const { service, limits } = options;
   const rpc = `${handler.service.name}/${handler.method.name}`;
+  const items = itemField(handler.method.input);
   return carry(handler, service, async (universal, request) => {
     const { call } = request;
     const timeoutMs = takeTimeout(universal.header, call.protocol);
@@ -40,6 +42,14 @@ export function wrap(handler: UniversalHandler, options: AdapterOptions): Univer
             return { maxBytes: limits.maxBodyBytes(rpc), timeoutMs: limits.bodyTimeoutMs, lease };
           },
           signal: deadline.signal,
+          takeItems:
+            items &&
+            ((message, isJson) => {
+              const take = isJson ? takeJsonItems : takeBinaryItems;
+              const taken = take(items, message, { rules: options.rules, maxBytes: maxItemBytes(limits, rpc) });
+              call.items = taken.items;
+              return taken.rest;
+            }),
           onRead: (read) => {
             body = read;
           },

@@ -5,9 +5,10 @@
  */
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import type { Interceptor } from "@connectrpc/connect";
+import type { Call } from "../calls/call.ts";
 import { createRules, type Rules, validate } from "../codec/validate.ts";
 import { createGate, type Gate, type GateLink } from "./gate.ts";
-import { enforceDeadline, readCallOptions, reportErrors } from "./interceptors.ts";
+import { countItems, enforceDeadline, readCallOptions, reportErrors } from "./interceptors.ts";
 import { authenticate, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 
 export interface ChainOptions {
@@ -20,6 +21,8 @@ export interface ChainOptions {
   readonly requiredScopes: (rpc: string) => readonly string[];
   /** What holds callers to their tenants' quotas; absent where there are none. */
   readonly quotas?: GateLink | undefined;
+  /** What holds the items of bulk calls to them, once they are counted; absent where there are none. */
+  readonly itemQuotas?: ((rpc: string, call: Call, signal: AbortSignal) => Promise<void>) | undefined;
   /**
    * The methods that need no credentials, by `Service/Method`, each with what it passes in place of the gate's links;
    * every other method passes those. None where absent.
@@ -53,6 +56,7 @@ export function createChain(options: ChainOptions): Chain {
       enforceDeadline,
       readCallOptions(options.headerPrefix),
       validate(rules),
+      ...(options.itemQuotas === undefined ? [] : [countItems(options.itemQuotas)]),
     ],
     rules,
   };

@@ -28,6 +28,15 @@ export function reportErrors(service: string): Interceptor {
  */
 export const enforceDeadline: Interceptor = (next) => (request) => withinDeadline(() => next(request), request.signal);
 
+/** Holds the items of bulk calls to quotas. */
+export function countItems(take: (rpc: string, call: Call, signal: AbortSignal) => Promise<void>): Interceptor {
+  return (next) => async (request) => {
+    const call = callOf({ values: request.contextValues });
+    if (call.items !== undefined && call.rpc !== undefined) await take(call.rpc, call, request.signal);
+    return next(request);
+  };
+}
+
 const idempotencyHeader = "idempotency-key";
 /** Visible ASCII. A header that is sent twice is joined with a space, and so refused. */
 const idempotencyKey = /^[\x21-\x7e]{1,128}$/;

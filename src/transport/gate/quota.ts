@@ -40,6 +40,29 @@ export function keepWithinQuotas(quotas: Pick<Quotas, "take">, useOf: (rpc: stri
   };
 }
 
+/**
+ * Takes what the items of a bulk call use besides the call itself, once they are counted.
+ *
+ * @throws ServiceError as `keepWithinQuotas`: `rate_limited` too where they are more than the limit of a period
+ */
+export async function takeForItems(
+  quotas: Pick<Quotas, "take">,
+  isRecorded: boolean,
+  call: Call,
+  signal: AbortSignal,
+): Promise<void> {
+  const { caller, items } = call;
+  if (caller === undefined || items === undefined || items.count < 2) return;
+  const others = items.count - 1;
+  const amounts = { requests: others, records: isRecorded ? others : 0, artifact_bytes: 0 };
+  const request = { tenantId: caller.tenantId, amounts, isStoreless: false, isWhole: true, signal };
+  const hold = await withinDeadline(async () => quotas.take(request), signal);
+  if (hold === undefined) return;
+  call.itemQuotas = hold;
+  call.announced = quotaHeaders(hold.states);
+  if (hold.refusal !== undefined) throw hold.refusal;
+}
+
 /** The length of the body, where the headers say it. */
 function announcedBytes(inbound: InboundRequest): number {
   const [value = ""] = inbound.headerValues("content-length");
@@ -47,10 +70,13 @@ function announcedBytes(inbound: InboundRequest): number {
 }
 
 /** Gives back what the call was granted and has not used. */
-export function settleQuotas({ quotas, refusal, bodyBytes = 0 }: Call): void {
+export function settleQuotas(call: Call): void {
+  const { quotas, itemQuotas, refusal, bodyBytes = 0, recordedItems } = call;
   // A record of a call that nobody waited for to the end, or whose store did not answer, may have been kept all the same.
   const mayBeRecorded = refusal === undefined || unknownOutcomes.has(refusal.reason);
-  quotas?.settle({ records: mayBeRecorded ? 1 : 0, artifact_bytes: bodyBytes });
+  const records = mayBeRecorded ? (recordedItems ?? 1) : 0;
+  quotas?.settle({ records: Math.min(1, records), artifact_bytes: bodyBytes });
+  itemQuotas?.settle({ records: Math.max(0, records - 1), artifact_bytes: 0 });
 }
 
 const unknownOutcomes: ReadonlySet<string> = new Set([

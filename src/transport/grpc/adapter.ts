@@ -12,11 +12,12 @@ import type { Call } from "../calls/call.ts";
 import { createCallContext } from "../calls/context.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
-import { type AdapterOptions, declaredBytes } from "../calls/exchange.ts";
+import { type AdapterOptions, declaredBytes, maxItemBytes } from "../calls/exchange.ts";
 import { answerHeaders, beginCall, type CallLifecycle, endCall } from "../calls/lifecycle.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { type UnaryInvoker, unaryInvoker } from "../calls/unary-invoker.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../codec/binary-records.ts";
+import { itemField, takeBinaryItems } from "../codec/items.ts";
 import { readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";
 import type { StreamHandler } from "../http/http2-server.ts";
@@ -99,7 +100,7 @@ async function handle(
     await options.gate({ call, inbound, rpc, signal: deadline.signal });
     if (timeout.error !== undefined) throw invalidRequest("", "timeout", "the timeout header is malformed");
     lease = options.bodies.lease(call, inbound);
-    const message = await readMessage(method, limits, stream, headers, call, lease, deadline.signal);
+    const message = await readMessage(method, options, stream, headers, call, lease, deadline.signal);
     answer = encode(await invoke(context, message));
   } catch (thrown) {
     call.refusal = toServiceError(thrown);
@@ -122,18 +123,25 @@ async function handle(
 /** Reads and decodes in a function of its own, so that nothing keeps the bytes while the call goes on. */
 async function readMessage(
   method: ServedMethod,
-  { maxBodyBytes, bodyTimeoutMs }: GrpcOptions["limits"],
+  { limits, rules }: GrpcOptions,
   stream: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
-  { ticket }: Call,
+  call: Call,
   lease: BodyLease,
   signal: AbortSignal,
 ): Promise<Message> {
+  const { maxBodyBytes, bodyTimeoutMs } = limits;
   const maxBytes = maxBodyBytes(method.rpc);
   const bodyLimits = { maxBytes: maxBytes + frameHeaderBytes, timeoutMs: bodyTimeoutMs, lease };
   const announced = { bytes: declaredBytes({ headers }), isFramed: true };
-  const body = await readBody(stream, announced, bodyLimits, signal, ticket);
-  return decodeOnly(body, maxBytes, (bytes) => decode(method, bytes));
+  const body = await readBody(stream, announced, bodyLimits, signal, call.ticket);
+  const items = itemField(method.spec.method.input);
+  return decodeOnly(body, maxBytes, (bytes) => {
+    if (items === undefined) return decode(method, bytes);
+    const taken = takeBinaryItems(items, bytes, { rules, maxBytes: maxItemBytes(limits, method.rpc) });
+    call.items = taken.items;
+    return decode(method, taken.rest);
+  });
 }
 
 function decode({ spec }: ServedMethod, message: Uint8Array): Message {

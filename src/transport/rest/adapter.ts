@@ -5,6 +5,7 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
+import type { Call } from "../calls/call.ts";
 import { createCallContext } from "../calls/context.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { toServiceError } from "../calls/errors.ts";
@@ -14,17 +15,19 @@ import {
   continueIfExpected,
   declaredBytes,
   hasBody,
+  maxItemBytes,
   route,
   whenCallerGone,
 } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { type UnaryInvoker, unaryInvoker } from "../calls/unary-invoker.ts";
 import type { MessageRules } from "../codec/faults.ts";
+import { itemField, takeJsonItems } from "../codec/items.ts";
 import { admitBody, readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";
 import { type ByteText, refuse, sendJson } from "../http/json-answer.ts";
 import { answerEncoder } from "./answer.ts";
-import { decodeRequest } from "./codec.ts";
+import { decodePart, decodeRequest } from "./codec.ts";
 import { createRestRegistry } from "./registry.ts";
 
 const empty = new TextEncoder().encode("{}");
@@ -38,7 +41,18 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
     const input = registry.message(method.spec.method.input);
     const encode = answerEncoder(registry.message(method.spec.method.output));
     const rules: MessageRules = (message) => options.rules(method.spec.method.input, message);
-    const decode = (body: Uint8Array): Message => decodeRequest(input, body, rules);
+    const items = itemField(method.spec.method.input);
+    const item = items && registry.message(items.message);
+    const decode = (body: Uint8Array, call: Call): Message => {
+      if (items === undefined || item === undefined) return decodeRequest(input, body, rules);
+      const taken = takeJsonItems(items, body, {
+        rules: options.rules,
+        maxBytes: maxItemBytes(options.limits, method.rpc),
+        readText: (text, itemRules) => decodePart(item, text, itemRules),
+      });
+      call.items = taken.items;
+      return decodeRequest(input, taken.rest, rules);
+    };
     const invoke = unaryInvoker(method.spec, options.interceptors);
     app.route({
       method: method.verb === "GET" ? ["GET", "HEAD"] : "POST",
@@ -55,7 +69,7 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
 
 /** What one method makes of a body. */
 interface Steps {
-  readonly decode: (body: Uint8Array) => Message;
+  readonly decode: (body: Uint8Array, call: Call) => Message;
   readonly invoke: UnaryInvoker;
   readonly encode: (message: Message) => ByteText;
 }
@@ -86,7 +100,7 @@ async function handle(
     if (method.verb !== "GET") lease = bodies.lease(call, inbound);
     const message =
       lease === undefined
-        ? decode(noBody(request))
+        ? decode(noBody(request), call)
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
     const answer = await invoke(context, message);
     sendJson(reply, 200, { ...call.announced, ...Object.fromEntries(context.responseHeader) }, encode(answer));
@@ -118,7 +132,7 @@ async function readMessage(
   const bodyLimits = { maxBytes: maxBodyBytes(rpc), timeoutMs: bodyTimeoutMs, lease };
   admitBody(announced, bodyLimits);
   continueIfExpected(raw, reply.raw);
-  return decode(await readBody(raw, announced, bodyLimits, signal, call.ticket));
+  return decode(await readBody(raw, announced, bodyLimits, signal, call.ticket), call);
 }
 
 /** `application/json`, with no parameter or `charset=utf-8` (RFC 8259 §8.1, RFC 9110 §8.3.1). */

@@ -2,7 +2,7 @@
 import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { invalidRequests } from "../../base/errors.ts";
 import { jsonFaults, type MessageRules } from "../codec/faults.ts";
-import { type ParsedJson, parseJson } from "../codec/parse.ts";
+import { type ParsedJson, parseJson, parseText } from "../codec/parse.ts";
 import { messageReader, type Reader } from "./reader.ts";
 
 const noRules: MessageRules = () => [];
@@ -17,7 +17,15 @@ const readers = new WeakMap<DescMessage, Reader>();
  * @param rules none where the JSON alone is of interest
  */
 export function decodeRequest(desc: DescMessage, body: Uint8Array, rules: MessageRules = noRules): Message {
-  const parsed = parseJson(desc, body);
+  return decodeParsed(desc, parseJson(desc, body), rules);
+}
+
+/** The same for a part of a request. */
+export function decodePart(desc: DescMessage, text: string, rules: MessageRules): Message {
+  return decodeParsed(desc, parseText(desc, text), rules);
+}
+
+function decodeParsed(desc: DescMessage, parsed: ParsedJson, rules: MessageRules): Message {
   const message = readerOf(desc)(parsed.value);
   return message !== undefined && isPlain(parsed) ? message : decodeChecked(desc, parsed, rules);
 }

@@ -1,5 +1,12 @@
 /** Protobuf messages to the text of the JSON routes. Gateway and client write alike. */
-import { type DescMessage, type JsonObject, type Message, ScalarType, toJson } from "@bufbuild/protobuf";
+import {
+  type DescMessage,
+  type JsonObject,
+  type JsonValue,
+  type Message,
+  ScalarType,
+  toJson,
+} from "@bufbuild/protobuf";
 
 /**
  * Makes the encoder of messages in the spelling of the JSON routes: every member that is not optional is present, and
@@ -20,19 +27,19 @@ export function messageEncoder(desc: DescMessage): (message: Message) => string 
 function longFields(desc: DescMessage, path: readonly string[] = []): string[][] {
   return desc.fields.flatMap((field) => {
     const here = [...path, field.name];
-    if (field.fieldKind === "message") return longFields(field.message, here);
+    if (field.fieldKind === "message" || (field.fieldKind === "list" && field.listKind === "message"))
+      return longFields(field.message, here);
     if (field.fieldKind === "scalar" && field.scalar === ScalarType.INT64) return [here];
     return [];
   });
 }
 
-function toNumber(json: JsonObject, path: readonly string[]): void {
-  let at: JsonObject = json;
-  for (const member of path.slice(0, -1)) {
-    const next = at[member];
-    if (typeof next !== "object" || next === null || Array.isArray(next)) return;
-    at = next;
+function toNumber(json: JsonValue | undefined, [member, ...rest]: readonly string[]): void {
+  if (Array.isArray(json)) {
+    for (const item of json) toNumber(item, [member as string, ...rest]);
+  } else if (typeof json === "object" && json !== null && member !== undefined) {
+    const value = json[member];
+    if (rest.length > 0) toNumber(value, rest);
+    else if (typeof value === "string") json[member] = Number(value);
   }
-  const last = path.at(-1) as string;
-  if (typeof at[last] === "string") at[last] = Number(at[last]);
 }

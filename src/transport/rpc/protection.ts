@@ -11,8 +11,8 @@ import {
   ResolvePolicyRequestSchema,
   type ResolvePolicyResponse,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { KeyAccess } from "../../domain/key-access.ts";
-import type { PolicySummary, Protection } from "../../domain/protection.ts";
+import type { KeyAccess, KeyAccessPlan } from "../../domain/key-access.ts";
+import type { PolicyResolution, PolicySummary, Protection, ProtectionPlan } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { artifactProfile, keyAccessOperation, protectionOperation } from "./enums.ts";
@@ -50,8 +50,8 @@ async function planProtection(
 ): Promise<PlanProtectionResponse> {
   const identity = identityOf(context);
   const request = toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(PlanProtectionRequestSchema, message);
-  const answer = forMessage(await protection.plan(identity, request));
-  const { requestSummary, decision, execution } = answer;
+  const answer = await protection.plan(identity, request);
+  const { requestSummary } = forMessage(answer);
   return {
     ...envelope(service, identity.caller),
     requestSummary: {
@@ -61,20 +61,8 @@ async function planProtection(
       preferredArtifactProfile: artifactProfile[requestSummary.preferredArtifactProfile],
       $typeName: "platform.sdk.v1.ProtectionSummary",
     },
-    decision: {
-      ...decision,
-      obligations: obligationMessages(decision.obligations),
-      receipt: receiptMessage(context, decision.receipt),
-      $typeName: "platform.sdk.v1.ProtectionDecision",
-    },
-    execution: {
-      ...execution,
-      artifactProfile: artifactProfile[execution.artifactProfile],
-      keyTransport: keyTransportMessage(execution.keyTransport),
-      $typeName: "platform.sdk.v1.ProtectionExecution",
-    },
+    ...planMembers(context, answer),
     platformDomains: platformDomainMessages(answer.platformDomains),
-    warnings: answer.warnings,
     $typeName: "platform.sdk.v1.PlanProtectionResponse",
   };
 }
@@ -87,8 +75,8 @@ async function resolvePolicy(
 ): Promise<ResolvePolicyResponse> {
   const identity = identityOf(context);
   const request = toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(ResolvePolicyRequestSchema, message);
-  const answer = forMessage(await protection.resolve(identity, request));
-  const { requestSummary, decision } = answer;
+  const answer = await protection.resolve(identity, request);
+  const { requestSummary } = forMessage(answer);
   return {
     ...envelope(service, identity.caller),
     requestSummary: {
@@ -97,15 +85,8 @@ async function resolvePolicy(
       contentSizeBytes: sizeOf(requestSummary),
       $typeName: "platform.sdk.v1.PolicySummary",
     },
-    decision: {
-      ...decision,
-      obligations: obligationMessages(decision.obligations),
-      receipt: receiptMessage(context, decision.receipt),
-      $typeName: "platform.sdk.v1.PolicyDecision",
-    },
-    handling: { ...answer.handling, $typeName: "platform.sdk.v1.PolicyHandling" },
+    ...resolutionMembers(context, answer),
     platformDomains: platformDomainMessages(answer.platformDomains),
-    warnings: answer.warnings,
     $typeName: "platform.sdk.v1.ResolvePolicyResponse",
   };
 }
@@ -118,8 +99,8 @@ async function planKeyAccess(
 ): Promise<PlanKeyAccessResponse> {
   const identity = identityOf(context);
   const request = toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(PlanKeyAccessRequestSchema, message);
-  const answer = forMessage(await keyAccess.plan(identity, request));
-  const { requestSummary, decision, execution } = answer;
+  const answer = await keyAccess.plan(identity, request);
+  const { requestSummary } = forMessage(answer);
   return {
     ...envelope(service, identity.caller),
     requestSummary: {
@@ -128,6 +109,49 @@ async function planKeyAccess(
       artifactProfile: artifactProfile[requestSummary.artifactProfile],
       $typeName: "platform.sdk.v1.KeyAccessSummary",
     },
+    ...keyAccessMembers(context, answer),
+    platformDomains: platformDomainMessages(answer.platformDomains),
+    $typeName: "platform.sdk.v1.PlanKeyAccessResponse",
+  };
+}
+
+/** What the answer says of the question itself; the answer to one of many has the same members. */
+export function planMembers(context: HandlerContext, answer: ProtectionPlan) {
+  const { decision, execution, warnings } = forMessage(answer);
+  return {
+    decision: {
+      ...decision,
+      obligations: obligationMessages(decision.obligations),
+      receipt: receiptMessage(context, decision.receipt),
+      $typeName: "platform.sdk.v1.ProtectionDecision",
+    },
+    execution: {
+      ...execution,
+      artifactProfile: artifactProfile[execution.artifactProfile],
+      keyTransport: keyTransportMessage(execution.keyTransport),
+      $typeName: "platform.sdk.v1.ProtectionExecution",
+    },
+    warnings,
+  } as const;
+}
+
+export function resolutionMembers(context: HandlerContext, answer: PolicyResolution) {
+  const { decision, handling, warnings } = forMessage(answer);
+  return {
+    decision: {
+      ...decision,
+      obligations: obligationMessages(decision.obligations),
+      receipt: receiptMessage(context, decision.receipt),
+      $typeName: "platform.sdk.v1.PolicyDecision",
+    },
+    handling: { ...handling, $typeName: "platform.sdk.v1.PolicyHandling" },
+    warnings,
+  } as const;
+}
+
+export function keyAccessMembers(context: HandlerContext, answer: KeyAccessPlan) {
+  const { decision, execution, warnings } = forMessage(answer);
+  return {
     decision: {
       ...decision,
       operation: keyAccessOperation[decision.operation],
@@ -141,10 +165,8 @@ async function planKeyAccess(
       keyTransport: keyTransportMessage(execution.keyTransport),
       $typeName: "platform.sdk.v1.KeyAccessExecution",
     },
-    platformDomains: platformDomainMessages(answer.platformDomains),
-    warnings: answer.warnings,
-    $typeName: "platform.sdk.v1.PlanKeyAccessResponse",
-  };
+    warnings,
+  } as const;
 }
 
 function sizeOf({ contentSizeBytes }: PolicySummary): bigint | undefined {

@@ -1,0 +1,60 @@
+/**
+ * APIs beside the SDK's. Each has a package or paths, a document and a setting of its own, and where that is off, nothing
+ * of it is there: no route, no page, and no mention in reflection or health.
+ */
+import type { DescService } from "@bufbuild/protobuf";
+import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
+import { bulkRoutes } from "../domain/bulk-routes.ts";
+import type { ScopeTable } from "../domain/routes.ts";
+import { createBulkDocument } from "../portal/openapi/bulk-document.ts";
+import type { FurtherDocument } from "../portal/published.ts";
+import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
+import type { Page } from "../transport/http/page.ts";
+import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
+import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
+import type { ServeConfig } from "./gateway.ts";
+
+/** One API that is switched on. */
+export interface FurtherApi {
+  readonly document: FurtherDocument;
+  /** Its methods, which are served as those of the SDK are, on all protocols. */
+  readonly methods: readonly ServedMethod[];
+  /** Scopes that its methods need, default ones included, by `Service/Method`. */
+  readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
+  /** Its services, with the readiness checks that each needs. */
+  readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
+  /** Pages that need no credentials, besides its document. */
+  readonly pages: readonly Page[];
+}
+
+/** Those that the settings switch on. */
+export function furtherApis(
+  config: Pick<ServeConfig, "bulk" | "serviceName">,
+  dependencies: BulkDecisionDependencies,
+): readonly FurtherApi[] {
+  return config.bulk ? [bulkApi(config.serviceName, dependencies)] : [];
+}
+
+function bulkApi(service: string, dependencies: BulkDecisionDependencies): FurtherApi {
+  const { scopes } = dependencies.deployment;
+  return {
+    document: { name: "bulk", create: createBulkDocument },
+    methods: servedMethods([bind(BulkDecisionService, createBulkDecisionService(service, dependencies))]),
+    requiredScopes: new Map(bulkRoutes.map(({ rpc, single }) => [rpc, scopes.required(single)])),
+    services: new Map([[BulkDecisionService, "all"]]),
+    pages: [],
+  };
+}
+
+/** Scopes of the SDK's methods and of those of further APIs. Throws where a method is none of theirs. */
+export function scopesByRpc(scopes: ScopeTable, apis: readonly FurtherApi[]): (rpc: string) => readonly string[] {
+  const further = new Map(apis.flatMap(({ requiredScopes }) => [...requiredScopes]));
+  return (rpc) => further.get(rpc) ?? scopes.requiredByRpc(rpc);
+}
+
+/** Services and what each needs to be healthy. */
+export function healthNeedsOf(apis: readonly FurtherApi[]): HealthMonitorOptions["services"] {
+  return new Map(
+    apis.flatMap(({ services }) => [...services].map(([{ typeName }, needs]) => [typeName, needs] as const)),
+  );
+}

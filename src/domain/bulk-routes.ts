@@ -1,0 +1,21 @@
+/** The bulk routes: each asks many questions of one of the eight public routes, and needs the scopes of that one. */
+import type { SdkRoute } from "../base/vocabulary.ts";
+
+/** One row of the table. */
+export interface BulkRoute {
+  /** Path of the JSON route. */
+  readonly path: `/v1/bulk/${string}`;
+  /** `Service/Method`. */
+  readonly rpc: string;
+  /** The route that takes one item. */
+  readonly single: SdkRoute;
+}
+
+export const bulkRoutes: readonly BulkRoute[] = [
+  { path: "/v1/bulk/protection-plans", rpc: "BulkDecisionService/PlanProtections", single: "protection-plan" },
+  { path: "/v1/bulk/policy-resolutions", rpc: "BulkDecisionService/ResolvePolicies", single: "policy-resolve" },
+  { path: "/v1/bulk/key-access-plans", rpc: "BulkDecisionService/PlanKeyAccesses", single: "key-access-plan" },
+];
+
+/** Most items of one call. The definitions say the same, for documents and clients. */
+export const maxBulkItems = 1000;

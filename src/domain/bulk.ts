@@ -1,0 +1,154 @@
+/**
+ * Many questions, events or registrations in one call. Each is handled as its single route handles it, over a ledger that
+ * collects the records, which one durable commit then carries.
+ */
+import { ServiceError } from "../base/errors.ts";
+import type { RecordId, TenantId } from "../base/ids.ts";
+import type { Appended, RecordGroup } from "../ledger/ports/ledger.ts";
+import type { NewRecord, StoredRecord } from "../ledger/ports/record.ts";
+import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
+import type { RecordingLedger } from "./deployment.ts";
+import type { CallIdentity } from "./record.ts";
+
+/** What became of one item; undefined where it was not evaluated. */
+export type ItemResult<Answer> = { readonly answer: Answer } | { readonly refusal: ServiceError } | undefined;
+
+/** One bulk call. */
+export interface BulkCall<Answer> {
+  readonly count: number;
+  /** Handles one item over the given ledger. Rejects with its refusal. */
+  readonly handle: (index: number, identity: CallIdentity, ledger: RecordingLedger) => Promise<Answer>;
+  /** Whether no item is handled after the first that is not allowed, refused ones included, or that is allowed. */
+  readonly stopOnFirst?: { readonly deny: boolean; readonly allow: boolean };
+  /** Lets others have their turn. Rejects where this call gets none any more. */
+  readonly pause: () => Promise<void>;
+}
+
+/** What a bulk call needs of the ledger. */
+export type BulkLedger = RecordingLedger & { group(tenantId: TenantId): RecordGroup };
+
+/** Items between two pauses, and milliseconds after which there is one sooner. */
+const itemsATurn = 16;
+const turnMs = 2;
+
+/**
+ * Handles the items in their order. Resolves when all that is answered is durable.
+ *
+ * @throws ServiceError `store_unavailable`, `overloaded`, or the reason of the call's signal: then no item is answered
+ */
+export async function handleAll<Answer>(
+  ledger: BulkLedger,
+  call: CallIdentity,
+  bulk: BulkCall<Answer>,
+): Promise<readonly ItemResult<Answer>[]> {
+  const { count, handle, stopOnFirst, pause } = bulk;
+  const { span: _, onDecided: __, ...identity } = call;
+  const group = ledger.group(call.caller.tenantId);
+  const lookups = new Lookups(ledger);
+  const isStopping = stopOnFirst?.deny === true || stopOnFirst?.allow === true;
+  const results: Promise<ItemResult<Answer>>[] = [];
+  let turn: Promise<boolean>[] = [];
+  let turnEndsAtMs = performance.now() + turnMs;
+  for (let i = 0; i < count; i++) {
+    const entry = Promise.withResolvers<boolean>();
+    const own = new ItemLedger(lookups, group, i, entry.resolve);
+    results.push(
+      handle(i, identity, own).then(
+        (answer) => ({ answer }),
+        (thrown: unknown) => {
+          entry.resolve(false);
+          return { refusal: refusalOf(thrown) };
+        },
+      ),
+    );
+    turn.push(entry.promise);
+    if (isStopping) {
+      const isAllowed = await entry.promise;
+      if (isAllowed ? stopOnFirst.allow : stopOnFirst.deny) break;
+    }
+    if (turn.length < itemsATurn && performance.now() < turnEndsAtMs) continue;
+    // What waits for the store is asked for together.
+    await Promise.all(turn);
+    await pause();
+    call.signal?.throwIfAborted();
+    turn = [];
+    turnEndsAtMs = performance.now() + turnMs;
+  }
+  await Promise.all(turn);
+  call.signal?.throwIfAborted();
+  await group.commit(call.span);
+  const known = await Promise.all(results);
+  return Array.from({ length: count }, (_, i) => known[i]);
+}
+
+function refusalOf(thrown: unknown): ServiceError {
+  return thrown instanceof ServiceError ? thrown : new ServiceError("internal", "internal error", { cause: thrown });
+}
+
+/** The ledger as one item sees it. */
+class ItemLedger implements RecordingLedger {
+  readonly #lookups: Lookups;
+  readonly #group: RecordGroup;
+  readonly #place: number;
+  readonly #onAppend: (isAllowed: boolean) => void;
+
+  constructor(lookups: Lookups, group: RecordGroup, place: number, onAppend: (isAllowed: boolean) => void) {
+    this.#lookups = lookups;
+    this.#group = group;
+    this.#place = place;
+    this.#onAppend = onAppend;
+  }
+
+  async append(record: NewRecord): Promise<Appended> {
+    const appended = this.#group.add(this.#place, record);
+    this.#onAppend(record.outcome.allow === true);
+    return appended;
+  }
+
+  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+    return this.#lookups.find(tenantId, recordId);
+  }
+
+  registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+    return this.#lookups.registrations(tenantId, names);
+  }
+}
+
+/** Reads of one call: those of one turn are one question to the store, and what was found once is not asked for again. */
+class Lookups {
+  readonly #ledger: RecordingLedger;
+  readonly #found = new Map<RecordId, Promise<StoredRecord | "unknown" | "erased">>();
+  #names: { readonly list: string[]; readonly found: Promise<readonly ArtifactRegistrations[]> } | undefined;
+
+  constructor(ledger: RecordingLedger) {
+    this.#ledger = ledger;
+  }
+
+  find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
+    const found = this.#found.get(recordId) ?? this.#ledger.find(tenantId, recordId);
+    this.#found.set(recordId, found);
+    return found;
+  }
+
+  async registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
+    this.#names ??= this.#ask(tenantId);
+    const { list, found } = this.#names;
+    const first = list.push(...names) - names.length;
+    try {
+      return (await found).slice(first, first + names.length);
+    } catch {
+      // What is damaged is one item's; the others go on without it.
+      return this.#ledger.registrations(tenantId, names);
+    }
+  }
+
+  #ask(tenantId: TenantId) {
+    const list: string[] = [];
+    // Once all items of this turn have asked.
+    const found = Promise.resolve().then(() => {
+      this.#names = undefined;
+      return this.#ledger.registrations(tenantId, list);
+    });
+    return { list, found };
+  }
+}

@@ -1,0 +1,93 @@
+/** The OpenAPI document of `platform.bulk.v1`. */
+import type { JsonObject } from "../../base/json.ts";
+import { type BulkRoute, bulkRoutes } from "../../domain/bulk-routes.ts";
+import { createRestRegistry } from "../../transport/rest/registry.ts";
+import { withHeaderPrefix } from "./comments.ts";
+import { type DocumentOptions, filesOf, frameDocument, methodOf, tags } from "./document.ts";
+import { errorAnswers } from "./error-answers.ts";
+import { routeExamples } from "./examples/examples.ts";
+import type { RouteExample, World } from "./examples/world.ts";
+import { operation } from "./operations.ts";
+import { headerParameters, headersOfRoute } from "./request-headers.ts";
+import { Schemas } from "./schemas.ts";
+import { SharedAnswers } from "./shared-answers.ts";
+
+const summaries: Readonly<Record<BulkRoute["rpc"], string>> = {
+  "BulkDecisionService/PlanProtections": "Decide on many operations and plan their local enforcement",
+  "BulkDecisionService/ResolvePolicies": "Resolve authorization and handling guidance for many operations",
+  "BulkDecisionService/PlanKeyAccesses": "Authorize the use of many keys",
+};
+
+/** Makes the document. Pure: the same options give the same document. Throws where a bulk route is not served. */
+export function createBulkDocument(options: DocumentOptions): JsonObject {
+  const { service, scopes, proofOfPossession, maxBodyBytes } = options;
+  const comments = withHeaderPrefix(options.comments, options.headerPrefix);
+  const served = bulkRoutes.map((route) => ({ route, method: methodOf(route, options.methods) }));
+  const schemas = new Schemas(comments);
+  const refusals = ({ single }: BulkRoute) => {
+    const answers = errorAnswers(service, single, scopes.required(single), proofOfPossession);
+    // Of items alone.
+    answers.delete(409);
+    return answers;
+  };
+  const shared = new SharedAnswers(served.map(({ route }) => refusals(route)));
+  const registry = createRestRegistry([...new Set(served.flatMap(({ method }) => filesOf(method)))]);
+  const context = { comments, registry, schemas, shared, service, scopes, proofOfPossession, maxBodyBytes };
+  const paths = served.map(({ route, method }) => [
+    method.restPath,
+    operation(
+      method,
+      {
+        summary: summaries[route.rpc] as string,
+        required: scopes.required(route.single),
+        parameters: headersOfRoute(route.single, { isBulk: true }),
+        examples: examplesOf(route, context),
+        refusals: refusals(route),
+      },
+      context,
+    ),
+  ]);
+  return frameDocument(options, {
+    title: `${service}: bulk`,
+    summary: "Many questions of one kind in one call",
+    description: introduction(options.headerPrefix),
+    tags: tags(
+      served.map(({ method }) => method),
+      comments,
+    ),
+    paths: Object.fromEntries(paths) as JsonObject,
+    schemas: schemas.finish({ isPart: true }),
+    responses: shared.components,
+    parameters: headerParameters(options.headerPrefix, { isBulk: true }),
+  });
+}
+
+/** The examples of the single route, as the items of one call. */
+function examplesOf({ single }: BulkRoute, world: World): readonly RouteExample[] {
+  const examples = routeExamples[single](world);
+  const { service, status, caller, platform_domains } = (examples[0] as RouteExample).answer;
+  const items = examples.map(({ answer: { decision, execution, handling, warnings } }) => ({
+    outcome: "answered",
+    decision,
+    ...(execution !== undefined && { execution }),
+    ...(handling !== undefined && { handling }),
+    warnings,
+  }));
+  const summary = "The questions of the single route's examples, and what became of each.";
+  const request = { items: examples.map(({ request }) => request ?? {}), stop_on_first_deny: false };
+  return [
+    { name: "several", summary, request, answer: { service, status, caller, items, platform_domains } as JsonObject },
+  ];
+}
+
+function introduction(headerPrefix: string): string {
+  return `Asks up to 1,000 questions of one kind in one call. What holds for calls to \`/v1/sdk/\` holds here: the same
+credentials, tenants, scopes (those of the single route), refusals and receipts.
+
+- Items are answered in their order. An item that is invalid is refused alone, with the error of its single route in
+  \`items[].error\`; the others are answered.
+- One durable commit carries all records of a call: where the store fails, the whole call is refused with 503, and no
+  item is answered.
+- Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
+- \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\` or \`none\`.`;
+}

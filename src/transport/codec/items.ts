@@ -1,0 +1,233 @@
+/**
+ * Items of bulk calls. They are taken out of a message before it is parsed, so that each is read, and refused, alone, and
+ * when its turn comes: what cannot be read spoils nothing, and no call is read in one go.
+ */
+import {
+  type DescField,
+  type DescMessage,
+  fromBinary,
+  fromJson,
+  type JsonValue,
+  type Message,
+} from "@bufbuild/protobuf";
+import { BinaryReader, WireType } from "@bufbuild/protobuf/wire";
+import { invalidRequests, ServiceError, type Violation } from "../../base/errors.ts";
+import { binaryOptions, notProtobuf, requireFewRecords } from "./binary-records.ts";
+import { jsonFaults } from "./faults.ts";
+import { decodeText, notJson, parseText } from "./parse.ts";
+import { itemLimit } from "./size-limits.ts";
+import type { Rules } from "./validate.ts";
+
+/** The items of one call. */
+export interface ItemSource {
+  readonly count: number;
+  /** Reads one and holds it to its rules. Throws `ServiceError`, which names members by their paths in the item. */
+  read(index: number): Message;
+}
+
+/** A message without its items. */
+export interface TakenItems {
+  readonly rest: Uint8Array;
+  readonly items: ItemSource;
+}
+
+/** How items are read. */
+export interface ItemRules {
+  readonly rules: Rules;
+  /** Of one item as it was sent. */
+  readonly maxBytes: number;
+  /** Reads the text of one in the spelling of the JSON routes; absent where it is in protobuf's own. */
+  readonly readText?: (text: string, rules: (message: Message) => readonly Violation[]) => Message;
+}
+
+type MessageListField = DescField & { readonly fieldKind: "list"; readonly listKind: "message" };
+
+/** The field of the items of a bulk request; undefined for a request that has none. */
+export function itemField(desc: DescMessage): MessageListField | undefined {
+  return desc.fields.find(
+    (field): field is MessageListField =>
+      field.name === "items" && field.fieldKind === "list" && field.listKind === "message",
+  );
+}
+
+/** Takes items out of a message in JSON. Throws `invalid_request` where there are none, or too many. */
+export function takeJsonItems(field: MessageListField, body: Uint8Array, itemRules: ItemRules): TakenItems {
+  const { rest, texts } = splitItems(field, decodeText(body));
+  requireSome(field, texts.length);
+  const { rules, maxBytes, readText = readCanonical(field.message) } = itemRules;
+  return {
+    rest: Buffer.from(rest),
+    items: {
+      count: texts.length,
+      read: (index) => {
+        const text = texts[index] as string;
+        if (Buffer.byteLength(text) > maxBytes) throw itemTooLarge();
+        return held(
+          field,
+          readText(text, (message) => rules(field.message, message)),
+          rules,
+        );
+      },
+    },
+  };
+}
+
+function readCanonical(desc: DescMessage): NonNullable<ItemRules["readText"]> {
+  return (text, rules) => {
+    const parsed = parseText(desc, text);
+    const faults = jsonFaults(desc, parsed, "canonical", rules);
+    if (faults.length > 0) throw invalidRequests(faults);
+    return fromJson(desc, parsed.value as JsonValue);
+  };
+}
+
+/** The same of a message in binary. */
+export function takeBinaryItems(field: MessageListField, body: Uint8Array, { rules, maxBytes }: ItemRules): TakenItems {
+  const { rest, items } = splitRecords(field, body);
+  requireSome(field, items.length);
+  return {
+    rest,
+    items: {
+      count: items.length,
+      read: (index) => {
+        const bytes = items[index] as Uint8Array;
+        if (bytes.byteLength > maxBytes) throw itemTooLarge();
+        requireFewRecords(field.message, bytes);
+        return held(field, readBinary(field.message, bytes), rules);
+      },
+    },
+  };
+}
+
+function readBinary(desc: DescMessage, bytes: Uint8Array): Message {
+  try {
+    return fromBinary(desc, bytes, binaryOptions);
+  } catch {
+    throw notProtobuf();
+  }
+}
+
+function held({ message: desc }: MessageListField, message: Message, rules: Rules): Message {
+  const violations = rules(desc, message);
+  if (violations.length > 0) throw invalidRequests(violations);
+  return message;
+}
+
+function itemTooLarge(): ServiceError {
+  return new ServiceError("body_too_large", "item exceeds the size limit of its single route");
+}
+
+function requireSome(field: MessageListField, count: number): void {
+  const tooFew = { field: field.name, rule: "repeated.min_items", message: "must have at least 1 item" };
+  if (count === 0) throw invalidRequests([tooFew]);
+}
+
+function requireFew(field: MessageListField, count: number): void {
+  const tooMany = itemLimit(field)(count, field.name);
+  if (tooMany !== undefined) throw invalidRequests([tooMany]);
+}
+
+const structural = /[{}[\],"]/g;
+
+/**
+ * Finds the items in the text of an object, which need not be JSON: what is wrong with it beyond them shows when the rest
+ * is parsed, and what is wrong with one when that is.
+ */
+function splitItems(field: MessageListField, text: string): { readonly rest: string; readonly texts: string[] } {
+  const texts: string[] = [];
+  let rest = "";
+  let copied = 0;
+  let depth = 0;
+  // Of the member that is being read at the top.
+  let name: string | undefined;
+  let expectsName = false;
+  // Where the item begins that is being read; undefined beyond the items.
+  let begin: number | undefined;
+  const end = (at: number) => {
+    texts.push(text.slice(begin, at).trim());
+    requireFew(field, texts.length);
+  };
+  structural.lastIndex = 0;
+  for (let found = structural.exec(text); found !== null; found = structural.exec(text)) {
+    const at = found.index;
+    switch (found[0]) {
+      case '"': {
+        const close = endOfString(text, at);
+        if (depth === 1 && expectsName) {
+          name = text.slice(at + 1, close);
+          expectsName = false;
+        }
+        structural.lastIndex = close + 1;
+        break;
+      }
+      case "{":
+      case "[":
+        depth += 1;
+        if (depth === 1) expectsName = found[0] === "{";
+        if (depth === 2 && found[0] === "[" && name === field.name) {
+          begin = at + 1;
+          rest += text.slice(copied, begin);
+        }
+        break;
+      case ",":
+        if (depth === 1) expectsName = true;
+        if (depth === 2 && begin !== undefined) {
+          end(at);
+          begin = at + 1;
+        }
+        break;
+      default:
+        if (depth === 2 && begin !== undefined) {
+          if (texts.length > 0 || text.slice(begin, at).trim() !== "") end(at);
+          begin = undefined;
+          copied = at;
+        }
+        depth -= 1;
+    }
+  }
+  if (begin !== undefined || texts.includes("")) throw notJson();
+  return { rest: rest + text.slice(copied), texts };
+}
+
+/** Position of the closing quote, or the end of the text where there is none. */
+function endOfString(text: string, start: number): number {
+  for (let quote = text.indexOf('"', start + 1); quote !== -1; quote = text.indexOf('"', quote + 1)) {
+    let backslashes = 0;
+    while (text.charCodeAt(quote - 1 - backslashes) === 0x5c) backslashes++;
+    if (backslashes % 2 === 0) return quote;
+  }
+  return text.length;
+}
+
+/** Records beside the items are few: more are refused before they are looked at. */
+const maxOtherRecords = 64;
+
+function splitRecords(
+  field: MessageListField,
+  body: Uint8Array,
+): { readonly rest: Uint8Array; readonly items: Uint8Array[] } {
+  const items: Uint8Array[] = [];
+  const others: Uint8Array[] = [];
+  const reader = new BinaryReader(body);
+  try {
+    while (reader.pos < reader.len) {
+      const start = reader.pos;
+      const [number, wireType] = reader.tag();
+      if (number === field.number && wireType === WireType.LengthDelimited) {
+        const length = reader.uint32();
+        const from = reader.pos;
+        if (from + length > reader.len) throw notProtobuf();
+        items.push(body.subarray(from, from + length));
+        reader.pos = from + length;
+      } else {
+        if (number === field.number || others.length === maxOtherRecords) throw notProtobuf();
+        reader.skip(wireType, number);
+        others.push(body.subarray(start, reader.pos));
+      }
+      requireFew(field, items.length);
+    }
+  } catch (thrown) {
+    throw thrown instanceof ServiceError ? thrown : notProtobuf();
+  }
+  return { rest: Buffer.concat(others), items };
+}

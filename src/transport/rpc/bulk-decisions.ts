@@ -1,0 +1,93 @@
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
+import {
+  type PlanKeyAccessRequest,
+  PlanKeyAccessRequestSchema,
+  type PlanProtectionRequest,
+  PlanProtectionRequestSchema,
+  type ResolvePolicyRequest,
+  ResolvePolicyRequestSchema,
+} from "../../../gen/platform/sdk/v1/protection_pb.ts";
+import type { BulkLedger } from "../../domain/bulk.ts";
+import type { DecisionDependencies } from "../../domain/decision.ts";
+import { createKeyAccess } from "../../domain/key-access.ts";
+import { platformDomains } from "../../domain/platform-domains.ts";
+import { createProtection } from "../../domain/protection.ts";
+import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
+import { callerOf } from "../calls/call.ts";
+import { toNormalForm } from "../codec/normal-form.ts";
+import { handleItems, itemMembers } from "./bulk.ts";
+import { envelope, platformDomainMessages } from "./messages.ts";
+import { keyAccessMembers, planMembers, resolutionMembers } from "./protection.ts";
+
+/** What the service needs: decisions are made as their single routes make them. */
+export type BulkDecisionDependencies = DecisionDependencies & { readonly ledger: BulkLedger };
+
+/** The bulk decision service over the domain of the single routes. `service` is the name in every answer. */
+export function createBulkDecisionService(
+  service: string,
+  dependencies: BulkDecisionDependencies,
+): ServiceImpl<typeof BulkDecisionService> {
+  const { ledger, live } = dependencies;
+  const head = (context: HandlerContext) => ({
+    ...envelope(service, callerOf(context)),
+    platformDomains: platformDomainMessages(platformDomains(live, callerOf(context).tenantId)),
+  });
+  return {
+    async planProtections(request, context) {
+      const results = await handleItems(
+        context,
+        ledger,
+        (item, identity, own) =>
+          createProtection({ ...dependencies, ledger: own }).plan(
+            identity,
+            toNormalForm<PlanProtectionRequest, ProtectionPlanRequest>(
+              PlanProtectionRequestSchema,
+              item as PlanProtectionRequest,
+            ),
+          ),
+        stopRule(request),
+      );
+      const items = results.map((result) => itemMembers(result, (answer) => planMembers(context, answer)));
+      return { ...head(context), items };
+    },
+    async resolvePolicies(request, context) {
+      const results = await handleItems(
+        context,
+        ledger,
+        (item, identity, own) =>
+          createProtection({ ...dependencies, ledger: own }).resolve(
+            identity,
+            toNormalForm<ResolvePolicyRequest, PolicyResolveRequest>(
+              ResolvePolicyRequestSchema,
+              item as ResolvePolicyRequest,
+            ),
+          ),
+        stopRule(request),
+      );
+      const items = results.map((result) => itemMembers(result, (answer) => resolutionMembers(context, answer)));
+      return { ...head(context), items };
+    },
+    async planKeyAccesses(request, context) {
+      const results = await handleItems(
+        context,
+        ledger,
+        (item, identity, own) =>
+          createKeyAccess({ ...dependencies, ledger: own }).plan(
+            identity,
+            toNormalForm<PlanKeyAccessRequest, KeyAccessRequest>(
+              PlanKeyAccessRequestSchema,
+              item as PlanKeyAccessRequest,
+            ),
+          ),
+        stopRule(request),
+      );
+      const items = results.map((result) => itemMembers(result, (answer) => keyAccessMembers(context, answer)));
+      return { ...head(context), items };
+    },
+  };
+}
+
+function stopRule({ stopOnFirstDeny, stopOnFirstAllow }: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }) {
+  return { deny: stopOnFirstDeny, allow: stopOnFirstAllow };
+}

@@ -1,0 +1,64 @@
+/** What the services of `platform.bulk.v1` share. */
+import type { Message } from "@bufbuild/protobuf";
+import type { HandlerContext } from "@connectrpc/connect";
+import { type ItemError, ItemOutcome } from "../../../gen/platform/bulk/v1/common_pb.ts";
+import { overloaded, ServiceError } from "../../base/errors.ts";
+import { type BulkCall, type BulkLedger, handleAll, type ItemResult } from "../../domain/bulk.ts";
+import type { RecordingLedger } from "../../domain/deployment.ts";
+import type { CallIdentity } from "../../domain/record.ts";
+import { type Call, callOf } from "../calls/call.ts";
+import { identityOf } from "./messages.ts";
+
+/** How one item is handled. */
+export type HandleItem<Answer> = (item: Message, identity: CallIdentity, ledger: RecordingLedger) => Promise<Answer>;
+
+/** Handles the items of a call. Resolves and rejects as `handleAll`. */
+export async function handleItems<Answer>(
+  context: HandlerContext,
+  ledger: BulkLedger,
+  handle: HandleItem<Answer>,
+  stopOnFirst?: BulkCall<Answer>["stopOnFirst"],
+): Promise<readonly ItemResult<Answer>[]> {
+  const call = callOf(context);
+  const { items } = call;
+  if (items === undefined) throw new ServiceError("internal", "bulk handler invoked without items");
+  // All of them, while nobody knows how it ends.
+  call.recordedItems = items.count;
+  const results = await handleAll<Answer>(ledger, identityOf(context), {
+    count: items.count,
+    handle: async (index, identity, own) => handle(items.read(index), identity, own),
+    ...(stopOnFirst !== undefined && { stopOnFirst }),
+    pause: () => pause(call),
+  });
+  call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
+  return results;
+}
+
+/** The call goes on once it is its turn again, as a call that comes now. */
+async function pause({ ticket }: Call): Promise<void> {
+  ticket?.park();
+  await new Promise(setImmediate);
+  if (ticket !== undefined && !(await ticket.resume())) throw overloaded();
+}
+
+/** What an item's message says of what became of it. */
+export function itemMembers<Answer, Members extends object>(
+  result: ItemResult<Answer>,
+  membersOf: (answer: Answer) => Members,
+): { readonly outcome: ItemOutcome; readonly error?: ItemError } | ({ readonly outcome: ItemOutcome } & Members) {
+  if (result === undefined) return { outcome: ItemOutcome.NOT_EVALUATED };
+  if ("refusal" in result) return { outcome: ItemOutcome.REFUSED, error: itemError(result.refusal) };
+  return { outcome: ItemOutcome.ANSWERED, ...membersOf(result.answer) };
+}
+
+function itemError({ code, reason, message, details }: ServiceError): ItemError {
+  const { violations = [], retryAfterSeconds } = details;
+  return {
+    $typeName: "platform.bulk.v1.ItemError",
+    code,
+    reason,
+    message,
+    violations: violations.map((violation) => ({ ...violation, $typeName: "platform.bulk.v1.ItemViolation" })),
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+  };
+}

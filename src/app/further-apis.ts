@@ -4,6 +4,7 @@
  */
 import type { DescService } from "@bufbuild/protobuf";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
+import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { bulkRoutes } from "../domain/bulk-routes.ts";
 import type { ScopeTable } from "../domain/routes.ts";
 import { createBulkDocument } from "../portal/openapi/bulk-document.ts";
@@ -11,8 +12,11 @@ import type { FurtherDocument } from "../portal/published.ts";
 import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
 import type { Page } from "../transport/http/page.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
+import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/bulk-records.ts";
 import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
 import type { ServeConfig } from "./gateway.ts";
+
+type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 
 /** One API that is switched on. */
 export interface FurtherApi {
@@ -30,18 +34,24 @@ export interface FurtherApi {
 /** Those that the settings switch on. */
 export function furtherApis(
   config: Pick<ServeConfig, "bulk" | "serviceName">,
-  dependencies: BulkDecisionDependencies,
+  dependencies: BulkDependencies,
 ): readonly FurtherApi[] {
   return config.bulk ? [bulkApi(config.serviceName, dependencies)] : [];
 }
 
-function bulkApi(service: string, dependencies: BulkDecisionDependencies): FurtherApi {
+function bulkApi(service: string, dependencies: BulkDependencies): FurtherApi {
   const { scopes } = dependencies.deployment;
   return {
     document: { name: "bulk", create: createBulkDocument },
-    methods: servedMethods([bind(BulkDecisionService, createBulkDecisionService(service, dependencies))]),
+    methods: servedMethods([
+      bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
+      bind(BulkRecordService, createBulkRecordService(service, dependencies)),
+    ]),
     requiredScopes: new Map(bulkRoutes.map(({ rpc, single }) => [rpc, scopes.required(single)])),
-    services: new Map([[BulkDecisionService, "all"]]),
+    services: new Map<DescService, readonly string[] | "all">([
+      [BulkDecisionService, "all"],
+      [BulkRecordService, ["issuer_keys", "store"]],
+    ]),
     pages: [],
   };
 }

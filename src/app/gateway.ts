@@ -38,6 +38,7 @@ import {
   servedMethods,
 } from "../transport/calls/methods.ts";
 import { createReport } from "../transport/calls/report.ts";
+import { itemField } from "../transport/codec/items.ts";
 import { type ChainOptions, createChain } from "../transport/gate/chain.ts";
 import { settleQuotas } from "../transport/gate/quota.ts";
 import { type BodyBudget, createBodyBudget } from "../transport/http/body-budget.ts";
@@ -154,7 +155,9 @@ export function serverOptions(
     service: config.serviceName,
     headerPrefix: config.headerPrefix,
     ...chainOptions,
-    warmUp: methods.map(({ spec }) => ({ desc: spec.method.input, sample: create(spec.method.input) })),
+    warmUp: methods
+      .flatMap(({ spec: { method } }) => [method.input, itemField(method.input)?.message ?? []].flat())
+      .map((desc) => ({ desc, sample: create(desc) })),
   });
   return {
     service: config.serviceName,

@@ -15,6 +15,12 @@ export const bulkRoutes: readonly BulkRoute[] = [
   { path: "/v1/bulk/protection-plans", rpc: "BulkDecisionService/PlanProtections", single: "protection-plan" },
   { path: "/v1/bulk/policy-resolutions", rpc: "BulkDecisionService/ResolvePolicies", single: "policy-resolve" },
   { path: "/v1/bulk/key-access-plans", rpc: "BulkDecisionService/PlanKeyAccesses", single: "key-access-plan" },
+  { path: "/v1/bulk/evidence", rpc: "BulkRecordService/RecordEvents", single: "evidence" },
+  {
+    path: "/v1/bulk/artifact-registrations",
+    rpc: "BulkRecordService/RegisterArtifacts",
+    single: "artifact-register",
+  },
 ];
 
 /** Most items of one call. The definitions say the same, for documents and clients. */

@@ -1,5 +1,6 @@
 /** The OpenAPI document of `platform.bulk.v1`. */
 import type { JsonObject } from "../../base/json.ts";
+import type { SdkRoute } from "../../base/vocabulary.ts";
 import { type BulkRoute, bulkRoutes } from "../../domain/bulk-routes.ts";
 import { createRestRegistry } from "../../transport/rest/registry.ts";
 import { withHeaderPrefix } from "./comments.ts";
@@ -16,6 +17,8 @@ const summaries: Readonly<Record<BulkRoute["rpc"], string>> = {
   "BulkDecisionService/PlanProtections": "Decide on many operations and plan their local enforcement",
   "BulkDecisionService/ResolvePolicies": "Resolve authorization and handling guidance for many operations",
   "BulkDecisionService/PlanKeyAccesses": "Authorize the use of many keys",
+  "BulkRecordService/RecordEvents": "Record many evidence events",
+  "BulkRecordService/RegisterArtifacts": "Register the metadata of many protected artifacts",
 };
 
 /** Makes the document. Pure: the same options give the same document. Throws where a bulk route is not served. */
@@ -62,19 +65,30 @@ export function createBulkDocument(options: DocumentOptions): JsonObject {
   });
 }
 
+const answerMembers = ["decision", "execution", "handling", "ingestion", "registration", "warnings"] as const;
+
+/** Where items have a key of their own: the member that holds what the single route takes. */
+const itemMembers: Partial<Record<SdkRoute, string>> = { evidence: "event", "artifact-register": "registration" };
+
 /** The examples of the single route, as the items of one call. */
 function examplesOf({ single }: BulkRoute, world: World): readonly RouteExample[] {
   const examples = routeExamples[single](world);
   const { service, status, caller, platform_domains } = (examples[0] as RouteExample).answer;
-  const items = examples.map(({ answer: { decision, execution, handling, warnings } }) => ({
-    outcome: "answered",
-    decision,
-    ...(execution !== undefined && { execution }),
-    ...(handling !== undefined && { handling }),
-    warnings,
-  }));
+  const itemMember = itemMembers[single];
+  const keyOf = (position: number) => `5f0c4f0e-6d0a-4a5e-9d3e-1f2f5e0b7a1${position}`;
+  const items = examples.map(({ answer }, position) => {
+    const members = answerMembers.flatMap((name) => (answer[name] === undefined ? [] : [[name, answer[name]]]));
+    return {
+      outcome: "answered",
+      ...(itemMember !== undefined && { idempotency_key: keyOf(position) }),
+      ...Object.fromEntries(members),
+    };
+  });
   const summary = "The questions of the single route's examples, and what became of each.";
-  const request = { items: examples.map(({ request }) => request ?? {}), stop_on_first_deny: false };
+  const requests = examples.map(({ request = {} }, position) =>
+    itemMember === undefined ? request : { idempotency_key: keyOf(position), [itemMember]: request },
+  );
+  const request = { items: requests, ...(itemMember === undefined && { stop_on_first_deny: false }) };
   return [
     { name: "several", summary, request, answer: { service, status, caller, items, platform_domains } as JsonObject },
   ];
@@ -88,6 +102,8 @@ credentials, tenants, scopes (those of the single route), refusals and receipts.
   \`items[].error\`; the others are answered.
 - One durable commit carries all records of a call: where the store fails, the whole call is refused with 503, and no
   item is answered.
+- Events and registrations have a key each, which holds as the header \`Idempotency-Key\` of the single route does: a
+  call that is sent again records nothing twice, and gives the answers of the first time.
 - Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
 - \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\` or \`none\`.`;
 }

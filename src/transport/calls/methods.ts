@@ -3,6 +3,7 @@ import { type DescMethod, type DescMethodUnary, type DescService, getOption } fr
 import type { MethodImpl, ServiceImpl } from "@connectrpc/connect";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
 import { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
+import { BulkRecordService } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts";
@@ -66,7 +67,7 @@ function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: strin
 }
 
 /** The services of `platform.bulk.v1`. */
-export const bulkServices: readonly DescService[] = [BulkDecisionService];
+export const bulkServices: readonly DescService[] = [BulkDecisionService, BulkRecordService];
 
 /** The services of the public contract. */
 export const publicServices: readonly DescService[] = [

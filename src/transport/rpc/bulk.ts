@@ -10,7 +10,12 @@ import { type Call, callOf } from "../calls/call.ts";
 import { identityOf } from "./messages.ts";
 
 /** How one item is handled. */
-export type HandleItem<Answer> = (item: Message, identity: CallIdentity, ledger: RecordingLedger) => Promise<Answer>;
+export type HandleItem<Answer> = (
+  item: Message,
+  identity: CallIdentity,
+  ledger: RecordingLedger,
+  index: number,
+) => Promise<Answer>;
 
 /** Handles the items of a call. Resolves and rejects as `handleAll`. */
 export async function handleItems<Answer>(
@@ -26,7 +31,7 @@ export async function handleItems<Answer>(
   call.recordedItems = items.count;
   const results = await handleAll<Answer>(ledger, identityOf(context), {
     count: items.count,
-    handle: async (index, identity, own) => handle(items.read(index), identity, own),
+    handle: async (index, identity, own) => handle(items.read(index), identity, own, index),
     ...(stopOnFirst !== undefined && { stopOnFirst }),
     pause: () => pause(call),
   });

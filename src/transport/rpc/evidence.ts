@@ -17,6 +17,10 @@ export function createEvidenceService(service: string, evidence: Evidence): Serv
   };
 }
 
+export function evidenceRequest(message: RecordEvidenceRequest): EvidenceRequest {
+  return toNormalForm<RecordEvidenceRequest, EvidenceRequest>(RecordEvidenceRequestSchema, message);
+}
+
 async function recordEvidence(
   service: string,
   evidence: Evidence,
@@ -24,8 +28,7 @@ async function recordEvidence(
   context: HandlerContext,
 ) {
   const identity = identityOf(context);
-  const request = toNormalForm<RecordEvidenceRequest, EvidenceRequest>(RecordEvidenceRequestSchema, message);
-  const answer = forMessage(await evidence.record(identity, request));
+  const answer = forMessage(await evidence.record(identity, evidenceRequest(message)));
   const { requestSummary: summary } = answer;
   return {
     ...envelope(service, identity.caller),

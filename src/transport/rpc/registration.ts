@@ -20,6 +20,13 @@ export function createRegistrationService(
   };
 }
 
+export function registrationRequest(message: RegisterArtifactRequest): RegistrationRequest {
+  return toNormalForm<RegisterArtifactRequest, RegistrationRequest, "artifact_object_b64">(
+    RegisterArtifactRequestSchema,
+    message,
+  );
+}
+
 async function registerArtifact(
   service: string,
   registrations: Registrations,
@@ -27,10 +34,7 @@ async function registerArtifact(
   context: HandlerContext,
 ) {
   const identity = identityOf(context);
-  const request = toNormalForm<RegisterArtifactRequest, RegistrationRequest, "artifact_object_b64">(
-    RegisterArtifactRequestSchema,
-    message,
-  );
+  const request = registrationRequest(message);
   const object = message.artifactObjectB64;
   const answer = forMessage(await registrations.register(identity, request, object, context.signal));
   const { requestSummary: summary } = answer;

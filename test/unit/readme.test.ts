@@ -7,7 +7,7 @@ import { describe, expect, test } from "vitest";
 import packageFile from "../../package.json" with { type: "json" };
 import { withSettingsTable } from "../../scripts/settings-table.ts";
 import { readConfig } from "../../src/config/config.ts";
-import { publicServices } from "../../src/transport/calls/methods.ts";
+import { bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { startGateway } from "../harness/gateway.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -62,7 +62,9 @@ test("every npm script that is named exists", () => {
 });
 
 test("the methods are those of the contract", () => {
-  const methods = publicServices.flatMap((service) => service.methods.map(({ name }) => `${service.name}/${name}`));
+  const methods = [...publicServices, ...bulkServices].flatMap((service) =>
+    service.methods.map(({ name }) => `${service.name}/${name}`),
+  );
   const rows = [...readme.matchAll(/^\| `(\w+Service\/\w+)`/gm)].map(([, method]) => method);
   expect(rows).toEqual(methods);
 });

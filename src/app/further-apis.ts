@@ -2,19 +2,22 @@
  * APIs beside the SDK's. Each has a package or paths, a document and a setting of its own, and where that is off, nothing
  * of it is there: no route, no page, and no mention in reflection or health.
  */
-import type { DescService } from "@bufbuild/protobuf";
+import type { DescMessage, DescService } from "@bufbuild/protobuf";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
-import { bulkRoutes } from "../domain/bulk-routes.ts";
+import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
+import type { ConfigFor } from "../config/uses.ts";
+import { bulkRoutes, bulkStreams } from "../domain/bulk-routes.ts";
 import type { ScopeTable } from "../domain/routes.ts";
 import { createBulkDocument } from "../portal/openapi/bulk-document.ts";
 import type { FurtherDocument } from "../portal/published.ts";
-import { bind, type ServedMethod, servedMethods } from "../transport/calls/methods.ts";
+import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
+import type { Rules } from "../transport/codec/validate.ts";
 import type { Page } from "../transport/http/page.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/bulk-records.ts";
+import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
 import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
-import type { ServeConfig } from "./gateway.ts";
 
 type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
 
@@ -27,19 +30,29 @@ export interface FurtherApi {
   readonly requiredScopes: ReadonlyMap<string, readonly string[]>;
   /** Its services, with the readiness checks that each needs. */
   readonly services: ReadonlyMap<DescService, readonly string[] | "all">;
+  /** Services of it whose methods are streams, made once the rules of requests are. */
+  readonly streams?: (rules: Rules) => readonly ServiceBinding[];
+  /** Requests on those streams. */
+  readonly streamRequests?: readonly DescMessage[];
   /** Pages that need no credentials, besides its document. */
   readonly pages: readonly Page[];
 }
 
 /** Those that the settings switch on. */
 export function furtherApis(
-  config: Pick<ServeConfig, "bulk" | "serviceName">,
+  config: Pick<ConfigFor<"serve">, "bulk" | "serviceName" | "bulkIdleTimeoutMs">,
   dependencies: BulkDependencies,
+  takeItems: BulkStreamOptions["takeItems"],
 ): readonly FurtherApi[] {
-  return config.bulk ? [bulkApi(config.serviceName, dependencies)] : [];
+  const { bulk, serviceName, bulkIdleTimeoutMs: idleTimeoutMs } = config;
+  return bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock: dependencies.clock })] : [];
 }
 
-function bulkApi(service: string, dependencies: BulkDependencies): FurtherApi {
+function bulkApi(
+  service: string,
+  dependencies: BulkDependencies,
+  streaming: Omit<BulkStreamOptions, "rules">,
+): FurtherApi {
   const { scopes } = dependencies.deployment;
   return {
     document: { name: "bulk", create: createBulkDocument },
@@ -47,10 +60,13 @@ function bulkApi(service: string, dependencies: BulkDependencies): FurtherApi {
       bind(BulkDecisionService, createBulkDecisionService(service, dependencies)),
       bind(BulkRecordService, createBulkRecordService(service, dependencies)),
     ]),
-    requiredScopes: new Map(bulkRoutes.map(({ rpc, single }) => [rpc, scopes.required(single)])),
+    streams: (rules) => [bind(BulkStreamService, createBulkStreamService(dependencies, { rules, ...streaming }))],
+    streamRequests: BulkStreamService.methods.map(({ input }) => input),
+    requiredScopes: new Map([...bulkRoutes, ...bulkStreams].map(({ rpc, single }) => [rpc, scopes.required(single)])),
     services: new Map<DescService, readonly string[] | "all">([
       [BulkDecisionService, "all"],
       [BulkRecordService, ["issuer_keys", "store"]],
+      [BulkStreamService, ["issuer_keys", "store"]],
     ]),
     pages: [],
   };

@@ -55,6 +55,7 @@ import {
 import { type Catalog, createCatalog } from "../transport/unauthenticated/reflection-catalog.ts";
 import { createReflectionService } from "../transport/unauthenticated/reflection-service.ts";
 import { ingressOf } from "./callers.ts";
+import type { FurtherApi } from "./further-apis.ts";
 import { memoryLimitBytes, watchMemory } from "./memory.ts";
 
 /** Configuration of the service. */
@@ -145,6 +146,7 @@ export function serverOptions(
   chainOptions: Pick<ChainOptions, "verifier" | "requiredScopes" | "withoutCredentials" | "quotas" | "itemQuotas">,
   { clock, random, logger, metrics, sumsOf, tracing }: Machine,
   tls: TlsFiles | undefined,
+  apis: readonly FurtherApi[] = [],
 ): ServerOptions {
   const memory = watchMemory();
   const report = createReport(logger, metrics, clock);
@@ -155,9 +157,10 @@ export function serverOptions(
     service: config.serviceName,
     headerPrefix: config.headerPrefix,
     ...chainOptions,
-    warmUp: methods
-      .flatMap(({ spec: { method } }) => [method.input, itemField(method.input)?.message ?? []].flat())
-      .map((desc) => ({ desc, sample: create(desc) })),
+    warmUp: [
+      ...methods.flatMap(({ spec: { method } }) => [method.input, itemField(method.input)?.message ?? []].flat()),
+      ...apis.flatMap(({ streamRequests = [] }) => streamRequests),
+    ].map((desc) => ({ desc, sample: create(desc) })),
   });
   return {
     service: config.serviceName,
@@ -166,6 +169,9 @@ export function serverOptions(
     addressOf,
     bodies: bodyBudgetOf(config, addressOf, metrics, sumsOf("bodies"), memory.isTight),
     isShortOfMemory: memory.isShort,
+    streamServices: apis.flatMap(({ streams }) => streams?.(chain.rules) ?? []),
+    headerPrefix: config.headerPrefix,
+    openStreams: sumsOf("streams"),
     streams: { watches: sumsOf("watches"), conversations: sumsOf("conversations") },
     limits: {
       maxBodyBytes: maxBodyBytesOf(config),

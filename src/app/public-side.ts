@@ -11,7 +11,7 @@ import { publishedPages } from "../portal/published.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
-import { keepWithinQuotas, takeForItems } from "../transport/gate/quota.ts";
+import { keepWithinQuotas, takeForBatch, takeForItems } from "../transport/gate/quota.ts";
 import { createServer } from "../transport/http/server.ts";
 import { createHealthMonitor, type ReadinessSource } from "../transport/unauthenticated/health.ts";
 import type { Callers } from "./callers.ts";
@@ -76,7 +76,9 @@ export async function createPublicSide(
   };
   const deciding = { engine: policy.engine, observe: observeDecisions(metrics, logger, policy) };
   const dependencies = { deployment, live, ledger, clock, random, hasher, ...deciding };
-  const apis = furtherApis(config, dependencies);
+  const apis = furtherApis(config, dependencies, (call, count, signal) =>
+    quotas === undefined ? Promise.resolve(() => {}) : takeForBatch(quotas, call, count, signal),
+  );
   const methods = [...methodsOf(config.serviceName, dependencies), ...apis.flatMap(({ methods }) => methods)];
   const services = new Map([...healthNeeds, ...healthNeedsOf(apis)]);
   const health = createHealthMonitor({ readiness, services, clock, timers });
@@ -92,7 +94,7 @@ export async function createPublicSide(
   const tls = await followTls("tls", config, machine, (next) => server?.replaceTls(next));
   const first = tls?.current;
   server = await createServer({
-    ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine, first),
+    ...serverOptions(config, [...methods, ...session.methods], chainOptions, machine, first, apis),
     ...(admission !== undefined && { admissionLimits: admission }),
     pages: [
       ...publishedPages({

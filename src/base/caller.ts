@@ -5,6 +5,18 @@ export const authSources = ["bearer_token", "trusted_headers", "session_token"] 
 /** Where an identity comes from. */
 export type AuthSource = (typeof authSources)[number];
 
+const expiries = new WeakMap<Caller, number>();
+
+/** Notes when the credentials of a caller expire, in milliseconds since the Unix epoch. */
+export function noteExpiry(caller: Caller, expiresAtMs: number): void {
+  expiries.set(caller, expiresAtMs);
+}
+
+/** When the credentials of a caller expire; infinite where they do not. */
+export function expiryOf(caller: Caller): number {
+  return expiries.get(caller) ?? Number.POSITIVE_INFINITY;
+}
+
 /** The authenticated caller. Every member comes from its credentials, none from a request body. */
 export interface Caller {
   readonly tenantId: TenantId;

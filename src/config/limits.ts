@@ -21,6 +21,12 @@ export const limits = {
     integer(1024, 8_388_608),
     "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item is held to the limit of its single route besides",
   ),
+  bulkIdleTimeoutMs: given(
+    "SVC_BULK_IDLE_TIMEOUT_MS",
+    "60000",
+    integer(100, 3_600_000),
+    "Time without an item after which a stream of evidence or registrations is ended, 100 to 3600000 ms",
+  ),
   quotas: optional(
     "SVC_QUOTAS",
     "none",

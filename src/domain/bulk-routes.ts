@@ -23,5 +23,11 @@ export const bulkRoutes: readonly BulkRoute[] = [
   },
 ];
 
+/** Streams of items, by `Service/Method`, each with the route that takes one item. */
+export const bulkStreams: readonly Pick<BulkRoute, "rpc" | "single">[] = [
+  { rpc: "BulkStreamService/StreamEvents", single: "evidence" },
+  { rpc: "BulkStreamService/StreamRegistrations", single: "artifact-register" },
+];
+
 /** Most items of one call. The definitions say the same, for documents and clients. */
 export const maxBulkItems = 1000;

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
+import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { withSettingsTable } from "../../scripts/settings-table.ts";
 import { readConfig } from "../../src/config/config.ts";
@@ -62,7 +63,7 @@ test("every npm script that is named exists", () => {
 });
 
 test("the methods are those of the contract", () => {
-  const methods = [...publicServices, ...bulkServices].flatMap((service) =>
+  const methods = [...publicServices, ...bulkServices, BulkStreamService].flatMap((service) =>
     service.methods.map(({ name }) => `${service.name}/${name}`),
   );
   const rows = [...readme.matchAll(/^\| `(\w+Service\/\w+)`/gm)].map(([, method]) => method);

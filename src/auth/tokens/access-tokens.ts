@@ -1,5 +1,5 @@
 /** Callers that present an access token: found in the header, verified or remembered, and bound to the call. */
-import type { Caller } from "../../base/caller.ts";
+import { type Caller, noteExpiry } from "../../base/caller.ts";
 import { type DeclaredAttributes, noDeclaredAttributes } from "../../base/caller-attributes.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { TenantId } from "../../base/ids.ts";
@@ -102,6 +102,7 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
       const mayFetch = (claimed: TokenBinding | "unknown") => possession.beforeFetch(claimed, inbound);
       const verified = await verify(token, { signal, mayFetch });
       await possession.confirm(token, verified, inbound);
+      noteExpiry(verified.caller, verified.expiresAtMs + clockToleranceSeconds * 1000);
       return verified.caller;
     } catch (thrown) {
       throw possession.asThrown(thrown);

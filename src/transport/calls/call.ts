@@ -51,6 +51,8 @@ export interface Call {
   items?: ItemSource;
   /** Items of a bulk call that may have left a record. */
   recordedItems?: number;
+  /** Items that a stream has had settled. */
+  streamedItems?: number;
   /** What its items were granted of its tenant's quotas, besides what the call itself was. */
   itemQuotas?: QuotaHold;
   /** The decision that was recorded for it, if one was. */

@@ -66,7 +66,7 @@ function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: strin
   throw new Error(`${method} has no google.api.http annotation of the form that the JSON routes serve`);
 }
 
-/** The services of `platform.bulk.v1`. */
+/** The services of `platform.bulk.v1` that are no streams. */
 export const bulkServices: readonly DescService[] = [BulkDecisionService, BulkRecordService];
 
 /** The services of the public contract. */

@@ -55,7 +55,7 @@ function logRefusal(logger: Logger, fields: object, refusal: ServiceError): void
 }
 
 function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress }: Answered) {
-  const { requestId, caller, decision, refusal, protocol = "rest", rpc = "none", span, items } = call;
+  const { requestId, caller, decision, refusal, protocol = "rest", rpc = "none", span, items, streamedItems } = call;
   return {
     request_id: requestId,
     trace_id: span?.traceId,
@@ -70,7 +70,7 @@ function fieldsOf({ call, httpVersion, method, status, durationMs, remoteAddress
     reason: refusal?.reason,
     tenant_id: caller?.tenantId,
     principal_id: caller?.principalId,
-    items: items?.count,
+    items: items?.count ?? streamedItems,
     duration_ms: durationMs,
     remote_address: remoteAddress,
     ...(decision !== undefined && decisionFields(decision)),

@@ -51,16 +51,42 @@ export async function takeForItems(
   call: Call,
   signal: AbortSignal,
 ): Promise<void> {
-  const { caller, items } = call;
-  if (caller === undefined || items === undefined || items.count < 2) return;
-  const others = items.count - 1;
-  const amounts = { requests: others, records: isRecorded ? others : 0, artifact_bytes: 0 };
-  const request = { tenantId: caller.tenantId, amounts, isStoreless: false, isWhole: true, signal };
-  const hold = await withinDeadline(async () => quotas.take(request), signal);
+  const { items } = call;
+  if (items === undefined || items.count < 2) return;
+  const hold = await takeMany(quotas, items.count - 1, isRecorded, call, signal);
   if (hold === undefined) return;
   call.itemQuotas = hold;
   call.announced = quotaHeaders(hold.states);
   if (hold.refusal !== undefined) throw hold.refusal;
+}
+
+/**
+ * Takes what recorded items of a stream use. Resolves with what gives back what was not recorded of them.
+ *
+ * @throws ServiceError as `takeForItems`
+ */
+export async function takeForBatch(
+  quotas: Pick<Quotas, "take">,
+  call: Call,
+  count: number,
+  signal: AbortSignal,
+): Promise<(recorded: number) => void> {
+  const hold = await takeMany(quotas, count, true, call, signal);
+  if (hold?.refusal !== undefined) throw hold.refusal;
+  return (recorded) => hold?.settle({ records: recorded, artifact_bytes: 0 });
+}
+
+async function takeMany(
+  quotas: Pick<Quotas, "take">,
+  count: number,
+  isRecorded: boolean,
+  { caller }: Call,
+  signal: AbortSignal,
+): Promise<QuotaHold | undefined> {
+  if (caller === undefined) return undefined;
+  const amounts = { requests: count, records: isRecorded ? count : 0, artifact_bytes: 0 };
+  const request = { tenantId: caller.tenantId, amounts, isStoreless: false, isWhole: true, signal };
+  return withinDeadline(async () => quotas.take(request), signal);
 }
 
 /** The length of the body, where the headers say it. */

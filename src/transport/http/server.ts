@@ -6,6 +6,7 @@ import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { newRequestId } from "../../base/ids.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../../base/raw-answer.ts";
+import type { Sums } from "../../base/sums.ts";
 import { Accounts } from "../admission/accounts.ts";
 import { Admission, type AdmissionLimits, defaultAdmissionLimits } from "../admission/admission.ts";
 import { type Admit, countCaller, createAdmit, ticketOf } from "../admission/admit.ts";
@@ -16,6 +17,7 @@ import { answerHeaders, beginCall, type CallLifecycle, endCall, pathOf } from ".
 import type { ServedMethod, ServiceBinding } from "../calls/methods.ts";
 import { registerConnectPlugin } from "../connect/plugin.ts";
 import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "../connect/rpc-refusal.ts";
+import { registerStreams } from "../connect/streams.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
 import {
@@ -33,6 +35,12 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly methods: readonly ServedMethod[];
   /** Pages beside the routes of the methods. */
   readonly pages?: readonly Page[];
+  /** Services whose methods are streams, for those who have shown credentials. */
+  readonly streamServices?: readonly ServiceBinding[];
+  /** Lowercase prefix of the service's own headers. */
+  readonly headerPrefix?: string;
+  /** Counts their open streams; default: those of this server alone. */
+  readonly openStreams?: Sums;
   /** Services that need no credentials, and have no JSON routes. */
   readonly unauthenticatedServices?: readonly ServiceBinding[];
   /** The address that a call comes from, as `callerAddress` returns it. */
@@ -67,8 +75,8 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
       refuseInTerms(options.service, toRefusal(error), request, reply);
     },
   });
-  const { methods, pages = [], unauthenticatedServices = [] } = options;
-  const allowed = allowedMethods(methods, pages, unauthenticatedServices);
+  const { methods, pages = [], unauthenticatedServices = [], streamServices = [], headerPrefix = "x-svc-" } = options;
+  const allowed = allowedMethods(methods, pages, [...unauthenticatedServices, ...streamServices]);
   addCalls(app, options, allowed);
   const stopping = new AbortController();
   const refuseHere = (request: FastifyRequest, reply: FastifyReply) =>
@@ -85,6 +93,10 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   registerRest(app, methods, options);
   registerPages(app, options.service, pages);
   await app.register(async (scope) => registerConnectPlugin(scope, methods, options));
+  if (streamServices.length > 0) {
+    const streamOptions = { ...options, headerPrefix, stopping: stopping.signal };
+    await app.register(async (scope) => registerStreams(scope, streamServices, streamOptions));
+  }
   const unauthenticatedOptions = { ...options, stopping: stopping.signal };
   await app.register(async (scope) => registerUnauthenticated(scope, unauthenticatedServices, unauthenticatedOptions));
   await app.ready();

@@ -40,7 +40,7 @@ export async function handleItems<Answer>(
 }
 
 /** The call goes on once it is its turn again, as a call that comes now. */
-async function pause({ ticket }: Call): Promise<void> {
+export async function pause({ ticket }: Call): Promise<void> {
   ticket?.park();
   await new Promise(setImmediate);
   if (ticket !== undefined && !(await ticket.resume())) throw overloaded();

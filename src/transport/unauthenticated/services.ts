@@ -16,10 +16,10 @@ import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import type { ServiceBinding } from "../calls/methods.ts";
 import { acceptAnyContentType } from "../connect/plugin.ts";
+import { reportStreamErrors } from "../connect/stream-interceptors.ts";
+import { conversationLimits, limitStreams, watchLimits } from "../connect/stream-limits.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
-import { reportStreamErrors } from "./stream-interceptors.ts";
-import { conversationLimits, limitStreams, watchLimits } from "./stream-limits.ts";
 
 /** Largest message that these services read, in bytes: they take names. */
 const maxMessageBytes = 4096;

@@ -1,0 +1,132 @@
+/**
+ * Streams of those who have shown credentials. Connect's own plugin carries them, on gRPC and Connect over HTTP/2; they
+ * pass the same gate as every call, and what they have in memory is bounded and counted as bodies are.
+ */
+import type { Http2ServerResponse } from "node:http2";
+import type { DescMethod } from "@bufbuild/protobuf";
+import { createContextValues, type Interceptor, type MethodImpl } from "@connectrpc/connect";
+import type { UniversalHandler } from "@connectrpc/connect/protocol";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
+import type { FastifyInstance } from "fastify";
+import type { InboundRequest } from "../../auth/inbound-request.ts";
+import type { Sums } from "../../base/sums.ts";
+import { callOf, kCall } from "../calls/call.ts";
+import { startDeadline } from "../calls/deadline.ts";
+import { toConnectError, toServiceError } from "../calls/errors.ts";
+import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
+import { Inlet, kInlet, kStopping } from "../calls/inlet.ts";
+import type { ServiceBinding } from "../calls/methods.ts";
+import { binaryOptions } from "../codec/binary-records.ts";
+import { readCallOptions } from "../gate/interceptors.ts";
+import { resetWithAnswer } from "../http/unread-body.ts";
+import { acceptAnyContentType } from "./plugin.ts";
+import { reportStreamErrors } from "./stream-interceptors.ts";
+import { limitStreams, type StreamLimits } from "./stream-limits.ts";
+import { carry, takeTimeout } from "./wrap.ts";
+
+/** One for each channel of an agent is what is needed; behind a shared address there are many. */
+const streamLimits: StreamLimits = { perConnection: 16, perAddress: 256, perNeighbourhood: 512, inAll: 1024 };
+/** Bytes that are read and not settled, and the room that each stream has for them: a message more at most. */
+const windowBytes = 256 * 1024;
+const maxItems = 256;
+/** Longest time that a stream stays open, in milliseconds: a day. */
+const maxStreamMs = 86_400_000;
+
+export interface StreamsOptions extends Pick<AdapterOptions, "service" | "gate" | "limits" | "bodies"> {
+  readonly headerPrefix: string;
+  readonly stopping: AbortSignal;
+  /** The address that a call comes from, as `callerAddress` returns it. */
+  readonly addressOf: (inbound: InboundRequest) => string;
+  /** Counts streams; default: those of this server alone. */
+  readonly openStreams?: Sums | undefined;
+}
+
+/** Serves the services, all of whose methods are streams both ways. */
+export function registerStreams(
+  app: FastifyInstance,
+  services: readonly ServiceBinding[],
+  options: StreamsOptions,
+): void {
+  const { service, limits, stopping, headerPrefix, addressOf } = options;
+  acceptAnyContentType(app);
+  const interceptors = [
+    reportStreamErrors(service),
+    readCallOptions(headerPrefix),
+    limitStreams(streamLimits, addressOf, options.openStreams),
+    reserveMemory(options),
+  ];
+  app.register(fastifyConnectPlugin, {
+    routes: (router) => {
+      for (const { desc, impl } of services) {
+        for (const method of desc.methods) {
+          router.rpc(method, implementation(method, impl), {
+            interceptors,
+            readMaxBytes: limits.maxBodyBytes(`${desc.name}/${method.name}`),
+            acceptCompression: [],
+            jsonOptions: { ignoreUnknownFields: false },
+            binaryOptions,
+            requestGate: async (context) => {
+              const call = callOf(context);
+              const { inbound } = context.values.get(kRequest) ?? {};
+              if (inbound === undefined || call.rpc === undefined) throw new Error("call without a request");
+              try {
+                await options.gate({ call, inbound, rpc: call.rpc, signal: context.signal });
+              } catch (thrown) {
+                throw toConnectError(service, call.requestId, toServiceError(thrown));
+              }
+              // It waits for its caller most of the time, and takes its turn for what comes.
+              call.ticket?.park();
+            },
+          });
+        }
+      }
+      router.handlers.forEach((handler, i) => {
+        router.handlers[i] = wrapStream(handler, service);
+      });
+    },
+    contextValues: (request) =>
+      createContextValues()
+        .set(kCall, request.call)
+        .set(kRequest, request)
+        .set(kStopping, stopping)
+        .set(kInlet, new Inlet({ maxItems, maxBytes: windowBytes })),
+  });
+}
+
+function implementation(method: DescMethod, impl: Record<string, unknown>): MethodImpl<DescMethod> {
+  const found = impl[method.localName];
+  if (typeof found !== "function") throw new Error(`${method} is not implemented`);
+  return found.bind(impl) as MethodImpl<DescMethod>;
+}
+
+/** Gives each stream room for what it may have in memory, for as long as it is open. */
+function reserveMemory({ bodies, limits }: StreamsOptions): Interceptor {
+  return (next) => (request) => {
+    const { inbound } = request.contextValues.get(kRequest) ?? {};
+    const call = callOf({ values: request.contextValues });
+    if (inbound === undefined || call.rpc === undefined) throw new Error("call without a request");
+    const lease = bodies.lease(call, inbound);
+    lease.holds(windowBytes + limits.maxBodyBytes(call.rpc));
+    request.signal.addEventListener("abort", () => lease.release(), { once: true });
+    if (request.signal.aborted) lease.release();
+    return next(request);
+  };
+}
+
+function wrapStream(handler: UniversalHandler, service: string): UniversalHandler {
+  return carry(handler, service, (universal, request) => {
+    const { stream } = request.response as unknown as Partial<Http2ServerResponse>;
+    if (stream !== undefined) resetWithAnswer(stream);
+    const deadline = startDeadline(takeTimeout(universal.header, request.call.protocol), maxStreamMs);
+    const { signal } = universal;
+    if (signal.aborted) deadline.end();
+    else signal.addEventListener("abort", deadline.end, { once: true });
+    const inlet = universal.contextValues?.get(kInlet);
+    if (inlet === undefined) throw new Error("stream without an inlet");
+    return handler({
+      ...universal,
+      signal: AbortSignal.any([signal, deadline.signal]),
+      body: inlet.body(universal.body as AsyncIterable<Uint8Array>),
+    });
+  });
+}

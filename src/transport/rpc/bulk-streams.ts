@@ -1,0 +1,155 @@
+import type { DescMessage, Message } from "@bufbuild/protobuf";
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { EventItem, RegistrationItem } from "../../../gen/platform/bulk/v1/records_pb.ts";
+import {
+  type BulkStreamService,
+  StreamEventsRequestSchema,
+  StreamRegistrationsRequestSchema,
+} from "../../../gen/platform/bulk/v1/streams_pb.ts";
+import { refusedToken } from "../../auth/challenge.ts";
+import { expiryOf } from "../../base/caller.ts";
+import type { Clock } from "../../base/clock.ts";
+import { invalidRequests, overloaded, ServiceError } from "../../base/errors.ts";
+import { handleAll, type ItemResult } from "../../domain/bulk.ts";
+import type { RecordingLedger } from "../../domain/deployment.ts";
+import type { CallIdentity } from "../../domain/record.ts";
+import { type Call, callerOf, callOf } from "../calls/call.ts";
+import { type Inlet, kInlet, kStopping } from "../calls/inlet.ts";
+import type { Rules } from "../codec/validate.ts";
+import { itemMembers, pause } from "./bulk.ts";
+import {
+  type BulkRecordDependencies,
+  eventMembers,
+  recordEvent,
+  register,
+  registrationMembers,
+} from "./bulk-records.ts";
+import { identityOf } from "./messages.ts";
+
+export interface BulkStreamOptions {
+  readonly rules: Rules;
+  readonly clock: Clock;
+  /** Milliseconds without an item after which a stream is ended. */
+  readonly idleTimeoutMs: number;
+  /** Holds items to quotas; resolves with what is told how many were recorded. */
+  readonly takeItems: (call: Call, count: number, signal: AbortSignal) => Promise<(recorded: number) => void>;
+}
+
+/** One request on a stream. */
+interface Numbered<Item> extends Message {
+  readonly sequence: bigint;
+  readonly item?: Item | undefined;
+}
+
+/** The bulk stream service: items are handled as `platform.bulk.v1.BulkRecordService` handles them. */
+export function createBulkStreamService(
+  dependencies: BulkRecordDependencies,
+  options: BulkStreamOptions,
+): ServiceImpl<typeof BulkStreamService> {
+  const { ledger } = dependencies;
+  return {
+    async *streamEvents(requests, context) {
+      const batches = acknowledged(
+        requests,
+        context,
+        StreamEventsRequestSchema,
+        ledger,
+        options,
+        (item: EventItem, identity, own) => recordEvent({ ...dependencies, ledger: own }, identity, item),
+      );
+      for await (const batch of batches)
+        yield {
+          items: batch.map(({ request: { sequence, item }, result }) => ({
+            sequence,
+            result: {
+              ...itemMembers(result, (answer) => eventMembers(context, answer)),
+              idempotencyKey: item?.idempotencyKey ?? "",
+            },
+          })),
+        };
+    },
+    async *streamRegistrations(requests, context) {
+      const { signal } = context;
+      const desc = StreamRegistrationsRequestSchema;
+      const batches = acknowledged(requests, context, desc, ledger, options, (item: RegistrationItem, identity, own) =>
+        register({ ...dependencies, ledger: own }, identity, item, signal),
+      );
+      for await (const batch of batches)
+        yield {
+          items: batch.map(({ request: { sequence, item }, result }) => ({
+            sequence,
+            result: {
+              ...itemMembers(result, (answer) => registrationMembers(context, answer)),
+              idempotencyKey: item?.idempotencyKey ?? "",
+            },
+          })),
+        };
+    },
+  };
+}
+
+interface Settled<Request, Answer> {
+  readonly request: Request;
+  readonly result: ItemResult<Answer>;
+}
+
+/** The requests in batches, each once all of it is durable or refused. Throws why the stream is to end. */
+async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
+  requests: AsyncIterable<Request>,
+  context: HandlerContext,
+  desc: DescMessage,
+  ledger: BulkRecordDependencies["ledger"],
+  options: BulkStreamOptions,
+  handle: (item: Item, identity: CallIdentity, own: RecordingLedger) => Promise<Answer>,
+): AsyncGenerator<readonly Settled<Request, Answer>[]> {
+  const call = callOf(context);
+  const { signal, values } = context;
+  const inlet = values.get(kInlet) as Inlet<Request> | undefined;
+  if (inlet === undefined) throw new ServiceError("internal", "stream invoked without an inlet");
+  const stopping = values.get(kStopping);
+  // Whatever is recorded is counted with its batch.
+  call.recordedItems = 0;
+  call.streamedItems = 0;
+  void inlet.read(requests);
+  for (;;) {
+    const leftMs = expiryOf(callerOf(context)) - options.clock.now();
+    if (leftMs <= 0) throw expired();
+    const limits = [
+      { afterMs: options.idleTimeoutMs, refusal: idle },
+      { afterMs: leftMs, refusal: expired },
+    ];
+    const batch = await inlet.take({ limits, stopping });
+    if (batch === undefined && stopping.aborted) throw overloaded("the service stops: go on elsewhere");
+    if (batch === undefined) return;
+    const settle = await options.takeItems(call, batch.length, signal);
+    if (call.ticket !== undefined && !(await call.ticket.resume())) throw overloaded();
+    const results = await handleAll(ledger, identityOf(context), {
+      count: batch.length,
+      handle: async (index, identity, own) =>
+        handle(itemOf<Item, Request>(batch[index] as Request, desc, options.rules), identity, own),
+      pause: () => pause(call),
+    });
+    call.ticket?.park();
+    call.streamedItems += batch.length;
+    settle(results.filter((result) => result !== undefined && "answer" in result).length);
+    yield batch.map((request, i) => ({ request, result: results[i] }));
+  }
+}
+
+/** Throws `invalid_request`, which names members by their paths in the item. */
+function itemOf<Item, Request extends Numbered<Item>>(request: Request, desc: DescMessage, rules: Rules): Item {
+  const violations = rules(desc, request);
+  if (violations.length > 0)
+    throw invalidRequests(
+      violations.map(({ field, ...others }) => ({ field: field.replace(/^item\./, ""), ...others })),
+    );
+  return request.item as Item;
+}
+
+function idle(): ServiceError {
+  return new ServiceError("request_timeout", "no item arrived in time");
+}
+
+function expired(): ServiceError {
+  return refusedToken("expired_token", "the access token has expired");
+}

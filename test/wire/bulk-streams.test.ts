@@ -1,0 +1,216 @@
+/** Streams of evidence and registrations: what is acknowledged is durable, and what is sent again is not recorded again. */
+import { randomUUID } from "node:crypto";
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import {
+  BulkStreamService,
+  type StreamEventsRequest,
+  StreamEventsRequestSchema,
+} from "../../gen/platform/bulk/v1/streams_pb.ts";
+import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
+import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { testStores } from "../harness/stores.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+
+const event = (sequence: number, key: string = `key-${sequence}`, application = "payroll"): StreamEventsRequest =>
+  create(StreamEventsRequestSchema, {
+    sequence: BigInt(sequence),
+    item: {
+      idempotencyKey: key,
+      event: { eventType: EvidenceEventType.PROTECT, workload: { application }, resource: { kind: "record" } },
+    },
+  });
+
+/** A source of requests that the test fills and ends. */
+function source<T>() {
+  const items: T[] = [];
+  let isOver = false;
+  let wake = () => {};
+  return {
+    send(...more: readonly T[]) {
+      items.push(...more);
+      wake();
+    },
+    end() {
+      isOver = true;
+      wake();
+    },
+    async *[Symbol.asyncIterator]() {
+      for (;;) {
+        const next = items.shift();
+        if (next !== undefined) yield next;
+        else if (isOver) return;
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+    },
+  };
+}
+
+const sessions: Http2SessionManager[] = [];
+afterEach(() => {
+  for (const session of sessions.splice(0)) session.abort();
+});
+
+const connectOverHttp2: typeof createGrpcTransport = (options) =>
+  createConnectTransport({ ...options, httpVersion: "2" });
+
+function clientOf(url: string, make = createGrpcTransport) {
+  const sessionManager = new Http2SessionManager(url);
+  sessions.push(sessionManager);
+  return createClient(BulkStreamService, make({ baseUrl: url, sessionManager }));
+}
+
+describe.each(testStores)("%s", (_name, startStore) => {
+  let store: Awaited<ReturnType<typeof startStore>>;
+  let gateway: Gateway;
+  let headers: Record<string, string>;
+  beforeAll(async () => {
+    store = await startStore();
+    gateway = await startGateway({ dataDir: store.folder, env: { ...store.settings, SVC_BULK: "on" } });
+    headers = { authorization: `Bearer ${await gateway.token()}` };
+  }, 60_000);
+  afterAll(async () => {
+    await gateway.stop();
+    await store.stop();
+  });
+
+  test.each([
+    ["gRPC", createGrpcTransport],
+    ["Connect", connectOverHttp2],
+  ])("%s: acknowledges in order, by number and key, and again without recording again", async (_protocol, make) => {
+    const prefix = randomUUID();
+    const sent = Array.from({ length: 700 }, (_, i) => event(i * 3, `${prefix}-${i}`));
+    const poison = { ...event(1, `${prefix}-bad`), item: { ...event(1, `${prefix}-bad`).item, event: undefined } };
+    sent.splice(350, 0, create(StreamEventsRequestSchema, poison as never));
+    const run = async () => {
+      const requests = source<StreamEventsRequest>();
+      requests.send(...sent);
+      requests.end();
+      const acknowledged = [];
+      for await (const { items } of clientOf(gateway.url, make).streamEvents(requests, { headers }))
+        acknowledged.push(...items);
+      return acknowledged;
+    };
+    const first = await run();
+    expect(first.map(({ sequence }) => sequence)).toEqual(sent.map(({ sequence }) => sequence));
+    expect(first.map(({ result }) => result?.idempotencyKey)).toEqual(sent.map(({ item }) => item?.idempotencyKey));
+    expect(first[350]?.result?.error?.violations.map(({ field }) => field)).toEqual(["event"]);
+    const indices = first.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? []);
+    expect(indices).toEqual(indices.map((_, i) => (indices[0] as bigint) + BigInt(i)));
+    expect(indices).toHaveLength(700);
+    const again = await run();
+    expect(again.flatMap(({ result }) => result?.ingestion?.receipt?.leafIndex ?? [])).toEqual(indices);
+  });
+
+  test("acknowledges before the stream is over, and shows who may not", async () => {
+    const requests = source<StreamEventsRequest>();
+    const answers = clientOf(gateway.url).streamEvents(requests, { headers })[Symbol.asyncIterator]();
+    for (let i = 0; i < 5; i++) {
+      requests.send(event(i, randomUUID()));
+      const { value } = await answers.next();
+      expect(value.items.map(({ sequence }: { sequence: bigint }) => sequence)).toEqual([BigInt(i)]);
+    }
+    requests.end();
+    expect((await answers.next()).done).toBe(true);
+  });
+
+  test("one who does not read gets no more than there is room for, and others go on", async () => {
+    const requests = source<StreamEventsRequest>();
+    const big = "x".repeat(200);
+    let asked = 0;
+    const counted = (async function* () {
+      for await (const request of requests) {
+        asked += 1;
+        yield request;
+      }
+    })();
+    requests.send(...Array.from({ length: 20_000 }, (_, i) => event(i, `${i}-${randomUUID()}`, big)));
+    const stop = new AbortController();
+    const answers = clientOf(gateway.url).streamEvents(counted, { headers, signal: stop.signal });
+    const iterator = answers[Symbol.asyncIterator]();
+    await iterator.next();
+    // Nothing is read from here on: what is sent comes to an end.
+    let before = -1;
+    const isStanding = () => {
+      const stands = asked === before;
+      before = asked;
+      return stands;
+    };
+    await expect.poll(isStanding, { interval: 500, timeout: 20_000 }).toBe(true);
+    expect(asked).toBeLessThan(20_000);
+    const { status } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: headers.authorization?.slice(7) as string });
+    expect(status).toBe(200);
+    stop.abort();
+    await iterator.next().catch(() => {});
+  });
+});
+
+describe("ends", () => {
+  const key = newTestKey("ES256", "key-1");
+  let issuer: StaticIssuer;
+  beforeAll(async () => {
+    issuer = await startStaticIssuer([key.publicJwk]);
+  });
+  afterAll(() => issuer.stop());
+  const scope = "platform-api.access evidence.write";
+  const tokenFor = (claims: object = {}) => mintToken(key, claimsOf(issuer.url, Date.now(), { scope, ...claims }));
+  const settings = () => ({ SVC_OIDC_ISSUER: issuer.url, SVC_BULK: "on" });
+
+  async function refusalOf(gateway: Gateway, token: string, ...events: readonly StreamEventsRequest[]) {
+    const requests = source<StreamEventsRequest>();
+    requests.send(...events);
+    const acknowledged: bigint[] = [];
+    const headers = { authorization: `Bearer ${token}` };
+    try {
+      for await (const { items } of clientOf(gateway.url).streamEvents(requests, { headers }))
+        acknowledged.push(...items.map(({ sequence }) => sequence));
+    } catch (error) {
+      return { error: ConnectError.from(error), acknowledged };
+    }
+    return { error: undefined, acknowledged };
+  }
+
+  test("without credentials or scope nothing is read; idle streams and expired tokens end, after what was recorded", async () => {
+    const gateway = await startGateway({ env: { ...settings(), SVC_BULK_IDLE_TIMEOUT_MS: "300" } });
+    try {
+      expect((await refusalOf(gateway, "none", event(1))).error?.code).toBe(Code.Unauthenticated);
+      const unscoped = await refusalOf(gateway, tokenFor({ scope: "platform-api.access" }), event(1));
+      expect(unscoped).toMatchObject({ error: { code: Code.PermissionDenied }, acknowledged: [] });
+      const idle = await refusalOf(gateway, tokenFor(), event(1), event(2));
+      expect(idle).toMatchObject({ error: { code: Code.DeadlineExceeded }, acknowledged: [1n, 2n] });
+    } finally {
+      await gateway.stop();
+    }
+  });
+
+  test("a stream ends with its token", async () => {
+    const gateway = await startGateway({ env: settings() });
+    try {
+      // Expired already, as far as clocks may differ: 30 s.
+      const exp = Math.floor(Date.now() / 1000) - 27;
+      const { error, acknowledged } = await refusalOf(gateway, tokenFor({ exp }), event(1));
+      expect([error?.code, acknowledged]).toEqual([Code.Unauthenticated, [1n]]);
+    } finally {
+      await gateway.stop();
+    }
+  });
+
+  test("a service that stops acknowledges what it recorded, and ends the stream", async () => {
+    const gateway = await startGateway({ env: settings() });
+    const requests = source<StreamEventsRequest>();
+    const headers = { authorization: `Bearer ${tokenFor()}` };
+    const answers = clientOf(gateway.url).streamEvents(requests, { headers })[Symbol.asyncIterator]();
+    requests.send(event(1));
+    expect((await answers.next()).value.items).toHaveLength(1);
+    const stopped = gateway.stop();
+    const error = await answers.next().then(
+      () => undefined,
+      (thrown: unknown) => ConnectError.from(thrown),
+    );
+    expect(error?.code).toBe(Code.Unavailable);
+    await stopped;
+  });
+});

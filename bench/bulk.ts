@@ -1,0 +1,226 @@
+/**
+ * What an item costs in bulk: processor time of all the gateway's threads for each item of calls of 10, 100 and 1,000
+ * items and of a stream, beside the single route with many callers at once; decisions and evidence, SQLite and PostgreSQL,
+ * in turn, so that a machine that drifts favours nobody: look at the ratios. And how long others wait meanwhile: the
+ * slowest whoami while calls of 1,000 items follow each other. PostgreSQL's own processes are not counted.
+ *
+ * `node bench/bulk.ts [--seconds 2] [--rounds 3] [--callers 64]`
+ */
+import { randomFillSync, randomUUID } from "node:crypto";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import http from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { sampleCalls } from "../dev/requests.ts";
+import { BulkStreamService } from "../gen/platform/bulk/v1/streams_pb.ts";
+import { EvidenceEventType } from "../gen/platform/sdk/v1/common_pb.ts";
+import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
+import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
+import { startPostgres } from "../test/harness/postgres.ts";
+import { type GatewayProcess, startGatewayProcess } from "./deployment.ts";
+import { median } from "./rounds.ts";
+import { startTenants } from "./tenants.ts";
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "2" },
+    rounds: { type: "string", default: "3" },
+    callers: { type: "string", default: "64" },
+  },
+});
+const seconds = Number(values.seconds);
+const rounds = Number(values.rounds);
+const callers = Number(values.callers);
+/** At most as many requests at once as a tenant's queue of records takes. */
+const bulkCallers = 2;
+
+const print = (line: string) => void process.stdout.write(`${line}\n`);
+const agent = new http.Agent({ keepAlive: true, maxSockets: 256 });
+const bodyOf = (route: string) => sampleCalls().find((call) => call.route === route)?.body;
+
+function post(url: string, token: string, text: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+    const request = http.request(url, { method: "POST", agent, headers }, (response) => {
+      response.resume();
+      response.on("end", () => resolve(response.statusCode ?? 0));
+    });
+    request.on("error", reject);
+    request.end(text);
+  });
+}
+
+/** Makes calls one after the other on each of several connections, until the time is over; resolves with their number. */
+async function load(count: number, call: () => Promise<number>, forSeconds = seconds): Promise<number> {
+  const endsAtMs = performance.now() + forSeconds * 1000;
+  let calls = 0;
+  const caller = async () => {
+    while (performance.now() < endsAtMs) {
+      const status = await call();
+      if (status !== 200) throw new Error(`answered ${status}`);
+      calls += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: count }, caller));
+  return calls;
+}
+
+interface Case {
+  readonly name: string;
+  /** Runs for the given time; resolves with the number of items. */
+  readonly run: (url: string, token: string) => Promise<number>;
+}
+
+function decisions(): Case[] {
+  const item = bodyOf("/v1/sdk/protection-plan");
+  const text = JSON.stringify(item);
+  return [
+    { name: "single", run: (url, token) => load(callers, () => post(`${url}/v1/sdk/protection-plan`, token, text)) },
+    ...[10, 100, 1000].map((size) => {
+      const body = JSON.stringify({ items: Array.from({ length: size }, () => item) });
+      const call = (url: string, token: string) => post(`${url}/v1/bulk/protection-plans`, token, body);
+      const run = async (url: string, token: string) => size * (await load(bulkCallers, () => call(url, token)));
+      return { name: String(size), run };
+    }),
+  ];
+}
+
+function evidence(): Case[] {
+  const item = bodyOf("/v1/sdk/evidence");
+  const text = JSON.stringify(item);
+  return [
+    { name: "single", run: (url, token) => load(callers, () => post(`${url}/v1/sdk/evidence`, token, text)) },
+    ...[10, 100, 1000].map((size) => {
+      const call = (url: string, token: string) => {
+        const items = Array.from({ length: size }, () => ({ idempotency_key: randomUUID(), event: item }));
+        return post(`${url}/v1/bulk/evidence`, token, JSON.stringify({ items }));
+      };
+      const run = async (url: string, token: string) => size * (await load(bulkCallers, () => call(url, token)));
+      return { name: String(size), run };
+    }),
+    { name: "stream", run: stream },
+  ];
+}
+
+async function stream(url: string, token: string): Promise<number> {
+  const sessionManager = new Http2SessionManager(url);
+  const client = createClient(BulkStreamService, createGrpcTransport({ baseUrl: url, sessionManager }));
+  const endsAtMs = performance.now() + seconds * 1000;
+  type Init = Parameters<typeof client.streamEvents>[0] extends AsyncIterable<infer Item> ? Item : never;
+  async function* items(): AsyncGenerator<Init> {
+    for (let sequence = 0n; performance.now() < endsAtMs; sequence++)
+      yield {
+        sequence,
+        item: {
+          idempotencyKey: randomUUID(),
+          event: {
+            eventType: EvidenceEventType.PROTECT,
+            workload: { application: "payroll-export", environment: "production", component: "nightly-writer" },
+            resource: { kind: "customer-record", id: "cust-8841", mimeType: "application/pdf" },
+            purpose: "quarterly-audit",
+            labels: ["confidential"],
+            attributes: { region: "eu" },
+          },
+        },
+      };
+  }
+  let count = 0;
+  for await (const answer of client.streamEvents(items(), { headers: { authorization: `Bearer ${token}` } }))
+    count += answer.items.length;
+  sessionManager.abort();
+  return count;
+}
+
+const directory = mkdtempSync(join(tmpdir(), "bench-bulk-"));
+const server = await startPostgres({ settings: { shared_buffers: "128MB" } });
+const tenants = await startTenants(1);
+const gateways: GatewayProcess[] = [];
+try {
+  const token = tenants.tokenOf("tenant-0");
+  const start = async (store: "SQLite" | "PostgreSQL") => {
+    const dataDir = join(directory, store);
+    mkdirSync(dataDir);
+    const url = store === "SQLite" ? undefined : await server.createDatabase();
+    if (url !== undefined)
+      await migratePostgres({ target: targetOf(url), random: (bytes: Uint8Array) => randomFillSync(bytes) });
+    const env = { SVC_BULK: "on", ...(url !== undefined && { SVC_STORE: url }) };
+    const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir, logFile: join(dataDir, "log"), env });
+    gateways.push(gateway);
+    return { store, gateway };
+  };
+  const stores = [await start("SQLite"), await start("PostgreSQL")];
+  const kinds = [
+    { kind: "decision", cases: decisions() },
+    { kind: "evidence", cases: evidence() },
+  ];
+  const micros = new Map<string, number[]>();
+  const perSecond = new Map<string, number[]>();
+  for (let round = -1; round < rounds; round++) {
+    for (const { store, gateway } of stores) {
+      for (const { kind, cases } of kinds) {
+        for (const { name, run } of cases) {
+          const before = gateway.cpuMicros();
+          const beganAtMs = performance.now();
+          const items = await run(gateway.listening.url, token);
+          const key = `${store} ${kind} ${name}`;
+          // The first round warms up.
+          if (round < 0) continue;
+          micros.set(key, [...(micros.get(key) ?? []), (gateway.cpuMicros() - before) / items]);
+          const tookSeconds = (performance.now() - beganAtMs) / 1000;
+          perSecond.set(key, [...(perSecond.get(key) ?? []), items / tookSeconds]);
+        }
+      }
+    }
+  }
+  print("| store, kind | items a call | µs of processor time an item | of the single route's | items/s |");
+  print("|---|---|---|---|---|");
+  for (const { store } of stores) {
+    for (const { kind, cases } of kinds) {
+      const single = median(micros.get(`${store} ${kind} single`) ?? []);
+      for (const { name } of cases) {
+        const key = `${store} ${kind} ${name}`;
+        const each = median(micros.get(key) ?? []);
+        const rate = Math.round(median(perSecond.get(key) ?? []));
+        print(`| ${store}, ${kind} | ${name} | ${each.toFixed(0)} | ${(each / single).toFixed(2)} | ${rate} |`);
+      }
+    }
+  }
+  for (const { store, gateway } of stores) {
+    const { url } = gateway.listening;
+    const waits: number[] = [];
+    const whoami = () =>
+      new Promise<number>((resolve, reject) => {
+        const sinceMs = performance.now();
+        const headers = { authorization: `Bearer ${token}` };
+        const request = http.get(`${url}/v1/sdk/whoami`, { agent, headers }, (response) => {
+          response.resume();
+          response.on("end", () => {
+            waits.push(performance.now() - sinceMs);
+            resolve(response.statusCode ?? 0);
+          });
+        });
+        request.on("error", reject);
+      });
+    const summary = () => {
+      const sorted = waits.splice(0).sort((a, b) => a - b);
+      const at = (share: number) => (sorted[Math.floor(share * (sorted.length - 1))] ?? 0).toFixed(1);
+      return `median ${at(0.5)} ms, p99 ${at(0.99)} ms, slowest ${at(1)} ms of ${sorted.length}`;
+    };
+    await load(1, whoami);
+    print(`${store}: whoami alone: ${summary()}`);
+    const body = JSON.stringify({ items: Array.from({ length: 1000 }, () => bodyOf("/v1/sdk/protection-plan")) });
+    const bulk = load(1, () => post(`${url}/v1/bulk/protection-plans`, token, body));
+    await load(1, whoami);
+    print(`${store}: whoami beside calls of 1,000 decisions: ${summary()}`);
+    await bulk;
+  }
+} finally {
+  agent.destroy();
+  for (const gateway of gateways) await gateway.stop();
+  await tenants.stop();
+  await server.stop();
+  rmSync(directory, { recursive: true, force: true });
+}

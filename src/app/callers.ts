@@ -49,8 +49,9 @@ export interface CallersMachine {
   readonly metrics: Metrics;
   /** Counts fetches of issuer keys that unknown key ids bring about, in all threads; absent where there is one. */
   readonly refetches?: Sums;
-  /** The same of questions about tokens. */
+  /** The same of questions about tokens, and of fetches of status lists. */
   readonly introspections?: Sums;
+  readonly statusListFetches?: Sums;
   /** Told when an issuer's keys were seen to change, so that other threads look; absent where there is one. */
   readonly onKeysChanged?: (issuer: string) => void;
   /** Slots for secrets that callers of the session route show; default: of their own. */
@@ -224,6 +225,12 @@ function reportAuthentication({ logger, metrics, clock }: CallersMachine): (even
         if (isToldOf(issuer)) return;
         const fields = { ...securityFields(event.type), issuer, tenant_id: tenantId };
         logger.warn(fields, "a token issuer spoke for a tenant that is not its own");
+        return;
+      }
+      case "status_list_fetched": {
+        const { issuer, failure } = event;
+        metrics.statusListFetched(issuer, failure === undefined);
+        if (failure !== undefined) logger.warn({ issuer, detail: failure }, "status list not available");
         return;
       }
       case "introspected":

@@ -55,6 +55,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     ...machine,
     ...{ slots: borrowedSlots(main), fileLogger: saidByMainThread, refetches: machine.sumsOf("refetches") },
     introspections: machine.sumsOf("introspections"),
+    statusListFetches: machine.sumsOf("status_lists"),
     onKeysChanged: (issuer) => main.tell("keysChanged", issuer),
   });
   const { authenticator } = callers;

@@ -21,10 +21,11 @@ import {
   sessionClaimNames,
   sessionKeyFinder,
 } from "./session-tokens.ts";
+import { createStatusLists } from "./status-lists.ts";
 import { cacheVerifications, type Verify } from "./token-cache.ts";
 import type { TokenRules } from "./token-claims.ts";
 import { createTokenIssuers, type NamedStatus, type TokenIssuers, type TokenSource } from "./token-issuers.ts";
-import { verifyToken } from "./token-verifier.ts";
+import { type VerifierRules, verifyToken } from "./token-verifier.ts";
 
 const defaultMaximumTokenBytes = 8 * 1024;
 const defaultClockToleranceSeconds = 30;
@@ -65,6 +66,8 @@ export interface TokenDependencies {
   readonly refetches?: Sums | undefined;
   /** As `IntrospectionDependencies` has it. */
   readonly introspections?: Sums | undefined;
+  /** As `StatusListOptions` has it. */
+  readonly statusListFetches?: Sums | undefined;
   /** Content of a file of credentials, as UTF-8. */
   readonly readFile: (path: string) => Promise<string>;
   /** Told after each fetch of an issuer's keys how it went. None of these may throw. */
@@ -73,6 +76,8 @@ export interface TokenDependencies {
   readonly onKeysChanged?: ((issuer: string) => void) | undefined;
   /** Told of each time that an issuer was asked about a token, or would have been. */
   readonly onIntrospected: (issuer: string, result: IntrospectionResult) => void;
+  /** Told of each fetch of a status list: the failure, or none. */
+  readonly onStatusListFetched: (issuer: string, failure: string | undefined) => void;
   /** Told of a token that the issuer signed for a tenant of which it may not speak; of one that is remembered, once. */
   readonly onOverreach: (issuer: string, tenantId: TenantId) => void;
   readonly onCertificateIgnored: OnCertificateIgnored;
@@ -118,7 +123,8 @@ function openIssuers(
   clockToleranceSeconds: number,
   dependencies: TokenDependencies,
 ): TokenIssuers {
-  const { clock, refetches, introspections, onKeysFetched, onKeysChanged, onIntrospected, onOverreach } = dependencies;
+  const { clock, refetches, introspections, statusListFetches } = dependencies;
+  const { onKeysFetched, onKeysChanged, onIntrospected, onStatusListFetched, onOverreach } = dependencies;
   const closing = new AbortController();
   const remember = (verify: Verify, revision: () => number | undefined, sharers?: number) =>
     cacheVerifications(verify, {
@@ -144,12 +150,19 @@ function openIssuers(
     onOverreach: (tenantId) => onOverreach(entry.issuer, tenantId),
   });
   const verifier =
-    (rules: TokenRules, findKeys: FindKeys): Verify =>
+    (rules: VerifierRules, findKeys: FindKeys): Verify =>
     (token, context) =>
       verifyToken(token, rules, findKeys, clock, context);
-  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => ({
-    verify: remember(verifier(rulesOf(entry), keys.find), keys.revision, sharers),
-  });
+  const openSource = (entry: IssuerEntry, keys: IssuerKeys, sharers: number): TokenSource => {
+    const { issuer, statusLists: prefixes = [] } = entry;
+    const checkStatus = createStatusLists({
+      ...{ ...dependencies, issuer, prefixes, clockToleranceSeconds, timeoutMs: fetchTimeoutMs },
+      ...{ signal: closing.signal, findKeys: keys.find, keyRevision: keys.revision },
+      fetches: statusListFetches && sumsOfOne(statusListFetches, issuer),
+      onFetched: (failure) => onStatusListFetched(issuer, failure),
+    });
+    return { verify: remember(verifier({ ...rulesOf(entry), checkStatus }, keys.find), keys.revision, sharers) };
+  };
   const openIntrospection = (entry: IssuerEntry, rule: IntrospectionRule, sharers: number): TokenSource => {
     const { issuer } = entry;
     const { verify, status } = createIntrospection(rule, rulesOf(entry), {

@@ -4,20 +4,26 @@ import type { Clock } from "../../base/clock.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { refusedToken, signatureAlgorithms } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
+import type { CheckStatus } from "./status-lists.ts";
 import type { CallContext, RefusedToken, Verification, VerifiedToken } from "./token-cache.ts";
 import { checkBegun, foreignTenant, judgeClaims, type ReadToken, readToken, type TokenRules } from "./token-claims.ts";
+
+export interface VerifierRules extends TokenRules {
+  /** Whether a verified token was called back; absent where what it says of that does not count. */
+  readonly checkStatus?: CheckStatus;
+}
 
 /**
  * Verifies an access token: shape, `typ`, kind, algorithm, `iss`, `aud`, `exp` (required), the claims that name the
  * caller, `nbf`, `iat`; then its signature, so that no key is looked for, fetched or computed with for a token that is
- * refused anyway; then that its issuer may speak for the tenant. Does NOT check revocation, `jti`, or possession of a bound key.
+ * refused anyway; then that its issuer may speak for the tenant, and has not called it back. Does NOT check `jti`, or possession of a bound key.
  * @returns the token, or the refusal where another look would not change it unless the keys do
  * @throws ServiceError `invalid_token` of an unknown key or before its time, `issuer_unavailable`, what the context's
  *   `mayFetch` throws
  */
 export async function verifyToken(
   token: string,
-  rules: TokenRules,
+  rules: VerifierRules,
   findKeys: FindKeys,
   clock: Clock,
   { signal, mayFetch }: CallContext,
@@ -48,9 +54,14 @@ export async function verifyToken(
   const verified = judgeClaims(payload, rules, nowSeconds);
   // After the signature, so that the issuer is not blamed for what others wrote.
   const refusal = foreignTenant(verified, rules);
-  if (refusal === undefined) return verified;
-  rules.onOverreach(verified.caller.tenantId);
-  return { refusal, by: "signature" };
+  if (refusal !== undefined) {
+    rules.onOverreach(verified.caller.tenantId);
+    return { refusal, by: "signature" };
+  }
+  const status = await rules.checkStatus?.(payload, signal);
+  return status?.refusal === undefined
+    ? { ...verified, ...status }
+    : { ...status, refusal: status.refusal, by: "signature" };
 }
 
 interface JudgedToken extends ReadToken {

@@ -221,6 +221,18 @@ describe("what is not allowed leaves nothing, and evidence", () => {
     expect(files()).toEqual([]);
   });
 
+  test.each<[string, (decision: Decision) => Decision]>([
+    ["was another", (it) => ({ ...it, decisionId: "01890a5d-ac96-774b-bcce-b302099a8057" })],
+    ["denied", (it) => ({ ...it, allow: true })],
+    ["demands nothing", (it) => ({ ...it, obligations: [{ id: "evidence-within", parameters: { seconds: "30" } }] })],
+  ])("an answer whose receipt shows that the decision %s", async (what, change) => {
+    const logKeys = [await stack.logKey()];
+    const client = watched(doctored(change));
+    const labels = what === "denied" ? ["do-not-export"] : ["confidential"];
+    expect(await failureOf(protectFile({ client, logKeys }, labels))).toBe("unavailable");
+    expect(files()).toEqual([]);
+  });
+
   test("obligations are met before anything is done, and only by what says that it met them", async () => {
     const demanding = watched(
       doctored((it) => ({ ...it, obligations: [{ id: "tell", parameters: { whom: "owner" } }] })),

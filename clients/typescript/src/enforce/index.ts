@@ -3,6 +3,8 @@
  * the platform, which sees metadata only. docs/enforcement.md has the format and the order of things.
  */
 import { join, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { JsonObject } from "@bufbuild/protobuf";
 import { verifyReceipt } from "../receipts.ts";
 import type { PlatformClient } from "./client.ts";
 import { platformOf } from "./client-platform.ts";
@@ -121,14 +123,26 @@ function contextOf(options: EnforcerOptions): Context {
         kept = { deployment: await platform.deployment(signal), untilMs: now() + deploymentKeptMs };
       return kept.deployment;
     },
-    async checkReceipt(receipt) {
+    async checkReceipt(receipt, decision) {
       if (logKeys === undefined) return;
       try {
         if (receipt === undefined) throw new Error("there is none");
-        await verifyReceipt(messageOf(receipt), logKeys);
+        const message = messageOf(receipt);
+        const { record } = await verifyReceipt(message, logKeys);
+        if (decision === undefined) return;
+        const { allow, decisionId, policyRevision: policy_revision, obligations } = decision;
+        const said = { kind: "decision", record_id: decisionId, allow, policy_revision, obligations };
+        if (message.recordId !== decisionId || (record !== undefined && !isDeepStrictEqual(said, decidedBy(record))))
+          throw new Error("it is of another decision");
       } catch (cause) {
         throw new EnforcementError("unavailable", "the answer's receipt is not one of the trusted log", { cause });
       }
     },
   };
+}
+
+/** What the record of a decision says of what counts here. */
+function decidedBy({ kind, record_id, outcome }: JsonObject): JsonObject {
+  const { allow = null, policy_revision = null, obligations = [] } = outcome as JsonObject;
+  return { kind: kind ?? null, record_id: record_id ?? null, allow, policy_revision, obligations };
 }

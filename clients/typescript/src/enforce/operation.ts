@@ -46,8 +46,8 @@ export interface Context {
   readonly directory: string;
   readonly evidenceToleranceMs: number | undefined;
   readonly deployment: (signal?: AbortSignal) => Promise<Deployment>;
-  /** Rejects where a receipt is not one of the log that is trusted. */
-  readonly checkReceipt: (receipt: Accepted["receipt"]) => Promise<void>;
+  /** Rejects where a receipt is not one of the log that is trusted, or not of the decision that it came with. */
+  readonly checkReceipt: (receipt: Accepted["receipt"], decision?: Decision) => Promise<void>;
   readonly now: () => number;
 }
 
@@ -105,7 +105,7 @@ export async function requestPermission(context: Context, options: RequestOption
   const decide = async (answer: Promise<Decision>, transports: readonly string[]) => {
     const decision = await answered(answer);
     decisions.push(decision);
-    await context.checkReceipt(decision.receipt);
+    await context.checkReceipt(decision.receipt, decision);
     requirePermission(decision, { profile: asked.profile, transports }, understanding);
     return decision;
   };

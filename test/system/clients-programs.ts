@@ -39,7 +39,6 @@ export const clientPrograms: readonly ClientProgram[] = [
     build: [inClients("python/build.sh")],
     install: archives.installPython,
     drivers: [pythonDriver, [...pythonDriver, "--async"]],
-    lacks: ["certificates/"],
     verifiesReceipts: true,
   },
   {

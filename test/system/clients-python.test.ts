@@ -5,11 +5,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
 
 const timeout = 600_000;
 const source = join(root, "clients/python");
 let deployment: Deployment;
+/** A service and an issuer without TLS. */
+let plain: Gateway;
+let plainEnv: Readonly<Record<string, string>>;
 let folder: string;
 
 beforeAll(async () => {
@@ -18,9 +23,19 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "svc-clients-python-"));
   deployment = await startDeployment();
   await deployment.startGateway();
+  const client = defaultClient();
+  plain = await startGateway({ issuer: { clients: [client] } });
+  plainEnv = {
+    PLATFORM_URL: plain.url,
+    PLATFORM_ISSUER: plain.issuer.url,
+    PLATFORM_CLIENT_ID: client.clientId,
+    PLATFORM_CLIENT_SECRET: client.clientSecret,
+    PLATFORM_SCOPE: client.scopes.join(" "),
+  };
 }, timeout);
 afterAll(async () => {
   await deployment?.stop();
+  await plain?.stop();
   await rm(folder, { recursive: true });
 });
 
@@ -28,6 +43,12 @@ async function run(command: string, args: readonly string[], env: Readonly<Recor
   const { stdout } = await promisify(execFile)(command, [...args], { cwd: folder, env: { ...process.env, ...env } });
   return stdout;
 }
+
+test("the archives' README names nothing that is not in them", async () => {
+  const readme = await readFile(join(source, "README.md"), "utf8");
+  const links = [...readme.matchAll(/\]\(([^)]*)\)/g)].map(([, target = ""]) => target);
+  expect(links.filter((target) => !target.startsWith("https://"))).toEqual([]);
+});
 
 test("is formatted, typed without a gap, and passes its own tests", { timeout }, async () => {
   await run(join(source, "check.sh"), []);
@@ -49,7 +70,11 @@ test.each([".whl", ".tar.gz"])(
     const python = join(project, "venv/bin/python");
     await run("python3", ["-m", "venv", join(project, "venv")]);
     await run(python, ["-m", "pip", "install", "--quiet", join(source, "dist", archives[0] as string)]);
-    expect(await run(python, [program], deployment.clientEnv())).toMatch(/^allowed [0-9a-f-]{36}\n$/);
+    const allowed = /^allowed [0-9a-f-]{36}\n$/;
+    expect(await run(python, [program], deployment.clientEnv())).toMatch(allowed);
+    expect(await run(python, [program], plainEnv)).toMatch(allowed);
+    const example = join(source, "examples/main.py");
+    expect(await run(python, [example], plainEnv)).toMatch(/^evidence accepted true /m);
     const mypy = ["--strict", "--python-executable", python, "--cache-dir", join(project, "cache")];
     const wrong = join(project, "wrong.py");
     await writeFile(wrong, `${text}\nclient.plan_protection(v1.RecordEvidenceRequest())\nplan.decision.allowed\n`);

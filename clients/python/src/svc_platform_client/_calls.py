@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from . import _methods as methods
 from . import v1
+from ._certificates import Connection, Identity
 from ._dpop import Prover
 from ._methods import Answer, Method, Request
 from ._runtime import Runtime, SingleFlight
@@ -45,7 +46,7 @@ class Attempts:
 class Calls:
     def __init__(
         self,
-        runtime: Runtime,
+        runtime: Runtime[Any],
         base_url: str,
         tls: Tls,
         tokens: ClientCredentials | TokenFunction | None,
@@ -133,12 +134,22 @@ class Calls:
         return await self.call(method, request), asked_at + self.options.discovery_max_age
 
     async def _attempt(self, method: Method[Request, Answer], request: Request, attempts: Attempts) -> Answer:
+        # One connection for token and call: what the token is bound to is what is shown.
+        connection = self._runtime.acquire()
+        try:
+            return await self._attempt_over(connection, method, request, attempts)
+        finally:
+            await self._runtime.release(connection)
+
+    async def _attempt_over(
+        self, connection: Connection[Any], method: Method[Request, Answer], request: Request, attempts: Attempts
+    ) -> Answer:
         url = self._origin + method.path
         may_prove_again = True
         while True:
-            token, credentials = await self._authorize(url, attempts)
+            token, credentials = await self._authorize(url, connection.identity, attempts)
             metadata = [*attempts.metadata, *credentials]
-            reply = await self._runtime.unary(method, request, attempts.remaining(), metadata)
+            reply = await self._runtime.unary(connection.channel, method, request, attempts.remaining(), metadata)
             nonce = next((value for name, value in reply.metadata if name == "dpop-nonce"), None)
             learnt = self._prover is not None and self._prover.learn(url, nonce if isinstance(nonce, str) else None)
             if reply.answer is not None:
@@ -155,11 +166,11 @@ class Calls:
                     continue
             raise refused from reply.error
 
-    async def _authorize(self, url: str, attempts: Attempts) -> tuple[str | None, Metadata]:
+    async def _authorize(self, url: str, identity: Identity, attempts: Attempts) -> tuple[str | None, Metadata]:
         if self._tokens is None:
             return None, []
         try:
-            token = await self._tokens.token(attempts.remaining())
+            token = await self._tokens.token(identity, attempts.remaining())
         except TimeoutError:
             raise PlatformError(
                 grpc.StatusCode.DEADLINE_EXCEEDED, "the deadline passed before there was a token"

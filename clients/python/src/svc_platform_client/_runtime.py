@@ -21,10 +21,12 @@ import grpc.aio
 import httpx
 from google.protobuf.message import Message
 
+from ._certificates import Connection, Connections
 from ._methods import Answer, Method, Request
 from .errors import Metadata
 
 T = TypeVar("T")
+C = TypeVar("C")
 T_co = TypeVar("T_co", covariant=True)
 Work = Callable[[], Coroutine[Any, Any, T]]
 
@@ -48,12 +50,22 @@ class Flight(Protocol[T_co]):
         """Its outcome, for any number of callers. Raises TimeoutError; the work goes on."""
 
 
-class Runtime(Protocol):
+class Runtime(Protocol[C]):
+    def acquire(self) -> Connection[C]:
+        """The connection for one attempt. It must be released."""
+
+    async def release(self, connection: Connection[C]) -> None: ...
     async def unary(
-        self, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
+        self, channel: C, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
     ) -> Reply[Answer]: ...
     async def http(
-        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, timeout: float
+        self,
+        tls: ssl.SSLContext,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        form: Mapping[str, str] | None,
+        timeout: float,
     ) -> httpx.Response: ...
     async def sleep(self, seconds: float) -> None: ...
     def start(self, work: Work[T]) -> Flight[T]: ...
@@ -91,14 +103,25 @@ class FailedCall(Protocol):
 
 
 class BlockingRuntime:
-    def __init__(self, channel: grpc.Channel, tls: ssl.SSLContext) -> None:
-        self._channel = channel
-        self._http = httpx.Client(verify=tls)
+    def __init__(self, connections: Connections[grpc.Channel]) -> None:
+        self._connections = connections
+
+    def acquire(self) -> Connection[grpc.Channel]:
+        return self._connections.acquire()
+
+    async def release(self, connection: Connection[grpc.Channel]) -> None:
+        for channel in self._connections.release(connection):
+            channel.close()
 
     async def unary(
-        self, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
+        self,
+        channel: grpc.Channel,
+        method: Method[Request, Answer],
+        request: Request,
+        timeout: float,
+        metadata: Metadata,
     ) -> Reply[Answer]:
-        send = self._channel.unary_unary(method.path, serialize, method.parse)
+        send = channel.unary_unary(method.path, serialize, method.parse)
         try:
             answer, call = send.with_call(request, timeout=timeout, metadata=tuple(metadata))
         except grpc.RpcError as error:
@@ -106,9 +129,16 @@ class BlockingRuntime:
         return Reply(joined(call.initial_metadata(), call.trailing_metadata()), answer)
 
     async def http(
-        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, timeout: float
+        self,
+        tls: ssl.SSLContext,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        form: Mapping[str, str] | None,
+        timeout: float,
     ) -> httpx.Response:
-        return self._http.request(method, url, headers=headers, data=form, timeout=timeout)
+        with httpx.Client(verify=tls) as client:
+            return client.request(method, url, headers=headers, data=form, timeout=timeout)
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -126,8 +156,8 @@ class BlockingRuntime:
         return BlockingFlight(future)
 
     def close(self) -> None:
-        self._http.close()
-        self._channel.close()
+        for channel in self._connections.close():
+            channel.close()
 
 
 class BlockingFlight(Generic[T]):
@@ -144,14 +174,25 @@ class BlockingFlight(Generic[T]):
 
 
 class AsyncRuntime:
-    def __init__(self, channel: grpc.aio.Channel, tls: ssl.SSLContext) -> None:
-        self._channel = channel
-        self._http = httpx.AsyncClient(verify=tls)
+    def __init__(self, connections: Connections[grpc.aio.Channel]) -> None:
+        self._connections = connections
+
+    def acquire(self) -> Connection[grpc.aio.Channel]:
+        return self._connections.acquire()
+
+    async def release(self, connection: Connection[grpc.aio.Channel]) -> None:
+        for channel in self._connections.release(connection):
+            await channel.close()
 
     async def unary(
-        self, method: Method[Request, Answer], request: Request, timeout: float, metadata: Metadata
+        self,
+        channel: grpc.aio.Channel,
+        method: Method[Request, Answer],
+        request: Request,
+        timeout: float,
+        metadata: Metadata,
     ) -> Reply[Answer]:
-        send = self._channel.unary_unary(method.path, serialize, method.parse)
+        send = channel.unary_unary(method.path, serialize, method.parse)
         call = send(request, timeout=timeout, metadata=tuple(metadata))
         try:
             answer = await call
@@ -160,9 +201,16 @@ class AsyncRuntime:
         return Reply(joined(await call.initial_metadata(), await call.trailing_metadata()), answer)
 
     async def http(
-        self, method: str, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None, timeout: float
+        self,
+        tls: ssl.SSLContext,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        form: Mapping[str, str] | None,
+        timeout: float,
     ) -> httpx.Response:
-        return await self._http.request(method, url, headers=headers, data=form, timeout=timeout)
+        async with httpx.AsyncClient(verify=tls) as client:
+            return await client.request(method, url, headers=headers, data=form, timeout=timeout)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -174,8 +222,8 @@ class AsyncRuntime:
         return AsyncFlight(task)
 
     async def close(self) -> None:
-        await self._http.aclose()
-        await self._channel.close()
+        for channel in self._connections.close():
+            await channel.close()
 
 
 class AsyncFlight(Generic[T]):
@@ -198,7 +246,7 @@ def failed(error: grpc.RpcError) -> Reply[Answer]:
 class SingleFlight(Generic[T]):
     """A value that is made when it is needed, by one caller for all, and kept until it is stale."""
 
-    def __init__(self, runtime: Runtime, make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> None:
+    def __init__(self, runtime: Runtime[Any], make: Callable[[], Coroutine[Any, Any, tuple[T, float]]]) -> None:
         """`make` resolves with the value and the moment (`time.monotonic`) from which on it is stale."""
         self._runtime = runtime
         self._make = make

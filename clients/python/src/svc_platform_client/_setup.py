@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import grpc
 
-from .options import File, Options, Tls, require_safe_url
+from ._certificates import Identity
+from .options import Options, require_safe_url
 
 ChannelOptions = list[tuple[str, int | str]]
 
@@ -36,18 +35,5 @@ def channel_options(options: Options) -> ChannelOptions:
     ]
 
 
-def channel_credentials(tls: Tls) -> grpc.ChannelCredentials:
-    return grpc.ssl_channel_credentials(read(tls.ca), read(tls.key), read(tls.cert))
-
-
-def read(file: File | None) -> bytes | None:
-    return None if file is None else Path(file).read_bytes()
-
-
-def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """For token requests. Raises ssl.SSLError, OSError."""
-    context = ssl.create_default_context(cafile=tls.ca)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if tls.cert is not None:
-        context.load_cert_chain(tls.cert, tls.key)
-    return context
+def channel_credentials(identity: Identity) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(identity.ca, identity.key, identity.cert)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import inspect
 import re
+import ssl
+import threading
 import time
 from typing import Any, Protocol
 from urllib.parse import quote_plus
@@ -12,6 +14,7 @@ from urllib.parse import quote_plus
 import grpc
 import httpx
 
+from ._certificates import Identity
 from ._dpop import Prover
 from ._runtime import Runtime, SingleFlight
 from .errors import PlatformError
@@ -24,7 +27,9 @@ DEFAULT_LIFETIME_SECONDS = 60.0
 
 
 class TokenSource(Protocol):
-    async def token(self, timeout: float) -> str: ...
+    async def token(self, identity: Identity, timeout: float) -> str:
+        """A token for calls of this identity. Raises TimeoutError, PlatformError."""
+
     def refused(self, token: str) -> None:
         """The service does not take it: it is not handed out again."""
 
@@ -35,7 +40,7 @@ class GivenTokens:
     def __init__(self, give: TokenFunction) -> None:
         self._give = give
 
-    async def token(self, timeout: float) -> str:
+    async def token(self, identity: Identity, timeout: float) -> str:
         given = self._give()
         return checked(await given if inspect.isawaitable(given) else given)
 
@@ -46,7 +51,7 @@ class IssuedTokens:
     """By the client-credentials grant."""
 
     def __init__(
-        self, credentials: ClientCredentials, runtime: Runtime, prover: Prover | None, with_certificate: bool
+        self, credentials: ClientCredentials, runtime: Runtime[Any], prover: Prover | None, with_certificate: bool
     ) -> None:
         if credentials.client_secret is None and not with_certificate:
             raise ValueError("a client without a secret needs a certificate")
@@ -55,19 +60,35 @@ class IssuedTokens:
         self._prover = prover
         self._with_certificate = with_certificate
         self._endpoint: str | None = None
-        self._tokens = SingleFlight(runtime, self._fetch)
+        self._lock = threading.Lock()
+        # Of the certificate in force, and of the one before, with which calls may be on their way.
+        self._tokens: list[tuple[Identity, SingleFlight[str]]] = []
 
-    async def token(self, timeout: float) -> str:
-        return await self._tokens.get(timeout, patience=3 * FETCH_TIMEOUT_SECONDS)
+    async def token(self, identity: Identity, timeout: float) -> str:
+        return await self._tokens_of(identity).get(timeout, patience=3 * FETCH_TIMEOUT_SECONDS)
 
     def refused(self, token: str) -> None:
-        self._tokens.drop(token)
+        with self._lock:
+            held = [tokens for _, tokens in self._tokens]
+        for tokens in held:
+            tokens.drop(token)
 
-    async def _fetch(self) -> tuple[str, float]:
+    def _tokens_of(self, identity: Identity) -> SingleFlight[str]:
+        # A token that is bound to nothing outlives the certificate; but the issuer says what it is bound to, and
+        # replacements are rare.
+        with self._lock:
+            for held, tokens in self._tokens:
+                if held is identity:
+                    return tokens
+            made = SingleFlight(self._runtime, lambda: self._fetch(identity.context))
+            self._tokens = [(identity, made), *self._tokens[:1]]
+            return made
+
+    async def _fetch(self, tls: ssl.SSLContext) -> tuple[str, float]:
         if self._endpoint is None:
-            self._endpoint = await self._discover()
+            self._endpoint = await self._discover(tls)
         asked_at = time.monotonic()
-        response = await self._request(self._endpoint)
+        response = await self._request(tls, self._endpoint)
         answer = members(response)
         if response.status_code != 200 or "access_token" not in answer:
             raise refusal(response, answer)
@@ -81,10 +102,10 @@ class IssuedTokens:
         token = checked(answer["access_token"])
         return token, asked_at + lifetime - min(REFRESH_MARGIN_SECONDS, lifetime / 5)
 
-    async def _discover(self) -> str:
+    async def _discover(self, tls: ssl.SSLContext) -> str:
         """The token endpoint, from OpenID Connect Discovery 1.0 section 4."""
         issuer = self._credentials.issuer
-        response = await self._http("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration", {}, None)
+        response = await self._http(tls, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration", {}, None)
         document = members(response)
         if response.status_code != 200:
             raise refusal(response, document)
@@ -101,7 +122,7 @@ class IssuedTokens:
             raise no_token("its discovery document names no token endpoint that is safe to use") from None
         return str(endpoint)
 
-    async def _request(self, endpoint: str) -> httpx.Response:
+    async def _request(self, tls: ssl.SSLContext, endpoint: str) -> httpx.Response:
         form = {"grant_type": "client_credentials", **self._credentials.parameters}
         headers = {"accept": "application/json"}
         client_id, secret = self._credentials.client_id, self._credentials.client_secret
@@ -116,10 +137,10 @@ class IssuedTokens:
             both = f"{quote_plus(client_id)}:{quote_plus(secret)}"
             headers["authorization"] = f"Basic {base64.b64encode(both.encode('ascii')).decode('ascii')}"
         if self._prover is None:
-            return await self._http("POST", endpoint, headers, form)
+            return await self._http(tls, "POST", endpoint, headers, form)
         for _ in range(2):
             response = await self._http(
-                "POST", endpoint, headers | {"dpop": self._prover.proof("POST", endpoint)}, form
+                tls, "POST", endpoint, headers | {"dpop": self._prover.proof("POST", endpoint)}, form
             )
             # RFC 9449 section 8: asked for a nonce, the request is repeated with it.
             learnt = self._prover.learn(endpoint, response.headers.get("dpop-nonce"))
@@ -128,10 +149,10 @@ class IssuedTokens:
         return response
 
     async def _http(
-        self, method: str, url: str, headers: dict[str, str], form: dict[str, str] | None
+        self, tls: ssl.SSLContext, method: str, url: str, headers: dict[str, str], form: dict[str, str] | None
     ) -> httpx.Response:
         try:
-            return await self._runtime.http(method, url, headers, form, FETCH_TIMEOUT_SECONDS)
+            return await self._runtime.http(tls, method, url, headers, form, FETCH_TIMEOUT_SECONDS)
         except httpx.HTTPError as error:
             message = f"the issuer cannot be reached: {error or type(error).__name__}"
             raise PlatformError(grpc.StatusCode.UNAVAILABLE, message) from error

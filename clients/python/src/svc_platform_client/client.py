@@ -10,8 +10,9 @@ import grpc
 from . import _methods as methods
 from . import v1
 from ._calls import Calls
+from ._certificates import Certificates, Connections, Identity
 from ._runtime import BlockingRuntime, run
-from ._setup import channel_credentials, channel_options, read_target, ssl_context
+from ._setup import channel_credentials, channel_options, read_target
 from .decisions import Decision, permitted, require_allow
 from .options import ClientCredentials, Options, Tls, TokenFunction
 
@@ -35,11 +36,13 @@ class PlatformClient:
         """`base_url`: scheme, host and port; http on loopback alone. Raises ValueError, OSError for files of `tls`."""
         tls, options = tls or Tls(), options or Options()
         target, secure = read_target(base_url)
-        if secure:
-            channel = grpc.secure_channel(target, channel_credentials(tls), channel_options(options))
-        else:
-            channel = grpc.insecure_channel(target, channel_options(options))
-        self._runtime = BlockingRuntime(channel, ssl_context(tls))
+
+        def dial(identity: Identity) -> grpc.Channel:
+            if secure:
+                return grpc.secure_channel(target, channel_credentials(identity), channel_options(options))
+            return grpc.insecure_channel(target, channel_options(options))
+
+        self._runtime = BlockingRuntime(Connections(Certificates(tls), dial))
         self._calls = Calls(self._runtime, base_url, tls, tokens, options)
         self.options = options
 

@@ -19,7 +19,12 @@ TokenFunction = Callable[[], str | Awaitable[str]]
 
 @dataclass(frozen=True)
 class Tls:
-    """PEM files. The certificate is presented to the service, and to the issuer, who binds tokens to it (RFC 8705)."""
+    """
+    PEM files. The certificate is presented to the service, and to the issuer, who binds tokens to it (RFC 8705).
+
+    Files are looked at on every attempt and read again when they change; calls from then on use a new connection and
+    a new token. Where what was changed cannot be read, or certificate and key do not fit, the earlier ones stay.
+    """
 
     ca: File | None = None
     """Authorities of the servers. Default: those that the libraries bring."""

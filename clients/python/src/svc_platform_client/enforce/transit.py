@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from .._setup import ssl_context
+from .._certificates import ssl_context
 from ..options import Tls, require_safe_url
 from .errors import EnforcementError
 from .keys import Transport, require_content_key

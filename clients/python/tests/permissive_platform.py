@@ -34,6 +34,8 @@ class PermissivePlatform:
         self.allow = True
         self.is_offline = False
         self.is_managed = False
+        self.receipt: v1.Receipt | None = None
+        """Of every decision."""
         self.obligations: list[v1.Obligation] = []
 
     def capabilities(self) -> v1.GetCapabilitiesResponse:
@@ -57,6 +59,7 @@ class PermissivePlatform:
             policy_revision="revision",
             handling_mode="local_embedded_enforcement",
             obligations=self.obligations,
+            receipt=self.receipt,
         )
         execution = v1.ProtectionExecution(
             protect_locally=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from logs import Signer, receipt_of
 from permissive_platform import PermissivePlatform
 
 from svc_platform_client import v1
@@ -125,6 +126,18 @@ def test_what_is_denied_leaves_nothing_and_evidence(platform: PermissivePlatform
     assert failure(lambda: work(obligations={"tell": lambda _: False})) == "not_permitted"
     assert not (tmp_path / "sealed").exists()
     work(obligations={"tell": lambda _: True})
+
+
+def test_a_receipt_of_another_decision_is_no_answer(platform: PermissivePlatform, tmp_path: Path) -> None:
+    signer = Signer(bytes(32))
+    platform.receipt = receipt_of(signer, 5, 2)
+    subject = enforcer(platform, tmp_path, log_keys=[signer.log_key])
+    assert (
+        failure(lambda: subject.protect(io.BytesIO(b"text"), tmp_path / "sealed", resource=RESOURCE)) == "unavailable"
+    )
+    # No key was asked for.
+    assert len(platform.questions) == 1
+    assert not (tmp_path / "sealed").exists()
 
 
 def test_evidence_that_cannot_be_sent(platform: PermissivePlatform, tmp_path: Path) -> None:

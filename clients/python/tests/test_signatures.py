@@ -26,7 +26,12 @@ from svc_platform_client.enforce import (
     create_signing_key_file,
     key_file,
 )
-from svc_platform_client.enforce._signature import pre_authentication_encoding
+from svc_platform_client.enforce._signature import (
+    pre_authentication_encoding,
+    read_signature,
+    require_content,
+    require_signature,
+)
 
 VECTORS = json.loads((Path(__file__).parents[2] / "conformance/vectors/detached-signature.json").read_text())
 KEY: dict[str, Any] = VECTORS["key"]
@@ -92,18 +97,24 @@ def test_vectors(vector: dict[str, Any], platform: PermissivePlatform, tmp_path:
     assert opens(subject, tmp_path, base64.b64decode(vector["signature"]), data) == expected
 
 
-def test_every_byte_counts(platform: PermissivePlatform, tmp_path: Path) -> None:
-    subject = enforcer(platform, tmp_path)
+def test_every_byte_counts(tmp_path: Path) -> None:
+    key, path = LocalSigningKey(KEY["kid"], KEY), tmp_path / "signature"
     for at in range(len(GOOD)):
         changed = bytearray(GOOD)
         changed[at] ^= 1
-        assert opens(subject, tmp_path, bytes(changed), pattern(100)) == "not_authentic", at
+        path.write_bytes(changed)
+        assert failure(lambda: require_signature(read_signature(path), key)) == "not_authentic", at
+    path.write_bytes(GOOD)
+    binding = read_signature(path).binding
     for at in range(100):
         other = bytearray(pattern(100))
         other[at] ^= 1
-        assert opens(subject, tmp_path, GOOD, bytes(other)) == "not_authentic", at
-    for size in (0, 1, 99, 101, 5_000_000):
-        assert opens(subject, tmp_path, GOOD, pattern(size)) == "not_authentic", size
+        assert failure(lambda other=other: list(require_content([bytes(other)], binding))) == "not_authentic", at
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 101, 5_000_000])
+def test_data_of_another_size(size: int, platform: PermissivePlatform, tmp_path: Path) -> None:
+    assert opens(enforcer(platform, tmp_path), tmp_path, GOOD, pattern(size)) == "not_authentic"
 
 
 def test_signed_opened_signed_anew_and_opened_with_the_new_key(platform: PermissivePlatform, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _register(context: Context, asked: Asked, described: Json, named: Json) -> v
     )
     answer = answered(lambda: context.platform.register_artifact(request, idempotency_key=str(uuid.uuid4())))
     registration = answer.registration
-    context.check_receipt(registration.receipt if registration.HasField("receipt") else None)
+    context.check_receipt(answer)
     if not registration.accepted:
         why = f"the registration does not stand: {'; '.join(answer.warnings)}"
         raise EnforcementError("not_permitted", why, named["decision_id"])
@@ -140,11 +140,12 @@ def _complete(
     """Event on the ledger, or on its way where that is tolerated; receipts beside the output; its name."""
     path = None if is_stream(target) else receipts_path_of(cast(str, target)).absolute()
     evidence.settle(named | {"outcome": "completed", "occurred_at": timestamp(context.now())}, path)
-    ingestion = evidence.send()
-    if ingestion is None and permitted.tolerance == 0:
+    recorded = evidence.send()
+    if recorded is None and permitted.tolerance == 0:
         raise no_delay()
-    if ingestion is not None:
-        context.check_receipt(ingestion.receipt if ingestion.HasField("receipt") else None)
+    if recorded is not None:
+        context.check_receipt(recorded)
+    ingestion = None if recorded is None else recorded.ingestion
     receipts = _receipts_of(asked.operation, named, permitted, evidence.id, registration, ingestion)
     if path is not None:
         write_receipts(path, receipts)

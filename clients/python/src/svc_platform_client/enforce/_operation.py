@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from .. import v1
-from ..receipts import verify_receipt
+from ..receipts import RecordedAnswer, verify_answer
 from ._data import OnProgress
 from ._permission import (
     EVIDENCE_WITHIN,
     Decision,
-    Execution,
     ObligationHandler,
     evidence_tolerance,
     meet_obligations,
@@ -117,10 +116,12 @@ class Context:
         common["resource"] = v1.ResourceDescriptor(**asked.resource)
         common["understood_obligations"] = [*self.obligations, EVIDENCE_WITHIN]
 
-        def check(decision: Decision, execution: Execution, transports: Sequence[str]) -> None:
-            decisions.append(decision)
-            self.check_receipt(decision.receipt if decision.HasField("receipt") else None)
-            require_permission(decision, execution, asked.profile, transports, self.obligations, self.handling_modes)
+        def check(answer: v1.PlanProtectionResponse | v1.PlanKeyAccessResponse, transports: Sequence[str]) -> None:
+            decisions.append(answer.decision)
+            self.check_receipt(answer)
+            require_permission(
+                answer.decision, answer.execution, asked.profile, transports, self.obligations, self.handling_modes
+            )
 
         question = v1.PlanProtectionRequest(
             operation=OPERATIONS[asked.operation],
@@ -129,7 +130,7 @@ class Context:
             **asked.about,
         )
         planned = answered(lambda: self.platform.plan_protection(question))
-        check(planned.decision, planned.execution, ["local_provided", *(key.transport for _, key in asked.keys)])
+        check(planned, ["local_provided", *(key.transport for _, key in asked.keys)])
         about = {name: text for name, text in asked.about.items() if name != "content_size_bytes"}
         for operation, key in asked.keys:
             access = v1.PlanKeyAccessRequest(
@@ -140,7 +141,7 @@ class Context:
                 **about,
             )
             answer = answered(lambda access=access: self.platform.plan_key_access(access))  # type: ignore[misc]
-            check(answer.decision, answer.execution, [key.transport])
+            check(answer, [key.transport])
 
     def _require_deployment(self, asked: Asked) -> None:
         capabilities = answered(self.platform.capabilities)
@@ -184,14 +185,12 @@ class Context:
             evidence.send()
             raise
 
-    def check_receipt(self, receipt: v1.Receipt | None) -> None:
-        """Raises `unavailable` where it is not one of the log that is trusted."""
+    def check_receipt(self, answer: RecordedAnswer) -> None:
+        """Raises `unavailable` where its receipt is not one of the log that is trusted, or is of another answer."""
         if self.log_keys is None:
             return
         try:
-            if receipt is None:
-                raise ValueError("there is none")
-            verify_receipt(receipt, self.log_keys)
+            verify_answer(answer, self.log_keys)
         except Exception as error:
             raise EnforcementError("unavailable", "the answer's receipt is not one of the trusted log") from error
 

@@ -46,7 +46,7 @@ class Pending:
         self._entry, self._is_tried = entry, False
         replace_file(self._spool.path_of(entry), _bytes(entry))
 
-    def send(self) -> v1.Ingestion | None:
+    def send(self) -> v1.RecordEvidenceResponse | None:
         """Sends it; None where that did not succeed: it is kept."""
         self._is_tried = True
         try:
@@ -97,17 +97,18 @@ class Spool:
             raise EnforcementError("evidence_overdue", overdue)
         return sent, waiting
 
-    def send(self, entry: Json) -> v1.Ingestion:
+    def send(self, entry: Json) -> v1.RecordEvidenceResponse:
         """Sends one, and forgets it when the ledger has it."""
         request = evidence_request(entry["event"])
-        ingestion = self._platform.record_evidence(request, idempotency_key=entry["id"]).ingestion
+        answer = self._platform.record_evidence(request, idempotency_key=entry["id"])
+        ingestion = answer.ingestion
         if not ingestion.accepted:
             raise EnforcementError("unavailable", "the event was not accepted")
         if "receipts_file" in entry and ingestion.HasField("receipt"):
             _add_receipt(Path(entry["receipts_file"]), entry["id"], receipt_json(ingestion.receipt))
         self.path_of(entry).unlink(missing_ok=True)
         sync_directory(self._directory)
-        return ingestion
+        return answer
 
     def path_of(self, entry: Json) -> Path:
         """Where the entry is kept."""

@@ -1,0 +1,80 @@
+/** The TypeScript package in Deno, from its archive, without a change: calls, local enforcement, and the command line. */
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cases } from "../../clients/conformance/cases/index.ts";
+import { runCases } from "../../clients/conformance/suite.ts";
+import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
+import { type InstalledClient, installClient, readmePrograms } from "./clients-typescript-archive.ts";
+
+const timeout = 300_000;
+const permissions = ["--allow-net", "--allow-read", "--allow-env"];
+let deployment: Deployment;
+let installed: InstalledClient;
+let binary: string;
+
+beforeAll(async () => {
+  const { platform, arch } = process;
+  const name = `@deno/${platform}-${arch}${platform === "linux" ? "-glibc" : ""}`;
+  installed = await installClient(`${name}@2`);
+  binary = join(installed.folder, "node_modules", name, "deno");
+  deployment = await startDeployment();
+  await deployment.startGateway();
+}, timeout);
+afterAll(async () => {
+  await deployment?.stop();
+  await installed?.stop();
+});
+
+const deno = (...args: readonly string[]) =>
+  installed.run(binary, ["run", "--quiet", "--no-prompt", ...args], {
+    ...deployment.clientEnv(),
+    DENO_NO_UPDATE_CHECK: "1",
+    PLATFORM_SPOOL: join(installed.folder, "spool"),
+  });
+
+test("the README's program is answered, over gRPC with a client certificate", { timeout }, async () => {
+  const [program = ""] = await readmePrograms();
+  await writeFile(join(installed.folder, "main.ts"), program);
+  const env = deployment.clientEnv();
+  const given = ["URL", "ISSUER", "CLIENT_ID", "CLIENT_SECRET", "CA", "CERT", "KEY"];
+  const args = given.map((name) => env[`PLATFORM_${name}`] ?? "");
+  expect(await deno("--no-check", ...permissions, "main.ts", ...args)).toBe("payroll-service\n");
+});
+
+describe("the conformance suite passes", () => {
+  /** Deno's HTTP/2 may break a call off with the connection that ends: the call is sent once more. */
+  const besides = ["retries/goaway"];
+
+  test.each<[string, readonly string[], readonly string[]]>([
+    ["over gRPC", [], besides],
+    ["over JSON", ["json"], []],
+  ])("%s", { timeout }, async (_name, args, left) => {
+    const driver = await readFile(join(root, "clients/typescript/conformance/driver.ts"));
+    const path = join(installed.folder, "driver.ts");
+    await writeFile(path, driver);
+    const results = await runCases([binary, "run", "--quiet", "--no-check", "--allow-all", path, ...args]);
+    expect(results.filter(({ name, problem }) => problem !== undefined && !left.includes(name))).toEqual([]);
+    expect(results.length).toBeGreaterThan(cases.length);
+  });
+});
+
+test("files are protected, opened, signed and verified by the command line", { timeout }, async () => {
+  const at = (name: string) => join(installed.folder, name);
+  const plaintext = Buffer.from("what nobody else reads\n".repeat(200_000));
+  await writeFile(at("plain"), plaintext);
+  const program = "node_modules/svc-platform-client/dist/clients/typescript/src/enforce/cli.js";
+  const svcPlatform = (line: string) => deno("--allow-all", program, ...line.split(" "));
+  await svcPlatform("new-key one.key");
+  await svcPlatform("protect plain sealed --key-file one.key --resource-kind report");
+  await svcPlatform("open sealed opened --key-file one.key");
+  expect((await readFile(at("opened"))).equals(plaintext)).toBe(true);
+  const profile = "--profile detached_signature";
+  await svcPlatform(`new-key signer.key ${profile}`);
+  await svcPlatform(`protect plain plain.sig ${profile} --key-file signer.key --resource-kind report`);
+  await svcPlatform("open plain checked --signature plain.sig --key-file signer.key");
+  expect((await readFile(at("checked"))).equals(plaintext)).toBe(true);
+  const logKey = (await deployment.cli("keys", "show", "--tenant", "tenant-a")).trim();
+  expect(await svcPlatform(`verify sealed --log-key ${logKey}`)).toMatch(/^sealed: protect under decision /);
+  await expect(svcPlatform("open plain never --key-file one.key")).rejects.toMatchObject({ code: 4 });
+});

@@ -61,7 +61,6 @@ export const clientPrograms: readonly ClientProgram[] = [
     language: "typescript",
     install: archives.installTypescript,
     drivers: [typescriptDriver, [...typescriptDriver, "json"]],
-    lacks: ["certificates/"],
     verifiesReceipts: true,
   },
   { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },

@@ -1,5 +1,4 @@
 /** The driver of this package for the conformance suite: `node driver.ts [grpc|json]`, over gRPC by default. */
-import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { type DescMethodUnary, fromJson, type JsonObject, type MessageShape, toJson } from "@bufbuild/protobuf";
 import {
@@ -45,10 +44,8 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 async function run(request: DriverRequest): Promise<StepAnswer[]> {
   const { base_url: baseUrl, options } = request;
-  const [ca, cert, key] = [request.tls.ca, request.tls.cert, request.tls.key].map(
-    (path) => path && readFileSync(path, "utf8"),
-  );
-  const tls = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+  const { ca: caFile, cert: certFile, key: keyFile } = request.tls;
+  const tls = { ...(caFile && { caFile }), ...(certFile && { certFile }), ...(keyFile && { keyFile }) };
   const http = createHttpClient({ tls });
   const dpop = request.dpop ? createDpop() : undefined;
   const { token } = request;

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defaultClient } from "../../dev/issuer.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { startSessionDeployment } from "../harness/sessions.ts";
 import { type Deployment, root, startDeployment } from "./clients-deployment.ts";
 
 const timeout = 600_000;
@@ -53,6 +54,38 @@ test("the archives' README names nothing that is not in them", async () => {
 test("is formatted, typed without a gap, and passes its own tests", { timeout }, async () => {
   await run(join(source, "check.sh"), []);
 });
+
+test("tokens of the session route are had for its client's secret alone", { timeout }, async () => {
+  const client = {
+    tenantId: "tenant-a",
+    clientId: "payroll-service",
+    secret: "s".repeat(43),
+    scopes: ["platform-api.access"],
+  };
+  const sessions = await startSessionDeployment([client]);
+  try {
+    const program = join(folder, "sessions.py");
+    await writeFile(program, sessionProgram);
+    const ask = (secret: string) =>
+      run(join(source, ".venv/bin/python"), [program, sessions.gateway.url, client.tenantId, client.clientId, secret]);
+    expect(await ask(client.secret)).toBe("payroll-service\n");
+    expect(await ask("t".repeat(43))).toBe("UNAUTHENTICATED invalid_client\n");
+  } finally {
+    await sessions.stop();
+  }
+});
+
+const sessionProgram = `
+import sys
+from svc_platform_client import PlatformClient, PlatformError, SessionTokens
+
+url, tenant_id, client_id, secret = sys.argv[1:]
+with PlatformClient(url, tokens=SessionTokens(tenant_id, client_id, secret)) as client:
+    try:
+        print(client.who_am_i().caller.principal_id)
+    except PlatformError as error:
+        print(error.code.name, error.reason)
+`;
 
 test.each([".whl", ".tar.gz"])(
   "the README's program runs over the %s, and is checked against its types",

@@ -16,6 +16,7 @@ from .errors import Violation as Violation
 from .options import ClientCredentials as ClientCredentials
 from .options import Options as Options
 from .options import Retry as Retry
+from .options import SessionTokens as SessionTokens
 from .options import Tls as Tls
 from .options import TokenFunction as TokenFunction
 from .receipts import VerifiedReceipt as VerifiedReceipt

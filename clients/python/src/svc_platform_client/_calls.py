@@ -19,9 +19,9 @@ from ._certificates import Connection, Identity
 from ._dpop import Prover
 from ._methods import Answer, Method, Request
 from ._runtime import Runtime, SingleFlight
-from ._tokens import GivenTokens, IssuedTokens, TokenSource
+from ._tokens import GivenTokens, IssuedTokens, OwnTokens, TokenSource
 from .errors import Metadata, PlatformError, ReceiptRefused, read_refusal
-from .options import ClientCredentials, Options, Tls, TokenFunction
+from .options import ClientCredentials, Options, SessionTokens, Tls, Tokens
 from .receipts import RecordedAnswer, verify_answer
 
 Question = TypeVar("Question", v1.PlanProtectionRequest, v1.ResolvePolicyRequest, v1.PlanKeyAccessRequest)
@@ -49,7 +49,7 @@ class Calls:
         runtime: Runtime[Any],
         base_url: str,
         tls: Tls,
-        tokens: ClientCredentials | TokenFunction | None,
+        tokens: Tokens | None,
         options: Options,
     ) -> None:
         self.options = options
@@ -62,6 +62,10 @@ class Calls:
         self._tokens: TokenSource | None = None
         if isinstance(tokens, ClientCredentials):
             self._tokens = IssuedTokens(tokens, runtime, self._prover, tls.cert is not None)
+        elif isinstance(tokens, SessionTokens):
+            if self._prover is not None:
+                raise ValueError("tokens of the session route are bound to no DPoP key")
+            self._tokens = OwnTokens(tokens, runtime, self._origin)
         elif tokens is not None:
             self._tokens = GivenTokens(tokens)
         self._capabilities = SingleFlight(

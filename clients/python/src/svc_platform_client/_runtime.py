@@ -32,6 +32,14 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 
 
 @dataclass(frozen=True)
+class Body:
+    """Of an HTTP request: a form, JSON, or nothing."""
+
+    form: Mapping[str, str] | None = None
+    json: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True)
 class Reply(Generic[Answer]):
     """How a call ended: with an answer, or with the error that gRPC raised."""
 
@@ -64,7 +72,7 @@ class Runtime(Protocol[C]):
         method: str,
         url: str,
         headers: Mapping[str, str],
-        form: Mapping[str, str] | None,
+        body: Body,
         timeout: float,
     ) -> httpx.Response: ...
     async def sleep(self, seconds: float) -> None: ...
@@ -134,11 +142,11 @@ class BlockingRuntime:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        form: Mapping[str, str] | None,
+        body: Body,
         timeout: float,
     ) -> httpx.Response:
         with httpx.Client(verify=tls) as client:
-            return client.request(method, url, headers=headers, data=form, timeout=timeout)
+            return client.request(method, url, headers=headers, data=body.form, json=body.json, timeout=timeout)
 
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -206,11 +214,11 @@ class AsyncRuntime:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        form: Mapping[str, str] | None,
+        body: Body,
         timeout: float,
     ) -> httpx.Response:
         async with httpx.AsyncClient(verify=tls) as client:
-            return await client.request(method, url, headers=headers, data=form, timeout=timeout)
+            return await client.request(method, url, headers=headers, data=body.form, json=body.json, timeout=timeout)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

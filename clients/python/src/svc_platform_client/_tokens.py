@@ -16,9 +16,9 @@ import httpx
 
 from ._certificates import Identity
 from ._dpop import Prover
-from ._runtime import Runtime, SingleFlight
-from .errors import PlatformError
-from .options import ClientCredentials, TokenFunction, require_safe_url
+from ._runtime import Body, Runtime, SingleFlight
+from .errors import PlatformError, rest_refusal
+from .options import ClientCredentials, SessionTokens, TokenFunction, require_safe_url
 
 FETCH_TIMEOUT_SECONDS = 10.0
 REFRESH_MARGIN_SECONDS = 30.0
@@ -47,19 +47,11 @@ class GivenTokens:
     def refused(self, token: str) -> None: ...
 
 
-class IssuedTokens:
-    """By the client-credentials grant."""
+class KeptTokens:
+    """Each kept until shortly before it expires; for the identity that it was fetched with, and may be bound to."""
 
-    def __init__(
-        self, credentials: ClientCredentials, runtime: Runtime[Any], prover: Prover | None, with_certificate: bool
-    ) -> None:
-        if credentials.client_secret is None and not with_certificate:
-            raise ValueError("a client without a secret needs a certificate")
-        self._credentials = credentials
+    def __init__(self, runtime: Runtime[Any]) -> None:
         self._runtime = runtime
-        self._prover = prover
-        self._with_certificate = with_certificate
-        self._endpoint: str | None = None
         self._lock = threading.Lock()
         # Of the certificate in force, and of the one before, with which calls may be on their way.
         self._tokens: list[tuple[Identity, SingleFlight[str]]] = []
@@ -74,8 +66,6 @@ class IssuedTokens:
             tokens.drop(token)
 
     def _tokens_of(self, identity: Identity) -> SingleFlight[str]:
-        # A token that is bound to nothing outlives the certificate; but the issuer says what it is bound to, and
-        # replacements are rare.
         with self._lock:
             for held, tokens in self._tokens:
                 if held is identity:
@@ -83,6 +73,34 @@ class IssuedTokens:
             made = SingleFlight(self._runtime, lambda: self._fetch(identity.context))
             self._tokens = [(identity, made), *self._tokens[:1]]
             return made
+
+    async def _fetch(self, tls: ssl.SSLContext) -> tuple[str, float]:
+        """A token, and the moment (`time.monotonic`) from which on another one is fetched."""
+        raise NotImplementedError
+
+    async def _http(
+        self, tls: ssl.SSLContext, method: str, url: str, headers: dict[str, str], body: Body | None = None
+    ) -> httpx.Response:
+        try:
+            return await self._runtime.http(tls, method, url, headers, body or Body(), FETCH_TIMEOUT_SECONDS)
+        except httpx.HTTPError as error:
+            message = f"the issuer cannot be reached: {error or type(error).__name__}"
+            raise PlatformError(grpc.StatusCode.UNAVAILABLE, message) from error
+
+
+class IssuedTokens(KeptTokens):
+    """By the client-credentials grant."""
+
+    def __init__(
+        self, credentials: ClientCredentials, runtime: Runtime[Any], prover: Prover | None, with_certificate: bool
+    ) -> None:
+        if credentials.client_secret is None and not with_certificate:
+            raise ValueError("a client without a secret needs a certificate")
+        super().__init__(runtime)
+        self._credentials = credentials
+        self._prover = prover
+        self._with_certificate = with_certificate
+        self._endpoint: str | None = None
 
     async def _fetch(self, tls: ssl.SSLContext) -> tuple[str, float]:
         if self._endpoint is None:
@@ -96,16 +114,12 @@ class IssuedTokens:
         # RFC 6749 section 7.1, RFC 9449 section 5: a token of a type that was not asked for is not used.
         if str(answer.get("token_type")).lower() != expected:
             raise no_token(f"its token is of type {answer.get('token_type')!r}, not {expected}")
-        lifetime = answer.get("expires_in", DEFAULT_LIFETIME_SECONDS)
-        if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
-            lifetime = DEFAULT_LIFETIME_SECONDS
-        token = checked(answer["access_token"])
-        return token, asked_at + lifetime - min(REFRESH_MARGIN_SECONDS, lifetime / 5)
+        return granted(answer, asked_at)
 
     async def _discover(self, tls: ssl.SSLContext) -> str:
         """The token endpoint, from OpenID Connect Discovery 1.0 section 4."""
         issuer = self._credentials.issuer
-        response = await self._http(tls, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration", {}, None)
+        response = await self._http(tls, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration", {})
         document = members(response)
         if response.status_code != 200:
             raise refusal(response, document)
@@ -137,10 +151,10 @@ class IssuedTokens:
             both = f"{quote_plus(client_id)}:{quote_plus(secret)}"
             headers["authorization"] = f"Basic {base64.b64encode(both.encode('ascii')).decode('ascii')}"
         if self._prover is None:
-            return await self._http(tls, "POST", endpoint, headers, form)
+            return await self._http(tls, "POST", endpoint, headers, Body(form))
         for _ in range(2):
             response = await self._http(
-                tls, "POST", endpoint, headers | {"dpop": self._prover.proof("POST", endpoint)}, form
+                tls, "POST", endpoint, headers | {"dpop": self._prover.proof("POST", endpoint)}, Body(form)
             )
             # RFC 9449 section 8: asked for a nonce, the request is repeated with it.
             learnt = self._prover.learn(endpoint, response.headers.get("dpop-nonce"))
@@ -148,14 +162,37 @@ class IssuedTokens:
                 break
         return response
 
-    async def _http(
-        self, tls: ssl.SSLContext, method: str, url: str, headers: dict[str, str], form: dict[str, str] | None
-    ) -> httpx.Response:
-        try:
-            return await self._runtime.http(tls, method, url, headers, form, FETCH_TIMEOUT_SECONDS)
-        except httpx.HTTPError as error:
-            message = f"the issuer cannot be reached: {error or type(error).__name__}"
-            raise PlatformError(grpc.StatusCode.UNAVAILABLE, message) from error
+
+class OwnTokens(KeptTokens):
+    """Of the service's session route."""
+
+    def __init__(self, tokens: SessionTokens, runtime: Runtime[Any], origin: str) -> None:
+        super().__init__(runtime)
+        self._url = f"{origin}/v1/sdk/session"
+        self._request = {
+            "tenant_id": tokens.tenant_id,
+            "client_id": tokens.client_id,
+            "client_secret": tokens.client_secret,
+            "requested_scopes": list(tokens.scopes),
+        }
+
+    async def _fetch(self, tls: ssl.SSLContext) -> tuple[str, float]:
+        asked_at = time.monotonic()
+        body = Body(json=self._request)
+        response = await self._http(tls, "POST", self._url, {"accept": "application/json"}, body)
+        answer = members(response)
+        if response.status_code != 200 or "access_token" not in answer:
+            raise rest_refusal(response.status_code, answer)
+        return granted(answer, asked_at)
+
+
+def granted(answer: dict[str, Any], asked_at: float) -> tuple[str, float]:
+    """RFC 6749 section 5.1: the token, and the moment from which on another one is fetched."""
+    lifetime = answer.get("expires_in", DEFAULT_LIFETIME_SECONDS)
+    if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
+        lifetime = DEFAULT_LIFETIME_SECONDS
+    token = checked(answer["access_token"])
+    return token, asked_at + lifetime - min(REFRESH_MARGIN_SECONDS, lifetime / 5)
 
 
 def members(response: httpx.Response) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ._certificates import Certificates, Connections, Identity
 from ._runtime import BlockingRuntime, run
 from ._setup import channel_credentials, channel_options, read_target
 from .decisions import Decision, permitted, require_allow
-from .options import ClientCredentials, Options, Tls, TokenFunction
+from .options import Options, Tls, Tokens
 
 
 class PlatformClient:
@@ -30,7 +30,7 @@ class PlatformClient:
         base_url: str,
         *,
         tls: Tls | None = None,
-        tokens: ClientCredentials | TokenFunction | None = None,
+        tokens: Tokens | None = None,
         options: Options | None = None,
     ) -> None:
         """`base_url`: scheme, host and port; http on loopback alone. Raises ValueError, OSError for files of `tls`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -95,6 +95,34 @@ def read_refusal(code: grpc.StatusCode, message: str, metadata: Metadata) -> Pla
         missing_scopes=info.metadata.get("missing_scopes", "").split(),
         violations=[Violation(v.field, v.reason, v.description) for v in broken.field_violations],
         retry_after=max(0.0, retry.retry_delay.seconds + retry.retry_delay.nanos / 1e9) if retry else None,
+    )
+
+
+CODES = {code.name.lower(): code for code in grpc.StatusCode} | {"canceled": grpc.StatusCode.CANCELLED}
+# As gRPC reads the status of an answer that is not gRPC (grpc/doc/http-grpc-status-mapping.md).
+CODES_OF_HTTP = {
+    400: grpc.StatusCode.INTERNAL,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.UNIMPLEMENTED,
+    **dict.fromkeys((429, 502, 503, 504), grpc.StatusCode.UNAVAILABLE),
+}
+
+
+def rest_refusal(status: int, answer: Mapping[str, Any]) -> PlatformError:
+    """The error of a JSON route. What has no envelope comes from something between here and the service."""
+    error = answer.get("error")
+    code = CODES.get(str(error.get("code"))) if isinstance(error, dict) else None
+    if code is None or not isinstance(error, dict):
+        message = f"HTTP {status} without an answer of the platform"
+        return PlatformError(CODES_OF_HTTP.get(status, grpc.StatusCode.UNKNOWN), message)
+    wait = error.get("retry_after_seconds")
+    return PlatformError(
+        code,
+        str(error.get("message", "")),
+        reason=str(error.get("reason", "")),
+        request_id=str(error.get("request_id", "")),
+        retry_after=float(wait) if isinstance(wait, int | float) else None,
     )
 
 

@@ -57,6 +57,24 @@ class ClientCredentials:
 
 
 @dataclass(frozen=True)
+class SessionTokens:
+    """
+    Tokens of the service's own session route, for deployments whose workloads reach no issuer; kept as those of an
+    issuer are. The route is there only where the operator configured clients.
+    """
+
+    tenant_id: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scopes: Sequence[str] = ()
+    """What to ask for. Default: all that the client was granted."""
+
+
+Tokens = ClientCredentials | SessionTokens | TokenFunction
+"""Where calls get their token from."""
+
+
+@dataclass(frozen=True)
 class Retry:
     """Waits at random below a bound that doubles, and never shorter than the service says."""
 

@@ -1,8 +1,10 @@
 /** A real service for tests of local enforcement, clients of several principals, and a platform that can be made to fail. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { afterEach, beforeEach, expect } from "vitest";
 import { platformOf } from "../../clients/typescript/src/enforce/client-platform.ts";
+import { EnforcementError, type EnforcementFailure } from "../../clients/typescript/src/enforce/index.ts";
 import type { Platform } from "../../clients/typescript/src/enforce/platform.ts";
 import {
   clientCredentials,
@@ -20,6 +22,8 @@ export interface EnforcementStack {
   readonly stack: Stack;
   readonly dataDir: string;
   platform(clientId?: string): Platform;
+  /** The platform of the first client, with some of its calls replaced. */
+  altered(calls: Partial<Platform>): Platform;
   /** Verifier key of the log of this client's tenant. */
   logKey(clientId?: string): Promise<string>;
   stop(): Promise<void>;
@@ -59,6 +63,7 @@ export async function startEnforcementStack(
     stack,
     dataDir,
     platform,
+    altered: (calls) => ({ ...platform(), ...calls }),
     async logKey(clientId) {
       const { receipt } = await platform(clientId).planProtection({
         operation: "protect",
@@ -79,3 +84,34 @@ export async function startEnforcementStack(
     },
   };
 }
+
+/** A folder of its own for each test of the file that calls this, with the input in it. */
+export function enforcementFolder(inputName: string, input: Uint8Array) {
+  let folder = "";
+  const at = (name: string) => join(folder, name);
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "enforce-"));
+    writeFileSync(at(inputName), input);
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+  return {
+    at,
+    /** Events that wait. */
+    spool: () => readdirSync(at("spool")).filter((name) => name.endsWith(".json")),
+    /** What an operation left. */
+    files: () => readdirSync(folder).filter((name) => !["spool", inputName].includes(name)),
+  };
+}
+
+/** What the work failed with; anything but an `EnforcementError` fails the test. */
+export async function failureOf(work: Promise<unknown>): Promise<EnforcementFailure | undefined> {
+  const error = await work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(error).toBeInstanceOf(EnforcementError);
+  return (error as EnforcementError).failure;
+}
+
+/** A call that fails on the way. */
+export const noAnswer = () => Promise.reject(new Error("connection reset"));

@@ -1,15 +1,11 @@
 /** Detached signatures against a real service: what is signed, verified, refused, kept, and what the ledger has of it. */
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   createEnforcer,
-  EnforcementError,
-  type EnforcementFailure,
   type EnforcerOptions,
   localSigningKey,
   type Platform,
@@ -17,10 +13,15 @@ import {
   verifyArtifact,
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { EvidenceEvent, Registration } from "../../clients/typescript/src/enforce/platform.ts";
-import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+import {
+  type EnforcementStack,
+  enforcementFolder,
+  failureOf,
+  noAnswer,
+  startEnforcementStack,
+} from "../harness/enforcement.ts";
 
 let stack: EnforcementStack;
-let folder: string;
 const newKey = (reference: string) =>
   localSigningKey(reference, { ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }) });
 const key = newKey("local-signer");
@@ -35,15 +36,7 @@ beforeAll(async () => {
   stack = await startEnforcementStack();
 });
 afterAll(() => stack.stop());
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "enforce-signature-"));
-  writeFileSync(at("data"), data);
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-const at = (name: string) => join(folder, name);
-const spool = () => readdirSync(at("spool")).filter((name) => name.endsWith(".json"));
-const files = () => readdirSync(folder).filter((name) => !["spool", "data"].includes(name));
+const { at, spool, files } = enforcementFolder("data", data);
 
 function enforcer(options: Partial<EnforcerOptions> = {}) {
   const defaults = { client: stack.platform(), workload, keys: [key, otherKey], spoolDirectory: at("spool") };
@@ -56,18 +49,7 @@ const signFile = (options: Partial<EnforcerOptions> = {}, labels: readonly strin
 const openFile = (options: Partial<EnforcerOptions> = {}) =>
   enforcer(options).open({ input: at("data"), signature: at("sig"), output: at("opened"), purpose: "audit" });
 
-async function failureOf(work: Promise<unknown>): Promise<EnforcementFailure | undefined> {
-  const error = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  expect(error).toBeInstanceOf(EnforcementError);
-  return (error as EnforcementError).failure;
-}
-
-/** The platform, with some of its calls replaced. */
-const altered = (calls: Partial<Platform>): Platform => ({ ...stack.platform(), ...calls });
-const noAnswer = () => Promise.reject(new Error("connection reset"));
+const altered = (calls: Partial<Platform>) => stack.altered(calls);
 const headerOf = (name: string) =>
   JSON.parse(Buffer.from(JSON.parse(readFileSync(at(name), "utf8")).payload, "base64").toString());
 

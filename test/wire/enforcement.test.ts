@@ -1,16 +1,13 @@
 /** Local enforcement against a real service: what is done, what is refused, what is kept, and what the ledger has of it. */
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { chmodSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import {
   createEnforcer,
   createKeyFile,
-  EnforcementError,
-  type EnforcementFailure,
   type EnforcerOptions,
   keyFile,
   localKey,
@@ -19,10 +16,15 @@ import {
   verifyArtifact,
 } from "../../clients/typescript/src/enforce/index.ts";
 import type { Decision, EvidenceEvent } from "../../clients/typescript/src/enforce/platform.ts";
-import { type EnforcementStack, startEnforcementStack } from "../harness/enforcement.ts";
+import {
+  type EnforcementStack,
+  enforcementFolder,
+  failureOf,
+  noAnswer,
+  startEnforcementStack,
+} from "../harness/enforcement.ts";
 
 let stack: EnforcementStack;
-let folder: string;
 const key = localKey("local-symmetric-key", randomBytes(32));
 const otherKey = localKey("local-other-key", randomBytes(32));
 const workload = { application: "payroll-export", environment: "production" };
@@ -33,15 +35,7 @@ beforeAll(async () => {
   stack = await startEnforcementStack();
 });
 afterAll(() => stack.stop());
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "enforce-"));
-  writeFileSync(at("plain"), plaintext);
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-const at = (name: string) => join(folder, name);
-const spool = () => readdirSync(at("spool")).filter((name) => name.endsWith(".json"));
-const files = () => readdirSync(folder).filter((name) => !["spool", "plain"].includes(name));
+const { at, spool, files } = enforcementFolder("plain", plaintext);
 
 function enforcer(options: Partial<EnforcerOptions> = {}) {
   const defaults = { client: stack.platform(), workload, keys: [key, otherKey], spoolDirectory: at("spool") };
@@ -54,18 +48,7 @@ const protectFile = (options: Partial<EnforcerOptions> = {}, labels: readonly st
 const openFile = (options: Partial<EnforcerOptions> = {}) =>
   enforcer(options).open({ input: at("sealed"), output: at("opened"), purpose: "audit" });
 
-async function failureOf(work: Promise<unknown>): Promise<EnforcementFailure | undefined> {
-  const error = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  expect(error).toBeInstanceOf(EnforcementError);
-  return (error as EnforcementError).failure;
-}
-
-/** The platform, with some of its calls replaced. */
-const altered = (calls: Partial<Platform>): Platform => ({ ...stack.platform(), ...calls });
-const noAnswer = () => Promise.reject(new Error("connection reset"));
+const altered = (calls: Partial<Platform>) => stack.altered(calls);
 
 describe("a file", () => {
   test("is protected, opened, rewrapped, opened with the new key, and shown by its receipts", async () => {
@@ -399,6 +382,6 @@ describe("key files", () => {
       expect(await failureOf(keyFile(at("none")))).toBe("invalid");
     }
     expect(await failureOf(keyFile(at("missing")))).toBe("invalid");
-    expect(await failureOf(keyFile(folder))).toBe("invalid");
+    expect(await failureOf(keyFile(at("")))).toBe("invalid");
   });
 });

@@ -1,4 +1,7 @@
 /** The JSON routes as a person at a shell meets them: curl over HTTP/1.1 and over HTTP/2 with prior knowledge. */
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type SampleCall, sampleCalls } from "../../dev/requests.ts";
@@ -173,4 +176,20 @@ test("a chunked body is read", async () => {
 
 test("an offer to upgrade to HTTP/2 is passed over", async () => {
   expect(await curl(["--http2", ...arguments_(plan)])).toMatchObject({ status: 200, httpVersion: "1.1" });
+});
+
+test("the program in shell makes all eight calls without TLS, as the development stack is", async () => {
+  const [client] = gateway.issuer.clients;
+  const env = {
+    PATH: process.env.PATH,
+    PLATFORM_URL: gateway.url,
+    PLATFORM_ISSUER: gateway.issuer.url,
+    PLATFORM_CLIENT_ID: client?.clientId,
+    PLATFORM_CLIENT_SECRET: client?.clientSecret,
+    PLATFORM_SCOPE: client?.scopes.join(" "),
+  };
+  const program = join(import.meta.dirname, "../../examples/clients/shell/main.sh");
+  const { stdout, stderr } = await promisify(execFile)(program, [], { env });
+  expect(stderr).toBe("");
+  expect(stdout.trimEnd().split("\n")).toHaveLength(8);
 });

@@ -2,8 +2,12 @@
 import { readFileSync } from "node:fs";
 import { fromBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { expect } from "vitest";
 import { sampleCalls } from "../../../dev/requests.ts";
+import { BulkStreamService } from "../../../gen/platform/bulk/v1/streams_pb.ts";
+import { ArtifactProfile, EvidenceEventType, ProtectionOperation } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import { opensOwnSessions } from "./sessions.ts";
 import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
 
@@ -11,11 +15,11 @@ type Check = (world: World, wire: Wire) => Promise<void>;
 
 const image = new URL("../../../gen/image.binpb", import.meta.url);
 
-/** Full names of all methods of the service's own package, as its `.proto` files have them. */
+/** Full names of all methods of the service's own packages, as its `.proto` files have them. */
 export function declaredRpcs(): readonly string[] {
   const { file } = fromBinary(FileDescriptorSetSchema, readFileSync(image));
   return file
-    .filter((each) => each.package.startsWith("platform.sdk."))
+    .filter((each) => each.package.startsWith("platform."))
     .flatMap((each) => each.service.map((service) => ({ name: `${each.package}.${service.name}`, service })))
     .flatMap(({ name, service }) => service.method.map((method) => `${name}/${method.name}`));
 }
@@ -31,6 +35,17 @@ export const rpcChecks: Readonly<Record<string, Check>> = {
   "platform.sdk.v1.RegistrationService/RegisterArtifact": recordsOwn("/v1/sdk/artifact-register"),
   "platform.sdk.v1.EvidenceService/RecordEvidence": recordsOwn("/v1/sdk/evidence"),
   "platform.sdk.v1.SessionService/CreateSession": opensOwnSessions,
+  "platform.bulk.v1.BulkDecisionService/PlanProtections": decidesManyOwn("protection-plans", "protection-plan"),
+  "platform.bulk.v1.BulkDecisionService/ResolvePolicies": decidesManyOwn("policy-resolutions", "policy-resolve"),
+  "platform.bulk.v1.BulkDecisionService/PlanKeyAccesses": decidesManyOwn("key-access-plans", "key-access-plan"),
+  "platform.bulk.v1.BulkRecordService/RecordEvents": recordsManyOwn("evidence", "evidence", "event"),
+  "platform.bulk.v1.BulkRecordService/RegisterArtifacts": recordsManyOwn(
+    "artifact-registrations",
+    "artifact-register",
+    "registration",
+  ),
+  "platform.bulk.v1.BulkStreamService/StreamEvents": streamsOwn("streamEvents"),
+  "platform.bulk.v1.BulkStreamService/StreamRegistrations": streamsOwn("streamRegistrations"),
 };
 
 const bodyOf = (route: string) => sampleCalls().find((call) => call.route === route)?.body;
@@ -59,8 +74,90 @@ function recordsOwn(route: string): Check {
   };
 }
 
-async function callAll(world: World, wire: Wire, route: string, tenants: readonly string[]) {
-  const calls = tenants.map((tenant) => wire.call(route, bodyOf(route), bearer(world.token(tenant))));
+function decidesManyOwn(bulk: string, single: string): Check {
+  const item = bodyOf(`/v1/sdk/${single}`);
+  return (world, wire) => expectManyOwn(world, wire, `/v1/bulk/${bulk}`, { items: [item, item] }, 3);
+}
+
+/** The keys are the same in all tenants, and each sends its own items once more. */
+function recordsManyOwn(bulk: string, single: string, member: string): Check {
+  const item = { [member]: bodyOf(`/v1/sdk/${single}`) };
+  const items = ["first", "second"].map((idempotency_key) => ({ idempotency_key, ...item }));
+  return (world, wire) => expectManyOwn(world, wire, `/v1/bulk/${bulk}`, { items }, 1);
+}
+
+/** @param again where the first of the items stands when all are sent again */
+async function expectManyOwn(world: World, wire: Wire, route: string, body: object, again: number): Promise<void> {
+  const tenants = world.tenants();
+  const receiptsOf = async () => {
+    const answers = await callAll(world, wire, route, tenants, body);
+    expect(answers.map((answer) => answer.caller.tenant_id)).toEqual(tenants);
+    return answers.map((answer) => answer.items.map(receiptOf) as ReturnType<typeof receiptOf>[]);
+  };
+  const receipts = await receiptsOf();
+  expectAllDifferent(receipts.map(([receipt]) => receipt?.log_origin));
+  for (const own of receipts) expect(own.map(({ leaf_index }) => leaf_index)).toEqual([1, 2]);
+  await expectForeignHeaderRefused(world, wire, route, tenants, body);
+  for (const own of await receiptsOf()) expect(own.map(({ leaf_index }) => leaf_index)).toEqual([again, again + 1]);
+}
+
+/** The streams of all tenants are open at once, and their numbers and keys are the same. */
+function streamsOwn(stream: "streamEvents" | "streamRegistrations"): Check {
+  return async (world) => {
+    const sessionManager = new Http2SessionManager(world.url);
+    const client = createClient(BulkStreamService, createGrpcTransport({ baseUrl: world.url, sessionManager }));
+    const { event, registration } = streamed;
+    const requests = ["first", "second"].map((idempotencyKey) => ({
+      sequence: 7n,
+      item: { idempotencyKey, ...(stream === "streamEvents" ? { event } : { registration }) },
+    }));
+    const places = async (tenant: string) => {
+      const receipts = [];
+      const answers = client[stream](asyncOf(requests) as never, { headers: bearer(world.token(tenant)) });
+      for await (const { items } of answers as AsyncIterable<{ items: { result?: object }[] }>)
+        for (const { result } of items) {
+          const { ingestion, registration } = result as Partial<Record<"ingestion" | "registration", WithReceipt>>;
+          receipts.push((ingestion ?? registration)?.receipt);
+        }
+      return receipts;
+    };
+    const tenants = world.tenants();
+    for (let i = 0; i < 2; i++) {
+      const all = await Promise.all(tenants.map(places));
+      expectAllDifferent(all.map(([receipt]) => receipt?.logOrigin));
+      for (const own of all) expect(own.map((receipt) => receipt?.leafIndex)).toEqual([1n, 2n]);
+    }
+    sessionManager.abort();
+  };
+}
+
+interface WithReceipt {
+  readonly receipt?: { readonly logOrigin: string; readonly leafIndex: bigint };
+}
+
+const described = { workload: { application: "payroll" }, resource: { kind: "record" } };
+const streamed = {
+  event: { eventType: EvidenceEventType.PROTECT, ...described },
+  registration: {
+    operation: ProtectionOperation.PROTECT,
+    artifactProfile: ArtifactProfile.TDF,
+    artifactDigest: "sha256:streamed",
+    ...described,
+  },
+};
+
+async function* asyncOf<T>(items: readonly T[]): AsyncGenerator<T> {
+  yield* items;
+}
+
+async function callAll(
+  world: World,
+  wire: Wire,
+  route: string,
+  tenants: readonly string[],
+  body: unknown = bodyOf(route),
+) {
+  const calls = tenants.map((tenant) => wire.call(route, body, bearer(world.token(tenant))));
   return (await Promise.all(calls)).map(answerOf);
 }
 
@@ -81,10 +178,16 @@ function withoutOwn({ caller, ...answer }: ReturnType<typeof answerOf>): unknown
   return { ...Object.fromEntries(members), caller: who };
 }
 
-async function expectForeignHeaderRefused(world: World, wire: Wire, route: string, tenants: readonly string[]) {
+async function expectForeignHeaderRefused(
+  world: World,
+  wire: Wire,
+  route: string,
+  tenants: readonly string[],
+  body: unknown = bodyOf(route),
+) {
   const refused = tenants.map(async (tenant, at) => {
     const header = { "x-svc-tenant-id": tenants[(at + 1) % tenants.length] as string };
-    return reasonOf(await wire.call(route, bodyOf(route), { ...bearer(world.token(tenant)), ...header }));
+    return reasonOf(await wire.call(route, body, { ...bearer(world.token(tenant)), ...header }));
   });
   expect(new Set(await Promise.all(refused))).toEqual(new Set(["tenant_mismatch"]));
 }

@@ -135,6 +135,7 @@ async function settingsOf(
   writeFileSync(keyPath, newSessionKey().own, { mode: 0o600 });
   return {
     ...settings,
+    SVC_BULK: "on",
     SVC_WITNESSES: witness.setting,
     SVC_WITNESS_QUORUM: "1",
     SVC_OIDC_ISSUER: issuer.url,

@@ -75,15 +75,19 @@ function recordsOwn(route: string): Check {
 }
 
 function decidesManyOwn(bulk: string, single: string): Check {
-  const item = bodyOf(`/v1/sdk/${single}`);
-  return (world, wire) => expectManyOwn(world, wire, `/v1/bulk/${bulk}`, { items: [item, item] }, 3);
+  return (world, wire) => {
+    const item = bodyOf(`/v1/sdk/${single}`);
+    return expectManyOwn(world, wire, `/v1/bulk/${bulk}`, { items: [item, item] }, 3);
+  };
 }
 
 /** The keys are the same in all tenants, and each sends its own items once more. */
 function recordsManyOwn(bulk: string, single: string, member: string): Check {
-  const item = { [member]: bodyOf(`/v1/sdk/${single}`) };
-  const items = ["first", "second"].map((idempotency_key) => ({ idempotency_key, ...item }));
-  return (world, wire) => expectManyOwn(world, wire, `/v1/bulk/${bulk}`, { items }, 1);
+  return (world, wire) => {
+    const item = { [member]: bodyOf(`/v1/sdk/${single}`) };
+    const items = ["first", "second"].map((idempotency_key) => ({ idempotency_key, ...item }));
+    return expectManyOwn(world, wire, `/v1/bulk/${bulk}`, { items }, 1);
+  };
 }
 
 /** @param again where the first of the items stands when all are sent again */

@@ -26,7 +26,7 @@ import { itemField, takeJsonItems } from "../codec/items.ts";
 import { admitBody, readBody } from "../http/body.ts";
 import type { BodyLease } from "../http/body-budget.ts";
 import { type ByteText, refuse, sendJson } from "../http/json-answer.ts";
-import { answerEncoder } from "./answer.ts";
+import { answerEncoder, itemsEncoder } from "./answer.ts";
 import { decodePart, decodeRequest } from "./codec.ts";
 import { createRestRegistry } from "./registry.ts";
 
@@ -39,9 +39,10 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
   ]);
   for (const method of methods) {
     const input = registry.message(method.spec.method.input);
-    const encode = answerEncoder(registry.message(method.spec.method.output));
     const rules: MessageRules = (message) => options.rules(method.spec.method.input, message);
     const items = itemField(method.spec.method.input);
+    const output = registry.message(method.spec.method.output);
+    const encode = items === undefined ? answerEncoder(output) : itemsEncoder(output);
     const item = items && registry.message(items.message);
     const decode = (body: Uint8Array, call: Call): Message => {
       if (items === undefined || item === undefined) return decodeRequest(input, body, rules);
@@ -71,7 +72,7 @@ export function registerRest(app: FastifyInstance, methods: readonly ServedMetho
 interface Steps {
   readonly decode: (body: Uint8Array, call: Call) => Message;
   readonly invoke: UnaryInvoker;
-  readonly encode: (message: Message) => ByteText;
+  readonly encode: (message: Message) => ByteText | Promise<ByteText>;
 }
 
 async function handle(
@@ -102,8 +103,9 @@ async function handle(
       lease === undefined
         ? decode(noBody(request), call)
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
-    const answer = await invoke(context, message);
-    sendJson(reply, 200, { ...call.announced, ...Object.fromEntries(context.responseHeader) }, encode(answer));
+    const encoded = encode(await invoke(context, message));
+    const text = typeof encoded === "string" ? encoded : await encoded;
+    sendJson(reply, 200, { ...call.announced, ...Object.fromEntries(context.responseHeader) }, text);
   } catch (thrown) {
     refuse(service, toServiceError(thrown), request, reply);
   } finally {

@@ -5,6 +5,7 @@
  */
 import { type DescEnum, type DescField, type DescMessage, type Message, ScalarType } from "@bufbuild/protobuf";
 import { Edition, FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+import { itemField } from "../codec/items.ts";
 import { type ByteText, isAscii, toByteText } from "../http/json-answer.ts";
 import { messageEncoder } from "./encode.ts";
 
@@ -40,6 +41,32 @@ export function answerEncoder(desc: DescMessage): (message: Message) => ByteText
     // There are more, of texts that are not bytes yet: short ones, which seldom are beyond ASCII.
     beyondAscii = undefined;
     return toByteText(JSON.stringify(convert(message as never)));
+  };
+}
+
+/** Items that are encoded in one turn of the event loop. */
+const encodedAtOnce = 64;
+
+/**
+ * Makes the encoder of a message type that has items, as many as a bulk call has: others have their turn in between. The
+ * text is that of `answerEncoder`.
+ */
+export function itemsEncoder(desc: DescMessage): (message: Message) => Promise<ByteText> {
+  const field = itemField(desc);
+  if (field === undefined) throw new Error(`${desc} has no items`);
+  const encodeRest = answerEncoder(desc);
+  const encodeItem = answerEncoder(field.message);
+  return async (message) => {
+    const texts: string[] = [];
+    const { items, ...rest } = message as Message & { readonly items: readonly Message[] };
+    for (const [i, item] of items.entries()) {
+      if (i > 0 && i % encodedAtOnce === 0) await new Promise(setImmediate);
+      texts.push(encodeItem(item));
+    }
+    // No text within the answer can have these characters: its quotes would be escaped.
+    const empty = '"items":[]';
+    const [before = "", after = ""] = encodeRest({ ...rest, items: [] } as Message).split(empty);
+    return `${before}"items":[${texts.join(",")}]${after}` as ByteText;
   };
 }
 

@@ -16,7 +16,7 @@ import { createProtection } from "../../domain/protection.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { callerOf } from "../calls/call.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
-import { handleItems, itemMembers } from "./bulk.ts";
+import { handleItems, inTurns, itemMembers } from "./bulk.ts";
 import { envelope, platformDomainMessages } from "./messages.ts";
 import { keyAccessMembers, planMembers, resolutionMembers } from "./protection.ts";
 
@@ -48,7 +48,10 @@ export function createBulkDecisionService(
           ),
         stopRule(request),
       );
-      const items = results.map((result) => itemMembers(result, (answer) => planMembers(context, answer)));
+      const items = await inTurns(results, (result) => ({
+        ...itemMembers(result, (answer) => planMembers(context, answer)),
+        $typeName: "platform.bulk.v1.ProtectionPlanItem" as const,
+      }));
       return { ...head(context), items };
     },
     async resolvePolicies(request, context) {
@@ -65,7 +68,10 @@ export function createBulkDecisionService(
           ),
         stopRule(request),
       );
-      const items = results.map((result) => itemMembers(result, (answer) => resolutionMembers(context, answer)));
+      const items = await inTurns(results, (result) => ({
+        ...itemMembers(result, (answer) => resolutionMembers(context, answer)),
+        $typeName: "platform.bulk.v1.PolicyResolutionItem" as const,
+      }));
       return { ...head(context), items };
     },
     async planKeyAccesses(request, context) {
@@ -82,7 +88,10 @@ export function createBulkDecisionService(
           ),
         stopRule(request),
       );
-      const items = results.map((result) => itemMembers(result, (answer) => keyAccessMembers(context, answer)));
+      const items = await inTurns(results, (result) => ({
+        ...itemMembers(result, (answer) => keyAccessMembers(context, answer)),
+        $typeName: "platform.bulk.v1.KeyAccessPlanItem" as const,
+      }));
       return { ...head(context), items };
     },
   };

@@ -12,7 +12,7 @@ import {
   type RegistrationDependencies,
 } from "../../domain/registration.ts";
 import { callerOf } from "../calls/call.ts";
-import { handleItems, itemMembers } from "./bulk.ts";
+import { handleItems, inTurns, itemMembers } from "./bulk.ts";
 import { evidenceRequest } from "./evidence.ts";
 import { envelope, forMessage, platformDomainMessages, withReceipt } from "./messages.ts";
 import { registrationRequest } from "./registration.ts";
@@ -38,9 +38,10 @@ export function createBulkRecordService(
         keys[index] = event.idempotencyKey;
         return recordEvent({ ...dependencies, ledger: own }, identity, event);
       });
-      const items = results.map((result, i) => ({
+      const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => eventMembers(context, answer)),
         idempotencyKey: keys[i] ?? "",
+        $typeName: "platform.bulk.v1.EventResult" as const,
       }));
       return { ...head(context), items };
     },
@@ -51,9 +52,10 @@ export function createBulkRecordService(
         keys[index] = registration.idempotencyKey;
         return register({ ...dependencies, ledger: own }, identity, registration, context.signal);
       });
-      const items = results.map((result, i) => ({
+      const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => registrationMembers(context, answer)),
         idempotencyKey: keys[i] ?? "",
+        $typeName: "platform.bulk.v1.RegistrationResult" as const,
       }));
       return { ...head(context), items };
     },

@@ -46,14 +46,36 @@ export async function pause({ ticket }: Call): Promise<void> {
   if (ticket !== undefined && !(await ticket.resume())) throw overloaded();
 }
 
-/** What an item's message says of what became of it. */
-export function itemMembers<Answer, Members extends object>(
+/** Results whose messages are made in one turn of the event loop. */
+const madeAtOnce = 64;
+
+/** Makes the messages of the results, and lets others have their turn in between. */
+export async function inTurns<Answer, Made>(
+  results: readonly ItemResult<Answer>[],
+  make: (result: ItemResult<Answer>, index: number) => Made,
+): Promise<Made[]> {
+  const made: Made[] = [];
+  for (const [i, result] of results.entries()) {
+    if (i > 0 && i % madeAtOnce === 0) await new Promise(setImmediate);
+    made.push(make(result, i));
+  }
+  return made;
+}
+
+/** What an item's message says of what became of it: all members that every such message has. */
+export function itemMembers<Answer, Members extends { readonly warnings: string[] }>(
   result: ItemResult<Answer>,
   membersOf: (answer: Answer) => Members,
-): { readonly outcome: ItemOutcome; readonly error?: ItemError } | ({ readonly outcome: ItemOutcome } & Members) {
-  if (result === undefined) return { outcome: ItemOutcome.NOT_EVALUATED };
-  if ("refusal" in result) return { outcome: ItemOutcome.REFUSED, error: itemError(result.refusal) };
+): ItemHead | (ItemHead & Members) {
+  if (result === undefined) return { outcome: ItemOutcome.NOT_EVALUATED, warnings: [] };
+  if ("refusal" in result) return { outcome: ItemOutcome.REFUSED, warnings: [], error: itemError(result.refusal) };
   return { outcome: ItemOutcome.ANSWERED, ...membersOf(result.answer) };
+}
+
+interface ItemHead {
+  readonly outcome: ItemOutcome;
+  readonly warnings: string[];
+  readonly error?: ItemError;
 }
 
 function itemError({ code, reason, message, details }: ServiceError): ItemError {

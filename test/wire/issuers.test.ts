@@ -1,12 +1,16 @@
 /** Several token issuers, each with tenants of its own, as callers, operators and attackers see them. */
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { deflateSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
-import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { type StaticIssuer, sendJson, startStaticIssuer } from "../harness/issuer.ts";
 import { requestFromRest, wireMethods } from "../harness/methods.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
@@ -221,3 +225,74 @@ test("a token for another issuer's tenant opens no method on any protocol", asyn
     client.close();
   }
 }, 60_000);
+
+describe("an issuer beside the others", () => {
+  /** What is asked of it, by path; each answers by what it is given. */
+  let paths: Record<string, (response: ServerResponse, form: URLSearchParams) => void>;
+  let asked: string[];
+  let base: string;
+  let stop: () => Promise<void>;
+  beforeEach(async () => {
+    asked = [];
+    paths = {};
+    const server = createServer(async (request, response) => {
+      asked.push(request.url ?? "");
+      paths[request.url ?? ""]?.(response, new URLSearchParams(await text(request)));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    stop = async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    };
+  });
+  afterEach(() => stop());
+  const metrics = async () => (await fetch(`${gateway.opsUrl}/metrics`)).text();
+
+  test.each(["1", "2"])("is asked about its opaque tokens, with %s workers", async (workers) => {
+    const secret = join(folder, "secret");
+    writeFileSync(secret, "a secret of the test", { mode: 0o600 });
+    const issuer = `${base}/umbrella`;
+    paths["/introspect"] = (response, form) =>
+      sendJson(response, {
+        active: form.get("token") === "opaque",
+        ...claimsOf(issuer, Date.now(), { tenant_id: "umbrella", scope }),
+      });
+    const introspection = { endpoint: `${base}/introspect`, client_id: "svc", client_secret_file: secret };
+    const jwts = { [issuers[0].url]: { tenants: { fixed: "acme" } } };
+    const opaque = { tenants: { fixed: "umbrella" }, introspection };
+    write(JSON.stringify({ issuers: { ...jwts, [issuer]: opaque } }));
+    await start({ SVC_WORKERS: workers });
+    expect([await statusOf("opaque"), await statusOf("another"), await statusOf(tokenOf(0))]).toEqual([200, 401, 200]);
+    const route = `${gateway.url}/v1/sdk/capabilities`;
+    const { body } = await rest(route, { token: "opaque" });
+    expect([body.caller.tenant_id, body.auth_configuration.oidc_issuer]).toEqual(["umbrella", issuer]);
+    expect(await metrics()).toContain(`svc_introspections_total{issuer="${issuer}",result="inactive"} 1`);
+
+    await stop();
+    expect((await whoami("not-seen-yet")).body.error).toMatchObject({ reason: "issuer_unavailable" });
+    await expect.poll(async () => (await check()).reason, { timeout: 5_000 }).toContain(issuer);
+    expect((await check()).status).toBe("ok");
+
+    write(JSON.stringify({ issuers: jwts }));
+    await gateway.app.reload();
+    expect(await statusOf("opaque")).toBe(401);
+  });
+
+  test("calls its tokens back by its status list", async () => {
+    const uri = `${base}/lists/1`;
+    paths["/lists/1"] = (response) => {
+      const list = { bits: 1, lst: deflateSync(Buffer.from([0b10])).toString("base64url") };
+      const claims = { sub: uri, iat: Math.floor(Date.now() / 1000), ttl: 60, status_list: list };
+      const token = mintToken(keys[0], claims, { typ: "statuslist+jwt" });
+      response.writeHead(200, { "content-type": "application/statuslist+jwt" }).end(token);
+    };
+    const entry = { tenants: { fixed: "acme" }, status_lists: [`${base}/lists/`] };
+    write(JSON.stringify({ issuers: { [issuers[0].url]: entry } }));
+    await start();
+    const at = (idx: number) => tokenOf(0, { status: { status_list: { idx, uri } } });
+    expect([await statusOf(at(0)), await statusOf(at(1)), await statusOf(tokenOf(0))]).toEqual([200, 401, 200]);
+    expect(asked).toEqual(["/lists/1"]);
+    expect(await metrics()).toContain(`svc_status_list_fetches_total{issuer="${issuers[0].url}",result="ok"} 1`);
+  });
+});

@@ -155,6 +155,20 @@ describe("names what is wrong:", () => {
       "failed",
       /^http:\/\/127\.0\.0\.1:1: .*cannot be fetched/,
     ],
+    "an issuer that is asked about tokens, and takes any": [
+      async () => {
+        writeFileSync(join(directory, "secret"), "a secret of the test", { mode: 0o600 });
+        const endpoint = `http://${await listen(createHttpServer((_, response) => void response.end('{"active":true}')))}`;
+        const introspection = { endpoint, client_id: "svc", client_secret_file: join(directory, "secret") };
+        const table = { "https://login.example": { tenants: { fixed: "a" }, introspection } };
+        writeFileSync(join(directory, "asked.json"), JSON.stringify({ issuers: table }));
+        vi.stubEnv("SVC_OIDC_ISSUER", undefined);
+        vi.stubEnv("SVC_OIDC_ISSUERS", join(directory, "asked.json"));
+      },
+      "issuer",
+      "failed",
+      /^https:\/\/login\.example: it takes a token that nobody has for a good one/,
+    ],
     "an issuer of another name": [
       async () => vi.stubEnv("SVC_OIDC_ISSUER", `${await startIssuer()}/`),
       "issuer",

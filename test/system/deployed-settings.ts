@@ -14,12 +14,15 @@ export interface Deployed {
   readonly fileMode: number;
 }
 
+const issuers = '{"issuers":{"https://id.example.com":{"tenants":{"pattern":"*"}}}}';
+
 /** Everything that is wrong with the settings, warnings too. The files that they name hold what they should. */
 export async function settingsProblems({ env, settings, fileMode }: Deployed): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), "svc-deployed-"));
   const { cert, key } = await createAuthority(folder, "any").finally(() => rm(folder, { recursive: true }));
   const files = {
-    readText: (path: string) => (/quotas/.test(path) ? "{}" : /key|password/i.test(path) ? key : cert),
+    readText: (path: string) =>
+      /quotas/.test(path) ? "{}" : /issuers/.test(path) ? issuers : /key|password/i.test(path) ? key : cert,
     isDirectory: () => true,
     permissions: () => fileMode,
   };

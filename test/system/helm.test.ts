@@ -29,12 +29,13 @@ const minimal = {
   },
 };
 const secret = (name: string) => ({ secret: name });
+const { SVC_OIDC_ISSUER: _issuer, ...withoutIssuer } = minimal.settings;
 const full = {
   ...minimal,
   image: { repository: "registry.example.com/svc-platform-api", tag: "0.1.0", pullSecrets: [{ name: "pull" }] },
   workers: "auto",
   settings: {
-    ...minimal.settings,
+    ...withoutIssuer,
     SVC_STORE_POOL_SIZE: 20,
     SVC_BODY_BUDGET_BYTES: 67_108_864,
     SVC_PUBLIC_URL: "https://api.example.com",
@@ -47,6 +48,7 @@ const full = {
     ...Object.fromEntries(["sessionClients", "sessionKey"].map((name) => [name, secret(name.toLowerCase())])),
   },
   quotas: { configMap: "quotas" },
+  issuers: { configMap: "issuers", secret: "issuer-clients" },
   service: { type: "LoadBalancer", annotations: { "example.com/internal": "true" } },
   podAnnotations: { "example.com/note": "a" },
   podLabels: { "example.com/team": "platform" },
@@ -194,6 +196,26 @@ test("quotas are a file that is followed", async () => {
   expect(await template(minimal)).not.toContain("quotas");
 });
 
+test("token issuers are a file that is followed, and the secrets that it names", async () => {
+  const [{ spec }] = ofKind(manifests(await template(full)), "Deployment");
+  const { containers, volumes } = spec.template.spec;
+  const file = containers[0].env.find(({ name }: Manifest) => name === "SVC_OIDC_ISSUERS").value;
+  expect(containers[0].volumeMounts).toEqual(
+    expect.arrayContaining([
+      { name: "issuers", mountPath: "/etc/svc/issuers", readOnly: true },
+      { name: "issuer-clients", mountPath: "/run/svc/issuers", readOnly: true },
+    ]),
+  );
+  const items = [{ key: "issuers.yaml", path: file.slice("/etc/svc/issuers/".length) }];
+  expect(volumes).toEqual(
+    expect.arrayContaining([
+      { name: "issuers", configMap: { name: "issuers", items } },
+      { name: "issuer-clients", secret: { secretName: "issuer-clients", defaultMode: 0o400 } },
+    ]),
+  );
+  expect(await template(minimal)).not.toMatch(/issuers/);
+});
+
 test("alert rules and what they are about name one job", async () => {
   const all = manifests(await template(full));
   const [monitor] = ofKind(all, "ServiceMonitor");
@@ -223,6 +245,7 @@ test.each([
   ["an embedded store", { settings: { ...minimal.settings, SVC_STORE: "sqlite:/data/a.db" } }, /SVC_STORE/],
   ["a setting that the chart sets", { settings: { ...minimal.settings, SVC_TLS_KEY: "/a" } }, /SVC_TLS_KEY/],
   ["quotas by a path", { settings: { ...minimal.settings, SVC_QUOTAS: "/a" } }, /SVC_QUOTAS/],
+  ["issuers by a path", { settings: { ...minimal.settings, SVC_OIDC_ISSUERS: "/a" } }, /SVC_OIDC_ISSUERS/],
   ["what is no setting", { settings: { ...minimal.settings, OTHER: "a" } }, /OTHER/],
   ["no ledger's name", { settings: { SVC_STORE: minimal.settings.SVC_STORE } }, /SVC_LEDGER_ORIGIN/],
   ["no ledger key", { secrets: withoutLedgerKey }, /ledgerKey/],

@@ -1,6 +1,6 @@
 /**
  * Calls a second that are authenticated with a token that was seen before, beside verifications a second of the same
- * token without the cache, in the same run. `node bench/token-cache.ts [seconds per measurement]`.
+ * token without the cache, in the same run; and the first where the token's issuer is one of 256. `node bench/token-cache.ts [seconds per measurement]`.
  */
 
 import { createAuthenticator } from "../src/auth/authenticator.ts";
@@ -39,7 +39,7 @@ async function perSecond(turn: () => Promise<unknown>): Promise<number> {
   return Number.NaN;
 }
 
-async function measure(algorithm: string): Promise<{ readonly warm: number; readonly uncached: number }> {
+async function measure(algorithm: string): Promise<Readonly<Record<"uncached" | "warm" | "many", number>>> {
   const key = newTestKey(algorithm, "key");
   const issuer = await startStaticIssuer([key.publicJwk]);
   const token = mintToken(key, claimsOf(issuer.url, Date.now()));
@@ -61,8 +61,18 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
     { tokens: options, identityHeaders: undefined },
     { ...machine, onEvent() {} },
   );
+  const others = Array.from({ length: 255 }, (_, i) =>
+    issuerEntry(`http://127.0.0.1:1/${i}`, { tenants: { kind: "prefix", prefix: `other-${i}-` } }),
+  );
+  const ours = issuerEntry(issuer.url, { tenants: { kind: "prefix", prefix: "tenant-" } });
+  const ofMany = createAuthenticator(
+    { tokens: { ...options, issuers: [...others, ours] }, identityHeaders: undefined },
+    { ...machine, onEvent() {} },
+  );
   keys.start();
   authenticator.start();
+  // Of the issuer alone: the others are never asked.
+  ofMany.followKeys(issuer.url);
   try {
     const uncached = await perSecond(async () => {
       const verification = await verifyToken(
@@ -82,17 +92,22 @@ async function measure(algorithm: string): Promise<{ readonly warm: number; read
       requireUnbound(verification.binding);
     });
     const warm = await perSecond(() => authenticator.authenticate(inbound, patient));
-    return { warm, uncached };
+    const many = await perSecond(() => ofMany.authenticate(inbound, patient));
+    return { warm, uncached, many };
   } finally {
     authenticator.close();
+    ofMany.close();
     keys.close();
     await issuer.stop();
   }
 }
 
-process.stdout.write("| algorithm | uncached/s | warm/s | ratio |\n|---|---|---|---|\n");
+process.stdout.write(
+  "| algorithm | uncached/s | warm/s | ratio | warm/s, one of 256 issuers | of warm |\n|---|---|---|---|---|---|\n",
+);
 for (const algorithm of ["RS256", "PS256", "ES256", "EdDSA"]) {
-  const { warm, uncached } = await measure(algorithm);
-  const [low, high] = [uncached, warm].map((value) => Math.round(value).toLocaleString("en"));
-  process.stdout.write(`| ${algorithm} | ${low} | ${high} | ${(warm / uncached).toFixed(0)} |\n`);
+  const { warm, uncached, many } = await measure(algorithm);
+  const [low, high, one] = [uncached, warm, many].map((value) => Math.round(value).toLocaleString("en"));
+  const ratios = [(warm / uncached).toFixed(0), (many / warm).toFixed(2)];
+  process.stdout.write(`| ${algorithm} | ${low} | ${high} | ${ratios[0]} | ${one} | ${ratios[1]} |\n`);
 }

@@ -21,12 +21,12 @@ record Settings(
         required("CLIENT_ID"),
         required("CLIENT_SECRET"),
         optional("SCOPE"),
-        tls(),
+        presented(),
         optional("LOG_KEY"));
   }
 
   /** Of no file where the service has no TLS, or where the machine's authorities and no certificate of one's own will do. */
-  private static Tls tls() throws IOException {
+  private static Tls presented() throws IOException {
     Path authorities = optional("CA").isEmpty() ? null : Path.of(optional("CA"));
     if (!optional("CERT").isEmpty()) return Tls.fromPem(authorities, Path.of(optional("CERT")), Path.of(required("KEY")));
     return authorities == null ? Tls.systemTrust() : Tls.fromPem(authorities);

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import { maxBodyBytesOf } from "../src/app/gateway.ts";
 import { settings } from "../src/config/settings.ts";
 import { createScopeTable } from "../src/domain/routes.ts";
+import { createAuthzenDocument } from "../src/portal/openapi/authzen-document.ts";
 import { createBulkDocument } from "../src/portal/openapi/bulk-document.ts";
 import type { Comments } from "../src/portal/openapi/comments.ts";
 import { createOpenApiDocument, type DocumentOptions } from "../src/portal/openapi/document.ts";
-import { bulkServices, publicServices, servedMethods } from "../src/transport/calls/methods.ts";
+import { authzenServices, bulkServices, publicServices, servedMethods } from "../src/transport/calls/methods.ts";
 
 /** Makes the document from the settings' defaults and the given comments. */
 export function defaultDocument(comments: Comments) {
@@ -16,13 +17,18 @@ export function defaultDocument(comments: Comments) {
 
 /** Every document by the name of its file. */
 export function defaultDocuments(comments: Comments) {
-  return { openapi: defaultDocument(comments), "openapi-bulk": createBulkDocument(defaultOptions(comments)) };
+  const options = defaultOptions(comments);
+  return {
+    openapi: createOpenApiDocument(options),
+    "openapi-bulk": createBulkDocument(options),
+    "openapi-authzen": createAuthzenDocument(options),
+  };
 }
 
 function defaultOptions(comments: Comments): DocumentOptions {
   return {
     methods: servedMethods(
-      [...publicServices, ...bulkServices].map((desc) => ({ desc, impl: unserved(desc.methods) })),
+      [...publicServices, ...bulkServices, ...authzenServices].map((desc) => ({ desc, impl: unserved(desc.methods) })),
     ),
     comments,
     service: defaultOf("serviceName"),

@@ -3,17 +3,23 @@
  * of it is there: no route, no page, and no mention in reflection or health.
  */
 import type { DescMessage, DescService } from "@bufbuild/protobuf";
+import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
 import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import type { ConfigFor } from "../config/uses.ts";
+import { authzenRoutes } from "../domain/authzen-routes.ts";
 import { bulkRoutes, bulkStreams } from "../domain/bulk-routes.ts";
+import { createEvaluations } from "../domain/evaluation.ts";
 import type { ScopeTable } from "../domain/routes.ts";
+import { authzenMetadata, authzenMetadataPath } from "../portal/authzen-metadata.ts";
+import { createAuthzenDocument } from "../portal/openapi/authzen-document.ts";
 import { createBulkDocument } from "../portal/openapi/bulk-document.ts";
 import type { FurtherDocument } from "../portal/published.ts";
 import { bind, type ServedMethod, type ServiceBinding, servedMethods } from "../transport/calls/methods.ts";
 import type { Rules } from "../transport/codec/validate.ts";
-import type { Page } from "../transport/http/page.ts";
+import { fixed, type Page } from "../transport/http/page.ts";
+import { createAuthorizationService } from "../transport/rpc/authorization.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/bulk-records.ts";
 import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
@@ -40,12 +46,29 @@ export interface FurtherApi {
 
 /** Those that the settings switch on. */
 export function furtherApis(
-  config: Pick<ConfigFor<"serve">, "bulk" | "serviceName" | "bulkIdleTimeoutMs">,
+  config: Pick<ConfigFor<"serve">, "authzen" | "bulk" | "serviceName" | "bulkIdleTimeoutMs" | "publicUrl">,
   dependencies: BulkDependencies,
   takeItems: BulkStreamOptions["takeItems"],
 ): readonly FurtherApi[] {
   const { bulk, serviceName, bulkIdleTimeoutMs: idleTimeoutMs } = config;
-  return bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock: dependencies.clock })] : [];
+  const { clock } = dependencies;
+  return [
+    ...(bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock })] : []),
+    ...(config.authzen ? [authzenApi(config.publicUrl, dependencies)] : []),
+  ];
+}
+
+function authzenApi(publicUrl: string | undefined, dependencies: BulkDependencies): FurtherApi {
+  const { scopes } = dependencies.deployment;
+  const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
+  return {
+    document: { name: "authzen", create: createAuthzenDocument },
+    methods: servedMethods([bind(AuthorizationService, createAuthorizationService(createEvaluations(dependencies)))]),
+    // Those that the questions of a call need besides are required when they are read.
+    requiredScopes: new Map(authzenRoutes.map(({ rpc }) => [rpc, scopes.required("policy-resolve")])),
+    services: new Map([[AuthorizationService, "all"]]),
+    pages: publicUrl === undefined ? [] : [fixed(authzenMetadataPath, metadata)],
+  };
 }
 
 function bulkApi(

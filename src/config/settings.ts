@@ -233,6 +233,12 @@ export const settings = {
     "Whether the interactive explorer and the OpenAPI document that drives it are served",
   ),
   bulk: given("SVC_BULK", "off", onOff, "Whether `platform.bulk.v1` is served, under `/v1/bulk/`"),
+  authzen: given(
+    "SVC_AUTHZEN",
+    "off",
+    onOff,
+    "Whether enforcement points can ask in the terms of AuthZEN 1.0, under `/access/v1/`; its metadata is published where `SVC_PUBLIC_URL` is set",
+  ),
   reflection: given("SVC_REFLECTION", "on", onOff, "Whether gRPC reflection is served"),
   reasons: given("SVC_REASONS", "on", onOff, "Whether decisions name the policies that decided"),
   logLevel: given(

@@ -9,12 +9,12 @@ import {
   toJson,
 } from "@bufbuild/protobuf";
 import { http } from "../../gen/google/api/annotations_pb.ts";
-import { bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
+import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { messageEncoder } from "../../src/transport/rest/encode.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
 
 const registry = createRestRegistry(
-  [...publicServices, ...bulkServices].flatMap(({ file }) => [file, ...file.dependencies]),
+  [...publicServices, ...bulkServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),
 );
 
 /** One method as callers see it. */

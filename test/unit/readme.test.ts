@@ -8,7 +8,7 @@ import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import packageFile from "../../package.json" with { type: "json" };
 import { withSettingsTable } from "../../scripts/settings-table.ts";
 import { readConfig } from "../../src/config/config.ts";
-import { bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
+import { authzenServices, bulkServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { startGateway } from "../harness/gateway.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -63,7 +63,7 @@ test("every npm script that is named exists", () => {
 });
 
 test("the methods are those of the contract", () => {
-  const methods = [...publicServices, ...bulkServices, BulkStreamService].flatMap((service) =>
+  const methods = [...publicServices, ...bulkServices, BulkStreamService, ...authzenServices].flatMap((service) =>
     service.methods.map(({ name }) => `${service.name}/${name}`),
   );
   const rows = [...readme.matchAll(/^\| `(\w+Service\/\w+)`/gm)].map(([, method]) => method);

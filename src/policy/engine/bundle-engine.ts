@@ -13,6 +13,7 @@ import {
   noPolicySet,
   type Obligation,
   obligationNotUnderstood,
+  type PolicyAction,
   type PolicyDecision,
   type PolicyEngine,
   type PolicyQuery,
@@ -150,6 +151,11 @@ export class BundleEngine implements CompiledEngine {
 
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
     return this.#planOf(query)?.readsRegistered ?? false;
+  }
+
+  actionNamed(name: string): PolicyAction | undefined {
+    const { actions = {} } = this.#bundle;
+    return Object.hasOwn(actions, name) ? actions[name] : undefined;
   }
 
   useCedar(): void {

@@ -136,6 +136,8 @@ export interface PolicyEngine {
   decide(query: PolicyQuery): PolicyDecision;
   /** Whether a policy that could apply reads `registered`: where none does, it need not be looked up. Pure, like `decide`. */
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean;
+  /** The action that a name of an enforcement point's stands for; undefined where policies map it to none. */
+  actionNamed(name: string): PolicyAction | undefined;
   /** The revision in force. */
   readonly revision: string;
 }

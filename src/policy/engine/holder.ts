@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { AttributeDeclarations, DeclaredAttributes } from "../../base/caller-attributes.ts";
 import { ServiceError } from "../../base/errors.ts";
 import type { CompiledEngine } from "./bundle-engine.ts";
-import type { PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
+import type { PolicyAction, PolicyDecision, PolicyEngine, PolicyQuery } from "./decision.ts";
 
 const none: AttributeDeclarations = {};
 
@@ -44,6 +44,10 @@ export class PolicyHolder implements PolicyEngine {
 
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean {
     return this.#engine.readsRegistered(query);
+  }
+
+  actionNamed(name: string): PolicyAction | undefined {
+    return this.#engine.actionNamed(name);
   }
 
   /** Puts the engine in force. */

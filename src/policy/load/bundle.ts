@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
+import type { PolicyAction } from "../engine/decision.ts";
 import type { DeclaredInputs } from "../engine/inputs.ts";
 import type { StrictnessOrders } from "../guidance/annotations.ts";
 import type { GuidanceDefaults } from "../guidance/guidance-defaults.ts";
@@ -22,6 +23,8 @@ export interface PolicyBundle extends DeclaredInputs {
   readonly guidance: GuidanceDefaults;
   readonly strictness: StrictnessOrders;
   readonly keyReferences: readonly KeyReferenceRule[];
+  /** What names of actions that enforcement points use stand for. */
+  readonly actions?: Readonly<Record<string, PolicyAction>>;
   /** Members of `registered` that obligations may tell callers. */
   readonly disclosable?: readonly string[];
   /** Profiles that a policy may choose. */

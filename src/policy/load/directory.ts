@@ -102,13 +102,14 @@ async function read(
 
   const { manifest, problems } = parseManifest(manifestFile, manifestText, supportedProfiles);
   directory.problems.push(...problems);
-  const { disclosable } = manifest;
+  const { disclosable, actions } = manifest;
   const entities = manifest.entities && (await readEntities(directory, manifest.entities));
   const declared: DeclaredInputs = { ...manifest.declared, ...(entities !== undefined && { entities }) };
   await checkSchemaCopy(directory, declared);
   const bundle: PolicyBundle = {
     ...declared,
     ...(disclosable !== undefined && { disclosable }),
+    ...(actions !== undefined && { actions }),
     engine: engineVersion,
     schema: schemaFor(declared),
     manifest: { platform: manifest.platform, tenants: manifest.tenants },

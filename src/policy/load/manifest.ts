@@ -15,6 +15,7 @@
  *     caller_attributes:            # optional: what is read of the caller besides, see declared-attributes.ts
  *       roles: { type: set_of_text, claim: realm_access.roles }
  *     disclosable: [attributes.owner] # optional: members of `registered` that obligations may tell callers
+ *     actions: { can_read: access }  # optional: what names of actions that enforcement points use stand for
  *     entities:                     # optional: what the organisation knows, see declared-entities.ts
  *       schema: org.cedarschema
  *       files: [labels.json]
@@ -24,8 +25,10 @@
 import { isScalar, isSeq, type Node } from "yaml";
 import { parseTenantId } from "../../base/ids.ts";
 import { type ArtifactProfile, artifactProfiles } from "../../base/vocabulary.ts";
+import type { PolicyAction } from "../engine/decision.ts";
 import { principalReference } from "../engine/entity-references.ts";
 import { type DeclaredInputs, inputCatalogue } from "../engine/inputs.ts";
+import { policyActions } from "../engine/schema.ts";
 import {
   type AnnotationRules,
   parseList,
@@ -53,6 +56,8 @@ export interface Manifest {
   /** Without entities: their files are not read yet. */
   readonly declared: Omit<DeclaredInputs, "entities">;
   readonly entities?: EntitiesMember;
+  /** What names of actions that enforcement points use stand for; absent where the manifest maps none. */
+  readonly actions?: Readonly<Record<string, PolicyAction>>;
   /** Members of `registered` that obligations may tell callers; absent where the manifest names none. */
   readonly disclosable?: readonly string[];
 }
@@ -74,13 +79,16 @@ export function parseManifest(
 ): { readonly manifest: Manifest; readonly problems: readonly PolicyProblem[] } {
   const reader = new ManifestReader(file, text);
   const top = reader.members(reader.document.contents, "the manifest");
-  const known = ["platform", "tenants", "guidance", "strictness", "caller_attributes", "disclosable", "entities"];
+  const known = [
+    ...["platform", "tenants", "guidance", "strictness", "caller_attributes", "disclosable", "actions", "entities"],
+  ];
   reader.refuseUnknown(top, known, "the manifest");
   const strictness = { ...readStrictness(reader, top.get("strictness")), artifact_profile: profileStrictness };
   const rules: AnnotationRules = { supportedProfiles, strictness };
   const callerAttributes = readCallerAttributes(reader, top.get("caller_attributes"));
   const declared: DeclaredInputs = { ...(callerAttributes !== undefined && { callerAttributes }) };
   const disclosable = readDisclosable(reader, top.get("disclosable"), declared);
+  const actions = readActions(reader, top.get("actions"));
   const entities = readDeclaredEntities(reader, top.get("entities"));
   if (entities?.references.principal !== undefined && callerAttributes?.[principalReference] !== undefined) {
     const hint = "give the attribute another name";
@@ -94,6 +102,7 @@ export function parseManifest(
     declared,
     ...(entities !== undefined && { entities }),
     ...(disclosable !== undefined && { disclosable }),
+    ...(actions !== undefined && { actions }),
   };
   return { manifest, problems: reader.problems };
 }
@@ -125,6 +134,20 @@ function readDisclosable(
     reader.problem(node, `disclosable must list members of one value, which ${JSON.stringify(item)} is not`, hint);
   }
   return items.length === 0 || unknown.length > 0 ? undefined : [...new Set(items)].sort();
+}
+
+/** A name of ours always means what it says. */
+function readActions(reader: ManifestReader, node: Node | null | undefined): Manifest["actions"] {
+  if (node === undefined) return undefined;
+  const actions = [...reader.members(node, "actions")].flatMap(([name, value]) => {
+    const action = policyActions.find((known) => isScalar(value) && value.value === known);
+    if (action === undefined) reader.problem(value, `actions.${name} must be one of ${policyActions.join(", ")}`);
+    const isTaken = policyActions.some((known) => known === name) || name.length < 1 || name.length > 256;
+    if (isTaken)
+      reader.problem(value, `actions.${name} cannot be mapped`, "map names of 1 to 256 characters that are no actions");
+    return action === undefined || isTaken ? [] : [[name, action] as const];
+  });
+  return actions.length === 0 ? undefined : Object.fromEntries(actions.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function readStrictness(reader: ManifestReader, node: Node | null | undefined): StrictnessOrders {

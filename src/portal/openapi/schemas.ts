@@ -1,6 +1,7 @@
 /** JSON Schemas of the messages, made from the descriptors that the JSON routes read and write by. */
 import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import type { JsonObject, JsonValue } from "../../base/json.ts";
+import { isFree, isOpen } from "../../transport/codec/check.ts";
 import { type Comments, describe, describeWithoutName } from "./comments.ts";
 import { type Keywords, translateRules } from "./rules.ts";
 import { Vocabulary } from "./vocabulary.ts";
@@ -64,7 +65,7 @@ export class Schemas {
       type: "object",
       description: describeWithoutName(this.#comments, desc.typeName),
       // Said of answers too: some generators' clients otherwise refuse the members that later versions add.
-      additionalProperties: direction === "response",
+      additionalProperties: direction === "response" || isOpen(desc),
       ...(required.length > 0 && { required }),
       properties,
     };
@@ -86,7 +87,7 @@ export class Schemas {
     const more = this.#vocabulary.keywordsOf(`${field.parent.name}.${field.name}`);
     switch (field.fieldKind) {
       case "message":
-        return { ...this.add(field.message, direction) };
+        return isFree(field.message) ? { type: "object" } : { ...this.add(field.message, direction) };
       case "enum":
         return this.#enum(field.enum);
       case "scalar":
@@ -136,6 +137,7 @@ export class Schemas {
    */
   #orAbsent(field: DescField, schema: Schema): Schema {
     if (field.fieldKind === "enum") return this.#optionalEnum(field.enum);
+    if (field.fieldKind === "message" && !isFree(field.message)) return schema;
     const { type, pattern, format } = schema;
     if (typeof type !== "string") throw new Error(`${field} has no type of its own`);
     // A format only annotates (JSON Schema 2020-12 §7.2.1), so that it does not rule out the empty text.

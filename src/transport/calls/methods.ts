@@ -2,6 +2,7 @@
 import { type DescMethod, type DescMethodUnary, type DescService, getOption } from "@bufbuild/protobuf";
 import type { MethodImpl, ServiceImpl } from "@connectrpc/connect";
 import { http } from "../../../gen/google/api/annotations_pb.ts";
+import { AuthorizationService } from "../../../gen/platform/authzen/v1/authorization_pb.ts";
 import { BulkDecisionService } from "../../../gen/platform/bulk/v1/decisions_pb.ts";
 import { BulkRecordService } from "../../../gen/platform/bulk/v1/records_pb.ts";
 import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
@@ -68,6 +69,9 @@ function annotation(method: DescMethod): { verb: "GET" | "POST"; restPath: strin
 
 /** The services of `platform.bulk.v1` that are no streams. */
 export const bulkServices: readonly DescService[] = [BulkDecisionService, BulkRecordService];
+
+/** The services of `platform.authzen.v1`. */
+export const authzenServices: readonly DescService[] = [AuthorizationService];
 
 /** The services of the public contract. */
 export const publicServices: readonly DescService[] = [

@@ -20,6 +20,22 @@ interface Member {
   readonly check: Check;
 }
 
+/** Packages whose standard has receivers ignore members that they do not know (AuthZEN 1.0, JSON Serialization). */
+const openPackages: ReadonlySet<string> = new Set(["platform.authzen.v1"]);
+
+/** Whether messages of the type may have members that are not known. */
+export function isOpen({ file }: DescMessage): boolean {
+  return openPackages.has(file.proto.package);
+}
+
+/** Whether the type is a JSON object of whatever members. */
+export function isFree({ typeName }: DescMessage): boolean {
+  return typeName === "google.protobuf.Struct";
+}
+
+/** Objects and arrays within each other that a free object may have. */
+const maxFreeDepth = 16;
+
 const checks = { rest: new WeakMap<DescMessage, Check>(), canonical: new WeakMap<DescMessage, Check>() };
 
 /** Returns the violations, `maxViolations` at most, in a value that `JSON.parse` made. */
@@ -49,7 +65,7 @@ function checkOf(desc: DescMessage, spelling: Spelling): Check {
       const name = known?.field.name ?? printable(member);
       const memberPath = path === "" ? name : `${path}.${name}`;
       if (known === undefined) {
-        violations.push(unknownMember(memberPath));
+        if (!isOpen(desc)) violations.push(unknownMember(memberPath));
         continue;
       }
       if (member !== name && Object.hasOwn(value, name)) violations.push(givenTwice(memberPath));
@@ -63,7 +79,7 @@ function checkOf(desc: DescMessage, spelling: Spelling): Check {
 function compile(field: DescField, spelling: Spelling): Check {
   switch (field.fieldKind) {
     case "message":
-      return checkOf(field.message, spelling);
+      return isFree(field.message) ? checkFree : checkOf(field.message, spelling);
     case "enum":
       return enumCheck(field.enum, spelling);
     case "scalar":
@@ -105,6 +121,38 @@ function compile(field: DescField, spelling: Spelling): Check {
       };
     }
   }
+}
+
+/** Checks a free object, whichever protocol it came by. */
+export function checkFree(value: unknown, path: string, violations: Violation[]): void {
+  if (isObject(value)) checkFreeValue(value, path, violations, 1);
+  else violations.push(wrongType(path, "an object"));
+}
+
+/** Paths have positions, as the names are the caller's own. */
+function checkFreeValue(value: unknown, path: string, violations: Violation[], depth: number): void {
+  if (violations.length >= maxViolations) return;
+  if (typeof value === "string" && !isCleanText(value)) violations.push(uncleanText(path));
+  if (typeof value === "number" && !(Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)))
+    violations.push(wrongType(path, "a number that JSON keeps: a whole one of at most 2^53-1"));
+  if (typeof value !== "object" || value === null) return;
+  if (depth > maxFreeDepth) {
+    violations.push({ field: path, rule: "json.depth", message: `must be nested at most ${maxFreeDepth} deep` });
+    return;
+  }
+  if (Array.isArray(value)) {
+    for (const [i, item] of value.entries()) checkFreeValue(item, `${path}[${i}]`, violations, depth + 1);
+    return;
+  }
+  for (const [i, [name, content]] of Object.entries(value).entries()) {
+    // An assignment to `__proto__` makes no member.
+    if (!isCleanText(name) || name === "__proto__") violations.push(uncleanName(`${path}[${i}].key`));
+    checkFreeValue(content, `${path}[${i}].value`, violations, depth + 1);
+  }
+}
+
+function uncleanName(field: string): Violation {
+  return { field, rule: "string.clean", message: "must not contain U+0000 or a lone surrogate, nor be __proto__" };
 }
 
 function enumCheck(desc: DescEnum, spelling: Spelling): Check {

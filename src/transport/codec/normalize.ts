@@ -7,6 +7,7 @@ import { clearField, type DescField, type DescMessage, type Message } from "@buf
 import type { FieldRules } from "../../../gen/buf/validate/validate_pb.ts";
 import { maxViolations, type Violation } from "../../base/errors.ts";
 import { isCleanText } from "../../base/ids.ts";
+import { checkFree, isFree } from "./check.ts";
 import { itemLimit, textLimit, textRulesOf } from "./size-limits.ts";
 
 type Values = Record<string, unknown>;
@@ -40,7 +41,9 @@ function compile(field: DescField): Step | undefined {
     case "message":
       return (message, path, violations) => {
         const value = message[localName];
-        if (value !== undefined) walk(field.message, value as Message, `${path}${name}.`, violations);
+        if (value === undefined) return;
+        if (isFree(field.message)) checkFree(value, path + name, violations);
+        else walk(field.message, value as Message, `${path}${name}.`, violations);
       };
     case "enum":
       if (field.oneof === undefined && !optional(field)) return undefined;
@@ -56,7 +59,14 @@ function compile(field: DescField): Step | undefined {
       };
     }
     case "list": {
-      if (field.listKind !== "scalar") return undefined;
+      if (field.listKind === "enum") return undefined;
+      if (field.listKind === "message") {
+        return (message, path, violations) => {
+          const items = message[localName] as readonly Message[];
+          if (isHopeless(items.length, field, path, violations)) return;
+          for (const [i, item] of items.entries()) walk(field.message, item, `${path}${name}[${i}].`, violations);
+        };
+      }
       const check = textCheck(textRulesOf(field).items);
       return (message, path, violations) => {
         const items = message[localName] as readonly unknown[];

@@ -6,11 +6,13 @@
  */
 import type { DescField, DescMessage } from "@bufbuild/protobuf";
 import { maxViolations, type Violation } from "../../base/errors.ts";
-import { givenTwice, printable, unknownMember } from "./check.ts";
+import { givenTwice, isFree, isOpen, printable, unknownMember } from "./check.ts";
 import { itemLimit } from "./size-limits.ts";
 
 /** Texts, commas and brackets that are looked at. The largest request that keeps all limits has some 600. */
 const maxTokens = 2048;
+/** The same of a message that may have members of its sender's own. */
+const maxOpenTokens = 16_384;
 const structural = /[{}[\],"]/g;
 
 export interface Structure {
@@ -27,8 +29,11 @@ export interface Structure {
 
 /** An object or array that is open, with where in it the scan is. */
 interface Open {
-  /** What the object is; undefined for an array, and for what no request has. */
-  readonly is: DescMessage | (DescField & { readonly fieldKind: "map" }) | undefined;
+  /**
+   * What the object is, or of an array its items; `free` for what has whatever members, and undefined for what no request
+   * has.
+   */
+  readonly is: DescMessage | (DescField & { readonly fieldKind: "map" }) | "free" | undefined;
   readonly path: string;
   /** Position of each member by name; undefined in an array. */
   readonly positions: Map<string, number> | undefined;
@@ -84,7 +89,8 @@ class Scan {
           open.pop();
       }
       tokens += 1;
-      if (tokens > maxTokens) return this.#found.size > 0 ? [...this.#found.values()] : [tooManyItems];
+      if (tokens > (isOpen(this.#desc) ? maxOpenTokens : maxTokens))
+        return this.#found.size > 0 ? [...this.#found.values()] : [tooManyItems];
     }
     return undefined;
   }
@@ -93,8 +99,8 @@ class Scan {
     const { field, limit } = memberIn(outer) ?? {};
     const isMap = field?.fieldKind === "map";
     return {
-      is: outer === undefined ? this.#desc : isMap ? field : field?.fieldKind === "message" ? field.message : undefined,
-      path: field === undefined ? "" : pathOf(outer, field.name),
+      is: outer === undefined ? this.#desc : isMap ? field : contentOf(outer, field),
+      path: placeIn(outer, field),
       positions: new Map(),
       limit: isMap ? limit : undefined,
       member: "",
@@ -106,8 +112,8 @@ class Scan {
   #array(outer: Open | undefined): Open {
     const { field, limit } = memberIn(outer) ?? {};
     return {
-      is: undefined,
-      path: field === undefined ? "" : pathOf(outer, field.name),
+      is: field?.fieldKind === "list" ? field.message : outer?.is === "free" ? "free" : undefined,
+      path: placeIn(outer, field),
       positions: undefined,
       limit: field?.fieldKind === "list" ? limit : undefined,
       member: "",
@@ -139,9 +145,14 @@ class Scan {
     }
     const { is } = inner;
     if (is === undefined) return;
+    if (is === "free") {
+      if (known !== undefined) this.#repeated(`${inner.path}[${known}].key`);
+      return;
+    }
     const field = is.kind === "message" ? membersOf(is).get(name)?.field : undefined;
-    if (is.kind === "message" && field === undefined) this.#note(unknownMember(pathOf(inner, printable(name))));
-    else if (known !== undefined)
+    if (is.kind === "message" && field === undefined) {
+      if (!isOpen(is)) this.#note(unknownMember(pathOf(inner, printable(name))));
+    } else if (known !== undefined)
       this.#repeated(field === undefined ? `${inner.path}[${known}].key` : pathOf(inner, field.name));
   }
 
@@ -160,7 +171,23 @@ const tooManyItems: Violation = { field: "", rule: "json.max_items", message: "b
 
 /** The member whose value is being read. */
 function memberIn(outer: Open | undefined): Member | undefined {
-  return outer?.is?.kind === "message" ? membersOf(outer.is).get(outer.member) : undefined;
+  const { is, member, positions } = outer ?? {};
+  if (is === undefined || is === "free" || is.kind !== "message" || positions === undefined) return undefined;
+  return membersOf(is).get(member ?? "");
+}
+
+/** What an object is that is the member's value, or an item of an array. */
+function contentOf({ is, positions }: Open, field: DescField | undefined): Open["is"] {
+  if (is === "free" || positions === undefined) return is;
+  if (field?.fieldKind !== "message") return undefined;
+  return isFree(field.message) ? "free" : field.message;
+}
+
+function placeIn(outer: Open | undefined, field: DescField | undefined): string {
+  if (outer === undefined) return "";
+  if (field !== undefined) return pathOf(outer, field.name);
+  if (outer.positions === undefined) return `${outer.path}[${outer.items - 1}]`;
+  return outer.is === "free" ? `${outer.path}[${outer.positions.get(outer.member) ?? 0}].value` : "";
 }
 
 function pathOf(outer: Open | undefined, name: string): string {

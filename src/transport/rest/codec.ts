@@ -1,6 +1,7 @@
 /** Bytes of the JSON routes to protobuf messages. */
 import { type DescMessage, fromJson, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { invalidRequests } from "../../base/errors.ts";
+import { isOpen } from "../codec/check.ts";
 import { jsonFaults, type MessageRules } from "../codec/faults.ts";
 import { type ParsedJson, parseJson, parseText } from "../codec/parse.ts";
 import { messageReader, type Reader } from "./reader.ts";
@@ -51,5 +52,5 @@ function decodeChecked(desc: DescMessage, parsed: ParsedJson, rules: MessageRule
   const faults = jsonFaults(desc, parsed, "rest", rules);
   if (faults.length > 0) throw invalidRequests(faults);
   // Syntax, names, types and text are good at this point, and nothing is there twice.
-  return fromJson(desc, parsed.value as JsonValue);
+  return fromJson(desc, parsed.value as JsonValue, { ignoreUnknownFields: isOpen(desc) });
 }

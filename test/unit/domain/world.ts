@@ -153,6 +153,10 @@ export class FakeEngine implements PolicyEngine {
     return this.registered;
   }
 
+  actionNamed(name: string): "access" | undefined {
+    return name === "can_read" ? "access" : undefined;
+  }
+
   decide(query: PolicyQuery): PolicyDecision {
     this.queries.push(query);
     return {

@@ -18,8 +18,8 @@ const markdown = readFileSync(join(import.meta.dirname, "../../../docs/policies.
 const parts = parseDocument(markdown);
 const [base, ...cases] = parts.filter(({ headings }) => headings[0] === "Cookbook");
 
-test("the cookbook has sixteen cases", () => {
-  expect(cases).toHaveLength(16);
+test("the cookbook has eighteen cases", () => {
+  expect(cases).toHaveLength(18);
 });
 
 test.each(cases)("$headings.1", async ({ snippets }) => {
@@ -119,7 +119,9 @@ test("the commands that are shown and not run are ones that there are", async ()
 
 test("the table of inputs has every input, and none that there is not", () => {
   const named = [
-    ...markdown.matchAll(/`((?:principal|context\.claimed|context\.registered)\.[a-z_.]+|context\.registered)`/g),
+    ...markdown.matchAll(
+      /`((?:principal|context\.(?:claimed|registered|on_behalf_of))\.[a-z_.]+|context\.(?:registered|on_behalf_of))`/g,
+    ),
   ].map(({ 1: path }) => path ?? "");
   const { names } = inputCatalogue({});
   const declared = inputCatalogue(declaredOnPage());

@@ -1,0 +1,109 @@
+/** Answers to enforcement points: whether a subject, which may be somebody else than the caller, may do what it asks. */
+import type { Caller } from "../base/caller.ts";
+import { invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
+import type { PolicyAction } from "../policy/engine/decision.ts";
+import { policyActions } from "../policy/engine/schema.ts";
+import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
+import { evaluationRequest, type Question } from "./evaluation-request.ts";
+import type { CallIdentity } from "./record.ts";
+import type { EvaluationRequest } from "./requests.ts";
+import { union } from "./routes.ts";
+import { keyReferenceViolations, operationViolations, profileViolations, servedOperation } from "./support.ts";
+
+/** The scope that lets an enforcement point ask for somebody else than itself. Policy has to permit it besides. */
+export const delegationScope = "decisions.delegate";
+
+/** Which answers of a call leave the questions behind them unasked. */
+export const evaluationsSemantics = ["execute_all", "deny_on_first_deny", "permit_on_first_permit"] as const;
+export type EvaluationsSemantic = (typeof evaluationsSemantics)[number];
+
+export interface Evaluations {
+  /**
+   * The questions, ready to be asked.
+   *
+   * @throws ServiceError `invalid_request`, with the path of each question before its own
+   */
+  prepare(caller: Caller, questions: readonly PathedQuestion[]): readonly EvaluationRequest[];
+  /**
+   * Scopes that the questions need, those of their routes included.
+   *
+   * @throws ServiceError `missing_scope` for questions about somebody else under a session token, whatever its scopes are
+   */
+  scopesFor(caller: Caller, requests: readonly EvaluationRequest[]): readonly string[];
+  /**
+   * Asks one after the other, and records each. Rejects with `ServiceError`: `store_unavailable` and the like. What was asked
+   * before is recorded then, and not answered.
+   */
+  evaluate(
+    call: CallIdentity,
+    requests: readonly EvaluationRequest[],
+    semantic: EvaluationsSemantic,
+  ): Promise<readonly Decided[]>;
+  /** The request with each of the six actions, whichever of them it had. */
+  withEveryAction(request: EvaluationRequest): readonly EvaluationRequest[];
+}
+
+export interface PathedQuestion {
+  /** Before the paths of what is wrong with it: empty, or ending with a dot. */
+  readonly path: string;
+  readonly question: Question;
+}
+
+export function createEvaluations(dependencies: DecisionDependencies): Evaluations {
+  const { deployment, engine } = dependencies;
+  const actionOf = (name: string) => policyActions.find((action) => action === name) ?? engine.actionNamed(name);
+  const ask = (call: CallIdentity, request: EvaluationRequest) =>
+    decide(dependencies, call, { route: "evaluation", request });
+  return {
+    prepare(caller, questions) {
+      const violations: Violation[] = [];
+      const requests = questions.flatMap(({ path, question }) => {
+        const read = evaluationRequest(question, caller, actionOf);
+        const wrong = "operation" in read ? unsupported(dependencies, read) : read;
+        violations.push(...wrong.map((violation) => ({ ...violation, field: `${path}${violation.field}` })));
+        return "operation" in read ? [read] : [];
+      });
+      if (violations.length > 0) throw invalidRequests(violations.slice(0, maxViolations));
+      return requests;
+    },
+    scopesFor({ authSource }, requests) {
+      if (authSource === "session_token" && requests.some(({ on_behalf_of }) => on_behalf_of !== undefined)) {
+        const scopes = { requiredScopes: [delegationScope], missingScopes: [delegationScope] };
+        throw new ServiceError("missing_scope", "a session token asks for nobody else than its own client", scopes);
+      }
+      return requests.reduce<readonly string[]>((scopes, request) => {
+        const own = deployment.scopes.required(scopedRoute({ route: "evaluation", request }));
+        return union(union(scopes, own), request.on_behalf_of === undefined ? [] : [delegationScope]);
+      }, []);
+    },
+    async evaluate(call, requests, semantic) {
+      const answers: Decided[] = [];
+      for (const request of requests) {
+        const answer = await ask(call, request);
+        answers.push(answer);
+        if (semantic === (answer.allow ? "permit_on_first_permit" : "deny_on_first_deny")) break;
+      }
+      return answers;
+    },
+    withEveryAction: (request) => policyActions.map((operation) => ({ ...request, operation })),
+  };
+}
+
+/** What the deployment does not support of a request. */
+function unsupported({ deployment }: DecisionDependencies, request: EvaluationRequest): readonly Violation[] {
+  const { operation, artifact_profile, key_reference } = request;
+  const served =
+    operation === "rewrapKey" ? "rewrap" : isKeyOperation(operation) ? servedOperation[operation] : operation;
+  const ofResource = [
+    ...profileViolations(deployment, "artifact_profile", artifact_profile),
+    ...keyReferenceViolations(deployment, key_reference),
+  ];
+  return [
+    ...operationViolations(deployment, served).map((violation) => ({ ...violation, field: "action.name" })),
+    ...ofResource.map((violation) => ({ ...violation, field: `resource.properties.${violation.field}` })),
+  ];
+}
+
+function isKeyOperation(operation: PolicyAction): operation is "wrap" | "unwrap" {
+  return operation === "wrap" || operation === "unwrap";
+}

@@ -1,0 +1,443 @@
+/** Enforcement points over the wire, in the terms of AuthZEN 1.0: the scenario of its certification, and what is refused. */
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
+import { AuthorizationService, EvaluateRequestSchema } from "../../gen/platform/authzen/v1/authorization_pb.ts";
+import { authzenMetadata } from "../../src/portal/authzen-metadata.ts";
+import { wireClients } from "../harness/clients.ts";
+import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
+
+const policies = join(import.meta.dirname, "../fixtures/authzen");
+const delegating = { scope: "platform-api.access policy.read keys.use decisions.delegate" };
+const paths = ["/access/v1/evaluation", "/access/v1/evaluations", "/access/v1/search/action"];
+const metadata = "/.well-known/authzen-configuration";
+
+// biome-ignore lint/suspicious/noExplicitAny: members of several shapes, whose absence fails the test.
+type Any = any;
+
+const scopes = [...defaultClient().scopes, "decisions.delegate"];
+const ordinary = { scope: defaultClient().scopes.join(" ") };
+
+let gateway: Gateway;
+let token: string;
+
+beforeAll(async () => {
+  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on" };
+  gateway = await startGateway({ env, issuer: { clients: [{ ...defaultClient(), scopes }] } });
+  token = await gateway.token(delegating);
+}, 60_000);
+afterAll(() => gateway.stop());
+
+const user = (id: string, properties?: object) => ({ type: "user", id, ...(properties && { properties }) });
+const record = (id: string, properties?: object) => ({ type: "record", id, ...(properties && { properties }) });
+const action = (name: string, properties?: object) => ({ name, ...(properties && { properties }) });
+const readsAlice = { subject: user("alice"), action: action("read"), resource: record("record-1") };
+
+const ask = (body: object | string, options: object = {}): Promise<RestAnswer> =>
+  rest(`${gateway.url}/access/v1/evaluation`, { token, body, ...options });
+const askMany = (body: object): Promise<RestAnswer> => rest(`${gateway.url}/access/v1/evaluations`, { token, body });
+
+/** The record that the receipt of an answer proves. */
+function recordOf({ context }: Any): Any {
+  return JSON.parse(Buffer.from(context.receipt.record, "base64").toString("utf8"));
+}
+
+describe("where it is off", () => {
+  let plain: Gateway;
+  beforeAll(async () => {
+    plain = await startGateway();
+  }, 60_000);
+  afterAll(() => plain.stop());
+
+  test.each([...paths, metadata, "/openapi-authzen.json"])("%s is not there", async (path) => {
+    const { status, body } = await rest(plain.url + path, { token: await plain.token(), body: readsAlice });
+    expect([status, body.error.reason]).toEqual([404, "no_route"]);
+  });
+
+  test("nobody hears of it", async () => {
+    const { body } = await rest(`${plain.url}/v1/sdk/capabilities`, { token: await plain.token() });
+    expect(JSON.stringify(body)).not.toContain("access/v1");
+    const { body: document } = await rest(`${plain.url}/openapi.json`, {});
+    expect(JSON.stringify(document)).not.toContain("authzen");
+  });
+});
+
+test("metadata names what is served, under the configured address and nothing else", async () => {
+  expect(authzenMetadata("https://pdp.example.com/")).toEqual({
+    policy_decision_point: "https://pdp.example.com",
+    access_evaluation_endpoint: "https://pdp.example.com/access/v1/evaluation",
+    access_evaluations_endpoint: "https://pdp.example.com/access/v1/evaluations",
+    search_action_endpoint: "https://pdp.example.com/access/v1/search/action",
+  });
+  const holder = createServer().listen(0, "127.0.0.1");
+  await once(holder, "listening");
+  const { port } = holder.address() as AddressInfo;
+  holder.close();
+  await once(holder, "close");
+  const published = await startGateway({
+    port,
+    env: { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on", SVC_PUBLIC_URL: "https://pdp.example.com" },
+  });
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}${metadata}`);
+    expect(answer.headers.get("content-type")).toContain("application/json");
+    expect(await answer.json()).toEqual(authzenMetadata("https://pdp.example.com"));
+  } finally {
+    await published.stop();
+  }
+  // Without an address nothing is guessed from what a request says.
+  expect((await fetch(gateway.url + metadata)).status).toBe(404);
+  const document = await (await fetch(`${gateway.url}/openapi-authzen.json`)).json();
+  expect(Object.keys((document as Any).paths)).toEqual(paths);
+});
+
+test.each([
+  ["1", readsAlice, true],
+  ["2", { ...readsAlice, action: action("write") }, true],
+  ["3", { ...readsAlice, subject: user("bob") }, true],
+  ["4", { ...readsAlice, subject: user("bob"), action: action("write") }, false],
+  ["5", { ...readsAlice, action: action("write"), resource: record("record-2", { status: "archived" }) }, false],
+  [
+    "6",
+    {
+      subject: user("bob", { role: "admin" }),
+      action: action("write"),
+      resource: record("record-2", { status: "archived" }),
+    },
+    true,
+  ],
+  [
+    "6, of several roles",
+    {
+      subject: user("bob", { role: ["clerk", "admin"] }),
+      action: action("write"),
+      resource: record("record-2", { status: "archived" }),
+    },
+    true,
+  ],
+  ["7", { ...readsAlice, action: action("delete", { soft: true }) }, true],
+  ["8", { ...readsAlice, action: action("delete", { soft: false }) }, false],
+  ["with context", { ...readsAlice, context: { time: "2025-06-27T18:03-07:00", ip: "192.168.1.1" } }, true],
+  [
+    "with more members",
+    { ...readsAlice, foo: 1, subject: { ...user("alice", { a: [1, { b: null }] }), bar: {} } },
+    true,
+  ],
+  ["somebody unknown", { ...readsAlice, subject: user("carol") }, false],
+])("rule %s of the certification scenario", async (_name, body, decision) => {
+  const answer = await ask(body, { headers: { "x-request-id": "the-callers-own" } });
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get("x-request-id")).toBe("the-callers-own");
+  expect(answer.body).toMatchObject({ decision, context: { policy_revision: expect.stringContaining("sha256:") } });
+  expect(Object.keys(answer.body)).toEqual(["decision", "context"]);
+});
+
+test("the record has both identities, what was asked, and what it was taken for", async () => {
+  const { body } = await ask({
+    subject: user("alice", { department: "finance", groups: ["a", "b"], level: 3, manager: { id: "x" } }),
+    action: action("read"),
+    resource: record("record-1", {
+      labels: ["restricted"],
+      owner: "bob",
+      mime_type: "text/plain",
+      content_size_bytes: 7,
+    }),
+    context: { workload: { application: "file-server", environment: "production" }, purpose: "preview", ip: "::1" },
+  });
+  expect(recordOf(body)).toMatchObject({
+    kind: "decision",
+    record_id: body.context.decision_id,
+    route: "/access/v1/evaluation",
+    caller: { principal_id: expect.any(String), auth_source: "bearer_token" },
+    request: {
+      operation: "access",
+      requested_action: "read",
+      workload: { application: "file-server", environment: "production" },
+      resource: { kind: "record", id: "record-1", mime_type: "text/plain" },
+      purpose: "preview",
+      labels: ["restricted"],
+      attributes: { owner: "bob", "action.name": "read" },
+      content_size_bytes: 7,
+      on_behalf_of: {
+        type: "user",
+        id: "alice",
+        properties: { department: "finance", groups: '["a","b"]', level: "3", manager: '{"id":"x"}' },
+        property_values: ["department=finance", "groups=a", "groups=b", "level=3", 'manager={"id":"x"}'],
+      },
+    },
+    outcome: { allow: true, reasons: ["platform/enforcement-points", "tenant/records-are-read"] },
+  });
+});
+
+test("an enforcement point asks about itself without more, and by its own rights", async () => {
+  const own = await gateway.token(ordinary);
+  const { body: who } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: own });
+  const self = { ...readsAlice, subject: { type: "principal", id: who.caller.principal_id } };
+  const { status, body } = await ask(self, { token: own });
+  expect([status, body.decision]).toEqual([200, true]);
+  expect(recordOf(body).request).not.toHaveProperty("on_behalf_of");
+  expect(recordOf(body).outcome.reasons).toEqual(["platform/operations", "tenant/ordinary-work"]);
+  // A user who is called as the enforcement point is, and one whose name looks alike, are somebody else.
+  for (const subject of [
+    user(who.caller.principal_id),
+    { type: "principal", id: `${who.caller.principal_id}\u200b` },
+  ]) {
+    const refused = await ask({ ...self, subject }, { token: own });
+    expect([refused.status, refused.body.error.missing_scopes]).toEqual([403, ["decisions.delegate"]]);
+    const asked = await ask({ ...self, subject });
+    expect([asked.status, asked.body.decision]).toEqual([200, false]);
+  }
+});
+
+test("nobody is asked for without the scope, whatever else the caller may", async () => {
+  const without = await gateway.token({ scope: "platform-api.access policy.read keys.use artifacts.write" });
+  for (const [path, body] of [
+    ["/access/v1/evaluation", readsAlice],
+    ["/access/v1/evaluations", { evaluations: [readsAlice] }],
+    ["/access/v1/search/action", readsAlice],
+  ] as const) {
+    const { status, body: answer, headers } = await rest(gateway.url + path, { token: without, body });
+    expect([status, answer.error.reason]).toEqual([403, "missing_scope"]);
+    expect(answer.error.missing_scopes).toEqual(["decisions.delegate"]);
+    expect(headers.get("www-authenticate")).toContain("insufficient_scope");
+  }
+  const plain = await gateway.token({ scope: "platform-api.access policy.read decisions.delegate" });
+  const keys = await ask({ ...readsAlice, action: action("unwrap") }, { token: plain });
+  expect([keys.status, keys.body.error.missing_scopes]).toEqual([403, ["keys.use"]]);
+  const nothing = await ask(readsAlice, { token: undefined });
+  expect([nothing.status, nothing.body.error.reason]).toEqual([401, "missing_token"]);
+});
+
+test("no other tenant is asked about", async () => {
+  const headers = { "x-svc-tenant-id": "tenant-b" };
+  const { status, body } = await ask(readsAlice, { headers });
+  expect([status, body.error.reason]).toEqual([403, "tenant_mismatch"]);
+  const { body: claimed } = await ask({
+    ...readsAlice,
+    subject: { ...user("alice", { tenant: "tenant-b", tenant_id: "tenant-b" }), tenant: "tenant-b" },
+    context: { tenant_id: "tenant-b" },
+  });
+  expect(recordOf(claimed).tenant_id).toBe(recordOf((await ask(readsAlice)).body).tenant_id);
+});
+
+test("what properties claim is never the caller's", async () => {
+  const properties = {
+    principal_id: "admin",
+    scopes: ["all"],
+    tenant: "x",
+    on_behalf_of: { id: "alice" },
+    id: "alice",
+  };
+  const { body } = await ask({ ...readsAlice, subject: user("mallory", properties) });
+  expect(body.decision).toBe(false);
+  const { caller, request } = recordOf(body);
+  expect(caller.principal_id).not.toBe("admin");
+  expect(request.on_behalf_of.id).toBe("mallory");
+});
+
+const deep = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
+const text = JSON.stringify(readsAlice);
+
+test.each<readonly [string, object | string, readonly string[]]>([
+  ["nothing", {}, ["subject", "action", "resource"]],
+  ["no subject", { ...readsAlice, subject: undefined }, ["subject"]],
+  ["no id", { ...readsAlice, subject: { type: "user" } }, ["subject.id"]],
+  ["an empty type", { ...readsAlice, resource: { type: "", id: "a" } }, ["resource.type"]],
+  ["a subject that is none", { ...readsAlice, subject: "alice" }, ["subject"]],
+  ["an id that is none", { ...readsAlice, subject: { type: "user", id: 7 } }, ["subject.id"]],
+  ["an unknown action", { ...readsAlice, action: action("fly") }, ["action.name"]],
+  ["an action of JavaScript's", { ...readsAlice, action: action("constructor") }, ["action.name"]],
+  ["an id that is not in NFC", { ...readsAlice, subject: user("e\u0301ve") }, ["subject.id"]],
+  ["a long id", { ...readsAlice, subject: user("a".repeat(257)) }, ["subject.id"]],
+  [
+    "properties that are none",
+    { ...readsAlice, subject: { ...user("alice"), properties: [] } },
+    ["subject.properties"],
+  ],
+  [
+    "huge properties",
+    { ...readsAlice, subject: user("alice", { a: "b".repeat(1025) }) },
+    ["subject.properties[0].value"],
+  ],
+  [
+    "many properties",
+    { ...readsAlice, subject: user("alice", Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`p${i}`, i]))) },
+    ["subject.properties"],
+  ],
+  ["a property with =", { ...readsAlice, subject: user("alice", { "role=x": "y" }) }, ["subject.properties[0].key"]],
+  [
+    "an attribute for the action's name",
+    { ...readsAlice, resource: record("a", { "action.name": "x" }) },
+    ["resource.properties[0].key"],
+  ],
+  ["labels that are none", { ...readsAlice, resource: record("a", { labels: "x" }) }, ["resource.properties.labels"]],
+  [
+    "a digest that is none",
+    { ...readsAlice, resource: record("a", { artifact_digest: "x" }) },
+    ["resource.properties.artifact_digest"],
+  ],
+  [
+    "a key under another name",
+    { ...readsAlice, resource: record("a", { key_reference: "KMS://a" }) },
+    ["resource.properties.key_reference"],
+  ],
+  [
+    "a number that is lost",
+    text.replace("}", ',"properties":{"n":9007199254740993}}'),
+    ["subject.properties[0].value"],
+  ],
+  ["a number beyond all", text.replace("}", ',"properties":{"n":1e999}}'), ["subject.properties[0].value"]],
+  ["deep nesting", text.replace("}", `,"properties":${deep(17)}}`), [`subject.properties${"[0].value".repeat(16)}`]],
+  ["a member twice", text.replace("}", ',"id":"bob"}'), ["subject.id"]],
+  ["a subject twice", text.replace("{", '{"subject":{"type":"user","id":"bob"},'), ["subject"]],
+  ["a property twice", text.replace("}", ',"properties":{"role":"a","role":"admin"}}'), ["subject.properties[0].key"]],
+  [
+    "a nested one twice",
+    text.replace("}", ',"properties":{"x":[{"a":1,"a":2}]}}'),
+    ["subject.properties[0].value[0][0].key"],
+  ],
+  ["__proto__", text.replace("}", ',"properties":{"__proto__":{"role":"admin"}}}'), ["subject.properties[0].key"]],
+  ["U+0000", { ...readsAlice, subject: user("alice", { a: "\0" }) }, ["subject.properties[0].value"]],
+])("%s is refused", async (_name, body, fields) => {
+  const { status, body: answer } = await ask(body);
+  expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);
+  expect(answer.error.violations.map(({ field }: Any) => field)).toEqual(fields);
+});
+
+test("an obligation that is not understood is no permission", async () => {
+  const watched = { ...readsAlice, resource: record("record-1", { labels: ["watched"] }) };
+  const { body: without } = await ask(watched);
+  expect(without).toMatchObject({ decision: false, context: { reasons: ["platform/obligation-not-understood"] } });
+  const context = { understood_obligations: ["watermark"], workload: { application: "viewer" } };
+  const { body } = await ask({ ...watched, context });
+  const obligations = [{ id: "watermark", parameters: { by: "viewer" } }];
+  expect(body).toMatchObject({ decision: true, context: { obligations } });
+});
+
+test("a session token asks for nobody else, whatever its scopes", async () => {
+  const client = {
+    tenantId: "tenant-a",
+    clientId: "viewer",
+    secret: "s".repeat(43),
+    scopes: delegating.scope.split(" "),
+  };
+  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on" };
+  const { gateway: sessions, stop } = await startSessionDeployment([client], env);
+  try {
+    const { token: session } = (await sessionByRest(sessions.url, { ...client, clientSecret: client.secret })) as Any;
+    const asked = { token: session, body: readsAlice };
+    const { status, body } = await rest(`${sessions.url}/access/v1/evaluation`, asked);
+    expect([status, body.error.reason, body.error.missing_scopes]).toEqual([
+      403,
+      "missing_scope",
+      ["decisions.delegate"],
+    ]);
+    const self = { ...readsAlice, subject: { type: "principal", id: "viewer" } };
+    const own = await rest(`${sessions.url}/access/v1/evaluation`, { token: session, body: self });
+    expect([own.status, own.body.decision]).toEqual([200, true]);
+  } finally {
+    await stop();
+  }
+});
+
+describe("several questions", () => {
+  const bobWrites = { ...readsAlice, subject: user("bob"), action: action("write") };
+  const decisions = ({ body }: RestAnswer) => body.evaluations.map(({ decision }: Any) => decision);
+
+  test.each([
+    ["execute_all", [true, false, true]],
+    ["deny_on_first_deny", [true, false]],
+    ["permit_on_first_permit", [true]],
+  ])("%s", async (semantic, expected) => {
+    const answer = await askMany({
+      evaluations: [readsAlice, bobWrites, readsAlice],
+      options: { evaluations_semantic: semantic, another_option: "value" },
+    });
+    expect(decisions(answer)).toEqual(expected);
+    const ids = answer.body.evaluations.map(({ context }: Any) => context.decision_id);
+    expect(new Set(ids).size).toBe(expected.length);
+  });
+
+  test("what they leave out is the request's, an empty default of which is none", async () => {
+    const { subject, resource } = readsAlice;
+    const answer = await askMany({
+      subject,
+      resource: {},
+      context: {},
+      evaluations: [
+        { action: action("read"), resource },
+        { action: action("write"), resource: record("record-2", { status: "archived" }) },
+        { action: action("write"), resource, subject: user("bob") },
+      ],
+    });
+    expect(decisions(answer)).toEqual([true, false, false]);
+  });
+
+  test("without any, the request is the question", async () => {
+    for (const more of [{}, { evaluations: [] }]) {
+      const { body } = await askMany({ ...readsAlice, ...more });
+      expect(body).toMatchObject({ decision: true, context: { reasons: expect.any(Array) } });
+    }
+  });
+
+  test.each([
+    ["one that lacks something", { evaluations: [readsAlice, { action: action("read") }] }, "evaluations[1].subject"],
+    [
+      "one with an unknown action",
+      { ...readsAlice, evaluations: [{}, { action: action("fly") }] },
+      "evaluations[1].action.name",
+    ],
+    [
+      "an unknown semantic",
+      { evaluations: [readsAlice], options: { evaluations_semantic: "any" } },
+      "options.evaluations_semantic",
+    ],
+    ["more than may be", { ...readsAlice, evaluations: Array.from({ length: 101 }, () => ({})) }, "evaluations"],
+    ["one twice", `{"evaluations":[${text.replace("}", ',"id":"bob"}')}]}`, "evaluations[0].subject.id"],
+  ])("%s refuses all", async (_name, body, field) => {
+    const { status, body: answer } = await askMany(body as object);
+    expect([status, answer.error?.violations[0].field]).toEqual([400, field]);
+  });
+
+  test("as many as may be are answered", async () => {
+    const answer = await askMany({
+      ...readsAlice,
+      evaluations: Array.from({ length: 100 }, (_, i) => ({ resource: record(`r${i}`) })),
+    });
+    expect(decisions(answer)).toHaveLength(100);
+  });
+});
+
+test("the actions that a subject would be permitted", async () => {
+  const { status, body } = await rest(`${gateway.url}/access/v1/search/action`, {
+    token,
+    body: { subject: user("bob"), resource: record("record-1") },
+  });
+  expect([status, body]).toEqual([200, { results: [{ name: "access" }] }]);
+});
+
+test("the other protocols answer alike", async () => {
+  const { typeName, methods } = AuthorizationService;
+  const [desc] = methods;
+  const method = {
+    rpcPath: `/${typeName}/Evaluate`,
+    restPath: "/access/v1/evaluation",
+    verb: "POST" as const,
+    desc: desc as DescMethodUnary,
+  };
+  const headers = { authorization: `Bearer ${token}` };
+  for (const client of wireClients(gateway.url)) {
+    const request = fromJson(EvaluateRequestSchema, readsAlice as Any);
+    const outcome = (await client.call(method, request, headers)) as Any;
+    expect(outcome.answer, client.name).toMatchObject({ decision: true });
+    const refused = (await client.call(method, request, {
+      authorization: `Bearer ${await gateway.token(ordinary)}`,
+    })) as Any;
+    expect(refused.error?.reason ?? refused.reason ?? JSON.stringify(refused), client.name).toContain("missing_scope");
+    client.close();
+  }
+});

@@ -542,7 +542,7 @@ def parse_selection(value):
     """(from, to) of a time range, or (field, value)."""
     require(isinstance(value, dict) and value, "the selection is malformed")
     names = list(value)
-    if names[0] in ("artifact_digest", "cid", "decision_id", "principal"):
+    if names[0] in ("artifact_digest", "cid", "decision_id", "principal", "on_behalf_of"):
         good = len(names) == 1 and text(value[names[0]]) and value[names[0]] != ""
         require(good, "the selection is malformed")
         return {"field": names[0], "value": value[names[0]]}
@@ -591,6 +591,12 @@ def term_values(record, field):
         values = [record["caller"]["principal_id"]]
     elif field == "decision_id":
         values = [record["record_id"] if record["kind"] == "decision" else request.get("decision_id")]
+    elif field == "on_behalf_of":
+        subject = request.get("on_behalf_of")
+        subject = subject if isinstance(subject, dict) else {}
+        type_, id_ = subject.get("type"), subject.get("id")
+        named = text(type_) and text(id_)
+        values = [type_.replace("~", "~0").replace("/", "~1") + "/" + id_ if named else None]
     elif field == "artifact_digest":
         values = [request.get("artifact_digest")]
     else:
@@ -719,7 +725,7 @@ class Pack:
         field, value = self.selection["field"], self.selection["value"]
         cited = [leaf["record_id"]] if record is None else term_values(record, "decision_id")
         if record is not None and value in term_values(record, field):
-            if field != "principal":
+            if field not in ("principal", "on_behalf_of"):
                 self.decisions.update(cited)
         elif not erases:
             self.linked.append(cited)

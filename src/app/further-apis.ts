@@ -54,16 +54,21 @@ export function furtherApis(
   const { clock } = dependencies;
   return [
     ...(bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock })] : []),
-    ...(config.authzen ? [authzenApi(config.publicUrl, dependencies)] : []),
+    ...(config.authzen ? [authzenApi(config.publicUrl, dependencies, takeItems)] : []),
   ];
 }
 
-function authzenApi(publicUrl: string | undefined, dependencies: BulkDependencies): FurtherApi {
+function authzenApi(
+  publicUrl: string | undefined,
+  dependencies: BulkDependencies,
+  takeItems: BulkStreamOptions["takeItems"],
+): FurtherApi {
   const { scopes } = dependencies.deployment;
+  const evaluations = createEvaluations(dependencies);
   const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
   return {
     document: { name: "authzen", create: createAuthzenDocument },
-    methods: servedMethods([bind(AuthorizationService, createAuthorizationService(createEvaluations(dependencies)))]),
+    methods: servedMethods([bind(AuthorizationService, createAuthorizationService(evaluations, takeItems))]),
     // Those that the questions of a call need besides are required when they are read.
     requiredScopes: new Map(authzenRoutes.map(({ rpc }) => [rpc, scopes.required("policy-resolve")])),
     services: new Map([[AuthorizationService, "all"]]),

@@ -3,7 +3,9 @@ import type { Caller } from "../base/caller.ts";
 import { invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
 import type { PolicyAction } from "../policy/engine/decision.ts";
 import { policyActions } from "../policy/engine/schema.ts";
+import { type BulkCall, type BulkLedger, handleAll } from "./bulk.ts";
 import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
+import type { RecordingLedger } from "./deployment.ts";
 import { evaluationRequest, type Question } from "./evaluation-request.ts";
 import type { CallIdentity } from "./record.ts";
 import type { EvaluationRequest } from "./requests.ts";
@@ -31,13 +33,14 @@ export interface Evaluations {
    */
   scopesFor(caller: Caller, requests: readonly EvaluationRequest[]): readonly string[];
   /**
-   * Asks one after the other, and records each. Rejects with `ServiceError`: `store_unavailable` and the like. What was asked
-   * before is recorded then, and not answered.
+   * Asks one after the other, with pauses between them, and records each; one durable commit carries all records. Rejects
+   * with `ServiceError`: `store_unavailable` and the like, then nothing is answered.
    */
   evaluate(
     call: CallIdentity,
     requests: readonly EvaluationRequest[],
     semantic: EvaluationsSemantic,
+    pause: BulkCall<Decided>["pause"],
   ): Promise<readonly Decided[]>;
   /** The request with each of the six actions, whichever of them it had. */
   withEveryAction(request: EvaluationRequest): readonly EvaluationRequest[];
@@ -49,11 +52,14 @@ export interface PathedQuestion {
   readonly question: Question;
 }
 
-export function createEvaluations(dependencies: DecisionDependencies): Evaluations {
+/** What evaluations need: each is decided and recorded as the single routes do it. */
+export type EvaluationDependencies = DecisionDependencies & { readonly ledger: BulkLedger };
+
+export function createEvaluations(dependencies: EvaluationDependencies): Evaluations {
   const { deployment, engine } = dependencies;
   const actionOf = (name: string) => policyActions.find((action) => action === name) ?? engine.actionNamed(name);
-  const ask = (call: CallIdentity, request: EvaluationRequest) =>
-    decide(dependencies, call, { route: "evaluation", request });
+  const ask = (call: CallIdentity, request: EvaluationRequest, ledger: RecordingLedger) =>
+    decide({ ...dependencies, ledger }, call, { route: "evaluation", request });
   return {
     prepare(caller, questions) {
       const violations: Violation[] = [];
@@ -76,14 +82,20 @@ export function createEvaluations(dependencies: DecisionDependencies): Evaluatio
         return union(union(scopes, own), request.on_behalf_of === undefined ? [] : [delegationScope]);
       }, []);
     },
-    async evaluate(call, requests, semantic) {
-      const answers: Decided[] = [];
-      for (const request of requests) {
-        const answer = await ask(call, request);
-        answers.push(answer);
-        if (semantic === (answer.allow ? "permit_on_first_permit" : "deny_on_first_deny")) break;
-      }
-      return answers;
+    async evaluate(call, requests, semantic, pause) {
+      const { ledger } = dependencies;
+      const [only] = requests;
+      if (only !== undefined && requests.length === 1) return [await ask(call, only, ledger)];
+      const results = await handleAll(ledger, call, {
+        count: requests.length,
+        handle: (index, identity, own) => ask(identity, requests[index] as EvaluationRequest, own),
+        stopOnFirst: { deny: semantic === "deny_on_first_deny", allow: semantic === "permit_on_first_permit" },
+        pause,
+      });
+      return results.flatMap((result) => {
+        if (result !== undefined && "refusal" in result) throw result.refusal;
+        return result === undefined ? [] : [result.answer];
+      });
     },
     withEveryAction: (request) => policyActions.map((operation) => ({ ...request, operation })),
   };

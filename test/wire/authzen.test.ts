@@ -1,6 +1,8 @@
 /** Enforcement points over the wire, in the terms of AuthZEN 1.0: the scenario of its certification, and what is refused. */
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -16,8 +18,7 @@ const delegating = { scope: "platform-api.access policy.read keys.use decisions.
 const paths = ["/access/v1/evaluation", "/access/v1/evaluations", "/access/v1/search/action"];
 const metadata = "/.well-known/authzen-configuration";
 
-// biome-ignore lint/suspicious/noExplicitAny: members of several shapes, whose absence fails the test.
-type Any = any;
+type Any = RestAnswer["body"];
 
 const scopes = [...defaultClient().scopes, "decisions.delegate"];
 const ordinary = { scope: defaultClient().scopes.join(" ") };
@@ -439,5 +440,29 @@ test("the other protocols answer alike", async () => {
     })) as Any;
     expect(refused.error?.reason ?? refused.reason ?? JSON.stringify(refused), client.name).toContain("missing_scope");
     client.close();
+  }
+});
+
+test("quotas count questions, and actions that are searched, not calls", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "svc-authzen-"));
+  const file = join(folder, "quotas.json");
+  const limit = { limit: 10, period_seconds: 3600 };
+  const { tenantId } = defaultClient();
+  writeFileSync(file, JSON.stringify({ tenants: { [tenantId]: { requests: limit, records: limit } } }));
+  // One worker: what is left is then known to whoever is asked.
+  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on", SVC_QUOTAS: file, SVC_WORKERS: "1" };
+  const limited = await startGateway({ env, issuer: { clients: [{ ...defaultClient(), scopes }] } });
+  try {
+    const token = await limited.token(delegating);
+    const questions = (count: number) => ({ evaluations: Array.from({ length: count }, () => readsAlice) });
+    const statusOf = async (path: string, body: object) =>
+      (await rest(`${limited.url}/access/v1/${path}`, { token, body })).status;
+    expect(await statusOf("evaluations", questions(3))).toBe(200);
+    const { subject, resource } = readsAlice;
+    expect(await statusOf("search/action", { subject, resource })).toBe(200);
+    expect(await statusOf("evaluations", questions(2))).toBe(429);
+  } finally {
+    await limited.stop();
+    rmSync(folder, { recursive: true });
   }
 });

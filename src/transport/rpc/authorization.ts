@@ -22,9 +22,16 @@ import {
 } from "../../domain/evaluation.ts";
 import type { AskedEntity } from "../../domain/evaluation-request.ts";
 import type { EvaluationRequest } from "../../domain/requests.ts";
+import { callOf } from "../calls/call.ts";
+import { pause } from "./bulk.ts";
+import type { BulkStreamOptions } from "./bulk-streams.ts";
 import { forMessage, identityOf, obligationMessages, receiptMessage } from "./messages.ts";
 
-export function createAuthorizationService(evaluations: Evaluations): ServiceImpl<typeof AuthorizationService> {
+/** @param takeItems holds the questions of a call to quotas; resolves with what is told how many were recorded */
+export function createAuthorizationService(
+  evaluations: Evaluations,
+  takeItems: BulkStreamOptions["takeItems"],
+): ServiceImpl<typeof AuthorizationService> {
   const evaluate = async (
     asked: readonly Asked[],
     context: HandlerContext,
@@ -36,7 +43,12 @@ export function createAuthorizationService(evaluations: Evaluations): ServiceImp
     // Nothing is asked before the caller is known to hold what all of it needs.
     const isDpop = /^dpop /i.test(context.requestHeader.get("authorization") ?? "");
     requireScopes(identity.caller, evaluations.scopesFor(identity.caller, requests), isDpop ? "DPoP" : "Bearer");
-    return { requests, answers: await evaluations.evaluate(identity, requests, semantic) };
+    const call = callOf(context);
+    // The call itself was counted as one of them.
+    const settle = requests.length > 1 ? await takeItems(call, requests.length - 1, context.signal) : undefined;
+    const answers = await evaluations.evaluate(identity, requests, semantic, () => pause(call));
+    settle?.(answers.length - 1);
+    return { requests, answers };
   };
   const evaluateOne = async (asked: Asked, context: HandlerContext) => {
     const { answers } = await evaluate([asked], context);

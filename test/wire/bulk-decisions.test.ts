@@ -11,6 +11,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { ServerReflection } from "../../gen/grpc/reflection/v1/reflection_pb.ts";
 import { PlanProtectionsResponseSchema } from "../../gen/platform/bulk/v1/decisions_pb.ts";
 import { PlanProtectionRequestSchema } from "../../gen/platform/sdk/v1/protection_pb.ts";
+import { bulkRoutes } from "../../src/domain/bulk-routes.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { formatVerifierKey, parseVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
@@ -315,7 +316,7 @@ describe("the switch", () => {
     try {
       const token = await gateway.token();
       const { body: document } = await rest(`${gateway.url}/openapi-bulk.json`, {});
-      expect(Object.keys(document.paths)).toEqual(kinds.map(([path]) => path));
+      expect(Object.keys(document.paths)).toEqual(bulkRoutes.map(({ path }) => path));
       expect(await services(gateway)).toContain("platform.bulk.v1.BulkDecisionService");
       for (const path of ["/v1/sdk/capabilities", "/openapi.json"])
         expect(JSON.stringify((await rest(gateway.url + path, { token })).body)).not.toContain("bulk");

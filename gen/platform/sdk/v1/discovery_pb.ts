@@ -37,7 +37,8 @@ export type AuthConfiguration = Message<"platform.sdk.v1.AuthConfiguration"> & {
   proofOfPossession: string;
 
   /**
-   * Issuer to mint tokens from. Absent where no issuer is configured.
+   * Issuer to mint tokens from: the one that speaks for the caller's tenant.
+   * Absent where none does.
    * Example: `https://issuer.example/realms/platform`.
    *
    * @generated from field: optional string oidc_issuer = 3;
@@ -45,7 +46,7 @@ export type AuthConfiguration = Message<"platform.sdk.v1.AuthConfiguration"> & {
   oidcIssuer?: string | undefined;
 
   /**
-   * Audience that a token must carry. Absent where no issuer is configured.
+   * Audience that a token of that issuer must carry. Absent with it.
    * Example: `api://svc-platform-api`.
    *
    * @generated from field: optional string oidc_audience = 4;

@@ -32,6 +32,8 @@ function swaggerUi(): string {
 export interface ExplorerOptions {
   readonly service: string;
   readonly authMode: AuthMode;
+  /** Names of the APIs beside the SDK's, each with a page of its own. Default: there are none. */
+  readonly further?: readonly { readonly name: string }[];
 }
 
 /**
@@ -43,14 +45,14 @@ export function explorerPages(
   options: ExplorerOptions,
   read: (path: string) => Promise<Buffer> = readFile,
 ): readonly Page[] {
-  const html = Buffer.from(explorerHtml(options));
-  const page = (): Content => ({
+  const page = (api?: string) => (): Content => ({
     type: "text/html; charset=utf-8",
-    body: html,
+    body: explorerHtml(options, api),
     headers: { "content-security-policy": contentSecurityPolicy },
   });
   return [
-    fixed("/explorer", page),
+    fixed("/explorer", page()),
+    ...(options.further ?? []).map(({ name }) => fixed(`/explorer-${name}`, page(name))),
     ...assets.map(({ name, type, folder }) =>
       fixed(`/explorer/${name}`, async () => ({ type, body: await read(join(folder(), name)) })),
     ),
@@ -68,9 +70,14 @@ const hints: Readonly<Record<AuthMode, string>> = {
   trusted_headers: "No token is needed: the trusted ingress in front of this deployment names you.",
 };
 
-/** Renders the page. Links are relative to `/explorer`. */
-export function explorerHtml({ service, authMode }: ExplorerOptions): string {
+/** Renders the page of the SDK's API, or of the one that is named. Links are relative to it. */
+function explorerHtml({ service, authMode, further = [] }: ExplorerOptions, api?: string): string {
   const name = escapeHtml(service);
+  const path = api === undefined ? "openapi" : `openapi-${api}`;
+  const others = [["sdk", "explorer"], ...further.map((one) => [one.name, `explorer-${one.name}`])]
+    .map(([label, href]) => `<a href="${href}"${label === (api ?? "sdk") ? ' aria-current="page"' : ""}>${label}</a> `)
+    .join("");
+  const apis = further.length === 0 ? "" : `<nav aria-label="APIs">${others}</nav>`;
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -85,10 +92,10 @@ export function explorerHtml({ service, authMode }: ExplorerOptions): string {
 <script src="explorer/explorer.js" defer></script>
 </head>
 <body>
-<header class="explorer-header"><a href="./">${name}</a><nav aria-label="Document"><a href="#rules" id="explorer-rules" role="button" aria-expanded="false">Rules of every call</a> <a href="openapi.json">JSON</a> <a href="openapi.yaml">YAML</a></nav></header>
+<header class="explorer-header"><a href="./">${name}</a>${apis}<nav aria-label="Document"><a href="#rules" id="explorer-rules" role="button" aria-expanded="false">Rules of every call</a> <a href="${path}.json">JSON</a> <a href="${path}.yaml">YAML</a></nav></header>
 <p class="explorer-hint">${hints[authMode]}</p>
-<main id="explorer"><p class="explorer-note">Loading the contract…</p></main>
-<noscript><p class="explorer-note">The explorer needs JavaScript. The contract itself is <a href="openapi.json">openapi.json</a>.</p></noscript>
+<main id="explorer" data-document="${path}.json"><p class="explorer-note">Loading the contract…</p></main>
+<noscript><p class="explorer-note">The explorer needs JavaScript. The contract itself is <a href="${path}.json">${path}.json</a>.</p></noscript>
 </body>
 </html>
 `;

@@ -1,6 +1,8 @@
 /** The explorer as a person uses it, in headless Chromium. */
 import type { Browser, BrowserContextOptions, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { authzenRoutes } from "../../src/domain/authzen-routes.ts";
+import { bulkRoutes } from "../../src/domain/bulk-routes.ts";
 import { launchBrowser, openPage } from "../harness/browser.ts";
 import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { openApiDocument } from "../harness/openapi.ts";
@@ -170,6 +172,28 @@ test("behind a path prefix", async () => {
     expect(complaints).toEqual([]);
   } finally {
     await proxy.stop();
+  }
+});
+
+test("an API that is switched on has a page beside the others", async () => {
+  const further = await startGateway({ env: { SVC_BULK: "on", SVC_AUTHZEN: "on" } });
+  try {
+    const { page, complaints } = await openPage(browser);
+    for (const [name, paths] of [
+      ["bulk", bulkRoutes.map(({ path }) => path)],
+      ["authzen", authzenRoutes.map(({ path }) => path)],
+    ] as const) {
+      await explore(page, further.url);
+      await page.click(`nav a:text-is("${name}")`);
+      await page.waitForSelector(".opblock");
+      expect(new URL(page.url()).pathname).toBe(`/explorer-${name}`);
+      expect(await textOf(page.locator("nav a[aria-current]"))).toBe(name);
+      const listed = await page.locator(".opblock-summary-path").allTextContents();
+      expect(listed.map((path) => path.replaceAll("\u200b", "")).sort()).toEqual(paths.toSorted());
+    }
+    expect(complaints).toEqual([]);
+  } finally {
+    await further.stop();
   }
 });
 

@@ -24,8 +24,8 @@ function show(text) {
 }
 
 async function start() {
-  const response = await fetch("openapi.json");
-  if (!response.ok) throw new Error(`openapi.json: ${response.status}`);
+  const response = await fetch(place.dataset.document);
+  if (!response.ok) throw new Error(`${place.dataset.document}: ${response.status}`);
   const spec = await response.json();
   // Calls go to where this page came from, whatever host name and path prefix that is.
   spec.servers = [{ url: new URL(".", location.href).href.replace(/\/$/, ""), description: "This deployment" }];

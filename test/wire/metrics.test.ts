@@ -137,8 +137,12 @@ test("every metric moves, and none is there that nobody feeds", { timeout: 150_0
   }
 });
 
-/** They need certificates, quotas and traces: `monitoring.test.ts`, `quotas.test.ts` and `traces.test.ts` have those. */
-const isFedElsewhere = /^svc_(certificate|quota|trace)_/;
+/**
+ * They need certificates, quotas, traces and several issuers: `monitoring.test.ts`, `quotas.test.ts`, `traces.test.ts` and
+ * `issuers.test.ts` have those.
+ */
+const isFedElsewhere =
+  /^svc_(?:(?:certificate|quota|trace)_|(?:issuer_overreaches|introspections|status_list_fetches)_)/;
 
 /** Names of the service's own metrics that are listed as if nothing had ever happened. */
 async function unmoved(): Promise<readonly string[]> {

@@ -66,8 +66,11 @@ export class PolicyTables {
     this.#undecided = undecided;
     this.#layers = sides.map((side) => layersOf(side, tenant, action));
     const seen = seenOn(sides, this.#layers);
-    // Where no permit counts for anybody else, every question about somebody else is denied on both sides.
-    if (seen.some(({ policy }) => policy.effect === "permit" && policy.countsOnBehalfOf)) {
+    this.isGuidedAlike =
+      hasSameGuidance(sides) && seen.every((each) => each.sides.size === 2 || !isGuided(each.policy));
+    // Where no permit counts for anybody else, every question about somebody else is denied on both sides, and differs
+    // at most in its guidance.
+    if (!this.isGuidedAlike || seen.some(({ policy }) => policy.effect === "permit" && policy.countsOnBehalfOf)) {
       for (const { policy, comparisons } of seen) if (!policy.countsOnBehalfOf) comparisons.knowOnBehalfOf();
     }
     this.isUnchanged = this.#hasNoChange(seen);
@@ -76,8 +79,6 @@ export class PolicyTables {
       [understood, seen.flatMap(({ policy }) => obligationIds(policy))],
     ]);
     const compared = this.isUnchanged ? [] : seen.map(({ comparisons }) => comparisons);
-    this.isGuidedAlike =
-      hasSameGuidance(sides) && seen.every((each) => each.sides.size === 2 || !isGuided(each.policy));
     // What guidance follows from besides: the profile that is asked for, and whose key it is.
     if (!this.isGuidedAlike) compared.push(new Comparisons(guidanceInputs(sides), sides[0].catalogue));
     this.#variables = variablesOf(compared, tenant, asked);

@@ -269,6 +269,15 @@ test("an identity that follows from the request is never taken for one that was 
   }
 });
 
+test("what a denial says is a difference for whom an enforcement point asks, although it is denied either way", async () => {
+  const warned = '@id("b") @warning("w") forbid (principal, action, resource);';
+  const { changes, undecided } = await compare({}, { "default/b.cedar": warned });
+  expect(undecided).toEqual([]);
+  const kinds = changes.map(({ difference: { kind }, example }) => [kind, example.on_behalf_of !== undefined]);
+  expect(kinds).toContainEqual(["denies", false]);
+  expect(kinds).toContainEqual(["guides", true]);
+});
+
 /** Conditions whose values can be told apart, in ways that cross each other. */
 const conditions = [
   ...presences,

@@ -21,7 +21,7 @@ const catalogue = inputCatalogue(declared);
 const schema = schemaFor(declared);
 
 /** The whole query, value by value, as the table in `inputs.ts` says. */
-function everything({ caller, action, claimed, registered }: PolicyQuery) {
+function everything({ caller, action, claimed, registered, onBehalfOf }: PolicyQuery) {
   const { workload, resource } = claimed;
   const { attributes, ...others } = claimed;
   const principal = { type: "Principal", id: `${caller.tenantId}/${caller.principalId}` };
@@ -33,6 +33,9 @@ function everything({ caller, action, claimed, registered }: PolicyQuery) {
       claimed: { ...others, workload, resource, attributes: { __entity: { type: "Attributes", id: "claimed" } } },
       ...(registered && {
         registered: { ...registered, attributes: { __entity: { type: "Attributes", id: "registered" } } },
+      }),
+      ...(onBehalfOf && {
+        on_behalf_of: { ...onBehalfOf, properties: { __entity: { type: "Attributes", id: "on_behalf_of" } } },
       }),
     },
     entities: [
@@ -51,6 +54,9 @@ function everything({ caller, action, claimed, registered }: PolicyQuery) {
       { uid: { type: "Attributes", id: "claimed" }, attrs: {}, parents: [], tags: attributes },
       ...(registered
         ? [{ uid: { type: "Attributes", id: "registered" }, attrs: {}, parents: [], tags: registered.attributes }]
+        : []),
+      ...(onBehalfOf
+        ? [{ uid: { type: "Attributes", id: "on_behalf_of" }, attrs: {}, parents: [], tags: onBehalfOf.properties }]
         : []),
     ],
   };

@@ -29,6 +29,8 @@ export interface WireMethod {
 export const wireMethods: readonly WireMethod[] = publicServices.flatMap(methodsOf);
 /** Those of `platform.bulk.v1` that are no streams. */
 export const bulkMethods: readonly WireMethod[] = bulkServices.flatMap(methodsOf);
+/** Those of enforcement points. */
+export const authzenMethods: readonly WireMethod[] = authzenServices.flatMap(methodsOf);
 
 function methodsOf({ typeName, methods }: DescService): WireMethod[] {
   return methods
@@ -46,7 +48,7 @@ function methodsOf({ typeName, methods }: DescService): WireMethod[] {
 
 /** The method on a JSON route such as `/v1/sdk/whoami`. */
 export function methodOn(restPath: string): WireMethod {
-  const found = [...wireMethods, ...bulkMethods].find((method) => method.restPath === restPath);
+  const found = [...wireMethods, ...bulkMethods, ...authzenMethods].find((method) => method.restPath === restPath);
   if (found === undefined) throw new Error(`no method on ${restPath}`);
   return found;
 }

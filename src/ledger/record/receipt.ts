@@ -36,7 +36,7 @@ export function findReceipt(value: unknown): GivenReceipt | undefined {
   return candidates.map(objectOf).find(isReceipt);
 }
 
-const receiptHolders = ["decision", "registration", "ingestion"] as const;
+const receiptHolders = ["decision", "registration", "ingestion", "context"] as const;
 
 function objectOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? (value as Readonly<Record<string, unknown>>) : {};

@@ -8,6 +8,7 @@ import { expect } from "vitest";
 import { sampleCalls } from "../../../dev/requests.ts";
 import { BulkStreamService } from "../../../gen/platform/bulk/v1/streams_pb.ts";
 import { ArtifactProfile, EvidenceEventType, ProtectionOperation } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import { policyActions } from "../../../src/policy/engine/schema.ts";
 import { opensOwnSessions } from "./sessions.ts";
 import { answerOf, bearer, expectAllDifferent, reasonOf, receiptOf, recordOf, type Wire, type World } from "./world.ts";
 
@@ -24,6 +25,10 @@ export function declaredRpcs(): readonly string[] {
     .flatMap(({ name, service }) => service.method.map((method) => `${name}/${method.name}`));
 }
 
+const searched = { subject: { type: "user", id: "alice" }, resource: { type: "record", id: "one" } };
+const asked = { ...searched, action: { name: "access" } };
+const many = { ...searched, evaluations: [{ action: { name: "access" } }, { action: { name: "protect" } }] };
+
 /** By full name of the method. */
 export const rpcChecks: Readonly<Record<string, Check>> = {
   "platform.sdk.v1.DiscoveryService/GetCapabilities": readsOwn("/v1/sdk/capabilities"),
@@ -35,6 +40,13 @@ export const rpcChecks: Readonly<Record<string, Check>> = {
   "platform.sdk.v1.RegistrationService/RegisterArtifact": recordsOwn("/v1/sdk/artifact-register"),
   "platform.sdk.v1.EvidenceService/RecordEvidence": recordsOwn("/v1/sdk/evidence"),
   "platform.sdk.v1.SessionService/CreateSession": opensOwnSessions,
+  "platform.authzen.v1.AuthorizationService/Evaluate": evaluatesOwn("evaluation", asked, 1),
+  "platform.authzen.v1.AuthorizationService/EvaluateMany": evaluatesOwn("evaluations", many, many.evaluations.length),
+  "platform.authzen.v1.AuthorizationService/SearchActions": evaluatesOwn(
+    "search/action",
+    searched,
+    policyActions.length,
+  ),
   "platform.bulk.v1.BulkDecisionService/PlanProtections": decidesManyOwn("protection-plans", "protection-plan"),
   "platform.bulk.v1.BulkDecisionService/ResolvePolicies": decidesManyOwn("policy-resolutions", "policy-resolve"),
   "platform.bulk.v1.BulkDecisionService/PlanKeyAccesses": decidesManyOwn("key-access-plans", "key-access-plan"),
@@ -71,6 +83,29 @@ function recordsOwn(route: string): Check {
     }
     await expectForeignHeaderRefused(world, wire, route, tenants);
     for (const answer of await callAll(world, wire, route, tenants)) expect(receiptOf(answer).leaf_index).toBe(2);
+  };
+}
+
+/**
+ * What an enforcement point asks for somebody of its tenant is answered alike, and recorded in its tenant's log.
+ *
+ * @param count decisions that one call makes
+ */
+function evaluatesOwn(path: string, body: object, count: number): Check {
+  return async (world, wire) => {
+    const tenants = world.tenants();
+    const route = `/access/v1/${path}`;
+    const isOwn = (name: string) => name === "decision_id" || name === "receipt";
+    const answers = await callAll(world, wire, route, tenants, body);
+    const texts = answers.map((answer) => JSON.stringify(answer, (name, value) => (isOwn(name) ? undefined : value)));
+    expect(new Set(texts).size).toBe(1);
+    await expectForeignHeaderRefused(world, wire, route, tenants, body);
+    const next = await callAll(world, wire, "/access/v1/evaluation", tenants, asked);
+    expectAllDifferent(next.map(({ context }) => receiptOf({ context }).log_origin));
+    for (const [at, answer] of next.entries()) {
+      expect(receiptOf(answer).leaf_index).toBe(count + 1);
+      expect(recordOf(answer)).toMatchObject({ tenant_id: tenants[at], request: { on_behalf_of: { id: "alice" } } });
+    }
   };
 }
 

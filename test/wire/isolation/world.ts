@@ -33,7 +33,7 @@ import { sessionClientsOf } from "./session-clients.ts";
 export const wireNames = ["REST", "gRPC"] as const;
 export type WireName = (typeof wireNames)[number];
 
-const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
+const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write decisions.delegate";
 
 /** Calls on one protocol. */
 export interface Wire {
@@ -136,6 +136,7 @@ async function settingsOf(
   return {
     ...settings,
     SVC_BULK: "on",
+    SVC_AUTHZEN: "on",
     SVC_WITNESSES: witness.setting,
     SVC_WITNESS_QUORUM: "1",
     SVC_OIDC_ISSUER: issuer.url,

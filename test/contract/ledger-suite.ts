@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
-import type { AppenderLimits } from "../../src/ledger/append/appender.ts";
+import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import type { CommitObserver } from "../../src/ledger/append/observed.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";

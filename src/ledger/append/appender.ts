@@ -18,59 +18,16 @@ import {
   UnsoundLogError,
   UnstorableError,
 } from "../ports/store.ts";
-import { recordText } from "../record/record-text.ts";
 import type { CheckpointSigner } from "../tlog/signer.ts";
 import { answerBatch, newestTree, storeFailure, unavailable } from "./answering.ts";
 import { Contention } from "./contention.ts";
+import { type EncodedRecord, encodeRecord } from "./encode.ts";
+import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import type { CommitObserver } from "./observed.ts";
-import { commitSpan, halve, type QueueLimits, type Share, TenantQueues, type Waiting } from "./queues.ts";
-
-/** Bounds of the appender. */
-export interface AppenderLimits extends QueueLimits {
-  /** Writes under way at a time, save those that wait for logs which others write to; their tenants differ. */
-  readonly maxWritesInFlight: number;
-  /** Writes under way at a time that wait for one tenant's log. Besides there is one that waits for a moment for many. */
-  readonly maxWritesApart: number;
-  /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
-  readonly slowWriteMs: number;
-  /**
-   * How long a write waits for company: as long as every turn of the event loop brings more records, at most so many
-   * turns. Fewer, larger commits cost less in all; but where the writer has a core of its own, it would stand idle.
-   */
-  readonly gatherTurns: number;
-  /** Of one record's JSON text in UTF-8, before the ledger adds its own members. */
-  readonly maxRecordBytes: number;
-}
-
-/**
- * Defaults. A record of the largest request, every character escaped, is under 1 MiB; 256 records are where a larger
- * batch stops paying; 64 MiB is a second of a saturated store at ordinary sizes.
- */
-export const defaultAppenderLimits: AppenderLimits = {
-  maxQueuedPerTenant: 1024,
-  maxQueuedBytes: 64 * 1024 * 1024,
-  maxTenantsPerWrite: 256,
-  maxRecordsPerWrite: 256,
-  maxBytesPerWrite: 4 * 1024 * 1024,
-  maxWritesInFlight: 1,
-  maxWritesApart: 1,
-  slowWriteMs: Number.POSITIVE_INFINITY,
-  gatherTurns: 0,
-  maxRecordBytes: 1024 * 1024,
-};
-
-/** Bounds of what waits in one of several appenders that share the memory for it, each an even part. */
-export function queueLimitsFor(appenders = 1): Pick<AppenderLimits, "maxQueuedPerTenant" | "maxQueuedBytes"> {
-  const { maxQueuedPerTenant, maxQueuedBytes } = defaultAppenderLimits;
-  const part = (limit: number) => Math.ceil(limit / appenders);
-  return { maxQueuedPerTenant: part(maxQueuedPerTenant), maxQueuedBytes: part(maxQueuedBytes) };
-}
+import { commitSpan, halve, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
 /** Who watches how long records wait. */
 type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
-
-/** A record that is ready to be queued. */
-export type EncodedText = Pick<Waiting, "recordId" | "json" | "sizeBytes">;
 
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
@@ -127,7 +84,7 @@ export class Appender {
    * Queues records of one tenant that one write is to carry. Rejects, or throws, as `append`, each for itself where the
    * store refuses its data.
    */
-  appendTogether(tenantId: TenantId, records: readonly EncodedText[], span?: Span): readonly Promise<Appended>[] {
+  appendTogether(tenantId: TenantId, records: readonly EncodedRecord[], span?: Span): readonly Promise<Appended>[] {
     this.#requireOpen(tenantId);
     const appended = records.map(() => Promise.withResolvers<Appended>());
     const waiting = records.map((record, i) => {
@@ -164,12 +121,9 @@ export class Appender {
     return this.#closed.promise;
   }
 
-  /** The record as it is queued. Throws `invalid_request` for one that is too large or has no canonical JSON. */
-  encode(record: NewRecord): EncodedText {
-    const json = textOf(record);
-    const sizeBytes = Buffer.byteLength(json);
-    if (sizeBytes > this.#limits.maxRecordBytes) throw tooLarge(this.#limits.maxRecordBytes);
-    return { recordId: record.recordId, json, sizeBytes };
+  /** As `encodeRecord`. */
+  encode(record: NewRecord): EncodedRecord {
+    return encodeRecord(record, this.#limits.maxRecordBytes);
   }
 
   /**
@@ -346,17 +300,4 @@ export class Appender {
   #settleClose(): void {
     if (this.#closed !== undefined && this.#queues.isIdle && this.#answersWaiting === 0) this.#closed.resolve();
   }
-}
-
-function textOf(record: NewRecord): string {
-  try {
-    return recordText(record);
-  } catch (cause) {
-    const problem = cause instanceof Error ? cause.message : "cannot be recorded";
-    throw new ServiceError("invalid_request", `The request ${problem}.`, { cause });
-  }
-}
-
-function tooLarge(maxRecordBytes: number): ServiceError {
-  return new ServiceError("invalid_request", `The request is too large to be recorded (over ${maxRecordBytes} bytes).`);
 }

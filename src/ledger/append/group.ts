@@ -4,13 +4,14 @@ import type { TenantId } from "../../base/ids.ts";
 import { type Span, traced } from "../../base/trace.ts";
 import type { Appended, RecordGroup } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
-import type { Appender, EncodedText } from "./appender.ts";
+import type { Appender } from "./appender.ts";
+import type { EncodedRecord } from "./encode.ts";
 
 /** Records whose results are told in one turn of the event loop. */
 const toldAtOnce = 64;
 
 interface Member extends PromiseWithResolvers<Appended> {
-  readonly encoded: EncodedText;
+  readonly encoded: EncodedRecord;
 }
 
 export class QueuedGroup implements RecordGroup {

@@ -11,8 +11,9 @@ import { type LedgerStore, UnsoundLogError } from "../ports/store.ts";
 import { logNameOf, parseLogName } from "../tlog/log-name.ts";
 import { type CheckpointSigner, cosigning } from "../tlog/signer.ts";
 import { parseTilePath } from "../tlog/tiles.ts";
-import { Appender, type AppenderLimits } from "./appender.ts";
+import { Appender } from "./appender.ts";
 import { QueuedGroup } from "./group.ts";
+import type { AppenderLimits } from "./limits.ts";
 import { type CommitObserver, observedWriter } from "./observed.ts";
 
 export class StoredLedger implements Ledger, PublishedLogs {

@@ -1,6 +1,6 @@
 /** The embedded store, for the service and its commands. */
 import { existsSync } from "node:fs";
-import { queueLimitsFor } from "../../ledger/append/appender.ts";
+import { queueLimitsFor } from "../../ledger/append/limits.ts";
 import type { StoreBackend, StoreSettings } from "../backend.ts";
 import type { SharedSqliteStore } from "./open-ledger.ts";
 import { anchorPathOf } from "./paths.ts";

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from "vitest";
-import { Appender, type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/appender.ts";
+import { Appender } from "../../../src/ledger/append/appender.ts";
+import { type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
   type BatchResult,

@@ -25,12 +25,14 @@ export type Files = Readonly<Record<string, string | Uint8Array>>;
 export function memoryFileSystem(files: Files): PolicyFileSystem {
   const paths = Object.keys(files).map((file) => posix.join("/policies", file));
   const isFolder = (path: string): boolean => paths.some((file) => file.startsWith(`${path}/`));
-  const missing = (): never => {
-    throw Object.assign(new Error("missing"), { code: "ENOENT" });
+  const fail = (code: string): never => {
+    throw Object.assign(new Error(code), { code });
   };
+  const missing = () => fail("ENOENT");
   return {
     realpath: async (path) => (isFolder(path) || paths.includes(path) ? path : missing()),
     readdir: async (path) => {
+      if (paths.includes(path)) return fail("ENOTDIR");
       const inside = paths.filter((file) => file.startsWith(`${path}/`)).map((file) => file.slice(path.length + 1));
       return [...new Set(inside.map((file) => file.split("/")[0] as string))];
     },

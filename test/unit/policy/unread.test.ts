@@ -141,5 +141,6 @@ test("every entry is read, listed or refused", async () => {
       );
       expect(isTest || isManifest || told.some((place) => added === place || added.startsWith(`${place}/`))).toBe(true);
     }),
+    { examples: [["tests"]] },
   );
 });

@@ -150,7 +150,6 @@ export function serverOptions(
 ): ServerOptions {
   const memory = watchMemory();
   const report = createReport(logger, metrics, clock);
-  const endSpan = tracing && createCallSpans(methods, config.tlsCert === undefined ? "http" : "https");
   const ingress = ingressOf(config);
   const addressOf = (inbound: InboundRequest) => callerAddress(inbound, ingress);
   const chain = createChain({
@@ -162,6 +161,9 @@ export function serverOptions(
       ...apis.flatMap(({ streamRequests = [] }) => streamRequests),
     ].map((desc) => ({ desc, sample: create(desc) })),
   });
+  const streamServices = apis.flatMap(({ streams }) => streams?.(chain.rules) ?? []);
+  const streamDescs = streamServices.map(({ desc }) => desc);
+  const endSpan = tracing && createCallSpans(methods, streamDescs, config.tlsCert === undefined ? "http" : "https");
   return {
     service: config.serviceName,
     methods,
@@ -169,7 +171,7 @@ export function serverOptions(
     addressOf,
     bodies: bodyBudgetOf(config, addressOf, metrics, sumsOf("bodies"), memory.isTight),
     isShortOfMemory: memory.isShort,
-    streamServices: apis.flatMap(({ streams }) => streams?.(chain.rules) ?? []),
+    streamServices,
     headerPrefix: config.headerPrefix,
     openStreams: sumsOf("streams"),
     streams: { watches: sumsOf("watches"), conversations: sumsOf("conversations") },

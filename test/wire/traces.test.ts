@@ -1,8 +1,11 @@
 /** Traces of a whole deployment, as a receiver of OTLP gets them. */
 import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { sampleCalls } from "../../dev/requests.ts";
+import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
@@ -57,8 +60,11 @@ function context(flags = "01"): { id: string; traceparent: string } {
   return { id, traceparent: `00-${id}-${parentId}-${flags}` };
 }
 
+const connectOverHttp2: typeof createGrpcTransport = (options) =>
+  createConnectTransport({ ...options, httpVersion: "2" });
+
 describe("with the defaults", () => {
-  beforeAll(() => start());
+  beforeAll(() => start({}, { SVC_BULK: "on" }));
   afterAll(stop);
 
   const expected: Record<string, object> = {
@@ -103,6 +109,24 @@ describe("with the defaults", () => {
       const commit = receiver.spans.find(({ name, links }) => name === "ledger.commit" && links[0]?.traceId === id);
       expect(commit).toMatchObject({ parentSpanId: "", attributes: { "svc.commit.records": 1 } });
       expect(append.links).toEqual([{ traceId: commit?.traceId, spanId: commit?.spanId }]);
+    }
+  });
+
+  test("streams are spans with the names of their methods, refused ones too", async () => {
+    for (const make of [createGrpcTransport, connectOverHttp2]) {
+      for (const authorization of [`Bearer ${token}`, "Bearer none"]) {
+        const { id, traceparent } = context();
+        const sessionManager = new Http2SessionManager(gateway.url);
+        const client = createClient(BulkStreamService, make({ baseUrl: gateway.url, sessionManager }));
+        const ended = (async () => {
+          const answers = client.streamEvents((async function* () {})(), { headers: { authorization, traceparent } });
+          for await (const _ of answers);
+        })();
+        await ended.catch(() => {});
+        const name = "platform.bulk.v1.BulkStreamService/StreamEvents";
+        expect(await serverSpan(id)).toMatchObject({ name, attributes: { "rpc.method": name } });
+        sessionManager.abort();
+      }
     }
   });
 

@@ -4,6 +4,7 @@
  * (https://opentelemetry.io/docs/specs/semconv/http/http-spans/) for the JSON routes. What is a caller's own text (a path
  * that leads nowhere, a query, headers) is left out.
  */
+import type { DescService } from "@bufbuild/protobuf";
 import type { ErrorCode } from "../../base/errors.ts";
 import type { SpanAttributes } from "../../base/trace.ts";
 import type { Answered } from "./lifecycle.ts";
@@ -25,20 +26,32 @@ const knownVerbs: ReadonlySet<string> = new Set([
 /** What is said of a span: its name, its attributes, and what failed. */
 type Described = readonly [name: string, attributes: SpanAttributes, failed: string | undefined];
 
-/** Makes what ends the spans of calls. Health probes are not traced: they would be most of what is. */
+/**
+ * Makes what ends the spans of calls. Health probes are not traced: they would be most of what is.
+ *
+ * @param streamServices services whose methods are streams, which no JSON route has
+ */
 export function createCallSpans(
   methods: readonly ServedMethod[],
+  streamServices: readonly DescService[],
   scheme: "http" | "https",
 ): (answered: Answered) => void {
   const served = new Map(methods.map((method) => [method.rpc, method]));
+  const names = new Map([
+    ...methods.map(({ rpc, rpcPath }) => [rpc, rpcPath.slice(1)] as const),
+    ...streamServices.flatMap(({ name, typeName, methods: streams }) =>
+      streams.map((stream) => [`${name}/${stream.name}`, `${typeName}/${stream.name}`] as const),
+    ),
+  ]);
   return (answered) => {
     const { call } = answered;
     if (call.span === undefined) return;
     if (isProbe(call.rpc)) return call.span.drop();
-    const method = call.rpc === undefined ? undefined : served.get(call.rpc);
-    const { protocol = "rest" } = call;
+    const { protocol = "rest", rpc = "" } = call;
     const [name, attributes, failed] =
-      protocol === "rest" ? describeHttp(answered, method, scheme) : describeRpc(answered, method, protocol);
+      protocol === "rest"
+        ? describeHttp(answered, served.get(rpc), scheme)
+        : describeRpc(answered, names.get(rpc), protocol);
     call.span.finish(name, { ...attributes, ...common(answered) }, failed);
   };
 }
@@ -59,11 +72,10 @@ function describeHttp({ call, method, status }: Answered, served: ServedMethod |
 
 function describeRpc(
   { call: { refusal } }: Answered,
-  served: ServedMethod | undefined,
+  method: string | undefined,
   protocol: "connect" | "grpc" | "grpc_web",
 ): Described {
   const system = protocol === "connect" ? "connectrpc" : "grpc";
-  const method = served?.rpcPath.slice(1);
   const status = refusal === undefined ? undefined : statusOf(refusal.code, protocol);
   const isOfGrpc = protocol !== "connect";
   const attributes = {

@@ -2,7 +2,7 @@
  * Many questions, events or registrations in one call. Each is handled as its single route handles it, over a ledger that
  * collects the records, which one durable commit then carries.
  */
-import { ServiceError } from "../base/errors.ts";
+import { type Reason, ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
 import type { Appended, RecordGroup } from "../ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ledger/ports/record.ts";
@@ -27,6 +27,15 @@ export interface BulkCall<Answer> {
 /** What a bulk call needs of the ledger. */
 export type BulkLedger = RecordingLedger & { group(tenantId: TenantId): RecordGroup };
 
+/**
+ * Reasons that say nothing of an item: the next time it may be answered. They refuse the whole call, so that nobody takes an
+ * item for refused for good which the store could not look up at that moment.
+ */
+const passes: ReadonlySet<Reason> = new Set<Reason>([
+  ...(["store_unavailable", "policy_unavailable", "issuer_unavailable", "overloaded"] as const),
+  ...(["rate_limited", "request_timeout", "deadline_exceeded", "canceled"] as const),
+]);
+
 /** Items between two pauses, and milliseconds after which there is one sooner. */
 const itemsATurn = 16;
 const turnMs = 2;
@@ -34,7 +43,8 @@ const turnMs = 2;
 /**
  * Handles the items in their order. Resolves when all that is answered is durable.
  *
- * @throws ServiceError `store_unavailable`, `overloaded`, or the reason of the call's signal: then no item is answered
+ * @throws ServiceError `store_unavailable`, `overloaded` and whatever else passes, for an item or for all, or the reason of
+ *   the call's signal: then no item is answered
  */
 export async function handleAll<Answer>(
   ledger: BulkLedger,
@@ -47,6 +57,8 @@ export async function handleAll<Answer>(
   const lookups = new Lookups(ledger);
   const isStopping = stopOnFirst?.deny === true || stopOnFirst?.allow === true;
   const results: Promise<ItemResult<Answer>>[] = [];
+  /** Of an item that was refused for what passes. */
+  let passing: ServiceError | undefined;
   let turn: Promise<boolean>[] = [];
   let turnEndsAtMs = performance.now() + turnMs;
   for (let i = 0; i < count; i++) {
@@ -56,8 +68,10 @@ export async function handleAll<Answer>(
       handle(i, identity, own).then(
         (answer) => ({ answer }),
         (thrown: unknown) => {
+          const refusal = refusalOf(thrown);
+          if (passes.has(refusal.reason)) passing ??= refusal;
           entry.resolve(false);
-          return { refusal: refusalOf(thrown) };
+          return { refusal };
         },
       ),
     );
@@ -69,6 +83,7 @@ export async function handleAll<Answer>(
     if (turn.length < itemsATurn && performance.now() < turnEndsAtMs) continue;
     // What waits for the store is asked for together.
     await Promise.all(turn);
+    if (passing !== undefined) throw passing;
     await pause();
     call.signal?.throwIfAborted();
     turn = [];
@@ -76,6 +91,7 @@ export async function handleAll<Answer>(
   }
   await Promise.all(turn);
   call.signal?.throwIfAborted();
+  if (passing !== undefined) throw passing;
   await group.commit(call.span);
   const known = await Promise.all(results);
   return Array.from({ length: count }, (_, i) => known[i]);

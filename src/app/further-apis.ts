@@ -22,7 +22,7 @@ import { fixed, type Page } from "../transport/http/page.ts";
 import { createAuthorizationService } from "../transport/rpc/authorization.ts";
 import { type BulkDecisionDependencies, createBulkDecisionService } from "../transport/rpc/bulk-decisions.ts";
 import { type BulkRecordDependencies, createBulkRecordService } from "../transport/rpc/bulk-records.ts";
-import { type BulkStreamOptions, createBulkStreamService } from "../transport/rpc/bulk-streams.ts";
+import { type BulkStreamOptions, createBulkStreamService, type TakeItems } from "../transport/rpc/bulk-streams.ts";
 import type { HealthMonitorOptions } from "../transport/unauthenticated/health.ts";
 
 type BulkDependencies = BulkDecisionDependencies & BulkRecordDependencies;
@@ -46,29 +46,32 @@ export interface FurtherApi {
 
 /** Those that the settings switch on. */
 export function furtherApis(
-  config: Pick<ConfigFor<"serve">, "authzen" | "bulk" | "serviceName" | "bulkIdleTimeoutMs" | "publicUrl">,
+  config: Pick<ConfigFor<"serve">, AuthzenSettings | "authzen" | "bulk" | "serviceName" | "bulkIdleTimeoutMs">,
   dependencies: BulkDependencies,
-  takeItems: BulkStreamOptions["takeItems"],
+  takeItems: TakeItems,
 ): readonly FurtherApi[] {
   const { bulk, serviceName, bulkIdleTimeoutMs: idleTimeoutMs } = config;
   const { clock } = dependencies;
   return [
     ...(bulk ? [bulkApi(serviceName, dependencies, { idleTimeoutMs, takeItems, clock })] : []),
-    ...(config.authzen ? [authzenApi(config.publicUrl, dependencies, takeItems)] : []),
+    ...(config.authzen ? [authzenApi(config, dependencies, takeItems)] : []),
   ];
 }
 
+type AuthzenSettings = "publicUrl" | "maxBulkBodyBytes";
+
 function authzenApi(
-  publicUrl: string | undefined,
+  { publicUrl, maxBulkBodyBytes }: Pick<ConfigFor<"serve">, AuthzenSettings>,
   dependencies: BulkDependencies,
-  takeItems: BulkStreamOptions["takeItems"],
+  takeItems: TakeItems,
 ): FurtherApi {
   const { scopes } = dependencies.deployment;
   const evaluations = createEvaluations(dependencies);
+  const service = createAuthorizationService(evaluations, { takeItems, maxSearchBytes: maxBulkBodyBytes });
   const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
   return {
     document: { name: "authzen", create: createAuthzenDocument },
-    methods: servedMethods([bind(AuthorizationService, createAuthorizationService(evaluations, takeItems))]),
+    methods: servedMethods([bind(AuthorizationService, service)]),
     // Those that the questions of a call need besides are required when they are read.
     requiredScopes: new Map(authzenRoutes.map(({ rpc }) => [rpc, scopes.required("policy-resolve")])),
     services: new Map([[AuthorizationService, "all"]]),

@@ -20,6 +20,16 @@ export const authzenRoutes: readonly AuthzenRoute[] = [
     endpoint: "access_evaluations_endpoint",
   },
   {
+    rpc: "AuthorizationService/SearchSubjects",
+    path: "/access/v1/search/subject",
+    endpoint: "search_subject_endpoint",
+  },
+  {
+    rpc: "AuthorizationService/SearchResources",
+    path: "/access/v1/search/resource",
+    endpoint: "search_resource_endpoint",
+  },
+  {
     rpc: "AuthorizationService/SearchActions",
     path: "/access/v1/search/action",
     endpoint: "search_action_endpoint",

@@ -18,11 +18,14 @@ export interface BulkCall<Answer> {
   readonly count: number;
   /** Handles one item over the given ledger. Rejects with its refusal. */
   readonly handle: (index: number, identity: CallIdentity, ledger: RecordingLedger) => Promise<Answer>;
-  /** Whether no item is handled after the first that is not allowed, refused ones included, or that is allowed. */
-  readonly stopOnFirst?: { readonly deny: boolean; readonly allow: boolean };
+  /** Absent where all items are handled. */
+  readonly stopsAfter?: StopRule;
   /** Lets others have their turn. Rejects where this call gets none any more. */
   readonly pause: () => Promise<void>;
 }
+
+/** Whether no item is handled after this one, which is allowed or not; what is refused is not. Asked once of each. */
+export type StopRule = (isAllowed: boolean) => boolean;
 
 /** What a bulk call needs of the ledger. */
 export type BulkLedger = RecordingLedger & { group(tenantId: TenantId): RecordGroup };
@@ -51,11 +54,10 @@ export async function handleAll<Answer>(
   call: CallIdentity,
   bulk: BulkCall<Answer>,
 ): Promise<readonly ItemResult<Answer>[]> {
-  const { count, handle, stopOnFirst, pause } = bulk;
+  const { count, handle, stopsAfter, pause } = bulk;
   const { span: _, onDecided: __, ...identity } = call;
   const group = ledger.group(call.caller.tenantId);
   const lookups = new Lookups(ledger);
-  const isStopping = stopOnFirst?.deny === true || stopOnFirst?.allow === true;
   const results: Promise<ItemResult<Answer>>[] = [];
   /** Of an item that was refused for what passes. */
   let passing: ServiceError | undefined;
@@ -76,10 +78,7 @@ export async function handleAll<Answer>(
       ),
     );
     turn.push(entry.promise);
-    if (isStopping) {
-      const isAllowed = await entry.promise;
-      if (isAllowed ? stopOnFirst.allow : stopOnFirst.deny) break;
-    }
+    if (stopsAfter?.(await entry.promise)) break;
     if (turn.length < itemsATurn && performance.now() < turnEndsAtMs) continue;
     // What waits for the store is asked for together.
     await Promise.all(turn);

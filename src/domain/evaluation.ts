@@ -1,11 +1,12 @@
 /** Answers to enforcement points: whether a subject, which may be somebody else than the caller, may do what it asks. */
 import type { Caller } from "../base/caller.ts";
 import { invalidRequests, maxViolations, ServiceError, type Violation } from "../base/errors.ts";
+import type { ProtectionOperation } from "../base/vocabulary.ts";
 import type { PolicyAction } from "../policy/engine/decision.ts";
 import { policyActions } from "../policy/engine/schema.ts";
-import { type BulkCall, type BulkLedger, handleAll } from "./bulk.ts";
+import { type BulkCall, type BulkLedger, handleAll, type StopRule } from "./bulk.ts";
 import { type Decided, type DecisionDependencies, decide, scopedRoute } from "./decision.ts";
-import type { RecordingLedger } from "./deployment.ts";
+import type { Deployment, RecordingLedger } from "./deployment.ts";
 import { evaluationRequest, type Question } from "./evaluation-request.ts";
 import type { CallIdentity } from "./record.ts";
 import type { EvaluationRequest } from "./requests.ts";
@@ -21,11 +22,15 @@ export type EvaluationsSemantic = (typeof evaluationsSemantics)[number];
 
 export interface Evaluations {
   /**
-   * The questions, ready to be asked.
+   * The questions, ready to be asked, with pauses between them.
    *
-   * @throws ServiceError `invalid_request`, with the path of each question before its own
+   * @throws ServiceError `invalid_request`, with the paths that the questions give
    */
-  prepare(caller: Caller, questions: readonly PathedQuestion[]): readonly EvaluationRequest[];
+  prepare(
+    caller: Caller,
+    questions: readonly PathedQuestion[],
+    pause: BulkCall<Decided>["pause"],
+  ): Promise<readonly EvaluationRequest[]>;
   /**
    * Scopes that the questions need, those of their routes included.
    *
@@ -39,18 +44,27 @@ export interface Evaluations {
   evaluate(
     call: CallIdentity,
     requests: readonly EvaluationRequest[],
-    semantic: EvaluationsSemantic,
     pause: BulkCall<Decided>["pause"],
+    stopsAfter?: StopRule,
   ): Promise<readonly Decided[]>;
-  /** The request with each of the six actions, whichever of them it had. */
-  withEveryAction(request: EvaluationRequest): readonly EvaluationRequest[];
+  /** Names of the actions that the deployment supports: the six, and then those that policies map to one of them. */
+  actionNames(): readonly string[];
 }
 
 export interface PathedQuestion {
-  /** Before the paths of what is wrong with it: empty, or ending with a dot. */
-  readonly path: string;
   readonly question: Question;
+  /** Path, in the request, of a member of the question. */
+  readonly at: (field: string) => string;
 }
+
+/** The rule of a semantic; undefined where all is asked. */
+export function stopRuleOf(semantic: EvaluationsSemantic): StopRule | undefined {
+  if (semantic === "execute_all") return undefined;
+  return (isAllowed) => isAllowed === (semantic === "permit_on_first_permit");
+}
+
+/** Questions that are read in one turn. */
+const readAtOnce = 16;
 
 /** What evaluations need: each is decided and recorded as the single routes do it. */
 export type EvaluationDependencies = DecisionDependencies & { readonly ledger: BulkLedger };
@@ -61,14 +75,17 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
   const ask = (call: CallIdentity, request: EvaluationRequest, ledger: RecordingLedger) =>
     decide({ ...dependencies, ledger }, call, { route: "evaluation", request });
   return {
-    prepare(caller, questions) {
+    async prepare(caller, questions, pause) {
       const violations: Violation[] = [];
-      const requests = questions.flatMap(({ path, question }) => {
+      const requests: EvaluationRequest[] = [];
+      for (const [i, { question, at }] of questions.entries()) {
+        if (i > 0 && i % readAtOnce === 0) await pause();
         const read = evaluationRequest(question, caller, actionOf);
-        const wrong = "operation" in read ? unsupported(dependencies, read) : read;
-        violations.push(...wrong.map((violation) => ({ ...violation, field: `${path}${violation.field}` })));
-        return "operation" in read ? [read] : [];
-      });
+        const wrong = "operation" in read ? unsupported(deployment, read) : read;
+        violations.push(...wrong.map((violation) => ({ ...violation, field: at(violation.field) })));
+        if ("operation" in read) requests.push(read);
+        if (violations.length >= maxViolations) break;
+      }
       if (violations.length > 0) throw invalidRequests(violations.slice(0, maxViolations));
       return requests;
     },
@@ -82,14 +99,15 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
         return union(union(scopes, own), request.on_behalf_of === undefined ? [] : [delegationScope]);
       }, []);
     },
-    async evaluate(call, requests, semantic, pause) {
+    async evaluate(call, requests, pause, stopsAfter) {
       const { ledger } = dependencies;
       const [only] = requests;
-      if (only !== undefined && requests.length === 1) return [await ask(call, only, ledger)];
+      if (only === undefined) return [];
+      if (requests.length === 1) return [await ask(call, only, ledger)];
       const results = await handleAll(ledger, call, {
         count: requests.length,
         handle: (index, identity, own) => ask(identity, requests[index] as EvaluationRequest, own),
-        stopOnFirst: { deny: semantic === "deny_on_first_deny", allow: semantic === "permit_on_first_permit" },
+        ...(stopsAfter !== undefined && { stopsAfter }),
         pause,
       });
       return results.flatMap((result) => {
@@ -97,23 +115,35 @@ export function createEvaluations(dependencies: EvaluationDependencies): Evaluat
         return result === undefined ? [] : [result.answer];
       });
     },
-    withEveryAction: (request) => policyActions.map((operation) => ({ ...request, operation })),
+    actionNames() {
+      const isSupported = (name: string) => {
+        const operation = actionOf(name);
+        return operation !== undefined && operationViolations(deployment, protectionOf(operation)).length === 0;
+      };
+      return [...policyActions, ...engine.actionNames].filter(isSupported);
+    },
   };
 }
 
 /** What the deployment does not support of a request. */
-function unsupported({ deployment }: DecisionDependencies, request: EvaluationRequest): readonly Violation[] {
+function unsupported(deployment: Deployment, request: EvaluationRequest): readonly Violation[] {
   const { operation, artifact_profile, key_reference } = request;
-  const served =
-    operation === "rewrapKey" ? "rewrap" : isKeyOperation(operation) ? servedOperation[operation] : operation;
   const ofResource = [
     ...profileViolations(deployment, "artifact_profile", artifact_profile),
     ...keyReferenceViolations(deployment, key_reference),
   ];
   return [
-    ...operationViolations(deployment, served).map((violation) => ({ ...violation, field: "action.name" })),
+    ...operationViolations(deployment, protectionOf(operation)).map((violation) => ({
+      ...violation,
+      field: "action.name",
+    })),
     ...ofResource.map((violation) => ({ ...violation, field: `resource.properties.${violation.field}` })),
   ];
+}
+
+/** The operation that has to be supported for the action. */
+function protectionOf(action: PolicyAction): ProtectionOperation {
+  return action === "rewrapKey" ? "rewrap" : isKeyOperation(action) ? servedOperation[action] : action;
 }
 
 function isKeyOperation(operation: PolicyAction): operation is "wrap" | "unwrap" {

@@ -30,8 +30,8 @@ export interface QuotaHold {
   readonly states: readonly QuotaState[];
   /** `rate_limited`: nothing was taken. */
   readonly refusal?: ServiceError;
-  /** The call is over, and has used this; what it was granted besides is for others. Once. */
-  settle(used: Pick<QuotaAmounts, "records" | "artifact_bytes">): void;
+  /** The call is over, and has used this, or all where it does not say; what it was granted besides is for others. Once. */
+  settle(used: Partial<QuotaAmounts>): void;
 }
 
 export interface QuotaRequest {
@@ -129,8 +129,10 @@ export class Quotas {
     return {
       states: parts.map(({ account }) => account.state(nowMs)),
       settle: (used) => {
-        for (const { account, amount, period } of held)
-          if (account.name !== "requests") account.settle(amount - used[account.name], period);
+        for (const { account, amount, period } of held) {
+          const { [account.name]: usedOfIt = amount } = used;
+          if (usedOfIt !== amount) account.settle(amount - usedOfIt, period);
+        }
       },
     };
   }

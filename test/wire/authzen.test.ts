@@ -15,7 +15,8 @@ import { sessionByRest, startSessionDeployment } from "../harness/sessions.ts";
 
 const policies = join(import.meta.dirname, "../fixtures/authzen");
 const delegating = { scope: "platform-api.access policy.read keys.use decisions.delegate" };
-const paths = ["/access/v1/evaluation", "/access/v1/evaluations", "/access/v1/search/action"];
+const searches = ["subject", "resource", "action"].map((searched) => `/access/v1/search/${searched}`);
+const paths = ["/access/v1/evaluation", "/access/v1/evaluations", ...searches];
 const metadata = "/.well-known/authzen-configuration";
 
 type Any = RestAnswer["body"];
@@ -72,6 +73,8 @@ test("metadata names what is served, under the configured address and nothing el
     policy_decision_point: "https://pdp.example.com",
     access_evaluation_endpoint: "https://pdp.example.com/access/v1/evaluation",
     access_evaluations_endpoint: "https://pdp.example.com/access/v1/evaluations",
+    search_subject_endpoint: "https://pdp.example.com/access/v1/search/subject",
+    search_resource_endpoint: "https://pdp.example.com/access/v1/search/resource",
     search_action_endpoint: "https://pdp.example.com/access/v1/search/action",
   });
   const holder = createServer().listen(0, "127.0.0.1");
@@ -413,14 +416,6 @@ describe("several questions", () => {
   });
 });
 
-test("the actions that a subject would be permitted", async () => {
-  const { status, body } = await rest(`${gateway.url}/access/v1/search/action`, {
-    token,
-    body: { subject: user("bob"), resource: record("record-1") },
-  });
-  expect([status, body]).toEqual([200, { results: [{ name: "access" }] }]);
-});
-
 test("the other protocols answer alike", async () => {
   const { typeName, methods } = AuthorizationService;
   const [desc] = methods;
@@ -443,7 +438,7 @@ test("the other protocols answer alike", async () => {
   }
 });
 
-test("quotas count questions, and actions that are searched, not calls", async () => {
+test("quotas count questions that are asked, not calls", async () => {
   const folder = mkdtempSync(join(tmpdir(), "svc-authzen-"));
   const file = join(folder, "quotas.json");
   const limit = { limit: 10, period_seconds: 3600 };
@@ -459,8 +454,15 @@ test("quotas count questions, and actions that are searched, not calls", async (
       (await rest(`${limited.url}/access/v1/${path}`, { token, body })).status;
     expect(await statusOf("evaluations", questions(3))).toBe(200);
     const { subject, resource } = readsAlice;
-    expect(await statusOf("search/action", { subject, resource })).toBe(200);
-    expect(await statusOf("evaluations", questions(2))).toBe(429);
+    const context = { candidates: ["access", "protect", "read", "write"].map((name) => ({ name })) };
+    expect(await statusOf("search/action", { subject, resource, context })).toBe(200);
+    // Of three candidates that it may ask about, a page uses the one that it asked about.
+    const candidates = Array.from({ length: 3 }, (_, i) => ({ id: `record-${i}` }));
+    const page = { ...readsAlice, context: { candidates }, page: { limit: 1 } };
+    expect(await statusOf("search/resource", page)).toBe(200);
+    expect(await statusOf("evaluations", questions(3))).toBe(429);
+    // Whose call counted, as it was let in before its questions were known.
+    expect(await statusOf("evaluations", questions(1))).toBe(200);
   } finally {
     await limited.stop();
     rmSync(folder, { recursive: true });

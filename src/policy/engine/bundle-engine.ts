@@ -158,6 +158,10 @@ export class BundleEngine implements CompiledEngine {
     return Object.hasOwn(actions, name) ? actions[name] : undefined;
   }
 
+  get actionNames(): readonly string[] {
+    return Object.keys(this.#bundle.actions ?? {}).sort();
+  }
+
   useCedar(): void {
     this.#sets.useCedar();
     this.#cache?.clear();

@@ -138,6 +138,8 @@ export interface PolicyEngine {
   readsRegistered(query: Pick<PolicyQuery, "caller" | "action">): boolean;
   /** The action that a name of an enforcement point's stands for; undefined where policies map it to none. */
   actionNamed(name: string): PolicyAction | undefined;
+  /** Names that policies map to an action, sorted. */
+  readonly actionNames: readonly string[];
   /** The revision in force. */
   readonly revision: string;
 }

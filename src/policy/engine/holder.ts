@@ -50,6 +50,10 @@ export class PolicyHolder implements PolicyEngine {
     return this.#engine.actionNamed(name);
   }
 
+  get actionNames(): readonly string[] {
+    return this.#engine.actionNames;
+  }
+
   /** Puts the engine in force. */
   replace(engine: CompiledEngine): void {
     const replaced = this.#engine;

@@ -14,6 +14,8 @@ import { SharedAnswers } from "./shared-answers.ts";
 const summaries: Readonly<Record<string, string>> = {
   "AuthorizationService/Evaluate": "Decide on one question of an enforcement point",
   "AuthorizationService/EvaluateMany": "Decide on several questions of an enforcement point",
+  "AuthorizationService/SearchSubjects": "Candidates that would be permitted an action",
+  "AuthorizationService/SearchResources": "Candidates that a subject would be permitted an action on",
   "AuthorizationService/SearchActions": "Actions that a subject would be permitted",
 };
 
@@ -48,13 +50,53 @@ const examples: Readonly<Record<string, RouteExample>> = {
     },
     answer: { evaluations: [answer, answer] },
   },
+  "AuthorizationService/SearchSubjects": {
+    name: "readers",
+    summary: "Who of those that a folder is shared with may read the document.",
+    request: {
+      subject: { type: "user" },
+      action: { name: "access" },
+      resource,
+      context: {
+        ...context,
+        candidates: [{ id: subject.id, properties: subject.properties }, { id: "bob@example.com" }],
+      },
+    },
+    answer: {
+      context: { decisions: [decisionOn({ id: subject.id }, true), decisionOn({ id: "bob@example.com" }, false)] },
+      results: [{ type: "user", id: subject.id }],
+    },
+  },
+  "AuthorizationService/SearchResources": {
+    name: "first_page",
+    summary: "Which documents of a folder the user may read, one a page.",
+    request: {
+      subject,
+      action: { name: "access" },
+      resource: { type: "document" },
+      context: { ...context, candidates: [{ id: "doc-7", properties: resource.properties }, { id: "doc-8" }] },
+      page: { limit: 1 },
+    },
+    answer: {
+      page: { next_token: "1.1.47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU", count: 1 },
+      context: { decisions: [decisionOn({ id: "doc-7" }, true)] },
+      results: [{ type: "document", id: "doc-7" }],
+    },
+  },
   "AuthorizationService/SearchActions": {
     name: "actions",
-    summary: "What the user may do to the document.",
-    request: { subject, resource, context },
-    answer: { results: [{ name: "access" }] },
+    summary: "Which of two actions the user may do to the document.",
+    request: { subject, resource, context: { ...context, candidates: [{ name: "access" }, { name: "protect" }] } },
+    answer: {
+      results: [{ name: "access" }],
+      context: { decisions: [decisionOn({ name: "access" }, true), decisionOn({ name: "protect" }, false)] },
+    },
   },
 };
+
+function decisionOn(about: { readonly id: string } | { readonly name: string }, decision: boolean): JsonObject {
+  return { decision_id: answer.context.decision_id, decision, ...about };
+}
 
 /** Makes the document. Pure: the same options give the same document. Throws where a route is not served. */
 export function createAuthzenDocument(options: DocumentOptions): JsonObject {
@@ -103,4 +145,5 @@ calls to \`/v1/sdk/\` holds here: the same credentials, tenants, refusals and re
   \`decisions.delegate\`, and policies that read \`context.on_behalf_of\` must permit it.
 - An action on keys needs the scopes of \`key-access-plan\` besides.
 - An allow that obliges to what \`context.understood_obligations\` does not list is \`"decision": false\`.
+- A search for subjects or resources asks about the candidates that \`context.candidates\` names, at most 1,000, and nobody else.
 - Members that are not known are ignored.`;

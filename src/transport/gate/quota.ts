@@ -60,8 +60,12 @@ export async function takeForItems(
   if (hold.refusal !== undefined) throw hold.refusal;
 }
 
+/** Told once how many of them were recorded, and how many were asked for, all of them unless it says so. */
+export type SettleItems = (recorded: number, asked?: number) => void;
+
 /**
- * Takes what recorded items of a stream use. Resolves with what gives back what was not recorded of them.
+ * Takes what recorded items of a call use besides the call itself, or those of a stream. Resolves with what gives back
+ * what was not recorded of them, or not asked for at all.
  *
  * @throws ServiceError as `takeForItems`
  */
@@ -70,10 +74,10 @@ export async function takeForBatch(
   call: Call,
   count: number,
   signal: AbortSignal,
-): Promise<(recorded: number) => void> {
+): Promise<SettleItems> {
   const hold = await takeMany(quotas, count, true, call, signal);
   if (hold?.refusal !== undefined) throw hold.refusal;
-  return (recorded) => hold?.settle({ records: recorded, artifact_bytes: 0 });
+  return (records, requests = count) => hold?.settle({ requests, records });
 }
 
 async function takeMany(

@@ -8,7 +8,7 @@ import {
   type ResolvePolicyRequest,
   ResolvePolicyRequestSchema,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
-import type { BulkLedger } from "../../domain/bulk.ts";
+import type { BulkLedger, StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
 import { createKeyAccess } from "../../domain/key-access.ts";
 import { platformDomains } from "../../domain/platform-domains.ts";
@@ -97,6 +97,8 @@ export function createBulkDecisionService(
   };
 }
 
-function stopRule({ stopOnFirstDeny, stopOnFirstAllow }: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }) {
-  return { deny: stopOnFirstDeny, allow: stopOnFirstAllow };
+function stopRule(asked: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }): StopRule | undefined {
+  const { stopOnFirstDeny, stopOnFirstAllow } = asked;
+  if (!stopOnFirstDeny && !stopOnFirstAllow) return undefined;
+  return (isAllowed) => (isAllowed ? stopOnFirstAllow : stopOnFirstDeny);
 }

@@ -16,6 +16,7 @@ import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callerOf, callOf } from "../calls/call.ts";
 import { type Inlet, kInlet, kStopping } from "../calls/inlet.ts";
 import type { Rules } from "../codec/validate.ts";
+import type { SettleItems } from "../gate/quota.ts";
 import { itemMembers, pause } from "./bulk.ts";
 import {
   type BulkRecordDependencies,
@@ -31,9 +32,11 @@ export interface BulkStreamOptions {
   readonly clock: Clock;
   /** Milliseconds without an item after which a stream is ended. */
   readonly idleTimeoutMs: number;
-  /** Holds items to quotas; resolves with what is told how many were recorded. */
-  readonly takeItems: (call: Call, count: number, signal: AbortSignal) => Promise<(recorded: number) => void>;
+  readonly takeItems: TakeItems;
 }
+
+/** Holds items to quotas; resolves with what is told how many of them were recorded. */
+export type TakeItems = (call: Call, count: number, signal: AbortSignal) => Promise<SettleItems>;
 
 /** One request on a stream. */
 interface Numbered<Item> extends Message {

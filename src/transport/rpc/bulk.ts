@@ -22,7 +22,7 @@ export async function handleItems<Answer>(
   context: HandlerContext,
   ledger: BulkLedger,
   handle: HandleItem<Answer>,
-  stopOnFirst?: BulkCall<Answer>["stopOnFirst"],
+  stopsAfter?: BulkCall<Answer>["stopsAfter"],
 ): Promise<readonly ItemResult<Answer>[]> {
   const call = callOf(context);
   const { items } = call;
@@ -32,7 +32,7 @@ export async function handleItems<Answer>(
   const results = await handleAll<Answer>(ledger, identityOf(context), {
     count: items.count,
     handle: async (index, identity, own) => handle(items.read(index), identity, own, index),
-    ...(stopOnFirst !== undefined && { stopOnFirst }),
+    ...(stopsAfter !== undefined && { stopsAfter }),
     pause: () => pause(call),
   });
   call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;

@@ -153,6 +153,8 @@ export class FakeEngine implements PolicyEngine {
     return this.registered;
   }
 
+  readonly actionNames = ["can_read"];
+
   actionNamed(name: string): "access" | undefined {
     return name === "can_read" ? "access" : undefined;
   }

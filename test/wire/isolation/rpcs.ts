@@ -29,6 +29,10 @@ const searched = { subject: { type: "user", id: "alice" }, resource: { type: "re
 const asked = { ...searched, action: { name: "access" } };
 const many = { ...searched, evaluations: [{ action: { name: "access" } }, { action: { name: "protect" } }] };
 
+const candidates = [{ id: "alice" }, { id: "bob" }];
+const searchedSubjects = { ...asked, subject: { type: "user" }, context: { candidates } };
+const searchedResources = { ...asked, resource: { type: "record" }, context: { candidates } };
+
 /** By full name of the method. */
 export const rpcChecks: Readonly<Record<string, Check>> = {
   "platform.sdk.v1.DiscoveryService/GetCapabilities": readsOwn("/v1/sdk/capabilities"),
@@ -42,6 +46,8 @@ export const rpcChecks: Readonly<Record<string, Check>> = {
   "platform.sdk.v1.SessionService/CreateSession": opensOwnSessions,
   "platform.authzen.v1.AuthorizationService/Evaluate": evaluatesOwn("evaluation", asked, 1),
   "platform.authzen.v1.AuthorizationService/EvaluateMany": evaluatesOwn("evaluations", many, many.evaluations.length),
+  "platform.authzen.v1.AuthorizationService/SearchSubjects": evaluatesOwn("search/subject", searchedSubjects, 2),
+  "platform.authzen.v1.AuthorizationService/SearchResources": evaluatesOwn("search/resource", searchedResources, 2),
   "platform.authzen.v1.AuthorizationService/SearchActions": evaluatesOwn(
     "search/action",
     searched,

@@ -17,7 +17,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file platform/authzen/v1/authorization.proto.
  */
 export const file_platform_authzen_v1_authorization: GenFile = /*@__PURE__*/
-  fileDesc("CidwbGF0Zm9ybS9hdXRoemVuL3YxL2F1dGhvcml6YXRpb24ucHJvdG8SE3BsYXRmb3JtLmF1dGh6ZW4udjEiZAoHU3ViamVjdBIWCgR0eXBlGAEgASgJQgi6SAVyAxiAAhIUCgJpZBgCIAEoCUIIukgFcgMYgAISKwoKcHJvcGVydGllcxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QiTQoGQWN0aW9uEhYKBG5hbWUYASABKAlCCLpIBXIDGIACEisKCnByb3BlcnRpZXMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0ImUKCFJlc291cmNlEhYKBHR5cGUYASABKAlCCLpIBXIDGIACEhQKAmlkGAIgASgJQgi6SAVyAxiAAhIrCgpwcm9wZXJ0aWVzGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCLgAQoPRXZhbHVhdGVSZXF1ZXN0EjUKB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3RCBrpIA8gBARIzCgZhY3Rpb24YAiABKAsyGy5wbGF0Zm9ybS5hdXRoemVuLnYxLkFjdGlvbkIGukgDyAEBEjcKCHJlc291cmNlGAMgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZUIGukgDyAEBEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IlsKEEV2YWx1YXRlUmVzcG9uc2USEAoIZGVjaXNpb24YASABKAgSNQoHY29udGV4dBgCIAEoCzIkLnBsYXRmb3JtLmF1dGh6ZW4udjEuRGVjaXNpb25Db250ZXh0Ir4BCg9EZWNpc2lvbkNvbnRleHQSEwoLZGVjaXNpb25faWQYASABKAkSFwoPcG9saWN5X3JldmlzaW9uGAIgASgJEg8KB3JlYXNvbnMYAyADKAkSMAoLb2JsaWdhdGlvbnMYBCADKAsyGy5wbGF0Zm9ybS5zZGsudjEuT2JsaWdhdGlvbhIuCgdyZWNlaXB0GAUgASgLMhgucGxhdGZvcm0uc2RrLnYxLlJlY2VpcHRIAIgBAUIKCghfcmVjZWlwdCLGAgoTRXZhbHVhdGVNYW55UmVxdWVzdBItCgdzdWJqZWN0GAEgASgLMhwucGxhdGZvcm0uYXV0aHplbi52MS5TdWJqZWN0EisKBmFjdGlvbhgCIAEoCzIbLnBsYXRmb3JtLmF1dGh6ZW4udjEuQWN0aW9uEi8KCHJlc291cmNlGAMgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZRIoCgdjb250ZXh0GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI+CgtldmFsdWF0aW9ucxgFIAMoCzIfLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGlvbkIIukgFkgECEGQSOAoHb3B0aW9ucxgGIAEoCzInLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGlvbnNPcHRpb25zIsMBCgpFdmFsdWF0aW9uEi0KB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3QSKwoGYWN0aW9uGAIgASgLMhsucGxhdGZvcm0uYXV0aHplbi52MS5BY3Rpb24SLwoIcmVzb3VyY2UYAyABKAsyHS5wbGF0Zm9ybS5hdXRoemVuLnYxLlJlc291cmNlEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IjsKEkV2YWx1YXRpb25zT3B0aW9ucxIlChRldmFsdWF0aW9uc19zZW1hbnRpYxgBIAEoCUIHukgEcgIYQCKtAQoURXZhbHVhdGVNYW55UmVzcG9uc2USOgoLZXZhbHVhdGlvbnMYASADKAsyJS5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlUmVzcG9uc2USFQoIZGVjaXNpb24YAiABKAhIAIgBARI1Cgdjb250ZXh0GAMgASgLMiQucGxhdGZvcm0uYXV0aHplbi52MS5EZWNpc2lvbkNvbnRleHRCCwoJX2RlY2lzaW9uIrABChRTZWFyY2hBY3Rpb25zUmVxdWVzdBI1CgdzdWJqZWN0GAEgASgLMhwucGxhdGZvcm0uYXV0aHplbi52MS5TdWJqZWN0Qga6SAPIAQESNwoIcmVzb3VyY2UYAiABKAsyHS5wbGF0Zm9ybS5hdXRoemVuLnYxLlJlc291cmNlQga6SAPIAQESKAoHY29udGV4dBgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QiSgoVU2VhcmNoQWN0aW9uc1Jlc3BvbnNlEjEKB3Jlc3VsdHMYASADKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLkZvdW5kQWN0aW9uIhsKC0ZvdW5kQWN0aW9uEgwKBG5hbWUYASABKAkyqAMKFEF1dGhvcml6YXRpb25TZXJ2aWNlEnkKCEV2YWx1YXRlEiQucGxhdGZvcm0uYXV0aHplbi52MS5FdmFsdWF0ZVJlcXVlc3QaJS5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlUmVzcG9uc2UiIILT5JMCGjoBKiIVL2FjY2Vzcy92MS9ldmFsdWF0aW9uEoYBCgxFdmFsdWF0ZU1hbnkSKC5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlTWFueVJlcXVlc3QaKS5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlTWFueVJlc3BvbnNlIiGC0+STAhs6ASoiFi9hY2Nlc3MvdjEvZXZhbHVhdGlvbnMSiwEKDVNlYXJjaEFjdGlvbnMSKS5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaEFjdGlvbnNSZXF1ZXN0GioucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hBY3Rpb25zUmVzcG9uc2UiI4LT5JMCHToBKiIYL2FjY2Vzcy92MS9zZWFyY2gvYWN0aW9uYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_struct, file_platform_sdk_v1_common, file_platform_sdk_v1_protection]);
+  fileDesc("CidwbGF0Zm9ybS9hdXRoemVuL3YxL2F1dGhvcml6YXRpb24ucHJvdG8SE3BsYXRmb3JtLmF1dGh6ZW4udjEiZAoHU3ViamVjdBIWCgR0eXBlGAEgASgJQgi6SAVyAxiAAhIUCgJpZBgCIAEoCUIIukgFcgMYgAISKwoKcHJvcGVydGllcxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QiTQoGQWN0aW9uEhYKBG5hbWUYASABKAlCCLpIBXIDGIACEisKCnByb3BlcnRpZXMYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0ImUKCFJlc291cmNlEhYKBHR5cGUYASABKAlCCLpIBXIDGIACEhQKAmlkGAIgASgJQgi6SAVyAxiAAhIrCgpwcm9wZXJ0aWVzGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdCLgAQoPRXZhbHVhdGVSZXF1ZXN0EjUKB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3RCBrpIA8gBARIzCgZhY3Rpb24YAiABKAsyGy5wbGF0Zm9ybS5hdXRoemVuLnYxLkFjdGlvbkIGukgDyAEBEjcKCHJlc291cmNlGAMgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZUIGukgDyAEBEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IlsKEEV2YWx1YXRlUmVzcG9uc2USEAoIZGVjaXNpb24YASABKAgSNQoHY29udGV4dBgCIAEoCzIkLnBsYXRmb3JtLmF1dGh6ZW4udjEuRGVjaXNpb25Db250ZXh0Ir4BCg9EZWNpc2lvbkNvbnRleHQSEwoLZGVjaXNpb25faWQYASABKAkSFwoPcG9saWN5X3JldmlzaW9uGAIgASgJEg8KB3JlYXNvbnMYAyADKAkSMAoLb2JsaWdhdGlvbnMYBCADKAsyGy5wbGF0Zm9ybS5zZGsudjEuT2JsaWdhdGlvbhIuCgdyZWNlaXB0GAUgASgLMhgucGxhdGZvcm0uc2RrLnYxLlJlY2VpcHRIAIgBAUIKCghfcmVjZWlwdCLGAgoTRXZhbHVhdGVNYW55UmVxdWVzdBItCgdzdWJqZWN0GAEgASgLMhwucGxhdGZvcm0uYXV0aHplbi52MS5TdWJqZWN0EisKBmFjdGlvbhgCIAEoCzIbLnBsYXRmb3JtLmF1dGh6ZW4udjEuQWN0aW9uEi8KCHJlc291cmNlGAMgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZRIoCgdjb250ZXh0GAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBI+CgtldmFsdWF0aW9ucxgFIAMoCzIfLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGlvbkIIukgFkgECEGQSOAoHb3B0aW9ucxgGIAEoCzInLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGlvbnNPcHRpb25zIsMBCgpFdmFsdWF0aW9uEi0KB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3QSKwoGYWN0aW9uGAIgASgLMhsucGxhdGZvcm0uYXV0aHplbi52MS5BY3Rpb24SLwoIcmVzb3VyY2UYAyABKAsyHS5wbGF0Zm9ybS5hdXRoemVuLnYxLlJlc291cmNlEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0IjsKEkV2YWx1YXRpb25zT3B0aW9ucxIlChRldmFsdWF0aW9uc19zZW1hbnRpYxgBIAEoCUIHukgEcgIYQCKtAQoURXZhbHVhdGVNYW55UmVzcG9uc2USOgoLZXZhbHVhdGlvbnMYASADKAsyJS5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlUmVzcG9uc2USFQoIZGVjaXNpb24YAiABKAhIAIgBARI1Cgdjb250ZXh0GAMgASgLMiQucGxhdGZvcm0uYXV0aHplbi52MS5EZWNpc2lvbkNvbnRleHRCCwoJX2RlY2lzaW9uIl0KDlNlYXJjaGVkRW50aXR5EhgKBHR5cGUYASABKAlCCrpIB3IFEAEYgAISKwoKcHJvcGVydGllcxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3RKBAgCEAMinQIKFVNlYXJjaFN1YmplY3RzUmVxdWVzdBI8CgdzdWJqZWN0GAEgASgLMiMucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hlZEVudGl0eUIGukgDyAEBEjMKBmFjdGlvbhgCIAEoCzIbLnBsYXRmb3JtLmF1dGh6ZW4udjEuQWN0aW9uQga6SAPIAQESNwoIcmVzb3VyY2UYAyABKAsyHS5wbGF0Zm9ybS5hdXRoemVuLnYxLlJlc291cmNlQga6SAPIAQESKAoHY29udGV4dBgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoEcGFnZRgFIAEoCzIgLnBsYXRmb3JtLmF1dGh6ZW4udjEuUGFnZVJlcXVlc3QiqQEKFlNlYXJjaFN1YmplY3RzUmVzcG9uc2USJwoEcGFnZRgBIAEoCzIZLnBsYXRmb3JtLmF1dGh6ZW4udjEuUGFnZRIzCgdjb250ZXh0GAIgASgLMiIucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hDb250ZXh0EjEKB3Jlc3VsdHMYAyADKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLkZvdW5kRW50aXR5Ip0CChZTZWFyY2hSZXNvdXJjZXNSZXF1ZXN0EjUKB3N1YmplY3QYASABKAsyHC5wbGF0Zm9ybS5hdXRoemVuLnYxLlN1YmplY3RCBrpIA8gBARIzCgZhY3Rpb24YAiABKAsyGy5wbGF0Zm9ybS5hdXRoemVuLnYxLkFjdGlvbkIGukgDyAEBEj0KCHJlc291cmNlGAMgASgLMiMucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hlZEVudGl0eUIGukgDyAEBEigKB2NvbnRleHQYBCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KBHBhZ2UYBSABKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLlBhZ2VSZXF1ZXN0IqoBChdTZWFyY2hSZXNvdXJjZXNSZXNwb25zZRInCgRwYWdlGAEgASgLMhkucGxhdGZvcm0uYXV0aHplbi52MS5QYWdlEjMKB2NvbnRleHQYAiABKAsyIi5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaENvbnRleHQSMQoHcmVzdWx0cxgDIAMoCzIgLnBsYXRmb3JtLmF1dGh6ZW4udjEuRm91bmRFbnRpdHkiJwoLRm91bmRFbnRpdHkSDAoEdHlwZRgBIAEoCRIKCgJpZBgCIAEoCSLgAQoUU2VhcmNoQWN0aW9uc1JlcXVlc3QSNQoHc3ViamVjdBgBIAEoCzIcLnBsYXRmb3JtLmF1dGh6ZW4udjEuU3ViamVjdEIGukgDyAEBEjcKCHJlc291cmNlGAIgASgLMh0ucGxhdGZvcm0uYXV0aHplbi52MS5SZXNvdXJjZUIGukgDyAEBEigKB2NvbnRleHQYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0Ei4KBHBhZ2UYBCABKAsyIC5wbGF0Zm9ybS5hdXRoemVuLnYxLlBhZ2VSZXF1ZXN0IqgBChVTZWFyY2hBY3Rpb25zUmVzcG9uc2USMQoHcmVzdWx0cxgBIAMoCzIgLnBsYXRmb3JtLmF1dGh6ZW4udjEuRm91bmRBY3Rpb24SJwoEcGFnZRgCIAEoCzIZLnBsYXRmb3JtLmF1dGh6ZW4udjEuUGFnZRIzCgdjb250ZXh0GAMgASgLMiIucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hDb250ZXh0IhsKC0ZvdW5kQWN0aW9uEgwKBG5hbWUYASABKAkiVgoLUGFnZVJlcXVlc3QSFwoFdG9rZW4YASABKAlCCLpIBXIDGIABEiQKBWxpbWl0GAIgASgDQhC6SA0iCxj/////////DygASACIAQFCCAoGX2xpbWl0IikKBFBhZ2USEgoKbmV4dF90b2tlbhgBIAEoCRINCgVjb3VudBgCIAEoAyJHCg1TZWFyY2hDb250ZXh0EjYKCWRlY2lzaW9ucxgBIAMoCzIjLnBsYXRmb3JtLmF1dGh6ZW4udjEuU2VhcmNoRGVjaXNpb24ipwEKDlNlYXJjaERlY2lzaW9uEhMKC2RlY2lzaW9uX2lkGAEgASgJEhAKCGRlY2lzaW9uGAIgASgIEg8KAmlkGAMgASgJSACIAQESEQoEbmFtZRgEIAEoCUgBiAEBEi4KB3JlY2VpcHQYBSABKAsyGC5wbGF0Zm9ybS5zZGsudjEuUmVjZWlwdEgCiAEBQgUKA19pZEIHCgVfbmFtZUIKCghfcmVjZWlwdDLQBQoUQXV0aG9yaXphdGlvblNlcnZpY2USeQoIRXZhbHVhdGUSJC5wbGF0Zm9ybS5hdXRoemVuLnYxLkV2YWx1YXRlUmVxdWVzdBolLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGVSZXNwb25zZSIggtPkkwIaOgEqIhUvYWNjZXNzL3YxL2V2YWx1YXRpb24ShgEKDEV2YWx1YXRlTWFueRIoLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGVNYW55UmVxdWVzdBopLnBsYXRmb3JtLmF1dGh6ZW4udjEuRXZhbHVhdGVNYW55UmVzcG9uc2UiIYLT5JMCGzoBKiIWL2FjY2Vzcy92MS9ldmFsdWF0aW9ucxKPAQoOU2VhcmNoU3ViamVjdHMSKi5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaFN1YmplY3RzUmVxdWVzdBorLnBsYXRmb3JtLmF1dGh6ZW4udjEuU2VhcmNoU3ViamVjdHNSZXNwb25zZSIkgtPkkwIeOgEqIhkvYWNjZXNzL3YxL3NlYXJjaC9zdWJqZWN0EpMBCg9TZWFyY2hSZXNvdXJjZXMSKy5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaFJlc291cmNlc1JlcXVlc3QaLC5wbGF0Zm9ybS5hdXRoemVuLnYxLlNlYXJjaFJlc291cmNlc1Jlc3BvbnNlIiWC0+STAh86ASoiGi9hY2Nlc3MvdjEvc2VhcmNoL3Jlc291cmNlEosBCg1TZWFyY2hBY3Rpb25zEikucGxhdGZvcm0uYXV0aHplbi52MS5TZWFyY2hBY3Rpb25zUmVxdWVzdBoqLnBsYXRmb3JtLmF1dGh6ZW4udjEuU2VhcmNoQWN0aW9uc1Jlc3BvbnNlIiOC0+STAh06ASoiGC9hY2Nlc3MvdjEvc2VhcmNoL2FjdGlvbmIGcHJvdG8z", [file_buf_validate_validate, file_google_api_annotations, file_google_protobuf_struct, file_platform_sdk_v1_common, file_platform_sdk_v1_protection]);
 
 /**
  * Subject is whom a question is about. The caller itself has the type
@@ -409,6 +409,233 @@ export const EvaluateManyResponseSchema: GenMessage<EvaluateManyResponse> = /*@_
   messageDesc(file_platform_authzen_v1_authorization, 9);
 
 /**
+ * SearchedEntity is what a search looks for. Its id, where there is one, is
+ * ignored.
+ *
+ * @generated from message platform.authzen.v1.SearchedEntity
+ */
+export type SearchedEntity = Message<"platform.authzen.v1.SearchedEntity"> & {
+  /**
+   * Type that everything found has. At most 256 characters. Example: `user`.
+   *
+   * @generated from field: string type = 1;
+   */
+  type: string;
+
+  /**
+   * Properties that all candidates have which do not say otherwise themselves.
+   *
+   * @generated from field: google.protobuf.Struct properties = 3;
+   */
+  properties?: JsonObject | undefined;
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchedEntity.
+ * Use `create(SearchedEntitySchema)` to create a new message.
+ */
+export const SearchedEntitySchema: GenMessage<SearchedEntity> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 10);
+
+/**
+ * SearchSubjectsRequest asks who may do something to a resource.
+ *
+ * @generated from message platform.authzen.v1.SearchSubjectsRequest
+ */
+export type SearchSubjectsRequest = Message<"platform.authzen.v1.SearchSubjectsRequest"> & {
+  /**
+   * Type of the subjects.
+   *
+   * @generated from field: platform.authzen.v1.SearchedEntity subject = 1;
+   */
+  subject?: SearchedEntity | undefined;
+
+  /**
+   * What the subjects would do.
+   *
+   * @generated from field: platform.authzen.v1.Action action = 2;
+   */
+  action?: Action | undefined;
+
+  /**
+   * What the subjects would do it to.
+   *
+   * @generated from field: platform.authzen.v1.Resource resource = 3;
+   */
+  resource?: Resource | undefined;
+
+  /**
+   * As in a question, and with it `candidates`: the subjects that are asked
+   * about, at most 1,000, each with its `id`, and `properties` where it has any.
+   *
+   * @generated from field: google.protobuf.Struct context = 4;
+   */
+  context?: JsonObject | undefined;
+
+  /**
+   * Which part of the results to answer.
+   *
+   * @generated from field: platform.authzen.v1.PageRequest page = 5;
+   */
+  page?: PageRequest | undefined;
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchSubjectsRequest.
+ * Use `create(SearchSubjectsRequestSchema)` to create a new message.
+ */
+export const SearchSubjectsRequestSchema: GenMessage<SearchSubjectsRequest> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 11);
+
+/**
+ * SearchSubjectsResponse is the candidates that would be permitted.
+ *
+ * @generated from message platform.authzen.v1.SearchSubjectsResponse
+ */
+export type SearchSubjectsResponse = Message<"platform.authzen.v1.SearchSubjectsResponse"> & {
+  /**
+   * There where the request has one.
+   *
+   * @generated from field: platform.authzen.v1.Page page = 1;
+   */
+  page?: Page | undefined;
+
+  /**
+   * How it was decided.
+   *
+   * @generated from field: platform.authzen.v1.SearchContext context = 2;
+   */
+  context?: SearchContext | undefined;
+
+  /**
+   * In the order of the candidates.
+   *
+   * @generated from field: repeated platform.authzen.v1.FoundEntity results = 3;
+   */
+  results: FoundEntity[];
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchSubjectsResponse.
+ * Use `create(SearchSubjectsResponseSchema)` to create a new message.
+ */
+export const SearchSubjectsResponseSchema: GenMessage<SearchSubjectsResponse> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 12);
+
+/**
+ * SearchResourcesRequest asks what a subject may do something to.
+ *
+ * @generated from message platform.authzen.v1.SearchResourcesRequest
+ */
+export type SearchResourcesRequest = Message<"platform.authzen.v1.SearchResourcesRequest"> & {
+  /**
+   * Whom it is about.
+   *
+   * @generated from field: platform.authzen.v1.Subject subject = 1;
+   */
+  subject?: Subject | undefined;
+
+  /**
+   * What the subject would do.
+   *
+   * @generated from field: platform.authzen.v1.Action action = 2;
+   */
+  action?: Action | undefined;
+
+  /**
+   * Type of the resources.
+   *
+   * @generated from field: platform.authzen.v1.SearchedEntity resource = 3;
+   */
+  resource?: SearchedEntity | undefined;
+
+  /**
+   * As in a question, and with it `candidates`: the resources that are asked
+   * about, at most 1,000, each with its `id`, and `properties` where it has any.
+   *
+   * @generated from field: google.protobuf.Struct context = 4;
+   */
+  context?: JsonObject | undefined;
+
+  /**
+   * Which part of the results to answer.
+   *
+   * @generated from field: platform.authzen.v1.PageRequest page = 5;
+   */
+  page?: PageRequest | undefined;
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchResourcesRequest.
+ * Use `create(SearchResourcesRequestSchema)` to create a new message.
+ */
+export const SearchResourcesRequestSchema: GenMessage<SearchResourcesRequest> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 13);
+
+/**
+ * SearchResourcesResponse is the candidates that would be permitted.
+ *
+ * @generated from message platform.authzen.v1.SearchResourcesResponse
+ */
+export type SearchResourcesResponse = Message<"platform.authzen.v1.SearchResourcesResponse"> & {
+  /**
+   * There where the request has one.
+   *
+   * @generated from field: platform.authzen.v1.Page page = 1;
+   */
+  page?: Page | undefined;
+
+  /**
+   * How it was decided.
+   *
+   * @generated from field: platform.authzen.v1.SearchContext context = 2;
+   */
+  context?: SearchContext | undefined;
+
+  /**
+   * In the order of the candidates.
+   *
+   * @generated from field: repeated platform.authzen.v1.FoundEntity results = 3;
+   */
+  results: FoundEntity[];
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchResourcesResponse.
+ * Use `create(SearchResourcesResponseSchema)` to create a new message.
+ */
+export const SearchResourcesResponseSchema: GenMessage<SearchResourcesResponse> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 14);
+
+/**
+ * FoundEntity is a subject or resource that would be permitted.
+ *
+ * @generated from message platform.authzen.v1.FoundEntity
+ */
+export type FoundEntity = Message<"platform.authzen.v1.FoundEntity"> & {
+  /**
+   * The type that was searched for. Example: `user`.
+   *
+   * @generated from field: string type = 1;
+   */
+  type: string;
+
+  /**
+   * Identifier within the type. Example: `alice@example.com`.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message platform.authzen.v1.FoundEntity.
+ * Use `create(FoundEntitySchema)` to create a new message.
+ */
+export const FoundEntitySchema: GenMessage<FoundEntity> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 15);
+
+/**
  * SearchActionsRequest asks what a subject may do to a resource.
  *
  * @generated from message platform.authzen.v1.SearchActionsRequest
@@ -429,11 +656,19 @@ export type SearchActionsRequest = Message<"platform.authzen.v1.SearchActionsReq
   resource?: Resource | undefined;
 
   /**
-   * As in a question.
+   * As in a question. With `candidates`, at most 1,000 actions, only these are
+   * asked about, each by its `name`, and with `properties` where it has any.
    *
    * @generated from field: google.protobuf.Struct context = 3;
    */
   context?: JsonObject | undefined;
+
+  /**
+   * Which part of the results to answer.
+   *
+   * @generated from field: platform.authzen.v1.PageRequest page = 4;
+   */
+  page?: PageRequest | undefined;
 };
 
 /**
@@ -441,7 +676,7 @@ export type SearchActionsRequest = Message<"platform.authzen.v1.SearchActionsReq
  * Use `create(SearchActionsRequestSchema)` to create a new message.
  */
 export const SearchActionsRequestSchema: GenMessage<SearchActionsRequest> = /*@__PURE__*/
-  messageDesc(file_platform_authzen_v1_authorization, 10);
+  messageDesc(file_platform_authzen_v1_authorization, 16);
 
 /**
  * SearchActionsResponse is the actions that would be permitted.
@@ -450,11 +685,26 @@ export const SearchActionsRequestSchema: GenMessage<SearchActionsRequest> = /*@_
  */
 export type SearchActionsResponse = Message<"platform.authzen.v1.SearchActionsResponse"> & {
   /**
-   * In the order in which the service names its actions.
+   * In the order of the candidates; without any in the order in which the
+   * service names its actions, and then by name.
    *
    * @generated from field: repeated platform.authzen.v1.FoundAction results = 1;
    */
   results: FoundAction[];
+
+  /**
+   * There where the request has one.
+   *
+   * @generated from field: platform.authzen.v1.Page page = 2;
+   */
+  page?: Page | undefined;
+
+  /**
+   * How it was decided.
+   *
+   * @generated from field: platform.authzen.v1.SearchContext context = 3;
+   */
+  context?: SearchContext | undefined;
 };
 
 /**
@@ -462,7 +712,7 @@ export type SearchActionsResponse = Message<"platform.authzen.v1.SearchActionsRe
  * Use `create(SearchActionsResponseSchema)` to create a new message.
  */
 export const SearchActionsResponseSchema: GenMessage<SearchActionsResponse> = /*@__PURE__*/
-  messageDesc(file_platform_authzen_v1_authorization, 11);
+  messageDesc(file_platform_authzen_v1_authorization, 17);
 
 /**
  * FoundAction is an action that would be permitted.
@@ -483,7 +733,138 @@ export type FoundAction = Message<"platform.authzen.v1.FoundAction"> & {
  * Use `create(FoundActionSchema)` to create a new message.
  */
 export const FoundActionSchema: GenMessage<FoundAction> = /*@__PURE__*/
-  messageDesc(file_platform_authzen_v1_authorization, 12);
+  messageDesc(file_platform_authzen_v1_authorization, 18);
+
+/**
+ * PageRequest asks for a part of the results.
+ *
+ * @generated from message platform.authzen.v1.PageRequest
+ */
+export type PageRequest = Message<"platform.authzen.v1.PageRequest"> & {
+  /**
+   * `next_token` of the page before. All else must then be as it was. At most
+   * 128 characters.
+   *
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * How many results a page has at most, 0 to 2^53-1. With a token it may be
+   * left out. Example: `50`.
+   *
+   * @generated from field: optional int64 limit = 2;
+   */
+  limit?: bigint | undefined;
+};
+
+/**
+ * Describes the message platform.authzen.v1.PageRequest.
+ * Use `create(PageRequestSchema)` to create a new message.
+ */
+export const PageRequestSchema: GenMessage<PageRequest> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 19);
+
+/**
+ * Page says which part of the results an answer has.
+ *
+ * @generated from message platform.authzen.v1.Page
+ */
+export type Page = Message<"platform.authzen.v1.Page"> & {
+  /**
+   * Token of the next page, in which there may be no results; empty where
+   * everything was asked.
+   *
+   * @generated from field: string next_token = 1;
+   */
+  nextToken: string;
+
+  /**
+   * Results in this answer. Example: `2`.
+   *
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message platform.authzen.v1.Page.
+ * Use `create(PageSchema)` to create a new message.
+ */
+export const PageSchema: GenMessage<Page> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 20);
+
+/**
+ * SearchContext says how a search was decided.
+ *
+ * @generated from message platform.authzen.v1.SearchContext
+ */
+export type SearchContext = Message<"platform.authzen.v1.SearchContext"> & {
+  /**
+   * One for each question that was asked for this answer, in their order.
+   *
+   * @generated from field: repeated platform.authzen.v1.SearchDecision decisions = 1;
+   */
+  decisions: SearchDecision[];
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchContext.
+ * Use `create(SearchContextSchema)` to create a new message.
+ */
+export const SearchContextSchema: GenMessage<SearchContext> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 21);
+
+/**
+ * SearchDecision is the answer to one question of a search.
+ *
+ * @generated from message platform.authzen.v1.SearchDecision
+ */
+export type SearchDecision = Message<"platform.authzen.v1.SearchDecision"> & {
+  /**
+   * Identifier of the decision and of its record. Example:
+   * `01890a5d-ac96-774b-bcce-b302099a8057`.
+   *
+   * @generated from field: string decision_id = 1;
+   */
+  decisionId: string;
+
+  /**
+   * Whether it permits.
+   *
+   * @generated from field: bool decision = 2;
+   */
+  decision: boolean;
+
+  /**
+   * Candidate that it is about, where subjects or resources are searched for.
+   * Example: `alice@example.com`.
+   *
+   * @generated from field: optional string id = 3;
+   */
+  id?: string | undefined;
+
+  /**
+   * Action that it is about, where actions are searched for. Example: `access`.
+   *
+   * @generated from field: optional string name = 4;
+   */
+  name?: string | undefined;
+
+  /**
+   * Receipt of the decision's record, where the header asks for one.
+   *
+   * @generated from field: optional platform.sdk.v1.Receipt receipt = 5;
+   */
+  receipt?: Receipt | undefined;
+};
+
+/**
+ * Describes the message platform.authzen.v1.SearchDecision.
+ * Use `create(SearchDecisionSchema)` to create a new message.
+ */
+export const SearchDecisionSchema: GenMessage<SearchDecision> = /*@__PURE__*/
+  messageDesc(file_platform_authzen_v1_authorization, 22);
 
 /**
  * AuthorizationService answers enforcement points, in the terms of the OpenID
@@ -517,9 +898,34 @@ export const AuthorizationService: GenService<{
     output: typeof EvaluateManyResponseSchema;
   },
   /**
-   * SearchActions says which of the six actions would be permitted: `protect`,
-   * `access`, `rewrap`, `wrap`, `unwrap` and `rewrapKey`. Each of them is asked,
-   * and recorded, as a question of its own.
+   * SearchSubjects says which of the subjects that the request itself names
+   * would be permitted: the service knows no directory of subjects. They are
+   * `context.candidates`, at most 1,000. Each of them is asked about, and
+   * recorded, as a question of its own.
+   *
+   * @generated from rpc platform.authzen.v1.AuthorizationService.SearchSubjects
+   */
+  searchSubjects: {
+    methodKind: "unary";
+    input: typeof SearchSubjectsRequestSchema;
+    output: typeof SearchSubjectsResponseSchema;
+  },
+  /**
+   * SearchResources says which of the resources that the request itself names,
+   * in `context.candidates`, would be permitted.
+   *
+   * @generated from rpc platform.authzen.v1.AuthorizationService.SearchResources
+   */
+  searchResources: {
+    methodKind: "unary";
+    input: typeof SearchResourcesRequestSchema;
+    output: typeof SearchResourcesResponseSchema;
+  },
+  /**
+   * SearchActions says which actions would be permitted: of those in
+   * `context.candidates`, or without any of `protect`, `access`, `rewrap`,
+   * `wrap`, `unwrap`, `rewrapKey` and the names that the deployment's policies
+   * map to one of them. Each is asked, and recorded, as a question of its own.
    *
    * @generated from rpc platform.authzen.v1.AuthorizationService.SearchActions
    */

@@ -1,0 +1,90 @@
+/**
+ * What a search asks about (AuthZEN Authorization API 1.0, Search APIs). Policies list nobody whom they would permit, and
+ * the service knows no directory: `context.candidates` of the request says who and what there is, and each candidate makes
+ * a question of its own. Pure.
+ */
+import { invalidRequests, maxViolations, type Violation } from "../base/errors.ts";
+import type { JsonObject, JsonValue } from "../base/json.ts";
+import type { PathedQuestion } from "./evaluation.ts";
+import type { Question } from "./evaluation-request.ts";
+
+/** What is searched for. */
+export type Searched = "subject" | "resource" | "action";
+
+/** As many as a bulk call has items. */
+export const maxCandidates = 1_000;
+const maxLength = 256;
+const path = "context.candidates";
+
+/**
+ * The questions of a search, in the order of its candidates; undefined where it has none and need not have any.
+ *
+ * @param question the search, as a question: the id, or the name, of what it searches for is not looked at. Its properties
+ *   are those of all candidates that do not have them themselves
+ * @param maxBytes that the questions have in all, as JSON: what they share counts for each of them
+ * @throws ServiceError `invalid_request`
+ */
+export function candidateQuestions(
+  searched: Searched,
+  question: Question,
+  maxBytes: number,
+): readonly PathedQuestion[] | undefined {
+  const { candidates = null, ...context } = question.context;
+  if (candidates === null) {
+    if (searched === "action") return undefined;
+    throw refusal(path, "required", `value is required: ${searched}s are searched for among those that it names`);
+  }
+  if (!Array.isArray(candidates)) throw refusal(path, "json.type", "must be an array");
+  if (candidates.length > maxCandidates)
+    throw refusal(path, "repeated.max_items", `must have at most ${maxCandidates} items`);
+  const shared = { ...question, context };
+  if (bytesOf(shared) * candidates.length + bytesOf(candidates) > maxBytes)
+    throw refusal(path, "repeated.max_bytes", `must make questions of at most ${maxBytes} bytes in all`);
+  const violations: Violation[] = [];
+  const seen = new Set<string>();
+  const questions = candidates.flatMap((candidate: JsonValue, at): readonly PathedQuestion[] => {
+    const own = readCandidate(searched, question, candidate, seen);
+    if ("field" in own) violations.push({ ...own, field: `${path}[${at}]${own.field}` });
+    return "field" in own ? [] : [{ question: { ...shared, [searched]: own }, at: pathOf(searched, at) }];
+  });
+  if (violations.length > 0) throw invalidRequests(violations.slice(0, maxViolations));
+  return questions;
+}
+
+/** Paths of what is wrong with a question are those of its candidate, where they are of what is searched for. */
+function pathOf(searched: Searched, at: number): PathedQuestion["at"] {
+  return (field) => (field.startsWith(`${searched}.`) ? `${path}[${at}]${field.slice(searched.length)}` : field);
+}
+
+function readCandidate(searched: Searched, question: Question, candidate: JsonValue, seen: Set<string>) {
+  const fault = (field: string, rule: string, message: string): Violation => ({ field, rule, message });
+  if (!isJsonObject(candidate)) return fault("", "json.type", "must be an object");
+  const member = searched === "action" ? "name" : "id";
+  const { [member]: name = null, properties = null } = candidate;
+  if (name === null || name === "") return fault(`.${member}`, "required", "value is required");
+  if (typeof name !== "string") return fault(`.${member}`, "json.type", "must be a string");
+  if (name.length > maxLength) return fault(`.${member}`, "string.max_len", `must be at most ${maxLength} characters`);
+  if (seen.has(name)) return fault(`.${member}`, "repeated.unique", "must be no other candidate's");
+  seen.add(name);
+  if (properties !== null && !isJsonObject(properties)) return fault(".properties", "json.type", "must be an object");
+  const common = question[searched].properties;
+  // Its own come first, so that paths count as its own do.
+  const all = { ...properties, ...common, ...properties };
+  if (searched === "action") return { name, properties: all };
+  const { type } = question[searched];
+  const given = candidate.type ?? type;
+  if (given !== type) return fault(".type", "candidate.type", "must be the type that is searched for");
+  return { type, id: name, properties: all };
+}
+
+function isJsonObject(value: JsonValue): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function bytesOf(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
+
+function refusal(field: string, rule: string, message: string) {
+  return invalidRequests([{ field, rule, message }]);
+}

@@ -1,0 +1,133 @@
+/** The searches of enforcement points: each candidate is a question, and the answer names those that are permitted. */
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type {
+  AuthorizationService,
+  Page,
+  PageRequest,
+  SearchContext,
+  SearchDecision,
+  SearchedEntity,
+} from "../../../gen/platform/authzen/v1/authorization_pb.ts";
+import type { JsonObject } from "../../base/json.ts";
+import type { StopRule } from "../../domain/bulk.ts";
+import { candidateQuestions, type Searched } from "../../domain/candidates.ts";
+import type { Decided } from "../../domain/decision.ts";
+import type { Evaluations, PathedQuestion } from "../../domain/evaluation.ts";
+import { searchPage } from "../../domain/search-page.ts";
+import { callOf } from "../calls/call.ts";
+import type { Asking } from "./asking.ts";
+import { receiptMessage } from "./messages.ts";
+import { type Asked, requiredQuestion } from "./questions.ts";
+
+export interface SearchOptions {
+  /** Bytes that the questions of one search have at most in all, as JSON. */
+  readonly maxSearchBytes: number;
+}
+
+type Searches = Pick<ServiceImpl<typeof AuthorizationService>, "searchSubjects" | "searchResources" | "searchActions">;
+
+export function createSearches(
+  evaluations: Pick<Evaluations, "actionNames">,
+  asking: Asking,
+  { maxSearchBytes }: SearchOptions,
+): Searches {
+  const search = async (searched: Searched, { page: asked, ...question }: SearchAsked, context: HandlerContext) => {
+    const template = requiredQuestion(question, "", searched);
+    // What is wrong with all questions is said once, of the request.
+    await asking.prepare([template], context);
+    const questions =
+      candidateQuestions(searched, template.question, maxSearchBytes) ??
+      evaluations.actionNames().map((name) => withAction(template, name));
+    const names = questions.map(({ question }) =>
+      searched === "action" ? question.action.name : question[searched].id,
+    );
+    const page = searchPage(asked, { ...template.question, searched, names } as unknown as JsonObject, names.length);
+    const named = names.slice(page.from);
+    const requests = page.limit === 0 ? [] : await asking.prepare(questions.slice(page.from), context);
+    const answers = await asking.decide(requests, context, page.limit === undefined ? undefined : stopAt(page.limit));
+    const found = named.filter((_, i) => answers[i]?.allow);
+    return {
+      found,
+      answer: {
+        context: searchContext(
+          answers.map((decided, i) =>
+            decisionMessage(decided, context, { [searched === "action" ? "name" : "id"]: named[i] }),
+          ),
+        ),
+        ...(asked !== undefined && { page: pageMessage(page.tokenAt(page.from + answers.length), found.length) }),
+      },
+    };
+  };
+  return {
+    async searchSubjects(request, context) {
+      const { type = "" } = request.subject ?? {};
+      const { found, answer } = await search("subject", { ...request, subject: unnamed(request.subject) }, context);
+      return {
+        ...answer,
+        results: found.map((id) => ({ $typeName: "platform.authzen.v1.FoundEntity" as const, type, id })),
+      };
+    },
+    async searchResources(request, context) {
+      const { type = "" } = request.resource ?? {};
+      const { found, answer } = await search("resource", { ...request, resource: unnamed(request.resource) }, context);
+      return {
+        ...answer,
+        results: found.map((id) => ({ $typeName: "platform.authzen.v1.FoundEntity" as const, type, id })),
+      };
+    },
+    async searchActions(request, context) {
+      const [name = "access"] = evaluations.actionNames();
+      const { found, answer } = await search("action", { ...request, action: { name } }, context);
+      return {
+        ...answer,
+        results: found.map((name) => ({ $typeName: "platform.authzen.v1.FoundAction" as const, name })),
+      };
+    },
+  };
+}
+
+/** What a search asks, with something in the place of what it searches for. */
+interface SearchAsked extends Asked {
+  readonly page?: PageRequest | undefined;
+}
+
+/** The entity that is searched for. Its id is nobody's. */
+function unnamed(entity: SearchedEntity | undefined): Asked["subject"] {
+  return (
+    entity && { type: entity.type, id: "", ...(entity.properties !== undefined && { properties: entity.properties }) }
+  );
+}
+
+function withAction({ question, at }: PathedQuestion, name: string): PathedQuestion {
+  return { question: { ...question, action: { name, properties: {} } }, at };
+}
+
+/** Ends a search with the last result that it may have. */
+function stopAt(limit: number): StopRule {
+  let found = 0;
+  return (isAllowed) => isAllowed && ++found >= limit;
+}
+
+function searchContext(decisions: SearchDecision[]): SearchContext {
+  return { $typeName: "platform.authzen.v1.SearchContext", decisions };
+}
+
+function decisionMessage(
+  { decisionId, allow, receipt }: Decided,
+  context: HandlerContext,
+  about: Pick<SearchDecision, "id" | "name">,
+): SearchDecision {
+  // A thousand receipts are for those who ask for them.
+  const isAskedFor = callOf(context).receiptDetail !== undefined;
+  return {
+    $typeName: "platform.authzen.v1.SearchDecision",
+    decisionId,
+    decision: allow,
+    ...about,
+    receipt: isAskedFor ? receiptMessage(context, receipt) : undefined,
+  };
+}
+
+function pageMessage(nextToken: string, count: number): Page {
+  return { $typeName: "platform.authzen.v1.Page", nextToken, count: BigInt(count) };
+}

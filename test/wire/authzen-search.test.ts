@@ -1,0 +1,481 @@
+/** Searches of enforcement points over the wire (AuthZEN 1.0, Search APIs), over the candidates that they name. */
+
+import { join } from "node:path";
+import { type DescMethodUnary, fromJson } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultClient } from "../../dev/issuer.ts";
+import { AuthorizationService } from "../../gen/platform/authzen/v1/authorization_pb.ts";
+import { wireClients } from "../harness/clients.ts";
+import { type Gateway, type RestAnswer, rest, startGateway } from "../harness/gateway.ts";
+
+type Any = RestAnswer["body"];
+
+const policies = join(import.meta.dirname, "../fixtures/authzen");
+const own = defaultClient().scopes;
+
+let gateway: Gateway;
+let token: string;
+
+beforeAll(async () => {
+  const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on" };
+  gateway = await startGateway({
+    env,
+    issuer: { clients: [{ ...defaultClient(), scopes: [...own, "decisions.delegate"] }] },
+  });
+  token = await gateway.token();
+}, 60_000);
+afterAll(() => gateway.stop());
+
+const search = (searched: string, body: object | string, options: object = {}): Promise<RestAnswer> =>
+  rest(`${gateway.url}/access/v1/search/${searched}`, { token, body, ...options });
+const ask = (body: object): Promise<RestAnswer> => rest(`${gateway.url}/access/v1/evaluation`, { token, body });
+
+const user = (id: string, properties?: object) => ({ type: "user", id, ...(properties && { properties }) });
+const record = (id: string, properties?: object) => ({ type: "record", id, ...(properties && { properties }) });
+const ids = ({ body }: RestAnswer): readonly string[] => body.results.map(({ id }: Any) => id);
+
+const people = ["carol", "bob", "alice", "mallory"].map((id) => ({ id }));
+const readers = {
+  subject: { type: "user" },
+  action: { name: "read" },
+  resource: record("record-1"),
+  context: { candidates: people },
+};
+const records = [record("record-2"), { type: "route", id: "r" }].map(({ id }) => ({ id }));
+const readable = {
+  subject: user("alice"),
+  action: { name: "read" },
+  resource: { type: "record" },
+  context: { candidates: records },
+};
+
+describe("subjects", () => {
+  test("those of the candidates that would be permitted, in their order", async () => {
+    const { status, body } = await search("subject", readers);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      context: {
+        decisions: people.map(({ id }) => ({
+          decision_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+          decision: id === "alice" || id === "bob",
+          id,
+        })),
+      },
+      results: [user("bob"), user("alice")],
+    });
+  });
+
+  test.each<readonly [string, object, readonly string[]]>([
+    ["an id, which is ignored", { subject: user("alice") }, ["bob", "alice"]],
+    ["an id that is none", { subject: { type: "user", id: 7 } }, ["bob", "alice"]],
+    [
+      "further context",
+      { context: { candidates: people, time: "2025-06-27T18:03-07:00", ip: "::1" } },
+      ["bob", "alice"],
+    ],
+    [
+      "members that are not known",
+      { subject: { type: "user", x: 1 }, context: { candidates: [{ id: "bob", x: [] }] } },
+      ["bob"],
+    ],
+    ["a type that no policy knows", { subject: { type: "spaceship" } }, []],
+    [
+      "a type with each candidate",
+      { context: { candidates: [user("bob"), { type: null, id: "alice" }] } },
+      ["bob", "alice"],
+    ],
+    ["a resource that no policy knows", { resource: record("record-x", { a: 1 }) }, ["bob", "alice"]],
+    ["an empty list", { context: { candidates: [] } }, []],
+  ])("with %s", async (_name, change, expected) => {
+    const answer = await search("subject", { ...readers, ...change });
+    expect([answer.status, ids(answer)]).toEqual([200, expected]);
+  });
+
+  test("properties of a candidate, and those that all of them have", async () => {
+    const archived = { ...readers, action: { name: "write" }, resource: record("record-2", { status: "archived" }) };
+    const admin = { role: "admin" };
+    const of = async (subject: object, candidates: readonly object[]) =>
+      ids(await search("subject", { ...archived, subject: { type: "user", ...subject }, context: { candidates } }));
+    expect(await of({}, [{ id: "alice" }, { id: "bob", properties: admin }])).toEqual(["bob"]);
+    expect(await of({ properties: admin }, [{ id: "alice" }, { id: "bob", properties: null }])).toEqual([
+      "alice",
+      "bob",
+    ]);
+    const clerk = { id: "bob", properties: { role: "clerk" } };
+    expect(await of({ properties: admin }, [{ id: "alice" }, clerk])).toEqual(["alice"]);
+  });
+
+  test("the caller is found by its own rights, and nobody else without the scope", async () => {
+    const ordinary = await gateway.token({ scope: own.join(" ") });
+    const { body: who } = await rest(`${gateway.url}/v1/sdk/whoami`, { token: ordinary });
+    const self = { id: who.caller.principal_id };
+    const asked = { ...readers, subject: { type: "principal" } };
+    const found = await search("subject", { ...asked, context: { candidates: [self] } }, { token: ordinary });
+    expect([found.status, ids(found)]).toEqual([200, [self.id]]);
+    const { status, body } = await search(
+      "subject",
+      { ...asked, context: { candidates: [self, { id: "another" }] } },
+      { token: ordinary },
+    );
+    expect([status, body.error.missing_scopes]).toEqual([403, ["decisions.delegate"]]);
+  });
+});
+
+describe("resources", () => {
+  test("those of the candidates that the subject would be permitted, in their order", async () => {
+    const { status, body } = await search("resource", readable);
+    expect([status, body.results]).toEqual([200, [record("record-2"), record("r")]]);
+    expect(body.context.decisions.map(({ id, decision }: Any) => [id, decision])).toEqual([
+      ["record-2", true],
+      ["r", true],
+    ]);
+    const bob = { ...readable, action: { name: "write" }, subject: user("bob", { role: "admin" }) };
+    const candidates = [{ id: "record-1" }, { id: "record-2", properties: { status: "archived" } }];
+    expect(ids(await search("resource", { ...bob, context: { candidates } }))).toEqual(["record-2"]);
+    expect(ids(await search("resource", { ...bob, resource: { type: "route" }, context: { candidates } }))).toEqual([]);
+  });
+
+  test("an id of the resource that is searched for is ignored", async () => {
+    expect(ids(await search("resource", { ...readable, resource: record("record-1") }))).toEqual(["record-2", "r"]);
+  });
+
+  test("what is known of a resource is read of each candidate", async () => {
+    const properties = { labels: ["watched"] };
+    const candidates = [{ id: "a" }, { id: "b", properties }];
+    const context = { candidates, workload: { application: "viewer" } };
+    expect(ids(await search("resource", { ...readable, context }))).toEqual(["a"]);
+    const understood = { ...context, understood_obligations: ["watermark"] };
+    expect(ids(await search("resource", { ...readable, context: understood }))).toEqual(["a", "b"]);
+  });
+});
+
+describe("actions", () => {
+  const ofBob = { subject: user("bob"), resource: record("record-1") };
+  const names = ({ body }: RestAnswer) => body.results.map(({ name }: Any) => name);
+
+  test("the six, and the names that the manifest maps, where the request names none", async () => {
+    const { status, body } = await search("action", ofBob);
+    expect([status, body.results.map(({ name }: Any) => name)]).toEqual([
+      200,
+      ["access", "GET", "can_read_todos", "can_read_user", "read"],
+    ]);
+    const asked = body.context.decisions.map(({ name }: Any) => name);
+    expect(asked.slice(0, 6)).toEqual(["protect", "access", "rewrap", "wrap", "unwrap", "rewrapKey"]);
+    expect(asked.slice(6)).toEqual([
+      ...["DELETE", "GET", "POST", "PUT", "can_create_todo", "can_delete_todo", "can_read_todos", "can_read_user"],
+      ...["can_update_todo", "delete", "read", "write"],
+    ]);
+  });
+
+  test("what the certification scenario finds", async () => {
+    expect(names(await search("action", { ...ofBob, subject: user("alice") }))).toEqual(
+      expect.arrayContaining(["read", "write"]),
+    );
+    const admin = { subject: user("bob", { role: "admin" }), resource: record("record-2", { status: "archived" }) };
+    expect(names(await search("action", admin))).toContain("write");
+    expect(names(await search("action", { ...ofBob, subject: user("nonexistent-user") }))).toEqual([]);
+  });
+
+  test("only the candidates, where there are any, each with its properties", async () => {
+    const alice = { ...ofBob, subject: user("alice") };
+    const candidates = (soft: boolean) => [{ name: "delete", properties: { soft } }, { name: "read" }];
+    const of = async (soft: boolean) =>
+      names(await search("action", { ...alice, context: { candidates: candidates(soft) } }));
+    expect(await of(true)).toEqual(["delete", "read"]);
+    expect(await of(false)).toEqual(["read"]);
+    expect(names(await search("action", { ...alice, context: { candidates: [] } }))).toEqual([]);
+  });
+
+  test("keys need their scope where they are asked about", async () => {
+    const plain = await gateway.token({ scope: "platform-api.access policy.read decisions.delegate" });
+    const all = await search("action", ofBob, { token: plain });
+    expect([all.status, all.body.error.missing_scopes]).toEqual([403, ["keys.use"]]);
+    const context = { candidates: [{ name: "read" }] };
+    expect(names(await search("action", { ...ofBob, context }, { token: plain }))).toEqual(["read"]);
+  });
+
+  test("what the deployment does not support is not asked about", async () => {
+    const env = { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on", SVC_SUPPORTED_OPERATIONS: "access" };
+    const reading = await startGateway({
+      env,
+      issuer: { clients: [{ ...defaultClient(), scopes: [...own, "decisions.delegate"] }] },
+    });
+    try {
+      const options = { token: await reading.token(), body: ofBob };
+      const { body } = await rest(`${reading.url}/access/v1/search/action`, options);
+      expect(body.context.decisions.map(({ name }: Any) => name)).toEqual([
+        ...["access", "unwrap", "GET", "can_read_todos", "can_read_user", "read"],
+      ]);
+    } finally {
+      await reading.stop();
+    }
+  });
+});
+
+test("what is found is what an evaluation would permit, and recorded alike", async () => {
+  const headers = { "x-svc-receipt": "full" };
+  const candidates = [{ id: "alice", properties: { groups: ["a", "b"] } }, { id: "carol" }, { id: "bob" }];
+  const context = { purpose: "preview", workload: { application: "viewer" }, ip: "::1" };
+  const { body } = await search("subject", { ...readers, context: { ...context, candidates } }, { headers });
+  const recordOf = ({ receipt }: Any) => JSON.parse(Buffer.from(receipt.record, "base64").toString("utf8"));
+  for (const [at, { id, properties }] of candidates.entries()) {
+    const { body: single } = await ask({ ...readers, subject: user(id, properties), context });
+    const found = body.context.decisions[at];
+    expect(found).toMatchObject({ decision: single.decision, id });
+    const { request, outcome, route, caller } = recordOf(found);
+    const expected = recordOf(single.context);
+    expect({ request, outcome, route, caller }).toEqual({
+      request: expected.request,
+      outcome: expected.outcome,
+      route: expected.route,
+      caller: expected.caller,
+    });
+    expect(recordOf(found).record_id).toBe(found.decision_id);
+  }
+  // One commit has all of them.
+  const receipts = body.context.decisions.map(({ receipt }: Any) => receipt);
+  const [first] = receipts;
+  expect(receipts.map(({ tree_size }: Any) => tree_size)).toEqual(receipts.map(() => first.tree_size));
+  expect(receipts.map(({ leaf_index }: Any) => leaf_index)).toEqual(
+    receipts.map((_: Any, i: number) => first.leaf_index + i),
+  );
+});
+
+describe("pages", () => {
+  const candidates = ["alice", "carol", "bob", "mallory", "dora"].map((id) => ({ id }));
+  const asked = { ...readers, context: { candidates } };
+  const pageOf = (page: object, change: object = {}) => search("subject", { ...asked, page, ...change });
+
+  test.each([1, 2, 3, 5, 2 ** 53 - 1])("of %d results have together what one answer has", async (limit) => {
+    const found: string[] = [];
+    let decided = 0;
+    let token = "";
+    do {
+      const { status, body } = await pageOf(token === "" ? { limit } : { token });
+      expect(status).toBe(200);
+      expect(Object.keys(body)).toEqual(["page", "context", "results"]);
+      expect(body.page.count).toBe(body.results.length);
+      expect(body.results.length).toBeLessThanOrEqual(limit);
+      found.push(...body.results.map(({ id }: Any) => id));
+      decided += body.context.decisions.length;
+      token = body.page.next_token;
+    } while (token !== "");
+    // Nothing is asked, or recorded, twice.
+    expect([found, decided]).toEqual([["alice", "bob"], candidates.length]);
+  });
+
+  test("no page where none is asked for, and all of it where the page says nothing", async () => {
+    expect((await search("subject", asked)).body).not.toHaveProperty("page");
+    expect((await pageOf({ properties: { sort: "id" } })).body.page).toEqual({ next_token: "", count: 2 });
+  });
+
+  test("of nothing: nothing is asked, and the token begins where it began", async () => {
+    const { body } = await pageOf({ limit: 0 });
+    expect(body).toMatchObject({ page: { count: 0 }, context: { decisions: [] }, results: [] });
+    expect(body.page.next_token).not.toBe("");
+    const empty = await pageOf({ limit: 0 }, { context: { candidates: [] } });
+    expect(empty.body.page).toEqual({ next_token: "", count: 0 });
+  });
+
+  test("of actions", async () => {
+    const body = { subject: user("bob"), resource: record("record-1") };
+    const first = await search("action", { ...body, page: { limit: 2 } });
+    expect(first.body.results).toEqual([{ name: "access" }, { name: "GET" }]);
+    const second = await search("action", { ...body, page: { token: first.body.page.next_token } });
+    expect(second.body.results).toEqual([{ name: "can_read_todos" }, { name: "can_read_user" }]);
+  });
+
+  test("a token is of its search alone", async () => {
+    const { body } = await pageOf({ limit: 1 });
+    const token = body.page.next_token as string;
+    const [at, , digest] = token.split(".");
+    const refusedField = async (page: object, change: object = {}) => {
+      const { status, body: answer } = await pageOf(page, change);
+      return [status, answer.error?.violations[0].field];
+    };
+    expect((await pageOf({ token, limit: 1 })).status).toBe(200);
+    expect((await pageOf({ token }, { subject: user("ignored") })).status).toBe(200);
+    expect(await refusedField({ token, limit: 2 })).toEqual([400, "page.limit"]);
+    for (const change of [
+      { action: { name: "write" } },
+      { resource: record("record-2") },
+      { subject: { type: "identity" } },
+      { subject: { type: "user", properties: { a: 1 } } },
+      { context: { candidates: [...candidates, { id: "eve" }] } },
+      { context: { candidates: candidates.toReversed() } },
+      { context: { candidates, purpose: "another" } },
+    ])
+      expect(await refusedField({ token }, change), JSON.stringify(change)).toEqual([400, "page.token"]);
+    for (const other of [
+      ...["x", "1", "1.1", `${at}.1.${digest}.`, `5.1.${digest}`, `01.1.${digest}`, `-1.1.${digest}`, `1.x.${digest}`],
+      ...[`1..${digest}`, `.1.${digest}`, `1.1.${digest?.toUpperCase()}`, `1e0.1.${digest}`],
+    ])
+      expect(await refusedField({ token: other }), other).toEqual([400, "page.token"]);
+  });
+});
+
+const many = (count: number) => Array.from({ length: count }, (_, i) => ({ id: `user-${i}` }));
+const at = (i: number, member = "") => `context.candidates[${i}]${member}`;
+const withCandidates = (...candidates: readonly unknown[]) => ({ context: { candidates } });
+
+test.each<readonly [string, object, readonly string[]]>([
+  ["no context", { context: undefined }, ["context.candidates"]],
+  ["no candidates", { context: { time: "now" } }, ["context.candidates"]],
+  ["candidates that are null", { context: { candidates: null } }, ["context.candidates"]],
+  ["candidates that are none", { context: { candidates: { id: "alice" } } }, ["context.candidates"]],
+  ["too many", { context: { candidates: many(1_001) } }, ["context.candidates"]],
+  ["one that is none", withCandidates({ id: "a" }, "alice"), [at(1)]],
+  ["one that is null", withCandidates(null), [at(0)]],
+  ["one that is a list", withCandidates([]), [at(0)]],
+  ["one without an id", withCandidates({ id: "a" }, {}), [at(1, ".id")]],
+  ["one with an empty id", withCandidates({ id: "" }), [at(0, ".id")]],
+  ["one with an id that is none", withCandidates({ id: 7 }), [at(0, ".id")]],
+  ["one with a long id", withCandidates({ id: "a".repeat(257) }), [at(0, ".id")]],
+  ["one twice", withCandidates({ id: "a" }, { id: "b" }, { id: "a", properties: { x: 1 } }), [at(2, ".id")]],
+  ["one of another type", withCandidates({ id: "a" }, { type: "other", id: "b" }), [at(1, ".type")]],
+  ["one with a type that is none", withCandidates({ type: 7, id: "b" }), [at(0, ".type")]],
+  ["one with properties that are none", withCandidates({ id: "a", properties: [] }), [at(0, ".properties")]],
+  [
+    "one with a huge property",
+    withCandidates({ id: "a", properties: { x: 1, y: "z".repeat(1025) } }),
+    [at(0, ".properties[1].value")],
+  ],
+  ["several wrong ones", withCandidates({ id: "a" }, 1, { id: "" }), [at(1), at(2, ".id")]],
+  ["U+0000 in one", withCandidates({ id: "\0" }), ["context[0].value[0][0].value"]],
+  ["nobody to ask for it", { action: undefined }, ["action"]],
+  ["an action without a name", { action: {} }, ["action.name"]],
+  ["an unknown action", { action: { name: "fly" } }, ["action.name"]],
+  ["a negative limit", { page: { limit: -1 } }, ["page.limit"]],
+  ["a limit that is none", { page: { limit: "2" } }, ["page.limit"]],
+  ["a limit that is no whole number", { page: { limit: 1.5 } }, ["page.limit"]],
+  ["a page that is none", { page: "next" }, ["page"]],
+  ["a token that is none", { page: { token: 3 } }, ["page.token"]],
+  ["a long token", { page: { token: "1".repeat(129) } }, ["page.token"]],
+])("a search with %s is refused, for subjects as for resources", async (_name, change, fields) => {
+  for (const [searched, body] of [
+    ["subject", readers],
+    ["resource", readable],
+  ] as const) {
+    const { status, body: answer } = await search(searched, { ...body, ...change });
+    expect([status, answer.error?.reason], searched).toEqual([400, "invalid_request"]);
+    expect(
+      answer.error.violations.map(({ field }: Any) => field),
+      searched,
+    ).toEqual(fields);
+  }
+});
+
+test.each<readonly [string, string, object, readonly string[]]>([
+  ["no subject", "subject", { ...readers, subject: undefined }, ["subject"]],
+  ["a subject without a type", "subject", { ...readers, subject: {} }, ["subject.type"]],
+  ["an empty type", "subject", { ...readers, subject: { type: "" } }, ["subject.type"]],
+  ["a resource without an id", "subject", { ...readers, resource: { type: "record" } }, ["resource.id"]],
+  [
+    "a candidate not in NFC",
+    "subject",
+    { ...readers, ...withCandidates({ id: "a" }, { id: "e\u0301ve" }) },
+    [at(1, ".id")],
+  ],
+  [
+    "a property with = of a candidate",
+    "subject",
+    { ...readers, ...withCandidates({ id: "a", properties: { "b=c": 1 } }) },
+    [at(0, ".properties[0].key")],
+  ],
+  [
+    "a property with = of all, which is said once",
+    "subject",
+    { ...readers, subject: { type: "user", properties: { "b=c": 1 } } },
+    ["subject.properties[0].key"],
+  ],
+  [
+    "labels of a candidate that are none",
+    "resource",
+    { ...readable, ...withCandidates({ id: "a", properties: { labels: "x" } }) },
+    [at(0, ".properties.labels")],
+  ],
+  ["a subject without an id", "resource", { ...readable, subject: { type: "user" } }, ["subject.id"]],
+  ["a resource without a type", "resource", { ...readable, resource: { id: "a" } }, ["resource.type"]],
+  [
+    "an unknown action among candidates",
+    "action",
+    { ...readable, ...withCandidates({ name: "fly" }), resource: record("a") },
+    [at(0, ".name")],
+  ],
+  [
+    "an action without a name",
+    "action",
+    { ...readable, ...withCandidates({ id: "read" }), resource: record("a") },
+    [at(0, ".name")],
+  ],
+  [
+    "an action twice",
+    "action",
+    { ...readable, ...withCandidates({ name: "read" }, { name: "read" }), resource: record("a") },
+    [at(1, ".name")],
+  ],
+  [
+    "parameters of an action that are too long",
+    "action",
+    { ...readable, ...withCandidates({ name: "read", properties: { a: "b".repeat(1025) } }), resource: record("a") },
+    [at(0, ".properties[0].value")],
+  ],
+])("%s is refused", async (_name, searched, body, fields) => {
+  const { status, body: answer } = await search(searched, body);
+  expect([status, answer.error?.reason]).toEqual([400, "invalid_request"]);
+  expect(answer.error.violations.map(({ field }: Any) => field)).toEqual(fields);
+});
+
+test("the refusal of a search without candidates says what is missing", async () => {
+  const { body } = await search("subject", { ...readers, context: undefined });
+  expect(body.error.violations).toEqual([
+    {
+      field: "context.candidates",
+      rule: "required",
+      message: "value is required: subjects are searched for among those that it names",
+    },
+  ]);
+});
+
+test("as many as may be are answered, and what they share makes them no more than a bulk call", async () => {
+  const { status, body } = await search("subject", { ...readers, context: { candidates: many(1_000) } });
+  expect([status, body.results, body.context.decisions.length]).toEqual([200, [], 1_000]);
+  const resource = record("record-1", { note: "x".repeat(1_000) });
+  const large = await search("subject", { ...readers, resource, context: { candidates: many(1_000) } });
+  expect([large.status, large.body.error.violations[0].field]).toEqual([400, "context.candidates"]);
+  expect((await search("subject", { ...readers, resource, context: { candidates: many(800) } })).status).toBe(200);
+});
+
+test("nobody is searched for without the scope, nor in another tenant", async () => {
+  const without = await gateway.token({ scope: own.join(" ") });
+  const headers = { "x-svc-tenant-id": "tenant-b" };
+  for (const [searched, body] of [
+    ["subject", readers],
+    ["resource", readable],
+  ] as const) {
+    const refused = await search(searched, body, { token: without });
+    expect([refused.status, refused.body.error.missing_scopes]).toEqual([403, ["decisions.delegate"]]);
+    const foreign = await search(searched, body, { headers });
+    expect([foreign.status, foreign.body.error.reason]).toEqual([403, "tenant_mismatch"]);
+  }
+});
+
+test("the other protocols answer alike", async () => {
+  const { typeName, methods } = AuthorizationService;
+  for (const [name, body, restPath] of [
+    ["SearchSubjects", readers, "/access/v1/search/subject"],
+    ["SearchResources", readable, "/access/v1/search/resource"],
+    ["SearchActions", { subject: user("alice"), resource: record("a") }, "/access/v1/search/action"],
+  ] as const) {
+    const desc = methods.find((method) => method.name === name) as DescMethodUnary;
+    const method = { rpcPath: `/${typeName}/${name}`, restPath, verb: "POST" as const, desc };
+    const expected = await search(restPath.slice(restPath.lastIndexOf("/") + 1), { ...body, page: {} });
+    for (const client of wireClients(gateway.url)) {
+      const request = fromJson(desc.input, { ...body, page: {} } as Any);
+      const { answer } = (await client.call(method, request, { authorization: `Bearer ${token}` })) as Any;
+      const found = answer.results.map(({ id, name: action }: Any) => id ?? action);
+      expect(found, `${name} ${client.name}`).toEqual(expected.body.results.map((one: Any) => one.id ?? one.name));
+      client.close();
+    }
+  }
+});

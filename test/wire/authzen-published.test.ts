@@ -31,18 +31,24 @@ type Failed = Pair & { readonly actual: unknown };
 /** Who they are in the scenario, in the order in which the pairs name them, and whose todos each of them changes. */
 const people = ["genius", "morty", "summer", "beth", "jerry"];
 
-test.skipIf(folder === undefined).each(files)("%s", async (file) => {
+const clients = [{ ...defaultClient(), scopes: [...defaultClient().scopes, "decisions.delegate"] }];
+
+function published<Content>(file: string): Content {
   const path = join(folder as string, file);
   expect(existsSync(path), path).toBe(true);
+  return JSON.parse(readFileSync(path, "utf8")) as Content;
+}
+
+test.skipIf(folder === undefined).each(files)("%s", async (file) => {
   const {
     decisions,
     evaluation = decisions,
     evaluations = [],
-  } = JSON.parse(readFileSync(path, "utf8")) as {
+  } = published<{
     decisions?: readonly Pair[];
     evaluation?: readonly Pair[];
     evaluations?: readonly Pair[];
-  };
+  }>(file);
   const single = evaluation ?? [];
   const ids = [...new Set(single.map(({ request }) => request.subject.id))];
   const ownerOf = ({ request: { resource } }: Pair) => resource?.properties?.ownerID ?? resource?.ownerID;
@@ -64,7 +70,6 @@ test.skipIf(folder === undefined).each(files)("%s", async (file) => {
     todos,
     readFileSync(todos, "utf8").replaceAll(/\{[a-z-]+\}/g, (name) => names.get(name) ?? name),
   );
-  const clients = [{ ...defaultClient(), scopes: [...defaultClient().scopes, "decisions.delegate"] }];
   const gateway = await startGateway({ env: { SVC_POLICY_DIR: policies, SVC_AUTHZEN: "on" }, issuer: { clients } });
   try {
     const token = await gateway.token();
@@ -94,3 +99,71 @@ test.skipIf(folder === undefined).each(files)("%s", async (file) => {
     rmSync(policies, { recursive: true });
   }
 });
+
+const searchData = "interop/authzen-search-demo";
+
+interface Known {
+  readonly id: string | number;
+  readonly [member: string]: unknown;
+}
+
+type Found = { readonly type?: string; readonly id?: string; readonly name?: string };
+
+interface SearchPair {
+  readonly request: { readonly subject: Found; readonly resource: Found };
+  readonly expected: { readonly results: readonly Found[] };
+}
+
+/**
+ * In the scenario the decision point knows people and records. Here whoever enforces says what is known of them, and who
+ * and what there is: their properties and the candidates are put in, of the scenario's own data. As they were published,
+ * the requests of the other two searches are refused for having no candidates.
+ */
+test.skipIf(folder === undefined).each(["subject", "resource", "action"])("search for: %s", async (searched) => {
+  const pairs = published<{ evaluation: readonly SearchPair[] }>(
+    `${searchData}/test/${searched}/results.json`,
+  ).evaluation;
+  const entities = (name: string) =>
+    published<readonly Known[]>(`${searchData}/data/${name}.json`).map(({ id, ...properties }) => ({
+      id: String(id),
+      properties,
+    }));
+  const known = { subject: entities("users"), resource: entities("records") };
+  const withProperties = (kind: "subject" | "resource", entity: Found) => ({
+    ...entity,
+    properties: known[kind].find(({ id }) => id === String(entity.id))?.properties,
+  });
+  const gateway = await startGateway({
+    env: { SVC_POLICY_DIR: join(import.meta.dirname, "../fixtures/authzen-search"), SVC_AUTHZEN: "on" },
+    issuer: { clients },
+  });
+  try {
+    const token = await gateway.token();
+    const failed: unknown[] = [];
+    const search = async (body: object) =>
+      (await rest(`${gateway.url}/access/v1/search/${searched}`, { token, body })).body;
+    for (const { request, expected } of pairs) {
+      const { results, error } = await search({
+        ...request,
+        subject: withProperties("subject", request.subject),
+        resource: withProperties("resource", request.resource),
+        ...(searched !== "action" && { context: { candidates: known[searched as keyof typeof known] } }),
+      });
+      if (JSON.stringify(sorted(results)) !== JSON.stringify(sorted(expected.results)))
+        failed.push({ request, expected, results, error });
+    }
+    process.stdout.write(`${searchData} ${searched}: ${pairs.length - failed.length} of ${pairs.length} pairs\n`);
+    expect(failed).toEqual([]);
+    const [first] = pairs;
+    const asPublished = await search(first?.request ?? {});
+    if (searched === "action") expect(asPublished.results).toEqual(expect.any(Array));
+    else expect(asPublished.error.violations[0].field).toBe("context.candidates");
+  } finally {
+    await gateway.stop();
+  }
+});
+
+/** As those who published them compare: in no order. */
+function sorted(results: readonly Found[] | undefined): readonly string[] | undefined {
+  return results?.map(({ id, name, type }) => JSON.stringify([type, id, name])).toSorted();
+}

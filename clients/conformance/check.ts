@@ -1,8 +1,9 @@
 /** What cases are made of, and how answers are compared. */
 import assert from "node:assert/strict";
 import { fromJson, type JsonObject } from "@bufbuild/protobuf";
-import type { CallStep, DriverOptions, Route, Step, StepAnswer } from "./protocol.ts";
-import { methods, requests } from "./requests.ts";
+import { isBulk } from "./bulk-calls.ts";
+import type { BulkRoute, CallStep, DriverOptions, Route, Step, StepAnswer } from "./protocol.ts";
+import { itemsOf, methods, requests } from "./requests.ts";
 import type { IssuerScript, Seen, ServerScript } from "./script.ts";
 
 export interface Case {
@@ -34,14 +35,15 @@ export interface Case {
 /** What a step must come to; throws where it did not. */
 export type Expected = (step: StepAnswer, call: Step) => void;
 
-/** A step with the sample request of its call. */
-export function call(route: Route, more: Partial<CallStep> = {}): CallStep {
-  return { call: route, request: requests[route], ...more };
+/** A step with the sample request of its call, of bulk calls with three items. */
+export function call(route: Route | BulkRoute, more: Partial<CallStep> = {}): CallStep {
+  const request = isBulk(route) ? { items: itemsOf(route, 3) } : requests[route];
+  return { call: route, request, ...more };
 }
 
 /** An answer that carries at least this, in protobuf JSON of either spelling. */
 export function answered(expected: object = {}): Expected {
-  return (step, { call }) => {
+  return (step, { call = "" }) => {
     assert.ok(step.answer !== undefined, `an answer was expected, not ${JSON.stringify(step)}`);
     const route = call.replace("cached-", "") as Route;
     assertWithin(expected, fromJson(methods[route].output, step.answer, { ignoreUnknownFields: true }), "answer");

@@ -16,7 +16,8 @@ export async function serveJson(
 ): Promise<void> {
   const { route } = arrival.seen;
   const body = Buffer.concat(await request.toArray()).toString("utf8");
-  if (route === undefined) return void response.writeHead(404).end();
+  if (route === undefined || route === "stream/events" || route === "stream/registrations")
+    return void response.writeHead(404).end();
   const { input, output } = methods[route];
   const headers = new Headers({ "content-type": "application/json", "cache-control": "no-store" });
   let status = 200;

@@ -64,8 +64,20 @@ export class ScriptedLog {
     });
   }
 
-  /** Returns the whole receipt, in protobuf JSON. */
-  append(given: LoggedRecord): JsonObject {
+  /** Appends records; returns their whole receipts in the tree that holds all of them, in protobuf JSON. */
+  appendAll(records: readonly LoggedRecord[]): JsonObject[] {
+    const first = this.#entries.length;
+    for (const record of records) this.#append(record);
+    const tree = new Tree(this.#entries.map(({ leaf }) => leafHash(leaf)));
+    return records.map((_, i) => this.#receipt(first + i, tree));
+  }
+
+  /** The same of one record. */
+  append(record: LoggedRecord): JsonObject {
+    return this.appendAll([record])[0] as JsonObject;
+  }
+
+  #append(given: LoggedRecord): void {
     const { kind, record_id } = given;
     const recorded_at = "2026-01-02T03:04:05.678Z";
     const opening = randomBytes(32);
@@ -78,20 +90,18 @@ export class ScriptedLog {
     const revision = kind === "decision" && policy_revision !== undefined ? { policy_revision } : {};
     const leaf = Buffer.from(canonical({ v: 1, kind, record_id, recorded_at, commitment, ...revision }));
     this.#entries.push({ recordId: record_id, leaf, opening, record });
-    return this.#receipt(this.#entries.length - 1);
   }
 
-  #receipt(index: number): JsonObject {
+  #receipt(index: number, tree: Tree): JsonObject {
     const { recordId, leaf, opening, record } = this.#entries[index] as Entry;
-    const leaves = this.#entries.map((entry) => leafHash(entry.leaf));
-    const path = pathOf(leaves, index).map((hash) => `${hash.toString("base64")}\n`);
-    const tree = `${this.#key.origin}\n${leaves.length}\n${rootOf(leaves).toString("base64")}\n`;
-    const checkpoint = `${tree}\n${this.#key.sign(tree)}`;
+    const path = tree.path(index).map((hash) => `${hash.toString("base64")}\n`);
+    const state = `${this.#key.origin}\n${tree.size}\n${tree.root().toString("base64")}\n`;
+    const checkpoint = `${state}\n${this.#key.sign(state)}`;
     return {
       recordId,
       logOrigin: this.#key.origin,
       leafIndex: String(index),
-      treeSize: String(leaves.length),
+      treeSize: String(tree.size),
       leafHash: leafHash(leaf).toString("base64"),
       proof: `c2sp.org/tlog-proof@v1\nindex ${index}\n${path.join("")}\n${checkpoint}`,
       leaf: leaf.toString("base64"),
@@ -119,18 +129,36 @@ function canonical(value: object): string {
 /** RFC 6962 §2.1. */
 const leafHash = (leaf: Buffer) => sha256(Buffer.of(0), leaf);
 
-function rootOf(leaves: readonly Buffer[]): Buffer {
-  if (leaves.length === 1) return leaves[0] as Buffer;
-  const split = splitOf(leaves.length);
-  return sha256(Buffer.of(1), rootOf(leaves.slice(0, split)), rootOf(leaves.slice(split)));
-}
+/** A tree, each of whose inner hashes is made once. */
+class Tree {
+  readonly size: number;
+  readonly #leaves: readonly Buffer[];
+  readonly #made = new Map<string, Buffer>();
 
-/** RFC 6962 §2.1.1. */
-function pathOf(leaves: readonly Buffer[], index: number): Buffer[] {
-  if (leaves.length === 1) return [];
-  const split = splitOf(leaves.length);
-  const [left, right] = [leaves.slice(0, split), leaves.slice(split)];
-  return index < split ? [...pathOf(left, index), rootOf(right)] : [...pathOf(right, index - split), rootOf(left)];
+  constructor(leaves: readonly Buffer[]) {
+    this.#leaves = leaves;
+    this.size = leaves.length;
+  }
+
+  root(from = 0, to = this.size): Buffer {
+    if (to - from === 1) return this.#leaves[from] as Buffer;
+    const name = `${from} ${to}`;
+    const made = this.#made.get(name);
+    if (made !== undefined) return made;
+    const middle = from + splitOf(to - from);
+    const hash = sha256(Buffer.of(1), this.root(from, middle), this.root(middle, to));
+    this.#made.set(name, hash);
+    return hash;
+  }
+
+  /** RFC 6962 §2.1.1. */
+  path(index: number, from = 0, to = this.size): Buffer[] {
+    if (to - from === 1) return [];
+    const middle = from + splitOf(to - from);
+    return index < middle
+      ? [...this.path(index, from, middle), this.root(middle, to)]
+      : [...this.path(index, middle, to), this.root(from, middle)];
+  }
 }
 
 /** The largest power of two below the number. */

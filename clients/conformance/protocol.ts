@@ -8,6 +8,16 @@ export const routes = [
 ] as const;
 export type Route = (typeof routes)[number];
 
+/** The bulk calls, named as their JSON routes are. */
+export const bulkRoutes = [
+  ...(["bulk/protection-plans", "bulk/policy-resolutions", "bulk/key-access-plans"] as const),
+  ...(["bulk/evidence", "bulk/artifact-registrations"] as const),
+] as const;
+export type BulkRoute = (typeof bulkRoutes)[number];
+
+/** What a stream carries. */
+export type StreamKind = "events" | "registrations";
+
 export interface DriverRequest {
   readonly case: string;
   readonly base_url: string;
@@ -45,14 +55,14 @@ export interface DriverOptions {
   readonly cache_ms?: number;
 }
 
-export type Step = CallStep | CachedStep | ConcurrentStep | VerifyStep;
+export type Step = CallStep | CachedStep | ConcurrentStep | VerifyStep | StreamStep;
 
 export interface CallStep {
-  readonly call: Route;
+  readonly call: Route | BulkRoute;
   /** Canonical protobuf JSON. */
   readonly request?: JsonObject;
   readonly idempotency_key?: string;
-  /** Answer `not_permitted` unless the decision permits. */
+  /** Answer `not_permitted` unless the decision permits; of a bulk call, that of the first item whose decision does not. */
   readonly require_allow?: boolean;
   /** To wait before the step. */
   readonly pause_ms?: number;
@@ -79,6 +89,27 @@ export interface VerifyStep {
   readonly pause_ms?: number;
 }
 
+/** Opens a stream that resumes, sends all items without waiting for their results, and closes it. */
+export interface StreamStep {
+  readonly call?: undefined;
+  readonly stream: StreamKind;
+  readonly items: readonly StreamItem[];
+  /** Default: the client's own, 256 items and 256 KiB. */
+  readonly max_unacknowledged_items?: number;
+  readonly max_unacknowledged_bytes?: number;
+  readonly pause_ms?: number;
+}
+
+export interface StreamItem {
+  readonly idempotency_key?: string;
+  /** Canonical protobuf JSON: of a stream of events. */
+  readonly event?: JsonObject;
+  /** Of a stream of registrations. */
+  readonly registration?: JsonObject;
+  /** To wait before the item is sent. */
+  readonly pause_ms?: number;
+}
+
 export interface DriverAnswer {
   readonly case: string;
   readonly steps: readonly StepAnswer[];
@@ -90,6 +121,10 @@ export interface StepAnswer {
   readonly error?: DriverError;
   readonly not_permitted?: { readonly reasons: readonly string[]; readonly unknown_obligations: readonly string[] };
   readonly steps?: readonly StepAnswer[];
+  /** Of a stream: each item's result as protobuf JSON, in the order of the items; null where it has none. */
+  readonly results?: readonly (JsonObject | null)[];
+  /** Of a stream that was given up: keys of the items that were taken and not acknowledged, in their order. */
+  readonly unacknowledged?: readonly string[];
 }
 
 export interface DriverError {

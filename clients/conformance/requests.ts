@@ -7,17 +7,22 @@ import {
   type MessageShape,
   mergeFromJson,
 } from "@bufbuild/protobuf";
+import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
+import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { DiscoveryService } from "../../gen/platform/sdk/v1/discovery_pb.ts";
 import { EvidenceService } from "../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../gen/platform/sdk/v1/registration_pb.ts";
 import { toRouteJson } from "../typescript/src/json-spelling.ts";
 import type { LoggedRecord } from "./log.ts";
-import type { Route } from "./protocol.ts";
+import type { BulkRoute, Route } from "./protocol.ts";
 
-export const services = [DiscoveryService, ProtectionService, RegistrationService, EvidenceService] as const;
+export const services = [
+  ...([DiscoveryService, ProtectionService, RegistrationService, EvidenceService] as const),
+  ...([BulkDecisionService, BulkRecordService] as const),
+] as const;
 
-export const methods: Readonly<Record<Route, DescMethodUnary>> = {
+export const methods: Readonly<Record<Route | BulkRoute, DescMethodUnary>> = {
   whoami: DiscoveryService.method.whoAmI,
   capabilities: DiscoveryService.method.getCapabilities,
   bootstrap: DiscoveryService.method.getBootstrap,
@@ -26,6 +31,20 @@ export const methods: Readonly<Record<Route, DescMethodUnary>> = {
   "key-access-plan": ProtectionService.method.planKeyAccess,
   "artifact-register": RegistrationService.method.registerArtifact,
   evidence: EvidenceService.method.recordEvidence,
+  "bulk/protection-plans": BulkDecisionService.method.planProtections,
+  "bulk/policy-resolutions": BulkDecisionService.method.resolvePolicies,
+  "bulk/key-access-plans": BulkDecisionService.method.planKeyAccesses,
+  "bulk/evidence": BulkRecordService.method.recordEvents,
+  "bulk/artifact-registrations": BulkRecordService.method.registerArtifacts,
+};
+
+/** The single call that an item of each is. */
+export const singleRoutes: Readonly<Record<BulkRoute, Route>> = {
+  "bulk/protection-plans": "protection-plan",
+  "bulk/policy-resolutions": "policy-resolve",
+  "bulk/key-access-plans": "key-access-plan",
+  "bulk/evidence": "evidence",
+  "bulk/artifact-registrations": "artifact-register",
 };
 
 const common = {
@@ -36,7 +55,7 @@ const common = {
 };
 const artifact = { artifactProfile: "ARTIFACT_PROFILE_TDF", artifactDigest: `sha256:${"2c".repeat(32)}` };
 
-/** Requests as protobuf JSON. */
+/** Requests of single calls as protobuf JSON. */
 export const requests: Readonly<Record<Route, JsonObject>> = {
   whoami: {},
   capabilities: {},
@@ -48,8 +67,20 @@ export const requests: Readonly<Record<Route, JsonObject>> = {
   evidence: { ...common, ...artifact, eventType: "EVIDENCE_EVENT_TYPE_PROTECT", outcome: "completed" },
 };
 
+const numbered = (request: JsonObject, i: number): JsonObject => ({
+  ...request,
+  resource: { ...common.resource, id: `record-${i}` },
+});
+
+/** So many items of a bulk call, each of another resource. */
+export function itemsOf(route: BulkRoute, count: number): JsonObject[] {
+  const made = Array.from({ length: count }, (_, i) => numbered(requests[singleRoutes[route]], i));
+  if (route === "bulk/evidence") return made.map((event) => ({ event }));
+  return route === "bulk/artifact-registrations" ? made.map((registration) => ({ registration })) : made;
+}
+
 const caller = { tenantId: "tenant-a", principalId: "payroll-service", subject: "payroll", authSource: "bearer_token" };
-const heading = { service: "svc-platform-api", status: "ready", caller };
+export const heading = { service: "svc-platform-api", status: "ready", caller };
 const decision = {
   allow: true,
   decisionId: "01890a5d-ac96-774b-bcce-b302099a8057",
@@ -69,7 +100,7 @@ const protect = { ...requestSummary, operation: "PROTECTION_OPERATION_PROTECT" }
 const authConfiguration = { mode: "oauth_client_credentials", proofOfPossession: "mtls", mtlsReady: true };
 
 /** Answers as protobuf JSON. */
-const answers: Readonly<Record<Route, JsonObject>> = {
+export const answers: Readonly<Record<Route, JsonObject>> = {
   whoami: { ...heading, status: "ok" },
   capabilities: {
     ...heading,

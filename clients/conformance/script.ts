@@ -1,7 +1,7 @@
 /** What a case has the service and the issuer do, and what it is then told of what they saw. */
 import type { DescMessage, JsonObject, MessageShape } from "@bufbuild/protobuf";
 import type { LogKey } from "./log.ts";
-import type { Route } from "./protocol.ts";
+import type { BulkRoute, Route, StreamKind } from "./protocol.ts";
 
 /** What happens to one call. */
 export type Act =
@@ -9,6 +9,8 @@ export type Act =
       readonly does: "answer";
       /** Members of the answer that are not the sample's: merged into its protobuf JSON. */
       readonly change?: Readonly<Record<string, unknown>>;
+      /** Of a bulk call: members of items, by their place. One with another outcome than `answered` has no others. */
+      readonly items?: Readonly<Record<number, JsonObject>>;
       /** Adds fields and values that no client of this version knows. */
       readonly newer?: boolean;
       readonly headers?: Readonly<Record<string, string>>;
@@ -19,23 +21,46 @@ export type Act =
        */
       readonly afterwards?: "goaway" | "restart" | "new-certificate";
     }
-  | {
-      readonly does: "refuse";
-      /** gRPC code in snake_case. */
-      readonly code: string;
-      readonly reason: string;
-      readonly missingScopes?: readonly string[];
-      readonly violations?: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
-      readonly retryAfterSeconds?: number;
-      readonly headers?: Readonly<Record<string, string>>;
-      readonly afterMs?: number;
-    }
+  | Refusal
   /** An answer that is not the service's: a page of a proxy. */
   | { readonly does: "page"; readonly status: number }
   /** The connection is reset before anything of the request is read. */
   | { readonly does: "reset" }
   /** The call is carried out, and the connection reset before its answer. */
-  | { readonly does: "commit-and-reset" };
+  | { readonly does: "commit-and-reset" }
+  | StreamAct;
+
+export interface Refusal {
+  readonly does: "refuse";
+  /** gRPC code in snake_case. */
+  readonly code: string;
+  readonly reason: string;
+  readonly missingScopes?: readonly string[];
+  readonly violations?: readonly { readonly field: string; readonly rule: string; readonly message: string }[];
+  readonly retryAfterSeconds?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly afterMs?: number;
+}
+
+/** What happens on a stream. Each item is recorded as it arrives, and acknowledged at once unless this says otherwise. */
+export interface StreamAct {
+  readonly does: "stream";
+  /** Nothing is acknowledged before so many items have arrived, and so many milliseconds more have passed. */
+  readonly holdsBack?: { readonly items: number; readonly ms: number };
+  /** How many of its items are acknowledged at most. */
+  readonly acknowledges?: number;
+  /** Members of results, by the place of the item on the stream, as `items` of an answer. */
+  readonly results?: Readonly<Record<number, JsonObject>>;
+  /** What is wrong with the last acknowledgement of the first message that has any. */
+  readonly lies?: "unknown-sequence" | "acknowledged-before" | "another-key";
+  /** When so many items have arrived, and those that are to be are acknowledged, the stream ends so. */
+  readonly ends?: {
+    readonly after: number;
+    readonly by: "ok" | "reset" | "goaway" | "restart" | Omit<Refusal, "does">;
+  };
+  /** When no item has arrived for so long the stream ends with `deadline_exceeded`. */
+  readonly idleMs?: number;
+}
 
 export interface ServerScript {
   /** What happens to the calls, in the order in which they arrive; those after the last are answered. */
@@ -59,6 +84,8 @@ export interface ReceiptScript {
   readonly record?: object;
   /** What becomes of the receipt on its way: protobuf JSON. */
   readonly change?: (receipt: JsonObject) => JsonObject;
+  /** Both are of the receipt with this number alone, counted from 0. Default: of all. */
+  readonly only?: number;
 }
 
 /** What happens to one token request. */
@@ -76,9 +103,11 @@ export interface IssuerScript {
   readonly nonce?: string;
 }
 
+export type SeenRoute = Route | BulkRoute | `stream/${StreamKind}`;
+
 /** A call as it arrived. */
 export interface SeenCall {
-  readonly route: Route | undefined;
+  readonly route: SeenRoute | undefined;
   readonly protocol: "grpc" | "grpc-web" | "connect" | "json";
   /** Milliseconds since an arbitrary moment. */
   readonly atMs: number;
@@ -92,8 +121,21 @@ export interface SeenCall {
   /** What the client was refused for by the server's own rules, not by the script. */
   fault?: string;
   message?: MessageShape<DescMessage>;
+  /** Of a stream: its items as they arrived. */
+  readonly items: SeenItem[];
+  /** How many items had arrived when the first was acknowledged. */
+  arrivedBefore?: number;
   /** When its answer went out. */
   answeredAtMs?: number;
+}
+
+export interface SeenItem {
+  readonly sequence: bigint;
+  readonly key: string;
+  /** The event or the registration. */
+  readonly message: MessageShape<DescMessage>;
+  /** Whether its acknowledgement went out. */
+  isAcknowledged: boolean;
 }
 
 export interface SeenTokenRequest {

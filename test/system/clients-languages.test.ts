@@ -63,7 +63,7 @@ const expectedLines = [
 ];
 
 describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (program) => {
-  const { language, build, install, lacks = [], drivers = [] } = program;
+  const { language, build, install, drivers = [] } = program;
   if (build !== undefined) {
     test("is built by one command", { timeout: buildTimeoutMs }, async () => {
       const { code, stderr } = await startCommand(build, {}).done;
@@ -85,18 +85,18 @@ describe.each(clientPrograms.map((program) => ({ ...program })))("$language", (p
     });
   }
 
-  test.each(drivers.map((driver) => [driver.at(-1), driver] as const))(
+  test.each(drivers.map((driver) => [driver.command.at(-1), driver] as const))(
     "passes every case of the conformance suite: %s",
     { timeout: buildTimeoutMs },
-    async (_name, driver) => {
-      const results = await runCases(driver, { except: lacks });
+    async (_name, { command, lacks = [] }) => {
+      const results = await runCases(command, { except: lacks });
       expect(results.filter(({ problem }) => problem !== undefined)).toEqual([]);
       const asked = cases.filter(({ name }) => !lacks.some((part) => name.includes(part)));
       expect(results.length).toBeGreaterThan(asked.length);
     },
   );
 
-  test.each(drivers.map((driver) => [driver.at(-1), driver] as const))(
+  test.each(drivers.map(({ command }) => [command.at(-1), command] as const))(
     "proves possession of its key to a real issuer and gateway, with nonces and without: %s",
     async (_name, driver) => {
       for (const { drive } of dpopDeployments) expect(await drive(driver)).toMatchObject(dpopAnswers);

@@ -101,6 +101,8 @@ async function runStep(step: Step, client: PlatformClient, options: DriverOption
         return { answer: toJson(methods.capabilities.output, await client.capabilities()) as JsonObject };
       case "cached-bootstrap":
         return { answer: toJson(methods.bootstrap.output, await client.bootstrap()) as JsonObject };
+      case undefined:
+        throw new Error("this driver has no streams");
       default:
         return await runCall(step, client, options);
     }
@@ -116,7 +118,7 @@ async function runStep(step: Step, client: PlatformClient, options: DriverOption
 }
 
 async function runCall(step: CallStep, client: PlatformClient, options: DriverOptions): Promise<StepAnswer> {
-  const method = methods[step.call];
+  const method = methods[step.call as Route];
   const request = fromJson(method.input, step.request ?? {});
   const headers = step.idempotency_key === undefined ? {} : { "idempotency-key": step.idempotency_key };
   const services = [client.discovery, client.protection, client.registration, client.evidence];

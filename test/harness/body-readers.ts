@@ -1,17 +1,21 @@
 /** What each protocol makes of a request body before the handler sees it. */
 import { create, fromBinary, fromJsonString, type Message } from "@bufbuild/protobuf";
 import { invalidRequests, ServiceError } from "../../src/base/errors.ts";
-import { publicServices } from "../../src/transport/calls/methods.ts";
+import { authzenServices, publicServices } from "../../src/transport/calls/methods.ts";
 import { binaryOptions, notProtobuf, requireFewRecords } from "../../src/transport/codec/binary-records.ts";
 import { jsonFaults } from "../../src/transport/codec/faults.ts";
 import { parseJson, readableText } from "../../src/transport/codec/parse.ts";
 import { createRules } from "../../src/transport/codec/validate.ts";
 import { decodeRequest } from "../../src/transport/rest/codec.ts";
 import { createRestRegistry } from "../../src/transport/rest/registry.ts";
-import { type WireMethod, wireMethods } from "./methods.ts";
+import { authzenMethods, type WireMethod, wireMethods } from "./methods.ts";
 
-const registry = createRestRegistry(publicServices.flatMap(({ file }) => [file, ...file.dependencies]));
-const rules = createRules(wireMethods.map(({ desc }) => ({ desc: desc.input, sample: create(desc.input) })));
+const registry = createRestRegistry(
+  [...publicServices, ...authzenServices].flatMap(({ file }) => [file, ...file.dependencies]),
+);
+const rules = createRules(
+  [...wireMethods, ...authzenMethods].map(({ desc }) => ({ desc: desc.input, sample: create(desc.input) })),
+);
 
 /** The JSON of the JSON routes, canonical JSON, and protobuf. */
 export type Spelling = "rest" | "canonical" | "binary";

@@ -14,6 +14,7 @@ const mostObjectCharacters = 11_184_808;
 
 /** A good request of about so many bytes, and no more, as far as there is room for them. */
 export function fullRequest(method: WireMethod, sizeBytes: number): Message {
+  if (method.restPath === "/access/v1/evaluation") return fullQuestion(method, sizeBytes);
   const body = sampleCalls().find(({ route }) => route === method.restPath)?.body;
   const {
     labels: _,
@@ -46,6 +47,20 @@ export function fullRequest(method: WireMethod, sizeBytes: number): Message {
       ),
     } as never,
   );
+}
+
+/** Of an enforcement point: what is large are free objects, of the subject and of the resource. */
+function fullQuestion(method: WireMethod, sizeBytes: number): Message {
+  const share = Math.min(1, (sizeBytes - 4096) / (2 * most * (keyCharacters + valueCharacters)));
+  const text = (characters: number) => "a".repeat(Math.max(1, Math.floor(characters * share) - 8));
+  const properties = Object.fromEntries(
+    Array.from({ length: most }, (_, i) => [`${i}-${text(keyCharacters)}`, text(valueCharacters)]),
+  );
+  return requestFromRest(method, {
+    subject: { type: "user", id: "alice", properties },
+    action: { name: "access" },
+    resource: { type: "document", id: "1", properties },
+  });
 }
 
 /** The same request in each spelling. */

@@ -58,6 +58,9 @@ function anywhere({ fields }: DescMessage, nameOf: NameOf): Family[] {
     ["arrays in a member", (size) => `{"${names[0]}":[${fill(size - 60, () => "[]")}]}`],
     ["deep arrays", (size) => deep("[", "]", size)],
     ["deep objects", (size) => deep('{"x":', "}", size, "0")],
+    // As deep as what a message of free objects may hold: not so much that it is refused for its size.
+    ["arrays of some depth", (size) => deep("[", "]", Math.min(size, 14_000))],
+    ["objects of some depth", (size) => deep('{"x":', "}", Math.min(size, 30_000), "0")],
     ["white space", (size) => `{${" ".repeat(size - 2)}}`],
     ["a long number", unknown((size) => "9".repeat(size))],
     ["long fractions", unknown((size) => `[${fill(size - 2, (i) => `0.${"1234567890".repeat(80)}${i}e-300`)}]`)],

@@ -50,12 +50,16 @@ function readWithout(desc: DescMessage, value: unknown, faults: readonly Violati
   }
 }
 
-/** Copies objects and arrays, which are few, and no text, of which there may be much. */
-function copyOf(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(copyOf);
+/** Deeper than any request goes: free objects may be nested 16 deep, four levels below the outermost. */
+const maxCopiedDepth = 32;
+
+/** Copies objects and arrays, which are few, and no text, of which there may be much. Leaves out what lies too deep. */
+function copyOf(value: unknown, depth = 0): unknown {
+  if (typeof value === "object" && depth > maxCopiedDepth) return null;
+  if (Array.isArray(value)) return value.map((item) => copyOf(item, depth + 1));
   if (!isObject(value)) return value;
   // Own members, whatever their names: an assignment would lose `__proto__`.
-  return Object.fromEntries(Object.entries(value).map(([name, content]) => [name, copyOf(content)]));
+  return Object.fromEntries(Object.entries(value).map(([name, content]) => [name, copyOf(content, depth + 1)]));
 }
 
 /** Items and entries keep their positions: an empty text takes their place. */

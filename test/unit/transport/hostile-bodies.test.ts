@@ -21,6 +21,8 @@ const cases: readonly [route: string, spelling: Spelling, sizeBytes: number][] =
   ["/v1/sdk/artifact-register", "rest", 524_288],
   ["/v1/sdk/artifact-register", "canonical", 524_288],
   ["/v1/sdk/artifact-register", "binary", 1_048_576],
+  ["/access/v1/evaluation", "rest", 131_072],
+  ["/access/v1/evaluation", "canonical", 131_072],
 ];
 
 test.each(cases)(

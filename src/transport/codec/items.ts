@@ -144,7 +144,7 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
   // Where the item begins that is being read; undefined beyond the items.
   let begin: number | undefined;
   const end = (at: number) => {
-    texts.push(text.slice(begin, at).trim());
+    texts.push(text.slice(begin, at));
     requireFew(field, texts.length);
   };
   structural.lastIndex = 0;
@@ -178,15 +178,20 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
         break;
       default:
         if (depth === 2 && begin !== undefined) {
-          if (texts.length > 0 || text.slice(begin, at).trim() !== "") end(at);
+          if (texts.length > 0 || !isBlank(text.slice(begin, at))) end(at);
           begin = undefined;
           copied = at;
         }
         depth -= 1;
     }
   }
-  if (begin !== undefined || texts.includes("")) throw notJson();
+  if (begin !== undefined || texts.some(isBlank)) throw notJson();
   return { rest: rest + text.slice(copied), texts };
+}
+
+/** Of nothing but what JSON takes for white space (RFC 8259 §2), which is less than what JavaScript does. */
+function isBlank(text: string): boolean {
+  return /^[ \t\n\r]*$/.test(text);
 }
 
 /** Position of the closing quote, or the end of the text where there is none. */

@@ -55,6 +55,11 @@ export interface Authenticator {
    *   challenge), `issuer_unavailable`, `store_unavailable`
    */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  /**
+   * The same for a call that goes on, whose credentials may have been called back since it began. A DPoP proof, which counts
+   * once, is not looked at again.
+   */
+  authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   /** Whether tokens can be verified now, of any issuer at all; truthful at the moment of the call. */
   status(): IssuerStatus;
   /** As `TokenIssuers.ofTenant`. */
@@ -90,19 +95,22 @@ export function createAuthenticator(
   };
   if (identityHeaders === undefined) {
     if (accessTokens === undefined) throw new Error("neither access tokens nor identity headers are taken");
-    return { ...common, authenticate: accessTokens.authenticate };
+    const { authenticate, authenticateStill } = accessTokens;
+    return { ...common, authenticate, authenticateStill };
   }
-  return {
-    ...common,
-    async authenticate(inbound, signal) {
+  const orByHeaders =
+    (byToken: Authenticator["authenticate"] | undefined): Authenticator["authenticate"] =>
+    async (inbound, signal) => {
       // A header that is there at all decides: a bad token must not become whoever the ingress would name.
-      if (accessTokens !== undefined && inbound.headerValues("authorization").length > 0) {
-        return accessTokens.authenticate(inbound, signal);
-      }
+      if (byToken !== undefined && inbound.headerValues("authorization").length > 0) return byToken(inbound, signal);
       return callerFromHeaders(inbound, identityHeaders, () =>
         onEvent({ type: "identity_headers_ignored", remoteAddress: inbound.remoteAddress }),
       );
-    },
+    };
+  return {
+    ...common,
+    authenticate: orByHeaders(accessTokens?.authenticate),
+    authenticateStill: orByHeaders(accessTokens?.authenticateStill),
   };
 }
 

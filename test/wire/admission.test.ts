@@ -73,6 +73,7 @@ beforeAll(async () => {
         const [tenantId, principalId] = [tenant as TenantId, tenant as PrincipalId];
         return { tenantId, principalId, subject: principalId, authSource: "bearer_token", scopes: [] };
       },
+      authenticateStill: () => Promise.reject(new ServiceError("internal", "nothing streams here")),
     },
   });
   const destination = { write: (line: string) => void logged.push(line) };

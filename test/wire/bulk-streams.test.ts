@@ -1,5 +1,8 @@
 /** Streams of evidence and registrations: what is acknowledged is durable, and what is sent again is not recorded again. */
 import { randomUUID } from "node:crypto";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -11,6 +14,8 @@ import {
 } from "../../gen/platform/bulk/v1/streams_pb.ts";
 import { EvidenceEventType } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
+import { frame } from "../harness/grpc.ts";
+import { h2Call, h2Close, h2Connect } from "../harness/h2.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { testStores } from "../harness/stores.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
@@ -117,6 +122,38 @@ describe.each(testStores)("%s", (_name, startStore) => {
     expect((await answers.next()).done).toBe(true);
   });
 
+  test.each([
+    ["text that is not UTF-8", [0xc3, 0x28]],
+    ["a member twice", [...Buffer.from('a","application":"b')]],
+    ["a lone surrogate", [...Buffer.from("\\ud800")]],
+    ["a member that nobody knows", [...Buffer.from('a","plaintext":"secret')]],
+  ])("in JSON, %s is refused, and nothing is recorded of it", async (_what, bytes) => {
+    const [before = "", after = ""] = JSON.stringify({
+      sequence: "1",
+      item: {
+        idempotencyKey: randomUUID(),
+        event: {
+          eventType: "EVIDENCE_EVENT_TYPE_PROTECT",
+          workload: { application: "HERE" },
+          resource: { kind: "record" },
+        },
+      },
+    }).split("HERE");
+    const session = await h2Connect(gateway.url);
+    const send = async (content: Buffer) => {
+      const { body } = await h2Call(session, {
+        path: "/platform.bulk.v1.BulkStreamService/StreamEvents",
+        headers: { ...headers, "content-type": "application/connect+json" },
+        body: frame(Buffer.concat([Buffer.from(before), content, Buffer.from(after)])),
+      });
+      return body.toString();
+    };
+    expect(await send(Buffer.from(bytes))).toContain('"error":{"code":"invalid_argument"');
+    // The key is free.
+    expect(await send(Buffer.from("payroll"))).toContain("ITEM_OUTCOME_ANSWERED");
+    await h2Close(session);
+  });
+
   test("one who does not read gets no more than there is room for, and others go on", async () => {
     const requests = source<StreamEventsRequest>();
     const big = "x".repeat(200);
@@ -195,6 +232,68 @@ describe("ends", () => {
       expect([error?.code, acknowledged]).toEqual([Code.Unauthenticated, [1n]]);
     } finally {
       await gateway.stop();
+    }
+  });
+
+  /** A stream that is open, with one event acknowledged on it; and what becomes of the next. */
+  async function openStream(gateway: Gateway, token: string) {
+    const requests = source<StreamEventsRequest>();
+    const headers = { authorization: `Bearer ${token}` };
+    const answers = clientOf(gateway.url).streamEvents(requests, { headers })[Symbol.asyncIterator]();
+    requests.send(event(1, randomUUID()));
+    const [first] = (await answers.next()).value.items;
+    const next = async () => {
+      requests.send(event(2, randomUUID()));
+      return answers.next().then(
+        ({ value }) => value.items[0].result.ingestion.receipt.leafIndex as bigint,
+        (thrown: unknown) => ConnectError.from(thrown).code,
+      );
+    };
+    return { leafIndex: first.result.ingestion.receipt.leafIndex as bigint, next };
+  }
+
+  test("a stream ends when the key of its token is withdrawn, and nothing more is recorded on it", async () => {
+    const [old, young] = [newTestKey("ES256", "old"), newTestKey("ES256", "young")];
+    const rotating = await startStaticIssuer([old.publicJwk]);
+    const gateway = await startGateway({ env: { ...settings(), SVC_OIDC_ISSUER: rotating.url, SVC_WORKERS: "1" } });
+    const signed = (by: typeof old) => mintToken(by, claimsOf(rotating.url, Date.now(), { scope }));
+    try {
+      const { leafIndex, next } = await openStream(gateway, signed(old));
+      expect(await next()).toBe(leafIndex + 1n);
+      rotating.keys = [young.publicJwk];
+      // The new key's first token has the gateway look at the set.
+      const whoAmI = await rest(`${gateway.url}/v1/sdk/whoami`, { token: signed(young) });
+      expect(whoAmI.status).toBe(200);
+      expect(await next()).toBe(Code.Unauthenticated);
+      const { leafIndex: after } = await openStream(gateway, signed(young));
+      expect(after).toBe(leafIndex + 2n);
+    } finally {
+      await gateway.stop();
+      await rotating.stop();
+    }
+  });
+
+  test("a stream ends when its issuer is taken out of the file", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "svc-streams-"));
+    const file = join(folder, "issuers.json");
+    const write = (tenant: string) => {
+      const issuers = { [issuer.url]: { tenants: { fixed: tenant } } };
+      writeFileSync(`${file}.new`, JSON.stringify({ issuers }));
+      renameSync(`${file}.new`, file);
+    };
+    write("tenant-a");
+    const env = { SVC_BULK: "on", SVC_OIDC_ISSUER: undefined, SVC_OIDC_ISSUERS: file, SVC_WORKERS: "1" };
+    const gateway = await startGateway({ env });
+    try {
+      const { leafIndex, next } = await openStream(gateway, tokenFor());
+      expect(await next()).toBe(leafIndex + 1n);
+      write("tenant-b");
+      const status = async () => (await rest(`${gateway.url}/v1/sdk/whoami`, { token: tokenFor() })).status;
+      await expect.poll(status, { timeout: 10_000, interval: 50 }).toBe(401);
+      expect(await next()).toBe(Code.Unauthenticated);
+    } finally {
+      await gateway.stop();
+      rmSync(folder, { recursive: true });
     }
   });
 

@@ -33,6 +33,12 @@ export interface PossessionMethod {
    * @throws ServiceError `proof_of_possession_failed`, `store_unavailable`
    */
   confirm(token: string, verified: VerifiedToken, inbound: InboundRequest): void | Promise<void>;
+  /**
+   * The same for a call that goes on, as far as it can be shown again: a proof counts once (RFC 9449 §11.1), and was shown
+   * when the call began.
+   * @throws ServiceError `proof_of_possession_failed`
+   */
+  confirmStill(verified: VerifiedToken, inbound: InboundRequest): void;
   /** What was thrown for a call, with the challenge of the scheme. */
   asThrown(thrown: unknown): unknown;
 }
@@ -52,6 +58,7 @@ const methods: {
     scheme: "Bearer",
     beforeFetch: (claimed) => claimed === "unknown" || requireUnbound(claimed),
     confirm: (_token, { binding }) => requireUnbound(binding),
+    confirmStill: ({ binding }) => requireUnbound(binding),
     asThrown: (thrown) => thrown,
   }),
   mtls: (rule, { onCertificateIgnored }) => ({
@@ -59,6 +66,7 @@ const methods: {
     beforeFetch: (claimed, inbound) =>
       claimed === "unknown" ? requireCertificate(inbound, rule) : confirmCertificate(claimed, inbound, rule, () => {}),
     confirm: (_token, { binding }, inbound) => confirmCertificate(binding, inbound, rule, onCertificateIgnored),
+    confirmStill: ({ binding }, inbound) => confirmCertificate(binding, inbound, rule, () => {}),
     asThrown: (thrown) => thrown,
   }),
   dpop: (rule, context) => ({
@@ -66,6 +74,7 @@ const methods: {
     beforeFetch: (claimed, inbound) =>
       void (claimed === "unknown" ? readProof(inbound) : boundThumbprint(claimed, "jkt")),
     confirm: (token, verified, inbound) => confirmDpopPossession(token, verified, inbound, rule, context),
+    confirmStill: ({ binding }) => void boundThumbprint(binding, "jkt"),
     asThrown: underDpop,
   }),
 };

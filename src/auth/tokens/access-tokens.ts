@@ -22,7 +22,7 @@ import {
   sessionKeyFinder,
 } from "./session-tokens.ts";
 import { createStatusLists } from "./status-lists.ts";
-import { cacheVerifications, type Verify } from "./token-cache.ts";
+import { cacheVerifications, type VerifiedToken, type Verify } from "./token-cache.ts";
 import type { TokenRules } from "./token-claims.ts";
 import { createTokenIssuers, type NamedStatus, type TokenIssuers, type TokenSource } from "./token-issuers.ts";
 import { type VerifierRules, verifyToken } from "./token-verifier.ts";
@@ -86,6 +86,8 @@ export interface TokenDependencies {
 export interface AccessTokens {
   /** As `Authenticator.authenticate`. */
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  /** As `Authenticator.authenticateStill`. */
+  authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
   readonly issuers: Omit<TokenIssuers, "verify">;
 }
 
@@ -101,12 +103,16 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
   });
   const { verify, ...issuers } = openIssuers(options, clockToleranceSeconds, dependencies);
 
-  async function authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller> {
+  async function callerBy(
+    confirm: (token: string, verified: VerifiedToken, inbound: InboundRequest) => void | Promise<void>,
+    inbound: InboundRequest,
+    signal: AbortSignal,
+  ): Promise<Caller> {
     try {
       const token = readAccessToken(inbound, possession.scheme, maximumTokenBytes);
       const mayFetch = (claimed: TokenBinding | "unknown") => possession.beforeFetch(claimed, inbound);
       const verified = await verify(token, { signal, mayFetch });
-      await possession.confirm(token, verified, inbound);
+      await confirm(token, verified, inbound);
       noteExpiry(verified.caller, verified.expiresAtMs + clockToleranceSeconds * 1000);
       return verified.caller;
     } catch (thrown) {
@@ -114,7 +120,12 @@ export function createAccessTokens(options: TokenOptions, dependencies: TokenDep
     }
   }
 
-  return { authenticate, issuers };
+  return {
+    authenticate: (inbound, signal) => callerBy(possession.confirm, inbound, signal),
+    authenticateStill: (inbound, signal) =>
+      callerBy((_token, verified) => possession.confirmStill(verified, inbound), inbound, signal),
+    issuers,
+  };
 }
 
 /** Each issuer with keys and claims of its own, the service itself too: nothing of one can pass for another's. */

@@ -10,6 +10,9 @@ export const kInlet = createContextKey<Inlet<unknown> | undefined>(undefined, { 
 /** Aborted when the server begins to stop. */
 export const kStopping = createContextKey<AbortSignal>(new AbortController().signal, { description: "stopping" });
 
+/** Throws the refusal of a stream whose caller's credentials count no more. */
+export const kStillAllowed = createContextKey<() => Promise<void>>(async () => {}, { description: "still allowed" });
+
 /** Bounds of what is read and not settled yet. */
 export interface InletLimits {
   readonly maxItems: number;

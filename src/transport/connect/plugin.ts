@@ -17,7 +17,7 @@ import { binaryOptions } from "../codec/binary-records.ts";
 import { wrap } from "./wrap.ts";
 
 /** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
-const strictJson = {
+export const strictJson = {
   ignoreUnknownFields: false,
   textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
 };

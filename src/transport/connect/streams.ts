@@ -14,12 +14,13 @@ import { callOf, kCall } from "../calls/call.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
-import { Inlet, kInlet, kStopping } from "../calls/inlet.ts";
+import { Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import type { ServiceBinding } from "../calls/methods.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
+import type { Gate } from "../gate/gate.ts";
 import { readCallOptions } from "../gate/interceptors.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
-import { acceptAnyContentType } from "./plugin.ts";
+import { acceptAnyContentType, strictJson } from "./plugin.ts";
 import { reportStreamErrors } from "./stream-interceptors.ts";
 import { limitStreams, type StreamLimits } from "./stream-limits.ts";
 import { carry, takeTimeout } from "./wrap.ts";
@@ -34,6 +35,8 @@ const maxStreamMs = 86_400_000;
 
 export interface StreamsOptions extends Pick<AdapterOptions, "service" | "gate" | "limits" | "bodies"> {
   readonly headerPrefix: string;
+  /** What a stream passes again whenever something came on it. */
+  readonly gateStill: Gate;
   readonly stopping: AbortSignal;
   /** The address that a call comes from, as `callerAddress` returns it. */
   readonly addressOf: (inbound: InboundRequest) => string;
@@ -63,7 +66,7 @@ export function registerStreams(
             interceptors,
             readMaxBytes: limits.maxBodyBytes(`${desc.name}/${method.name}`),
             acceptCompression: [],
-            jsonOptions: { ignoreUnknownFields: false },
+            jsonOptions: strictJson,
             binaryOptions,
             requestGate: async (context) => {
               const call = callOf(context);
@@ -76,6 +79,10 @@ export function registerStreams(
               }
               // It waits for its caller most of the time, and takes its turn for what comes.
               call.ticket?.park();
+              const { rpc } = call;
+              context.values.set(kStillAllowed, () =>
+                options.gateStill({ call, inbound, rpc, signal: context.signal }),
+              );
             },
           });
         }

@@ -9,7 +9,7 @@ import type { Call } from "../calls/call.ts";
 import { createRules, type Rules, validate } from "../codec/validate.ts";
 import { createGate, type Gate, type GateLink } from "./gate.ts";
 import { countItems, enforceDeadline, readCallOptions, reportErrors } from "./interceptors.ts";
-import { authenticate, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
+import { authenticate, authenticateStill, type CredentialVerifier, matchTenant, requireScopes } from "./links.ts";
 
 export interface ChainOptions {
   /** Name of the service in error details. */
@@ -34,6 +34,8 @@ export interface ChainOptions {
 
 export interface Chain {
   readonly gate: Gate;
+  /** What a call that goes on passes again, for credentials that were called back, or count for less, since it began. */
+  readonly gateStill: Gate;
   readonly interceptors: Interceptor[];
   /** What `validate` holds requests to, for adapters that have more to say of a request that they cannot read. */
   readonly rules: Rules;
@@ -41,16 +43,17 @@ export interface Chain {
 
 /** Builds gate and interceptors in their order. */
 export function createChain(options: ChainOptions): Chain {
+  const allowed = [matchTenant(`${options.headerPrefix}tenant-id`), requireScopes(options.requiredScopes)];
   const guarded = createGate([
     authenticate(options.verifier),
-    matchTenant(`${options.headerPrefix}tenant-id`),
-    requireScopes(options.requiredScopes),
+    ...allowed,
     ...(options.quotas === undefined ? [] : [options.quotas]),
   ]);
   const rules = createRules(options.warmUp);
   const open = new Map([...(options.withoutCredentials ?? [])].map(([rpc, links]) => [rpc, createGate(links)]));
   return {
     gate: (context) => (open.get(context.rpc) ?? guarded)(context),
+    gateStill: createGate([authenticateStill(options.verifier), ...allowed]),
     interceptors: [
       reportErrors(options.service),
       enforceDeadline,

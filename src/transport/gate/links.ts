@@ -2,6 +2,7 @@
 
 import { requireScopes as assertScopes, matchTenantHeader } from "../../auth/authorization.ts";
 import { presentedScheme } from "../../auth/authorization-header.ts";
+import { refusedToken } from "../../auth/challenge.ts";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { SessionPeer } from "../../auth/session-peer.ts";
 import type { Caller } from "../../base/caller.ts";
@@ -11,6 +12,8 @@ import type { GateLink } from "./gate.ts";
 /** Verifies credentials; rejects with a `ServiceError` where it cannot. */
 export interface CredentialVerifier {
   authenticate(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
+  /** The same for a call that goes on: what can be shown once only is not asked for again. */
+  authenticateStill(inbound: InboundRequest, signal: AbortSignal): Promise<Caller>;
 }
 
 /** First link: who is calling? Everything after it may rely on `call.caller`. */
@@ -18,6 +21,17 @@ export function authenticate(verifier: CredentialVerifier): GateLink {
   return async ({ call, inbound, signal }) => {
     call.caller = await traced(call.span, "authenticate", () => verifier.authenticate(inbound, signal));
     call.span?.authenticated();
+  };
+}
+
+/** In place of the first link, for a call that goes on: is it still the same caller, whose credentials are good? */
+export function authenticateStill(verifier: CredentialVerifier): GateLink {
+  return async ({ call, inbound, signal }) => {
+    const { caller: before } = call;
+    const caller = await verifier.authenticateStill(inbound, signal);
+    if (before?.tenantId !== caller.tenantId || before.principalId !== caller.principalId)
+      throw refusedToken("invalid_token", "the credentials name another caller by now");
+    call.caller = caller;
   };
 }
 

@@ -18,6 +18,7 @@ import type { ServedMethod, ServiceBinding } from "../calls/methods.ts";
 import { registerConnectPlugin } from "../connect/plugin.ts";
 import { isRpcRequest, type RefusedWith, sendRpcRefusal } from "../connect/rpc-refusal.ts";
 import { registerStreams } from "../connect/streams.ts";
+import type { Gate } from "../gate/gate.ts";
 import { serveGrpc } from "../grpc/adapter.ts";
 import { registerRest } from "../rest/adapter.ts";
 import {
@@ -37,6 +38,8 @@ export interface ServerOptions extends AdapterOptions, CallLifecycle {
   readonly pages?: readonly Page[];
   /** Services whose methods are streams, for those who have shown credentials. */
   readonly streamServices?: readonly ServiceBinding[];
+  /** What streams pass again for as long as they are open. */
+  readonly gateStill: Gate;
   /** Lowercase prefix of the service's own headers. */
   readonly headerPrefix?: string;
   /** Counts their open streams; default: those of this server alone. */

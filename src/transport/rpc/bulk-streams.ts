@@ -14,7 +14,7 @@ import { handleAll, type ItemResult } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import { type Call, callerOf, callOf } from "../calls/call.ts";
-import { type Inlet, kInlet, kStopping } from "../calls/inlet.ts";
+import { type Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import type { Rules } from "../codec/validate.ts";
 import type { SettleItems } from "../gate/quota.ts";
 import { itemMembers, pause } from "./bulk.ts";
@@ -124,6 +124,8 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
     const batch = await inlet.take({ limits, stopping });
     if (batch === undefined && stopping.aborted) throw overloaded("the service stops: go on elsewhere");
     if (batch === undefined) return;
+    // A token may live for long: whatever called it back since the last items, nothing more is recorded for it.
+    await values.get(kStillAllowed)();
     const settle = await options.takeItems(call, batch.length, signal);
     if (call.ticket !== undefined && !(await call.ticket.resume())) throw overloaded();
     const results = await handleAll(ledger, identityOf(context), {

@@ -17,7 +17,7 @@ function chainOf(authenticate: () => Promise<Caller>) {
   return createChain({
     service: "svc-platform-api",
     headerPrefix: "x-svc-",
-    verifier: { authenticate },
+    verifier: { authenticate, authenticateStill: authenticate },
     requiredScopes: () => ["platform-api.access"],
     warmUp: [],
   });
@@ -46,12 +46,37 @@ describe("gate", () => {
     await expect(gate(contextOf("tenant-a"))).rejects.toMatchObject({ reason: "missing_scope" });
   });
 
+  it("refuses a call that goes on where its credentials are refused, or are another caller's, by now", async () => {
+    let now: Partial<Caller> | undefined = { ...caller, scopes: ["platform-api.access"] } as unknown as Caller;
+    const { gate, gateStill } = chainOf(() =>
+      now === undefined
+        ? Promise.reject(new ServiceError("invalid_token", "called back"))
+        : Promise.resolve(now as unknown as Caller),
+    );
+    const context = contextOf("tenant-a");
+    await gate(context);
+    const good = now;
+    await gateStill(context);
+    for (const [changed, reason] of [
+      [undefined, "invalid_token"],
+      [{ ...good, principalId: "another" as Caller["principalId"] }, "invalid_token"],
+      [{ ...good, tenantId: "tenant-b" as Caller["tenantId"] }, "invalid_token"],
+      [{ ...good, scopes: [] }, "missing_scope"],
+    ] as const) {
+      now = changed;
+      await expect(gateStill(context)).rejects.toMatchObject({ reason });
+    }
+    now = good;
+    await gateStill(context);
+  });
+
   it("asks for no credentials of the methods that are listed, and of no other", async () => {
     const passed: string[] = [];
+    const refused = () => Promise.reject(new ServiceError("missing_token", "credentials are required"));
     const { gate } = createChain({
       service: "svc-platform-api",
       headerPrefix: "x-svc-",
-      verifier: { authenticate: () => Promise.reject(new ServiceError("missing_token", "credentials are required")) },
+      verifier: { authenticate: refused, authenticateStill: refused },
       requiredScopes: () => [],
       withoutCredentials: new Map([["S/Open", [({ rpc }) => void passed.push(rpc)]]]),
       warmUp: [],

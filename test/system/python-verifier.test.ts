@@ -5,9 +5,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { JsonValue } from "../../src/base/json.ts";
 import type { PackLine } from "../../src/ledger/pack/format.ts";
 import { canonicalText } from "../../src/ledger/record/canonical.ts";
 import { findReceipt, verifyReceipt } from "../../src/ledger/record/receipt.ts";
+import { subjectTerm } from "../../src/ledger/search/search-terms.ts";
 import type { LogVerifier } from "../../src/ledger/tlog/checkpoint.ts";
 import { formatSignature, parseNote } from "../../src/ledger/tlog/note.ts";
 import { cosignatureType, formatVerifierKey, keyIdOf, signingKeyOf } from "../../src/ledger/tlog/note-keys.ts";
@@ -80,7 +82,8 @@ function richLog(): MemoryLog {
   log.append(registration({ digest: "sha256:a", cid: "cid-a", decision: allowed }));
   log.append(evidence("protect", { cid: "cid-a", decision: allowed }));
   const gone = log.append(evidence("access", { digest: "sha256:a" }));
-  log.append(decision(false, "access"));
+  const denied = decision(false, "access");
+  log.append({ ...denied, request: { ...denied.request, on_behalf_of: { type: "user", id: "alice" } } });
   log.erase(gone);
   for (let count = 0; count < 9; count++)
     log.append(evidence("access", { digest: `sha256:${count} é\u{1f600}\u0001` }));
@@ -95,6 +98,7 @@ describe("packs", () => {
     ["an artifact", { field: "artifact_digest", value: "sha256:a" }],
     ["a CID", { field: "cid", value: "cid-a" }],
     ["a principal", { field: "principal", value: "principal-1" }],
+    ["somebody whom enforcement points asked for", { field: "on_behalf_of", value: "user/alice" }],
   ] as const)("of %s are accepted, and no change of them that we refuse", async (name, selection) => {
     const log = richLog();
     const text = await log.pack(selection);
@@ -116,6 +120,44 @@ describe("packs", () => {
     expect(expected[0]).toBe(true);
     // Changes that nobody can see are few: of the maker's word on the time, of the selection's ends.
     expect(expected.filter((ok) => ok).length).toBeLessThan(30);
+  });
+
+  test("of somebody whom enforcement points asked for: theirs alone, whatever the names look like", async () => {
+    const log = memoryLog();
+    const about = (on_behalf_of: JsonValue) => {
+      const plain = decision(true);
+      return log.append({ ...plain, request: { ...plain.request, on_behalf_of } });
+    };
+    const subjects = [
+      { type: "user", id: "alice" },
+      { type: "user/alice", id: "x" },
+      { type: "user", id: "alice/x" },
+      { type: "user~1alice", id: "x" },
+      { type: "user~", id: "é\u{1f600}" },
+    ];
+    for (const subject of subjects) about({ ...subject, properties: {}, property_values: [] });
+    const gone = about({ type: "user", id: "gone" });
+    for (const malformed of [
+      "user/alice",
+      ["user", "alice"],
+      { type: "user" },
+      { type: "", id: "alice" },
+      { type: 1, id: 2 },
+    ])
+      about(malformed);
+    log.erase(gone);
+    const values = [...subjects.map(({ type, id }) => subjectTerm(type, id)), "/alice"];
+    const names = [...values, "user/gone", "user/nobody", "user/"];
+    const packs = await Promise.all(values.map((value) => log.pack({ field: "on_behalf_of", value })));
+    // Each as it is, and as if it were of every other.
+    const texts = packs.flatMap((pack) => {
+      const [header, ...lines] = linesIn(pack);
+      return names.map((value) => seal([{ ...header, selection: { on_behalf_of: value } } as PackLine, ...lines]));
+    });
+    const verdicts = await pythonOn("pack", texts, "--key", log.vkey());
+    const expected = await Promise.all(texts.map((text) => ours(text, keysOf(log.vkey()))));
+    expect(verdicts.map(({ ok }) => ok)).toEqual(expected);
+    expect(expected).toEqual(packs.flatMap((_, own) => names.map((__, other) => other === own)));
   });
 
   test("of logs whose operator wrote what does not belong together", async () => {

@@ -1,14 +1,17 @@
 /** The contract of `Ledger`, for any store. */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { rootOfLeaves } from "../../clients/typescript/src/receipts/multi-proof.ts";
 import type { Clock } from "../../src/base/clock.ts";
 import { newRecordId, type RandomFill } from "../../src/base/ids.ts";
+import { proveRange } from "../../src/domain/range.ts";
 import type { AppenderLimits } from "../../src/ledger/append/limits.ts";
 import type { CommitObserver } from "../../src/ledger/append/observed.ts";
 import type { Appended, Ledger } from "../../src/ledger/ports/ledger.ts";
 import type { Idempotency, NewRecord } from "../../src/ledger/ports/record.ts";
 import { verifyReceipt } from "../../src/ledger/record/receipt.ts";
 import { requestDigest } from "../../src/ledger/record/record.ts";
+import { openCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
 import type { NoteVerifier } from "../../src/ledger/tlog/note-keys.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 
@@ -236,6 +239,39 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
         reason: { reason: "overloaded", details: { retryAfterSeconds: 1 } },
       });
       expect(await ledger.append(makeRecord(alice))).toMatchObject({ leafIndex: 4 });
+    });
+
+    test("records of several commits, scattered or side by side, are proven together in the largest of their trees", async () => {
+      const appended: Appended[] = [];
+      // Commits of one record and of many; the last ones lie in a second tile.
+      for (const count of [1, 7, 1, 250, 1, 20])
+        appended.push(...(await Promise.all(Array.from({ length: count }, () => ledger.append(makeRecord(alice))))));
+      const verifier = await fixture.verifier(appended[0]?.log ?? "");
+      const rootAt = new Map(
+        appended.map(({ receipt }) => [receipt.treeSize, verifyReceipt(givenOf(receipt), verifier).root]),
+      );
+      const some = fc.uniqueArray(fc.constantFrom(...appended), { minLength: 1, maxLength: 60 });
+      await fc.assert(
+        fc.asyncProperty(some, async (chosen) => {
+          const receipts = chosen.map(({ receipt }) => receipt);
+          const proof = await proveRange(ledger, [...receipts, ...receipts.slice(0, 2)]);
+          expect(proof?.treeSize).toBe(Math.max(...receipts.map(({ treeSize }) => treeSize)));
+          expect(openCheckpoint(proof?.checkpoint ?? "", verifier)).toMatchObject({ origin: proof?.logOrigin });
+          const leaves = receipts
+            .map(({ leafIndex, leafHash }) => ({ index: leafIndex, hash: Buffer.from(leafHash, "base64") }))
+            .sort((a, b) => a.index - b.index);
+          const nodes = (proof?.nodes ?? []).map((node) => Buffer.from(node, "base64"));
+          const root = await rootOfLeaves(leaves, proof?.treeSize ?? 0, nodes);
+          expect(Buffer.from(root ?? [])).toEqual(Buffer.from(rootAt.get(proof?.treeSize ?? 0) ?? [1]));
+        }),
+        { numRuns: 30 },
+      );
+      const { log, receipt } = appended.at(-1) as Appended;
+      expect(await proveRange(ledger, [])).toBeUndefined();
+      await expect(ledger.multiProof(log, receipt.treeSize + 1, [1])).rejects.toMatchObject({ reason: "internal" });
+      await expect(ledger.multiProof(`${log.slice(0, -1)}${log.endsWith("0") ? 1 : 0}`, 2, [1])).rejects.toMatchObject({
+        reason: "internal",
+      });
     });
 
     describe("a record with an idempotency scope", () => {

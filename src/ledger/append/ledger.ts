@@ -100,6 +100,12 @@ export class StoredLedger implements Ledger, PublishedLogs {
     return name === undefined ? undefined : this.#store.consistencyProof(name, first, second);
   }
 
+  async multiProof(log: string, size: number, leafIndices: readonly number[]): Promise<readonly Uint8Array[]> {
+    const nodes = await this.#store.multiProof(logNameOf(log), size, leafIndices);
+    if (nodes === undefined) throw new ServiceError("internal", "The log is smaller than it was.");
+    return nodes;
+  }
+
   keepPolicyRevision(revision: string, content: string): Promise<void> {
     return this.#store.keepPolicyRevision(revision, content);
   }

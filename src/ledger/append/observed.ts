@@ -47,6 +47,10 @@ export class ObservedLedger implements Ledger {
     return this.#ledger.registrations(tenantId, names);
   }
 
+  multiProof(log: string, size: number, leafIndices: readonly number[]): Promise<readonly Uint8Array[]> {
+    return this.#ledger.multiProof(log, size, leafIndices);
+  }
+
   keepPolicyRevision(revision: string, content: string): Promise<void> {
     return this.#ledger.keepPolicyRevision(revision, content);
   }

@@ -74,6 +74,16 @@ export interface Ledger extends RegistrationReader {
    */
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased">;
 
+  /**
+   * What makes the root of a log's tree out of these leaves: roots of the largest subtrees that hold none of them, from
+   * left to right. Rejects with `store_unavailable`, and with `internal` where the log is damaged or never was so large.
+   *
+   * @param log origin of the log
+   * @param size of the tree, which holds all of the leaves
+   * @param leafIndices ascending, each once
+   */
+  multiProof(log: string, size: number, leafIndices: readonly number[]): Promise<readonly Uint8Array[]>;
+
   /** Keeps everything that a policy revision consists of, so that its decisions can be evaluated again. Idempotent. */
   keepPolicyRevision(revision: string, content: string): Promise<void>;
 

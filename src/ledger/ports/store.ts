@@ -141,6 +141,8 @@ export interface LedgerStore extends BatchWriter, CosignatureStore, Registration
   tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined>;
   /** RFC 6962 §2.1.2, between two sizes that the log has reached. Undefined where it has not, or where there is none. */
   consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
+  /** As `Tree.multiProof`, of a size that the log has reached. Undefined where it has not, or where there is none. */
+  multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined>;
   /** Durable when it resolves. Keeps what is already there. */
   keepPolicyRevision(revision: string, content: string): Promise<void>;
   /** Makes a small durable write. */

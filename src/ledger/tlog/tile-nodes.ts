@@ -46,16 +46,23 @@ export function rootOf(hashes: Uint8Array): Hash {
 }
 
 /**
- * Every tile from which the root of a tree of this size is computed and, where a leaf is named, its inclusion proof and
- * the proof that the tree which ends with it is consistent with this one. For who must have tiles before they are asked.
+ * Every tile from which the root of a tree of this size is computed and, where leaves are named, their inclusion proofs
+ * and the proofs that the trees which end with them are consistent with this one. For who must have tiles before they are
+ * asked.
  */
-export function proofTiles(size: number, leafIndex?: number): Pick<TileCoordinate, "level" | "index">[] {
+export function proofTiles(
+  size: number,
+  leafIndices: readonly number[] = [],
+): Pick<TileCoordinate, "level" | "index">[] {
   const tiles: Pick<TileCoordinate, "level" | "index">[] = partialTiles(size);
-  if (leafIndex === undefined) return tiles;
-  for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {
-    const index = Math.floor(leafIndex / tileWidth ** (level + 1));
-    const isThere = index * tileWidth < count && !tiles.some((tile) => tile.level === level && tile.index === index);
-    if (isThere) tiles.push({ level, index });
+  const known = new Set(tiles.map(({ level, index }) => `${level}/${index}`));
+  for (const leafIndex of leafIndices) {
+    for (let level = 0, count = size; count > 0; level++, count = hashesOnLevel(level, size)) {
+      const index = Math.floor(leafIndex / tileWidth ** (level + 1));
+      if (index * tileWidth >= count || known.has(`${level}/${index}`)) continue;
+      known.add(`${level}/${index}`);
+      tiles.push({ level, index });
+    }
   }
   return tiles;
 }

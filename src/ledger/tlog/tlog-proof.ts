@@ -55,6 +55,11 @@ export function formatTlogProof(index: number, pathLines: string, checkpoint: st
   return `${header}\nindex ${index}\n${pathLines}\n${checkpoint}`;
 }
 
+/** The checkpoint of a proof that `formatTlogProof` wrote. */
+export function checkpointOfProof(proof: string): string {
+  return proof.slice(proof.indexOf("\n\n") + 2);
+}
+
 /** Reads a proof; the checkpoint's form is checked too, its signatures are not. Throws a NoteError. */
 export function parseTlogProof(text: string): TlogProof {
   if (Buffer.byteLength(text) > maxNoteBytes) throw new NoteError("The proof is too large.");

@@ -92,6 +92,31 @@ export class Tree {
   }
 
   /**
+   * Roots of the largest subtrees that hold none of the leaves, from left to right: with the leaves they make the root
+   * (docs/ledger.md). Of one leaf they are its audit path in another order.
+   *
+   * @param indices of the leaves, ascending, each once
+   * @throws RangeError where the tree has no such leaf, or their order is another
+   */
+  multiProof(indices: readonly number[]): Hash[] {
+    const isInOrder = indices.every((index, i) => Number.isSafeInteger(index) && index > (indices[i - 1] ?? -1));
+    if (!isInOrder || (indices.at(-1) ?? 0) >= this.size) throw new RangeError("no such leaves");
+    const nodes: Hash[] = [];
+    // The leaves from `first` up to `next` are those between `begin` and `end`.
+    const walk = (begin: number, end: number, first: number, next: number): void => {
+      if (first === next) nodes.push(this.range(begin, end));
+      if (first === next || next - first === end - begin) return;
+      const middle = begin + splitPoint(end - begin);
+      let split = first;
+      while (split < next && (indices[split] as number) < middle) split += 1;
+      walk(begin, middle, first, split);
+      walk(middle, end, split, next);
+    };
+    if (this.size > 0) walk(0, this.size, 0, indices.length);
+    return nodes;
+  }
+
+  /**
    * Consistency proof from the tree's first `size` leaves to the whole (RFC 6962 §2.1.2). Empty for size 0, which is
    * consistent with every tree, and for the tree itself. Throws a RangeError for a size that it never had.
    */

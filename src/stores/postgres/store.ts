@@ -154,6 +154,13 @@ export class PostgresStore implements LedgerStore {
     });
   }
 
+  multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
+    return translated(async () => {
+      const head = await this.#reader.log(name);
+      return head && this.#reader.multiProof(head, size, leafIndices);
+    });
+  }
+
   cosignatures(): Promise<readonly StoredCosignature[]> {
     return translated(() => readCosignatures(this.#pool));
   }

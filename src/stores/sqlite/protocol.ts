@@ -52,6 +52,12 @@ export type WorkerRequest =
   | { readonly call: "log"; readonly name: LogName }
   | { readonly call: "tile"; readonly name: LogName; readonly tile: TileName }
   | { readonly call: "consistencyProof"; readonly name: LogName; readonly first: number; readonly second: number }
+  | {
+      readonly call: "multiProof";
+      readonly name: LogName;
+      readonly size: number;
+      readonly leafIndices: readonly number[];
+    }
   | { readonly call: "find"; readonly tenantId: TenantId; readonly recordId: RecordId }
   | { readonly call: "registrations"; readonly tenantId: TenantId; readonly names: readonly string[] }
   /** Looks at some of the leaves that the index of registrations has not got yet. The key is a fresh one, 32 bytes. */

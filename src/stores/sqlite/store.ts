@@ -129,6 +129,10 @@ export class SqliteStore implements LedgerStore {
     return (await this.#reader.call({ call: "consistencyProof", name, first, second })) as readonly Hash[] | undefined;
   }
 
+  async multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
+    return (await this.#reader.call({ call: "multiProof", name, size, leafIndices })) as readonly Hash[] | undefined;
+  }
+
   async cosignatures(): Promise<readonly StoredCosignature[]> {
     return (await this.#reader.call({ call: "cosignatures" })) as readonly StoredCosignature[];
   }

@@ -98,6 +98,7 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
     if (request.call === "tile") return store.logs.tile(request.name, request.tile);
     if (request.call === "consistencyProof")
       return store.logs.consistencyProof(request.name, request.first, request.second);
+    if (request.call === "multiProof") return store.logs.multiProof(request.name, request.size, request.leafIndices);
     if (request.call === "probe") return store.probe();
   } else {
     if (request.call === "append") return store.append(request.batches, request.nowMs, request.signingKey);

@@ -86,6 +86,10 @@ export class FakeLedger implements Ledger {
     return { recordId, log: "log", leafIndex, recordedAt, receipt: receiptOf(recordId, leafIndex) };
   }
 
+  multiProof(): never {
+    throw new Error("no proof is asked for here");
+  }
+
   group(): RecordGroup {
     throw new Error("no group is asked for here");
   }

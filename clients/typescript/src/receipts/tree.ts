@@ -9,7 +9,8 @@ export function hashLeaf(entry: Uint8Array): Promise<Uint8Array> {
   return sha256(Uint8Array.of(0), entry);
 }
 
-function hashNode(left: Uint8Array, right: Uint8Array): Promise<Uint8Array> {
+/** Hash of an inner node: SHA-256 of 0x01 and both children. */
+export function hashNode(left: Uint8Array, right: Uint8Array): Promise<Uint8Array> {
   return sha256(Uint8Array.of(1), left, right);
 }
 

@@ -58,7 +58,7 @@ export async function findIdempotencyRecords(
   const known = new Map<string, KnownScopes>();
   for (const row of rows) {
     const stored = toIdempotencyRow(row);
-    const tree = await readTree(queries, tenantId, stored.treeSize, stored.leafIndex);
+    const tree = await readTree(queries, tenantId, stored.treeSize, [stored.leafIndex]);
     known.set((row.scope as Buffer).toString("hex"), (idempotency) =>
       idempotentResult(stored, idempotency, () => tree),
     );

@@ -76,8 +76,14 @@ export class LogReader {
   /** Undefined for sizes that the log has not reached, or that stand in the wrong order. */
   async consistencyProof(head: LogState, first: number, second: number): Promise<readonly Hash[] | undefined> {
     if (first > second || second > head.size) return undefined;
-    const tree = await readTree(this.#queries, head.tenantId, second, Math.max(0, first - 1));
+    const tree = await readTree(this.#queries, head.tenantId, second, [Math.max(0, first - 1)]);
     return tree.consistencyProof(first);
+  }
+
+  /** Undefined for a size that the log has not reached. */
+  async multiProof(head: LogState, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
+    if (size > head.size) return undefined;
+    return (await readTree(this.#queries, head.tenantId, size, leafIndices)).multiProof(leafIndices);
   }
 
   async #bundle(tenantId: TenantId, first: number, width: number): Promise<Uint8Array | undefined> {

@@ -65,11 +65,16 @@ export async function readTiles(
 }
 
 /**
- * The log as it was at a size that it has reached: its root, and the proofs of the leaf where one is named. The tree's
- * methods throw `MissingTileError` where a tile is gone.
+ * The log as it was at a size that it has reached: its root, and the proofs of the leaves that are named. The
+ * tree's methods throw `MissingTileError` where a tile is gone.
  */
-export async function readTree(queries: Queries, tenantId: TenantId, size: number, leafIndex?: number): Promise<Tree> {
-  return new Tree(size, nodesOfTiles(await readTiles(queries, tenantId, proofTiles(size, leafIndex))));
+export async function readTree(
+  queries: Queries,
+  tenantId: TenantId,
+  size: number,
+  leafIndices: readonly number[] = [],
+): Promise<Tree> {
+  return new Tree(size, nodesOfTiles(await readTiles(queries, tenantId, proofTiles(size, leafIndices))));
 }
 
 export function toHead(row: Row): StoredHead {

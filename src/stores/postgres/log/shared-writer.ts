@@ -167,7 +167,7 @@ function tilesFor({ tenantId, head, kept, anchored, edge }: Part): readonly OwnT
   const tiles = [
     ...edgeTiles(head, edge),
     ...(isBehind ? proofTiles(anchored.size) : []),
-    ...kept.flatMap(({ tree_size, leaf_index }) => proofTiles(tree_size as number, leaf_index as number)),
+    ...kept.flatMap(({ tree_size, leaf_index }) => proofTiles(tree_size as number, [leaf_index as number])),
   ];
   const own = new Map(tiles.map(({ level, index }) => [`${level}/${index}`, { tenantId, level, index }]));
   return [...own.values()];

@@ -53,6 +53,13 @@ export class LogReader {
     return this.#rows.tree(head.tenantId, second).consistencyProof(first);
   }
 
+  /** Undefined for a size that the log has not reached. */
+  multiProof(name: LogName, size: number, leafIndices: readonly number[]): readonly Hash[] | undefined {
+    const head = this.#rows.headByName(name);
+    if (head === undefined || size > head.size) return undefined;
+    return this.#rows.tree(head.tenantId, size).multiProof(leafIndices);
+  }
+
   #bundle(tenantId: string, first: number, width: number): Uint8Array | undefined {
     const leaves = [...this.#leaves.iterate(tenantId, first, first + width)].map(({ leaf }) => leaf as Uint8Array);
     return leaves.length === width ? encodeEntries(leaves) : undefined;

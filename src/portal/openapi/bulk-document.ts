@@ -105,5 +105,6 @@ credentials, tenants, scopes (those of the single route), refusals and receipts.
 - Events and registrations have a key each, which holds as the header \`Idempotency-Key\` of the single route does: a
   call that is sent again records nothing twice, and gives the answers of the first time.
 - Limits and quotas count items: a call of 1,000 items uses 1,000 requests and, as far as they are answered, records.
-- \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\` or \`none\`.`;
+- \`${headerPrefix}receipt\` is \`brief\` unless the caller asks for \`full\`, \`none\`, or \`range\`:
+  then \`receipt\` of the answer is one proof for all of its items, and \`items[].leaf\` is where each stands.`;
 }

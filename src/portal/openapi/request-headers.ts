@@ -25,8 +25,12 @@ export function headerParameters(headerPrefix: string, { isBulk = false } = {}):
       in: "header",
       description:
         "How much of the receipt the answer carries: `full`, or `brief` without `leaf`, `opening` and `record`, which " +
-        "then proves a position only, or `none`.",
-      schema: { type: "string", enum: ["full", "brief", "none"], default: isBulk ? "brief" : "full" },
+        `then proves a position only, ${isBulk ? "`range`, which is one proof for all items, " : ""}or \`none\`.`,
+      schema: {
+        type: "string",
+        enum: ["full", "brief", ...(isBulk ? ["range"] : []), "none"],
+        default: isBulk ? "brief" : "full",
+      },
       "x-additive": true,
     },
     ...(!isBulk && { IdempotencyKey: idempotencyKey }),

@@ -13,8 +13,11 @@ import type { ItemSource } from "../codec/items.ts";
 /** The wire format that carried a call. */
 export type Protocol = "rest" | "connect" | "grpc" | "grpc_web";
 
-/** `brief` leaves out what shows the record itself, `none` leaves out the receipt. */
-export type ReceiptDetail = "full" | "brief" | "none";
+/**
+ * `brief` leaves out what shows the record itself, `none` leaves out the receipt. `range`, of bulk calls alone, is one
+ * receipt for all items.
+ */
+export type ReceiptDetail = "full" | "brief" | "none" | "range";
 
 /**
  * One call on its way through the transport. Made when the headers are in, before anything else happens; the links

@@ -41,6 +41,7 @@ const idempotencyHeader = "idempotency-key";
 /** Visible ASCII. A header that is sent twice is joined with a space, and so refused. */
 const idempotencyKey = /^[\x21-\x7e]{1,128}$/;
 const receiptDetails: readonly string[] = ["full", "brief", "none"] satisfies ReceiptDetail[];
+const bulkReceiptDetails: readonly string[] = ["full", "brief", "range", "none"] satisfies ReceiptDetail[];
 
 /**
  * Notes what the caller asks for in headers (gRPC: metadata): `idempotency-key`, and `receipt` under the deployment's
@@ -57,8 +58,9 @@ export function readCallOptions(headerPrefix: string): Interceptor {
     }
     const detail = headerOf(call, receiptHeader);
     if (detail !== undefined) {
-      if (!isReceiptDetail(detail)) throw refuse(receiptHeader, "must be full, brief or none");
-      call.receiptDetail = detail;
+      const known = call.items === undefined ? receiptDetails : bulkReceiptDetails;
+      if (!known.includes(detail)) throw refuse(receiptHeader, `must be ${known.slice(0, -1).join(", ")} or none`);
+      call.receiptDetail = detail as ReceiptDetail;
     }
     return next(request);
   };
@@ -72,10 +74,6 @@ function headerOf({ headerValues }: Call, name: string): string | undefined {
   const values = headerValues(name);
   if (values.length === 0) return undefined;
   return new Headers(values.map((value): [string, string] => [name, value])).get(name) ?? undefined;
-}
-
-function isReceiptDetail(text: string): text is ReceiptDetail {
-  return receiptDetails.includes(text);
 }
 
 function refuse(header: string, message: string): ServiceError {

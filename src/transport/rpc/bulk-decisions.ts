@@ -8,20 +8,23 @@ import {
   type ResolvePolicyRequest,
   ResolvePolicyRequestSchema,
 } from "../../../gen/platform/sdk/v1/protection_pb.ts";
+import type { DecisionMembers } from "../../domain/answer.ts";
 import type { BulkLedger, StopRule } from "../../domain/bulk.ts";
 import type { DecisionDependencies } from "../../domain/decision.ts";
 import { createKeyAccess } from "../../domain/key-access.ts";
 import { platformDomains } from "../../domain/platform-domains.ts";
 import { createProtection } from "../../domain/protection.ts";
+import type { ProvingLedger } from "../../domain/range.ts";
 import type { KeyAccessRequest, PolicyResolveRequest, ProtectionPlanRequest } from "../../domain/requests.ts";
 import { callerOf } from "../calls/call.ts";
 import { toNormalForm } from "../codec/normal-form.ts";
 import { handleItems, inTurns, itemMembers } from "./bulk.ts";
 import { envelope, platformDomainMessages } from "./messages.ts";
 import { keyAccessMembers, planMembers, resolutionMembers } from "./protection.ts";
+import { rangeMembers } from "./range.ts";
 
 /** What the service needs: decisions are made as their single routes make them. */
-export type BulkDecisionDependencies = DecisionDependencies & { readonly ledger: BulkLedger };
+export type BulkDecisionDependencies = DecisionDependencies & { readonly ledger: BulkLedger & ProvingLedger };
 
 /** The bulk decision service over the domain of the single routes. `service` is the name in every answer. */
 export function createBulkDecisionService(
@@ -48,11 +51,13 @@ export function createBulkDecisionService(
           ),
         stopRule(request),
       );
-      const items = await inTurns(results, (result) => ({
+      const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
+      const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => planMembers(context, answer)),
+        leaf: leaves[i],
         $typeName: "platform.bulk.v1.ProtectionPlanItem" as const,
       }));
-      return { ...head(context), items };
+      return { ...head(context), items, receipt };
     },
     async resolvePolicies(request, context) {
       const results = await handleItems(
@@ -68,11 +73,13 @@ export function createBulkDecisionService(
           ),
         stopRule(request),
       );
-      const items = await inTurns(results, (result) => ({
+      const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
+      const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => resolutionMembers(context, answer)),
+        leaf: leaves[i],
         $typeName: "platform.bulk.v1.PolicyResolutionItem" as const,
       }));
-      return { ...head(context), items };
+      return { ...head(context), items, receipt };
     },
     async planKeyAccesses(request, context) {
       const results = await handleItems(
@@ -88,13 +95,19 @@ export function createBulkDecisionService(
           ),
         stopRule(request),
       );
-      const items = await inTurns(results, (result) => ({
+      const { leaves, receipt } = await rangeMembers(context, ledger, results, receiptOf);
+      const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => keyAccessMembers(context, answer)),
+        leaf: leaves[i],
         $typeName: "platform.bulk.v1.KeyAccessPlanItem" as const,
       }));
-      return { ...head(context), items };
+      return { ...head(context), items, receipt };
     },
   };
+}
+
+function receiptOf({ decision }: { readonly decision: DecisionMembers }) {
+  return decision.receipt;
 }
 
 function stopRule(asked: { stopOnFirstDeny: boolean; stopOnFirstAllow: boolean }): StopRule | undefined {

@@ -5,6 +5,7 @@ import type { BulkLedger } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import { createEvidence, type EvidenceAnswer } from "../../domain/evidence.ts";
 import { platformDomains } from "../../domain/platform-domains.ts";
+import type { ProvingLedger } from "../../domain/range.ts";
 import type { CallIdentity } from "../../domain/record.ts";
 import {
   createRegistrations,
@@ -15,10 +16,11 @@ import { callerOf } from "../calls/call.ts";
 import { handleItems, inTurns, itemMembers } from "./bulk.ts";
 import { evidenceRequest } from "./evidence.ts";
 import { envelope, forMessage, platformDomainMessages, withReceipt } from "./messages.ts";
+import { rangeMembers } from "./range.ts";
 import { registrationRequest } from "./registration.ts";
 
 /** What the service needs: items are recorded as their single routes record them. */
-export type BulkRecordDependencies = RegistrationDependencies & { readonly ledger: BulkLedger };
+export type BulkRecordDependencies = RegistrationDependencies & { readonly ledger: BulkLedger & ProvingLedger };
 
 /** The bulk record service over the domain of the single routes. `service` is the name in every answer. */
 export function createBulkRecordService(
@@ -38,12 +40,14 @@ export function createBulkRecordService(
         keys[index] = event.idempotencyKey;
         return recordEvent({ ...dependencies, ledger: own }, identity, event);
       });
+      const { leaves, receipt } = await rangeMembers(context, ledger, results, ({ ingestion }) => ingestion.receipt);
       const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => eventMembers(context, answer)),
         idempotencyKey: keys[i] ?? "",
+        leaf: leaves[i],
         $typeName: "platform.bulk.v1.EventResult" as const,
       }));
-      return { ...head(context), items };
+      return { ...head(context), items, receipt };
     },
     async registerArtifacts(_request, context) {
       const keys: string[] = [];
@@ -52,12 +56,19 @@ export function createBulkRecordService(
         keys[index] = registration.idempotencyKey;
         return register({ ...dependencies, ledger: own }, identity, registration, context.signal);
       });
+      const { leaves, receipt } = await rangeMembers(
+        context,
+        ledger,
+        results,
+        ({ registration }) => registration.receipt,
+      );
       const items = await inTurns(results, (result, i) => ({
         ...itemMembers(result, (answer) => registrationMembers(context, answer)),
         idempotencyKey: keys[i] ?? "",
+        leaf: leaves[i],
         $typeName: "platform.bulk.v1.RegistrationResult" as const,
       }));
-      return { ...head(context), items };
+      return { ...head(context), items, receipt };
     },
   };
 }

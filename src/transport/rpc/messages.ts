@@ -63,7 +63,7 @@ export function withReceipt<Member extends { receipt: Receipt }>(context: Handle
 /** As much of the receipt as the caller asked for. */
 export function receiptMessage(context: HandlerContext, receipt: Receipt): ReceiptMessage | undefined {
   const { items, receiptDetail = items === undefined ? "full" : "brief" } = callOf(context);
-  if (receiptDetail === "none") return undefined;
+  if (receiptDetail === "none" || receiptDetail === "range") return undefined;
   const isFull = receiptDetail === "full";
   return {
     $typeName: "platform.sdk.v1.Receipt",

@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file platform/bulk/v1/common.proto.
  */
 export const file_platform_bulk_v1_common: GenFile = /*@__PURE__*/
-  fileDesc("Ch1wbGF0Zm9ybS9idWxrL3YxL2NvbW1vbi5wcm90bxIQcGxhdGZvcm0uYnVsay52MSKpAQoJSXRlbUVycm9yEgwKBGNvZGUYASABKAkSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSMwoKdmlvbGF0aW9ucxgEIAMoCzIfLnBsYXRmb3JtLmJ1bGsudjEuSXRlbVZpb2xhdGlvbhIgChNyZXRyeV9hZnRlcl9zZWNvbmRzGAUgASgFSACIAQFCFgoUX3JldHJ5X2FmdGVyX3NlY29uZHMiPQoNSXRlbVZpb2xhdGlvbhINCgVmaWVsZBgBIAEoCRIMCgRydWxlGAIgASgJEg8KB21lc3NhZ2UYAyABKAkqgAEKC0l0ZW1PdXRjb21lEhwKGElURU1fT1VUQ09NRV9VTlNQRUNJRklFRBAAEhkKFUlURU1fT1VUQ09NRV9BTlNXRVJFRBABEhgKFElURU1fT1VUQ09NRV9SRUZVU0VEEAISHgoaSVRFTV9PVVRDT01FX05PVF9FVkFMVUFURUQQA2IGcHJvdG8z");
+  fileDesc("Ch1wbGF0Zm9ybS9idWxrL3YxL2NvbW1vbi5wcm90bxIQcGxhdGZvcm0uYnVsay52MSKpAQoJSXRlbUVycm9yEgwKBGNvZGUYASABKAkSDgoGcmVhc29uGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSMwoKdmlvbGF0aW9ucxgEIAMoCzIfLnBsYXRmb3JtLmJ1bGsudjEuSXRlbVZpb2xhdGlvbhIgChNyZXRyeV9hZnRlcl9zZWNvbmRzGAUgASgFSACIAQFCFgoUX3JldHJ5X2FmdGVyX3NlY29uZHMiPQoNSXRlbVZpb2xhdGlvbhINCgVmaWVsZBgBIAEoCRIMCgRydWxlGAIgASgJEg8KB21lc3NhZ2UYAyABKAkiWAoMUmFuZ2VSZWNlaXB0EhIKCmxvZ19vcmlnaW4YASABKAkSEQoJdHJlZV9zaXplGAIgASgDEhIKCmNoZWNrcG9pbnQYAyABKAkSDQoFbm9kZXMYBCADKAkiVgoJUmFuZ2VMZWFmEhEKCXJlY29yZF9pZBgBIAEoCRISCgpsZWFmX2luZGV4GAIgASgDEhEKCWxlYWZfaGFzaBgDIAEoCRIPCgdvcGVuaW5nGAQgASgJKoABCgtJdGVtT3V0Y29tZRIcChhJVEVNX09VVENPTUVfVU5TUEVDSUZJRUQQABIZChVJVEVNX09VVENPTUVfQU5TV0VSRUQQARIYChRJVEVNX09VVENPTUVfUkVGVVNFRBACEh4KGklURU1fT1VUQ09NRV9OT1RfRVZBTFVBVEVEEANiBnByb3RvMw");
 
 /**
  * ItemError says why one item was refused, as the error of its single route
@@ -98,6 +98,98 @@ export type ItemViolation = Message<"platform.bulk.v1.ItemViolation"> & {
  */
 export const ItemViolationSchema: GenMessage<ItemViolation> = /*@__PURE__*/
   messageDesc(file_platform_bulk_v1_common, 1);
+
+/**
+ * RangeReceipt proves at once where the records of all answered items of a call
+ * stand: all of them in one signed tree of the tenant's log. A call gets it
+ * that asks for it by the header `x-svc-receipt: range`.
+ *
+ * @generated from message platform.bulk.v1.RangeReceipt
+ */
+export type RangeReceipt = Message<"platform.bulk.v1.RangeReceipt"> & {
+  /**
+   * Name of the tenant's log. Example:
+   * `logs.example.com/evidence/0123456789abcdef0123456789abcdef`.
+   *
+   * @generated from field: string log_origin = 1;
+   */
+  logOrigin: string;
+
+  /**
+   * Size of the log that the proof speaks of.
+   *
+   * @generated from field: int64 tree_size = 2;
+   */
+  treeSize: bigint;
+
+  /**
+   * The signed state of the log at that size: C2SP tlog-checkpoint, a
+   * signed-note.
+   *
+   * @generated from field: string checkpoint = 3;
+   */
+  checkpoint: string;
+
+  /**
+   * RFC 6962 hashes, in base64, of the largest subtrees that hold no leaf of
+   * the items, from left to right: with the leaves of the items they make the
+   * root of the checkpoint.
+   *
+   * @generated from field: repeated string nodes = 4;
+   */
+  nodes: string[];
+};
+
+/**
+ * Describes the message platform.bulk.v1.RangeReceipt.
+ * Use `create(RangeReceiptSchema)` to create a new message.
+ */
+export const RangeReceiptSchema: GenMessage<RangeReceipt> = /*@__PURE__*/
+  messageDesc(file_platform_bulk_v1_common, 2);
+
+/**
+ * RangeLeaf is where the record of one item stands, and what opens it.
+ *
+ * @generated from message platform.bulk.v1.RangeLeaf
+ */
+export type RangeLeaf = Message<"platform.bulk.v1.RangeLeaf"> & {
+  /**
+   * Identifier of the record. Example: `01890a5d-ac96-774b-bcce-b302099a8057`.
+   *
+   * @generated from field: string record_id = 1;
+   */
+  recordId: string;
+
+  /**
+   * Place of the record in the log, from 0.
+   *
+   * @generated from field: int64 leaf_index = 2;
+   */
+  leafIndex: bigint;
+
+  /**
+   * RFC 6962 hash of the leaf, in base64. Example:
+   * `rCUF9nuQiLQVUXhrlqpHoKCLhCnJKAoKqBbqDNVsZ1s=`.
+   *
+   * @generated from field: string leaf_hash = 3;
+   */
+  leafHash: string;
+
+  /**
+   * Opens the leaf's commitment to the record: 32 bytes, in base64. Whoever has
+   * it and the record can show what the leaf stands for.
+   *
+   * @generated from field: string opening = 4;
+   */
+  opening: string;
+};
+
+/**
+ * Describes the message platform.bulk.v1.RangeLeaf.
+ * Use `create(RangeLeafSchema)` to create a new message.
+ */
+export const RangeLeafSchema: GenMessage<RangeLeaf> = /*@__PURE__*/
+  messageDesc(file_platform_bulk_v1_common, 3);
 
 /**
  * ItemOutcome is what became of one item of a call.

@@ -6,7 +6,7 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts";
 import { file_google_api_annotations } from "../../../google/api/annotations_pb.ts";
-import type { ItemError, ItemOutcome } from "./common_pb.ts";
+import type { ItemError, ItemOutcome, RangeLeaf, RangeReceipt } from "./common_pb.ts";
 import { file_platform_bulk_v1_common } from "./common_pb.ts";
 import type { Caller, PlatformDomain } from "../../sdk/v1/common_pb.ts";
 import { file_platform_sdk_v1_common } from "../../sdk/v1/common_pb.ts";
@@ -18,7 +18,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file platform/bulk/v1/decisions.proto.
  */
 export const file_platform_bulk_v1_decisions: GenFile = /*@__PURE__*/
-  fileDesc("CiBwbGF0Zm9ybS9idWxrL3YxL2RlY2lzaW9ucy5wcm90bxIQcGxhdGZvcm0uYnVsay52MSKTAQoWUGxhblByb3RlY3Rpb25zUmVxdWVzdBJACgVpdGVtcxgBIAMoCzImLnBsYXRmb3JtLnNkay52MS5QbGFuUHJvdGVjdGlvblJlcXVlc3RCCbpIBpIBAxDoBxIaChJzdG9wX29uX2ZpcnN0X2RlbnkYAiABKAgSGwoTc3RvcF9vbl9maXJzdF9hbGxvdxgDIAEoCCKmAgoSUHJvdGVjdGlvblBsYW5JdGVtEi4KB291dGNvbWUYASABKA4yHS5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1PdXRjb21lEjoKCGRlY2lzaW9uGAIgASgLMiMucGxhdGZvcm0uc2RrLnYxLlByb3RlY3Rpb25EZWNpc2lvbkgAiAEBEjwKCWV4ZWN1dGlvbhgDIAEoCzIkLnBsYXRmb3JtLnNkay52MS5Qcm90ZWN0aW9uRXhlY3V0aW9uSAGIAQESEAoId2FybmluZ3MYBCADKAkSLwoFZXJyb3IYBSABKAsyGy5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1FcnJvckgCiAEBQgsKCV9kZWNpc2lvbkIMCgpfZXhlY3V0aW9uQggKBl9lcnJvciLTAQoXUGxhblByb3RlY3Rpb25zUmVzcG9uc2USDwoHc2VydmljZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJwoGY2FsbGVyGAMgASgLMhcucGxhdGZvcm0uc2RrLnYxLkNhbGxlchIzCgVpdGVtcxgEIAMoCzIkLnBsYXRmb3JtLmJ1bGsudjEuUHJvdGVjdGlvblBsYW5JdGVtEjkKEHBsYXRmb3JtX2RvbWFpbnMYBSADKAsyHy5wbGF0Zm9ybS5zZGsudjEuUGxhdGZvcm1Eb21haW4ikgEKFlJlc29sdmVQb2xpY2llc1JlcXVlc3QSPwoFaXRlbXMYASADKAsyJS5wbGF0Zm9ybS5zZGsudjEuUmVzb2x2ZVBvbGljeVJlcXVlc3RCCbpIBpIBAxDoBxIaChJzdG9wX29uX2ZpcnN0X2RlbnkYAiABKAgSGwoTc3RvcF9vbl9maXJzdF9hbGxvdxgDIAEoCCKdAgoUUG9saWN5UmVzb2x1dGlvbkl0ZW0SLgoHb3V0Y29tZRgBIAEoDjIdLnBsYXRmb3JtLmJ1bGsudjEuSXRlbU91dGNvbWUSNgoIZGVjaXNpb24YAiABKAsyHy5wbGF0Zm9ybS5zZGsudjEuUG9saWN5RGVjaXNpb25IAIgBARI2CghoYW5kbGluZxgDIAEoCzIfLnBsYXRmb3JtLnNkay52MS5Qb2xpY3lIYW5kbGluZ0gBiAEBEhAKCHdhcm5pbmdzGAQgAygJEi8KBWVycm9yGAUgASgLMhsucGxhdGZvcm0uYnVsay52MS5JdGVtRXJyb3JIAogBAUILCglfZGVjaXNpb25CCwoJX2hhbmRsaW5nQggKBl9lcnJvciLVAQoXUmVzb2x2ZVBvbGljaWVzUmVzcG9uc2USDwoHc2VydmljZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJwoGY2FsbGVyGAMgASgLMhcucGxhdGZvcm0uc2RrLnYxLkNhbGxlchI1CgVpdGVtcxgEIAMoCzImLnBsYXRmb3JtLmJ1bGsudjEuUG9saWN5UmVzb2x1dGlvbkl0ZW0SOQoQcGxhdGZvcm1fZG9tYWlucxgFIAMoCzIfLnBsYXRmb3JtLnNkay52MS5QbGF0Zm9ybURvbWFpbiKSAQoWUGxhbktleUFjY2Vzc2VzUmVxdWVzdBI/CgVpdGVtcxgBIAMoCzIlLnBsYXRmb3JtLnNkay52MS5QbGFuS2V5QWNjZXNzUmVxdWVzdEIJukgGkgEDEOgHEhoKEnN0b3Bfb25fZmlyc3RfZGVueRgCIAEoCBIbChNzdG9wX29uX2ZpcnN0X2FsbG93GAMgASgIIqMCChFLZXlBY2Nlc3NQbGFuSXRlbRIuCgdvdXRjb21lGAEgASgOMh0ucGxhdGZvcm0uYnVsay52MS5JdGVtT3V0Y29tZRI5CghkZWNpc2lvbhgCIAEoCzIiLnBsYXRmb3JtLnNkay52MS5LZXlBY2Nlc3NEZWNpc2lvbkgAiAEBEjsKCWV4ZWN1dGlvbhgDIAEoCzIjLnBsYXRmb3JtLnNkay52MS5LZXlBY2Nlc3NFeGVjdXRpb25IAYgBARIQCgh3YXJuaW5ncxgEIAMoCRIvCgVlcnJvchgFIAEoCzIbLnBsYXRmb3JtLmJ1bGsudjEuSXRlbUVycm9ySAKIAQFCCwoJX2RlY2lzaW9uQgwKCl9leGVjdXRpb25CCAoGX2Vycm9yItIBChdQbGFuS2V5QWNjZXNzZXNSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRInCgZjYWxsZXIYAyABKAsyFy5wbGF0Zm9ybS5zZGsudjEuQ2FsbGVyEjIKBWl0ZW1zGAQgAygLMiMucGxhdGZvcm0uYnVsay52MS5LZXlBY2Nlc3NQbGFuSXRlbRI5ChBwbGF0Zm9ybV9kb21haW5zGAUgAygLMh8ucGxhdGZvcm0uc2RrLnYxLlBsYXRmb3JtRG9tYWluMsQDChNCdWxrRGVjaXNpb25TZXJ2aWNlEowBCg9QbGFuUHJvdGVjdGlvbnMSKC5wbGF0Zm9ybS5idWxrLnYxLlBsYW5Qcm90ZWN0aW9uc1JlcXVlc3QaKS5wbGF0Zm9ybS5idWxrLnYxLlBsYW5Qcm90ZWN0aW9uc1Jlc3BvbnNlIiSC0+STAh46ASoiGS92MS9idWxrL3Byb3RlY3Rpb24tcGxhbnMSjgEKD1Jlc29sdmVQb2xpY2llcxIoLnBsYXRmb3JtLmJ1bGsudjEuUmVzb2x2ZVBvbGljaWVzUmVxdWVzdBopLnBsYXRmb3JtLmJ1bGsudjEuUmVzb2x2ZVBvbGljaWVzUmVzcG9uc2UiJoLT5JMCIDoBKiIbL3YxL2J1bGsvcG9saWN5LXJlc29sdXRpb25zEowBCg9QbGFuS2V5QWNjZXNzZXMSKC5wbGF0Zm9ybS5idWxrLnYxLlBsYW5LZXlBY2Nlc3Nlc1JlcXVlc3QaKS5wbGF0Zm9ybS5idWxrLnYxLlBsYW5LZXlBY2Nlc3Nlc1Jlc3BvbnNlIiSC0+STAh46ASoiGS92MS9idWxrL2tleS1hY2Nlc3MtcGxhbnNiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_platform_bulk_v1_common, file_platform_sdk_v1_common, file_platform_sdk_v1_protection]);
+  fileDesc("CiBwbGF0Zm9ybS9idWxrL3YxL2RlY2lzaW9ucy5wcm90bxIQcGxhdGZvcm0uYnVsay52MSKTAQoWUGxhblByb3RlY3Rpb25zUmVxdWVzdBJACgVpdGVtcxgBIAMoCzImLnBsYXRmb3JtLnNkay52MS5QbGFuUHJvdGVjdGlvblJlcXVlc3RCCbpIBpIBAxDoBxIaChJzdG9wX29uX2ZpcnN0X2RlbnkYAiABKAgSGwoTc3RvcF9vbl9maXJzdF9hbGxvdxgDIAEoCCLfAgoSUHJvdGVjdGlvblBsYW5JdGVtEi4KB291dGNvbWUYASABKA4yHS5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1PdXRjb21lEjoKCGRlY2lzaW9uGAIgASgLMiMucGxhdGZvcm0uc2RrLnYxLlByb3RlY3Rpb25EZWNpc2lvbkgAiAEBEjwKCWV4ZWN1dGlvbhgDIAEoCzIkLnBsYXRmb3JtLnNkay52MS5Qcm90ZWN0aW9uRXhlY3V0aW9uSAGIAQESEAoId2FybmluZ3MYBCADKAkSLwoFZXJyb3IYBSABKAsyGy5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1FcnJvckgCiAEBEi4KBGxlYWYYBiABKAsyGy5wbGF0Zm9ybS5idWxrLnYxLlJhbmdlTGVhZkgDiAEBQgsKCV9kZWNpc2lvbkIMCgpfZXhlY3V0aW9uQggKBl9lcnJvckIHCgVfbGVhZiKVAgoXUGxhblByb3RlY3Rpb25zUmVzcG9uc2USDwoHc2VydmljZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJwoGY2FsbGVyGAMgASgLMhcucGxhdGZvcm0uc2RrLnYxLkNhbGxlchIzCgVpdGVtcxgEIAMoCzIkLnBsYXRmb3JtLmJ1bGsudjEuUHJvdGVjdGlvblBsYW5JdGVtEjkKEHBsYXRmb3JtX2RvbWFpbnMYBSADKAsyHy5wbGF0Zm9ybS5zZGsudjEuUGxhdGZvcm1Eb21haW4SNAoHcmVjZWlwdBgGIAEoCzIeLnBsYXRmb3JtLmJ1bGsudjEuUmFuZ2VSZWNlaXB0SACIAQFCCgoIX3JlY2VpcHQikgEKFlJlc29sdmVQb2xpY2llc1JlcXVlc3QSPwoFaXRlbXMYASADKAsyJS5wbGF0Zm9ybS5zZGsudjEuUmVzb2x2ZVBvbGljeVJlcXVlc3RCCbpIBpIBAxDoBxIaChJzdG9wX29uX2ZpcnN0X2RlbnkYAiABKAgSGwoTc3RvcF9vbl9maXJzdF9hbGxvdxgDIAEoCCLWAgoUUG9saWN5UmVzb2x1dGlvbkl0ZW0SLgoHb3V0Y29tZRgBIAEoDjIdLnBsYXRmb3JtLmJ1bGsudjEuSXRlbU91dGNvbWUSNgoIZGVjaXNpb24YAiABKAsyHy5wbGF0Zm9ybS5zZGsudjEuUG9saWN5RGVjaXNpb25IAIgBARI2CghoYW5kbGluZxgDIAEoCzIfLnBsYXRmb3JtLnNkay52MS5Qb2xpY3lIYW5kbGluZ0gBiAEBEhAKCHdhcm5pbmdzGAQgAygJEi8KBWVycm9yGAUgASgLMhsucGxhdGZvcm0uYnVsay52MS5JdGVtRXJyb3JIAogBARIuCgRsZWFmGAYgASgLMhsucGxhdGZvcm0uYnVsay52MS5SYW5nZUxlYWZIA4gBAUILCglfZGVjaXNpb25CCwoJX2hhbmRsaW5nQggKBl9lcnJvckIHCgVfbGVhZiKXAgoXUmVzb2x2ZVBvbGljaWVzUmVzcG9uc2USDwoHc2VydmljZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkSJwoGY2FsbGVyGAMgASgLMhcucGxhdGZvcm0uc2RrLnYxLkNhbGxlchI1CgVpdGVtcxgEIAMoCzImLnBsYXRmb3JtLmJ1bGsudjEuUG9saWN5UmVzb2x1dGlvbkl0ZW0SOQoQcGxhdGZvcm1fZG9tYWlucxgFIAMoCzIfLnBsYXRmb3JtLnNkay52MS5QbGF0Zm9ybURvbWFpbhI0CgdyZWNlaXB0GAYgASgLMh4ucGxhdGZvcm0uYnVsay52MS5SYW5nZVJlY2VpcHRIAIgBAUIKCghfcmVjZWlwdCKSAQoWUGxhbktleUFjY2Vzc2VzUmVxdWVzdBI/CgVpdGVtcxgBIAMoCzIlLnBsYXRmb3JtLnNkay52MS5QbGFuS2V5QWNjZXNzUmVxdWVzdEIJukgGkgEDEOgHEhoKEnN0b3Bfb25fZmlyc3RfZGVueRgCIAEoCBIbChNzdG9wX29uX2ZpcnN0X2FsbG93GAMgASgIItwCChFLZXlBY2Nlc3NQbGFuSXRlbRIuCgdvdXRjb21lGAEgASgOMh0ucGxhdGZvcm0uYnVsay52MS5JdGVtT3V0Y29tZRI5CghkZWNpc2lvbhgCIAEoCzIiLnBsYXRmb3JtLnNkay52MS5LZXlBY2Nlc3NEZWNpc2lvbkgAiAEBEjsKCWV4ZWN1dGlvbhgDIAEoCzIjLnBsYXRmb3JtLnNkay52MS5LZXlBY2Nlc3NFeGVjdXRpb25IAYgBARIQCgh3YXJuaW5ncxgEIAMoCRIvCgVlcnJvchgFIAEoCzIbLnBsYXRmb3JtLmJ1bGsudjEuSXRlbUVycm9ySAKIAQESLgoEbGVhZhgGIAEoCzIbLnBsYXRmb3JtLmJ1bGsudjEuUmFuZ2VMZWFmSAOIAQFCCwoJX2RlY2lzaW9uQgwKCl9leGVjdXRpb25CCAoGX2Vycm9yQgcKBV9sZWFmIpQCChdQbGFuS2V5QWNjZXNzZXNSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRInCgZjYWxsZXIYAyABKAsyFy5wbGF0Zm9ybS5zZGsudjEuQ2FsbGVyEjIKBWl0ZW1zGAQgAygLMiMucGxhdGZvcm0uYnVsay52MS5LZXlBY2Nlc3NQbGFuSXRlbRI5ChBwbGF0Zm9ybV9kb21haW5zGAUgAygLMh8ucGxhdGZvcm0uc2RrLnYxLlBsYXRmb3JtRG9tYWluEjQKB3JlY2VpcHQYBiABKAsyHi5wbGF0Zm9ybS5idWxrLnYxLlJhbmdlUmVjZWlwdEgAiAEBQgoKCF9yZWNlaXB0MsQDChNCdWxrRGVjaXNpb25TZXJ2aWNlEowBCg9QbGFuUHJvdGVjdGlvbnMSKC5wbGF0Zm9ybS5idWxrLnYxLlBsYW5Qcm90ZWN0aW9uc1JlcXVlc3QaKS5wbGF0Zm9ybS5idWxrLnYxLlBsYW5Qcm90ZWN0aW9uc1Jlc3BvbnNlIiSC0+STAh46ASoiGS92MS9idWxrL3Byb3RlY3Rpb24tcGxhbnMSjgEKD1Jlc29sdmVQb2xpY2llcxIoLnBsYXRmb3JtLmJ1bGsudjEuUmVzb2x2ZVBvbGljaWVzUmVxdWVzdBopLnBsYXRmb3JtLmJ1bGsudjEuUmVzb2x2ZVBvbGljaWVzUmVzcG9uc2UiJoLT5JMCIDoBKiIbL3YxL2J1bGsvcG9saWN5LXJlc29sdXRpb25zEowBCg9QbGFuS2V5QWNjZXNzZXMSKC5wbGF0Zm9ybS5idWxrLnYxLlBsYW5LZXlBY2Nlc3Nlc1JlcXVlc3QaKS5wbGF0Zm9ybS5idWxrLnYxLlBsYW5LZXlBY2Nlc3Nlc1Jlc3BvbnNlIiSC0+STAh46ASoiGS92MS9idWxrL2tleS1hY2Nlc3MtcGxhbnNiBnByb3RvMw", [file_buf_validate_validate, file_google_api_annotations, file_platform_bulk_v1_common, file_platform_sdk_v1_common, file_platform_sdk_v1_protection]);
 
 /**
  * PlanProtectionsRequest holds the questions, and when to stop asking.
@@ -96,6 +96,14 @@ export type ProtectionPlanItem = Message<"platform.bulk.v1.ProtectionPlanItem"> 
    * @generated from field: optional platform.bulk.v1.ItemError error = 5;
    */
   error?: ItemError | undefined;
+
+  /**
+   * Place and opening of its record; absent unless it was answered and the call
+   * asked for one receipt for all of its items.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
+   */
+  leaf?: RangeLeaf | undefined;
 };
 
 /**
@@ -146,6 +154,14 @@ export type PlanProtectionsResponse = Message<"platform.bulk.v1.PlanProtectionsR
    * @generated from field: repeated platform.sdk.v1.PlatformDomain platform_domains = 5;
    */
   platformDomains: PlatformDomain[];
+
+  /**
+   * Proves where the records of all answered items stand; absent where none was
+   * answered, and unless the call asked for it.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
+   */
+  receipt?: RangeReceipt | undefined;
 };
 
 /**
@@ -231,6 +247,14 @@ export type PolicyResolutionItem = Message<"platform.bulk.v1.PolicyResolutionIte
    * @generated from field: optional platform.bulk.v1.ItemError error = 5;
    */
   error?: ItemError | undefined;
+
+  /**
+   * Place and opening of its record; absent unless it was answered and the call
+   * asked for one receipt for all of its items.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
+   */
+  leaf?: RangeLeaf | undefined;
 };
 
 /**
@@ -281,6 +305,14 @@ export type ResolvePoliciesResponse = Message<"platform.bulk.v1.ResolvePoliciesR
    * @generated from field: repeated platform.sdk.v1.PlatformDomain platform_domains = 5;
    */
   platformDomains: PlatformDomain[];
+
+  /**
+   * Proves where the records of all answered items stand; absent where none was
+   * answered, and unless the call asked for it.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
+   */
+  receipt?: RangeReceipt | undefined;
 };
 
 /**
@@ -366,6 +398,14 @@ export type KeyAccessPlanItem = Message<"platform.bulk.v1.KeyAccessPlanItem"> & 
    * @generated from field: optional platform.bulk.v1.ItemError error = 5;
    */
   error?: ItemError | undefined;
+
+  /**
+   * Place and opening of its record; absent unless it was answered and the call
+   * asked for one receipt for all of its items.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
+   */
+  leaf?: RangeLeaf | undefined;
 };
 
 /**
@@ -416,6 +456,14 @@ export type PlanKeyAccessesResponse = Message<"platform.bulk.v1.PlanKeyAccessesR
    * @generated from field: repeated platform.sdk.v1.PlatformDomain platform_domains = 5;
    */
   platformDomains: PlatformDomain[];
+
+  /**
+   * Proves where the records of all answered items stand; absent where none was
+   * answered, and unless the call asked for it.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
+   */
+  receipt?: RangeReceipt | undefined;
 };
 
 /**

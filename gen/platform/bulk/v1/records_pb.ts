@@ -6,7 +6,7 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_buf_validate_validate } from "../../../buf/validate/validate_pb.ts";
 import { file_google_api_annotations } from "../../../google/api/annotations_pb.ts";
-import type { ItemError, ItemOutcome } from "./common_pb.ts";
+import type { ItemError, ItemOutcome, RangeLeaf, RangeReceipt } from "./common_pb.ts";
 import { file_platform_bulk_v1_common } from "./common_pb.ts";
 import type { Caller, PlatformDomain } from "../../sdk/v1/common_pb.ts";
 import { file_platform_sdk_v1_common } from "../../sdk/v1/common_pb.ts";
@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file platform/bulk/v1/records.proto.
  */
 export const file_platform_bulk_v1_records: GenFile = /*@__PURE__*/
-  fileDesc("Ch5wbGF0Zm9ybS9idWxrL3YxL3JlY29yZHMucHJvdG8SEHBsYXRmb3JtLmJ1bGsudjEiTAoTUmVjb3JkRXZlbnRzUmVxdWVzdBI1CgVpdGVtcxgBIAMoCzIbLnBsYXRmb3JtLmJ1bGsudjEuRXZlbnRJdGVtQgm6SAaSAQMQ6AcieQoJRXZlbnRJdGVtEi0KD2lkZW1wb3RlbmN5X2tleRgBIAEoCUIUukgRcg8QARiAATIIXlshLX5dKyQSPQoFZXZlbnQYAiABKAsyJi5wbGF0Zm9ybS5zZGsudjEuUmVjb3JkRXZpZGVuY2VSZXF1ZXN0Qga6SAPIAQEi5QEKC0V2ZW50UmVzdWx0Ei4KB291dGNvbWUYASABKA4yHS5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1PdXRjb21lEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCRIyCglpbmdlc3Rpb24YAyABKAsyGi5wbGF0Zm9ybS5zZGsudjEuSW5nZXN0aW9uSACIAQESEAoId2FybmluZ3MYBCADKAkSLwoFZXJyb3IYBSABKAsyGy5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1FcnJvckgBiAEBQgwKCl9pbmdlc3Rpb25CCAoGX2Vycm9yIskBChRSZWNvcmRFdmVudHNSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRInCgZjYWxsZXIYAyABKAsyFy5wbGF0Zm9ybS5zZGsudjEuQ2FsbGVyEiwKBWl0ZW1zGAQgAygLMh0ucGxhdGZvcm0uYnVsay52MS5FdmVudFJlc3VsdBI5ChBwbGF0Zm9ybV9kb21haW5zGAUgAygLMh8ucGxhdGZvcm0uc2RrLnYxLlBsYXRmb3JtRG9tYWluIlgKGFJlZ2lzdGVyQXJ0aWZhY3RzUmVxdWVzdBI8CgVpdGVtcxgBIAMoCzIiLnBsYXRmb3JtLmJ1bGsudjEuUmVnaXN0cmF0aW9uSXRlbUIJukgGkgEDEOgHIokBChBSZWdpc3RyYXRpb25JdGVtEi0KD2lkZW1wb3RlbmN5X2tleRgBIAEoCUIUukgRcg8QARiAATIIXlshLX5dKyQSRgoMcmVnaXN0cmF0aW9uGAIgASgLMigucGxhdGZvcm0uc2RrLnYxLlJlZ2lzdGVyQXJ0aWZhY3RSZXF1ZXN0Qga6SAPIAQEi9QEKElJlZ2lzdHJhdGlvblJlc3VsdBIuCgdvdXRjb21lGAEgASgOMh0ucGxhdGZvcm0uYnVsay52MS5JdGVtT3V0Y29tZRIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAkSOAoMcmVnaXN0cmF0aW9uGAMgASgLMh0ucGxhdGZvcm0uc2RrLnYxLlJlZ2lzdHJhdGlvbkgAiAEBEhAKCHdhcm5pbmdzGAQgAygJEi8KBWVycm9yGAUgASgLMhsucGxhdGZvcm0uYnVsay52MS5JdGVtRXJyb3JIAYgBAUIPCg1fcmVnaXN0cmF0aW9uQggKBl9lcnJvciLVAQoZUmVnaXN0ZXJBcnRpZmFjdHNSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRInCgZjYWxsZXIYAyABKAsyFy5wbGF0Zm9ybS5zZGsudjEuQ2FsbGVyEjMKBWl0ZW1zGAQgAygLMiQucGxhdGZvcm0uYnVsay52MS5SZWdpc3RyYXRpb25SZXN1bHQSOQoQcGxhdGZvcm1fZG9tYWlucxgFIAMoCzIfLnBsYXRmb3JtLnNkay52MS5QbGF0Zm9ybURvbWFpbjKrAgoRQnVsa1JlY29yZFNlcnZpY2USewoMUmVjb3JkRXZlbnRzEiUucGxhdGZvcm0uYnVsay52MS5SZWNvcmRFdmVudHNSZXF1ZXN0GiYucGxhdGZvcm0uYnVsay52MS5SZWNvcmRFdmVudHNSZXNwb25zZSIcgtPkkwIWOgEqIhEvdjEvYnVsay9ldmlkZW5jZRKYAQoRUmVnaXN0ZXJBcnRpZmFjdHMSKi5wbGF0Zm9ybS5idWxrLnYxLlJlZ2lzdGVyQXJ0aWZhY3RzUmVxdWVzdBorLnBsYXRmb3JtLmJ1bGsudjEuUmVnaXN0ZXJBcnRpZmFjdHNSZXNwb25zZSIqgtPkkwIkOgEqIh8vdjEvYnVsay9hcnRpZmFjdC1yZWdpc3RyYXRpb25zYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_platform_bulk_v1_common, file_platform_sdk_v1_common, file_platform_sdk_v1_evidence, file_platform_sdk_v1_registration]);
+  fileDesc("Ch5wbGF0Zm9ybS9idWxrL3YxL3JlY29yZHMucHJvdG8SEHBsYXRmb3JtLmJ1bGsudjEiTAoTUmVjb3JkRXZlbnRzUmVxdWVzdBI1CgVpdGVtcxgBIAMoCzIbLnBsYXRmb3JtLmJ1bGsudjEuRXZlbnRJdGVtQgm6SAaSAQMQ6AcieQoJRXZlbnRJdGVtEi0KD2lkZW1wb3RlbmN5X2tleRgBIAEoCUIUukgRcg8QARiAATIIXlshLX5dKyQSPQoFZXZlbnQYAiABKAsyJi5wbGF0Zm9ybS5zZGsudjEuUmVjb3JkRXZpZGVuY2VSZXF1ZXN0Qga6SAPIAQEingIKC0V2ZW50UmVzdWx0Ei4KB291dGNvbWUYASABKA4yHS5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1PdXRjb21lEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCRIyCglpbmdlc3Rpb24YAyABKAsyGi5wbGF0Zm9ybS5zZGsudjEuSW5nZXN0aW9uSACIAQESEAoId2FybmluZ3MYBCADKAkSLwoFZXJyb3IYBSABKAsyGy5wbGF0Zm9ybS5idWxrLnYxLkl0ZW1FcnJvckgBiAEBEi4KBGxlYWYYBiABKAsyGy5wbGF0Zm9ybS5idWxrLnYxLlJhbmdlTGVhZkgCiAEBQgwKCl9pbmdlc3Rpb25CCAoGX2Vycm9yQgcKBV9sZWFmIosCChRSZWNvcmRFdmVudHNSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRInCgZjYWxsZXIYAyABKAsyFy5wbGF0Zm9ybS5zZGsudjEuQ2FsbGVyEiwKBWl0ZW1zGAQgAygLMh0ucGxhdGZvcm0uYnVsay52MS5FdmVudFJlc3VsdBI5ChBwbGF0Zm9ybV9kb21haW5zGAUgAygLMh8ucGxhdGZvcm0uc2RrLnYxLlBsYXRmb3JtRG9tYWluEjQKB3JlY2VpcHQYBiABKAsyHi5wbGF0Zm9ybS5idWxrLnYxLlJhbmdlUmVjZWlwdEgAiAEBQgoKCF9yZWNlaXB0IlgKGFJlZ2lzdGVyQXJ0aWZhY3RzUmVxdWVzdBI8CgVpdGVtcxgBIAMoCzIiLnBsYXRmb3JtLmJ1bGsudjEuUmVnaXN0cmF0aW9uSXRlbUIJukgGkgEDEOgHIokBChBSZWdpc3RyYXRpb25JdGVtEi0KD2lkZW1wb3RlbmN5X2tleRgBIAEoCUIUukgRcg8QARiAATIIXlshLX5dKyQSRgoMcmVnaXN0cmF0aW9uGAIgASgLMigucGxhdGZvcm0uc2RrLnYxLlJlZ2lzdGVyQXJ0aWZhY3RSZXF1ZXN0Qga6SAPIAQEirgIKElJlZ2lzdHJhdGlvblJlc3VsdBIuCgdvdXRjb21lGAEgASgOMh0ucGxhdGZvcm0uYnVsay52MS5JdGVtT3V0Y29tZRIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAkSOAoMcmVnaXN0cmF0aW9uGAMgASgLMh0ucGxhdGZvcm0uc2RrLnYxLlJlZ2lzdHJhdGlvbkgAiAEBEhAKCHdhcm5pbmdzGAQgAygJEi8KBWVycm9yGAUgASgLMhsucGxhdGZvcm0uYnVsay52MS5JdGVtRXJyb3JIAYgBARIuCgRsZWFmGAYgASgLMhsucGxhdGZvcm0uYnVsay52MS5SYW5nZUxlYWZIAogBAUIPCg1fcmVnaXN0cmF0aW9uQggKBl9lcnJvckIHCgVfbGVhZiKXAgoZUmVnaXN0ZXJBcnRpZmFjdHNSZXNwb25zZRIPCgdzZXJ2aWNlGAEgASgJEg4KBnN0YXR1cxgCIAEoCRInCgZjYWxsZXIYAyABKAsyFy5wbGF0Zm9ybS5zZGsudjEuQ2FsbGVyEjMKBWl0ZW1zGAQgAygLMiQucGxhdGZvcm0uYnVsay52MS5SZWdpc3RyYXRpb25SZXN1bHQSOQoQcGxhdGZvcm1fZG9tYWlucxgFIAMoCzIfLnBsYXRmb3JtLnNkay52MS5QbGF0Zm9ybURvbWFpbhI0CgdyZWNlaXB0GAYgASgLMh4ucGxhdGZvcm0uYnVsay52MS5SYW5nZVJlY2VpcHRIAIgBAUIKCghfcmVjZWlwdDKrAgoRQnVsa1JlY29yZFNlcnZpY2USewoMUmVjb3JkRXZlbnRzEiUucGxhdGZvcm0uYnVsay52MS5SZWNvcmRFdmVudHNSZXF1ZXN0GiYucGxhdGZvcm0uYnVsay52MS5SZWNvcmRFdmVudHNSZXNwb25zZSIcgtPkkwIWOgEqIhEvdjEvYnVsay9ldmlkZW5jZRKYAQoRUmVnaXN0ZXJBcnRpZmFjdHMSKi5wbGF0Zm9ybS5idWxrLnYxLlJlZ2lzdGVyQXJ0aWZhY3RzUmVxdWVzdBorLnBsYXRmb3JtLmJ1bGsudjEuUmVnaXN0ZXJBcnRpZmFjdHNSZXNwb25zZSIqgtPkkwIkOgEqIh8vdjEvYnVsay9hcnRpZmFjdC1yZWdpc3RyYXRpb25zYgZwcm90bzM", [file_buf_validate_validate, file_google_api_annotations, file_platform_bulk_v1_common, file_platform_sdk_v1_common, file_platform_sdk_v1_evidence, file_platform_sdk_v1_registration]);
 
 /**
  * RecordEventsRequest holds the events.
@@ -112,6 +112,14 @@ export type EventResult = Message<"platform.bulk.v1.EventResult"> & {
    * @generated from field: optional platform.bulk.v1.ItemError error = 5;
    */
   error?: ItemError | undefined;
+
+  /**
+   * Place and opening of its record; absent unless it was answered and the call
+   * asked for one receipt for all of its items.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
+   */
+  leaf?: RangeLeaf | undefined;
 };
 
 /**
@@ -161,6 +169,14 @@ export type RecordEventsResponse = Message<"platform.bulk.v1.RecordEventsRespons
    * @generated from field: repeated platform.sdk.v1.PlatformDomain platform_domains = 5;
    */
   platformDomains: PlatformDomain[];
+
+  /**
+   * Proves where the records of all answered items stand; absent where none was
+   * answered, and unless the call asked for it.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
+   */
+  receipt?: RangeReceipt | undefined;
 };
 
 /**
@@ -262,6 +278,14 @@ export type RegistrationResult = Message<"platform.bulk.v1.RegistrationResult"> 
    * @generated from field: optional platform.bulk.v1.ItemError error = 5;
    */
   error?: ItemError | undefined;
+
+  /**
+   * Place and opening of its record; absent unless it was answered and the call
+   * asked for one receipt for all of its items.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeLeaf leaf = 6;
+   */
+  leaf?: RangeLeaf | undefined;
 };
 
 /**
@@ -312,6 +336,14 @@ export type RegisterArtifactsResponse = Message<"platform.bulk.v1.RegisterArtifa
    * @generated from field: repeated platform.sdk.v1.PlatformDomain platform_domains = 5;
    */
   platformDomains: PlatformDomain[];
+
+  /**
+   * Proves where the records of all answered items stand; absent where none was
+   * answered, and unless the call asked for it.
+   *
+   * @generated from field: optional platform.bulk.v1.RangeReceipt receipt = 6;
+   */
+  receipt?: RangeReceipt | undefined;
 };
 
 /**

@@ -1,0 +1,47 @@
+/** One receipt for a whole bulk call, where the caller asks for it. */
+import type { HandlerContext } from "@connectrpc/connect";
+import type {
+  RangeLeaf as RangeLeafMessage,
+  RangeReceipt as RangeReceiptMessage,
+} from "../../../gen/platform/bulk/v1/common_pb.ts";
+import type { DecisionMembers } from "../../domain/answer.ts";
+import type { ItemResult } from "../../domain/bulk.ts";
+import { type ProvingLedger, proveRange } from "../../domain/range.ts";
+import { callOf } from "../calls/call.ts";
+import { forMessage } from "./messages.ts";
+
+type Receipt = DecisionMembers["receipt"];
+
+/** What the answer to a call says of it. */
+export interface RangeMembers {
+  /** For each item, in their order, where its record stands; undefined where it has none. */
+  readonly leaves: readonly (RangeLeafMessage | undefined)[];
+  readonly receipt: RangeReceiptMessage | undefined;
+}
+
+/** Proves the records of the results. All is undefined where the caller asked for nothing of the kind. */
+export async function rangeMembers<Answer>(
+  context: HandlerContext,
+  ledger: ProvingLedger,
+  results: readonly ItemResult<Answer>[],
+  receiptOf: (answer: Answer) => Receipt,
+): Promise<RangeMembers> {
+  if (callOf(context).receiptDetail !== "range") return { leaves: [], receipt: undefined };
+  const receipts = results.map((result) => (result && "answer" in result ? receiptOf(result.answer) : undefined));
+  const proof = await proveRange(
+    ledger,
+    receipts.filter((receipt) => receipt !== undefined),
+  );
+  return {
+    leaves: receipts.map((receipt) => receipt && leafMessage(receipt)),
+    receipt: proof && {
+      $typeName: "platform.bulk.v1.RangeReceipt",
+      ...forMessage(proof),
+      treeSize: BigInt(proof.treeSize),
+    },
+  };
+}
+
+function leafMessage({ recordId, leafIndex, leafHash, opening }: Receipt): RangeLeafMessage {
+  return { $typeName: "platform.bulk.v1.RangeLeaf", recordId, leafIndex: BigInt(leafIndex), leafHash, opening };
+}

@@ -3,15 +3,18 @@
  * that it goes on holding it.
  */
 import type { JsonObject } from "@bufbuild/protobuf";
+import type { RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
 import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import { type RecordedAnswer, receiptOf, requireAnswers } from "./receipts/answer.ts";
 import { type Checkpoint, openCheckpoint, parseLogKey, ReceiptError } from "./receipts/note.ts";
-import { verifyMaterial } from "./receipts/record.ts";
+import { type RangeAnswer, verifyLeaves } from "./receipts/range.ts";
+import { leafOf, verifyMaterial } from "./receipts/record.ts";
 import { parseBase64, parseDecimal } from "./receipts/text-forms.ts";
 import { hashBytes, verifyConsistency, verifyInclusion } from "./receipts/tree.ts";
 
 export type { RecordedAnswer } from "./receipts/answer.ts";
 export { ReceiptError } from "./receipts/note.ts";
+export type { RangeAnswer, RangeItem } from "./receipts/range.ts";
 
 /** What a receipt proves. */
 export interface VerifiedReceipt {
@@ -66,6 +69,43 @@ export async function verifyAnswer(
   const verified = await verifyReceipt(receipt, logKeys);
   requireAnswers(answer, receipt.recordId, verified.record);
   return verified;
+}
+
+/**
+ * Checks the answer to a bulk call that asked for one receipt for all of its items (`x-svc-receipt: range`), as
+ * `verifyReceipt` does a brief one: where the record of each answered item stands, and that it is the decision's.
+ *
+ * @returns for each item, in their order, what is proven of it; undefined of one that was not answered
+ * @throws ReceiptError where the answer has no such receipt, too
+ */
+export async function verifyRange(
+  answer: RangeAnswer,
+  logKeys: string | readonly string[],
+): Promise<readonly (VerifiedReceipt | undefined)[]> {
+  const keys = await Promise.all([logKeys].flat().map(parseLogKey));
+  const { origin: logOrigin, size: treeSize, root } = await verifyLeaves(answer, keys);
+  return answer.items.map(({ leaf }) => leaf && { logOrigin, leafIndex: Number(leaf.leafIndex), treeSize, root });
+}
+
+/**
+ * Shows that a record is the one that stands at a place which `verifyRange` proved: that the item's leaf is this record's.
+ *
+ * @param record exact bytes of the record, or its text, as a pack or a search of the log gives it
+ * @throws ReceiptError where it is another
+ */
+export async function verifyOpening(
+  proven: VerifiedReceipt,
+  { recordId, leafIndex, leafHash, opening }: RangeLeaf,
+  record: Uint8Array<ArrayBuffer> | string,
+): Promise<VerifiedReceipt> {
+  if (Number(leafIndex) !== proven.leafIndex) fail("leaf_index is another than was proven");
+  const text = typeof record === "string" ? new TextEncoder().encode(record) : record;
+  const material = { opening: bytes(opening, "opening"), record: text };
+  const hash = bytes(leafHash, "leaf_hash");
+  const shown = await verifyMaterial({ ...material, leaf: await leafOf(material) }, hash);
+  if (shown.record_id !== recordId || shown.log !== proven.logOrigin)
+    fail("record, leaf and members do not name the same record");
+  return { ...proven, record: shown };
 }
 
 /**

@@ -69,7 +69,7 @@ function briefOf({ leaf: _leaf, opening: _opening, record: _record, ...brief }: 
   return brief;
 }
 
-function treeOf({ entries, head }: MemoryLog): Tree {
+export function treeOf({ entries, head }: MemoryLog): Tree {
   const nodeAt = (height: number, index: number): Uint8Array =>
     height === 0
       ? leafHash(entries[index]?.leaf ?? new Uint8Array(0))

@@ -14,6 +14,25 @@ const openingBytes = 32;
 const maxLeafBytes = 65_535;
 const maxDepth = 32;
 
+/**
+ * The leaf of a record, which is made of what the record says and the commitment to it. Throws a ReceiptError for what is
+ * no record.
+ */
+export async function leafOf({ opening, record }: Omit<Material, "leaf">): Promise<Uint8Array<ArrayBuffer>> {
+  const { kind, record_id, recorded_at, outcome } = readRecord(record) ?? fail("record cannot be read");
+  if (opening.length !== openingBytes) fail("opening is none");
+  const { policy_revision } = outcome as JsonObject;
+  const leaf = {
+    v: 1,
+    kind: kind as string,
+    record_id: record_id as string,
+    recorded_at: recorded_at as string,
+    ...(kind === "decision" && policy_revision !== undefined && { policy_revision }),
+    commitment: await commitment(record, opening),
+  };
+  return new TextEncoder().encode(canonicalText(leaf));
+}
+
 /** The record, shown to be the one that the leaf with this hash commits to. Throws a ReceiptError. */
 export async function verifyMaterial({ leaf, opening, record }: Material, leafHash: Uint8Array): Promise<JsonObject> {
   if (!sameBytes(await hashLeaf(leaf), leafHash)) fail("leaf_hash is not its leaf's");

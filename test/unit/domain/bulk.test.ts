@@ -4,26 +4,9 @@ import { reasons, ServiceError } from "../../../src/base/errors.ts";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { parseRecordId } from "../../../src/base/ids.ts";
 import { type BulkLedger, handleAll } from "../../../src/domain/bulk.ts";
-import type { RecordGroup } from "../../../src/ledger/ports/ledger.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
-import { FakeLedger, identity, must } from "./world.ts";
-
-/** A ledger whose groups commit into memory. */
-class GroupingLedger extends FakeLedger implements BulkLedger {
-  override group(): RecordGroup {
-    const added: (readonly [NewRecord, PromiseWithResolvers<Awaited<ReturnType<FakeLedger["append"]>>>])[] = [];
-    return {
-      add(_place, record) {
-        const result = Promise.withResolvers<Awaited<ReturnType<FakeLedger["append"]>>>();
-        added.push([record, result]);
-        return result.promise;
-      },
-      commit: async () => {
-        for (const [record, { resolve }] of added) resolve(await this.append(record));
-      },
-    };
-  }
-}
+import { GroupingLedger } from "./grouping-ledger.ts";
+import { identity, must } from "./world.ts";
 
 const cited = must(parseRecordId("01890a5d-ac96-774b-bcce-b302099a8057"));
 const recordOf = (index: number) =>

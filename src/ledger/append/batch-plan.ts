@@ -1,7 +1,6 @@
 /** Splits a batch into records to append and retries of calls that already have a result (idempotency). */
-import type { Idempotency } from "../ports/record.ts";
 import { type BatchResult, type CommittedRecord, type NotAppended, UnstorableError } from "../ports/store.ts";
-import type { EncodedRecord } from "../record/record.ts";
+import type { EncodedIdempotency, EncodedRecord } from "../record/record.ts";
 import { readRecordText } from "../record/record-text.ts";
 
 export interface BatchPlan {
@@ -24,7 +23,7 @@ export function readBatch(records: readonly string[]): readonly EncodedRecord[] 
 /** Looks up the records with an idempotency scope. A scope that comes twice in one batch is one record. */
 export function planBatch(
   records: readonly EncodedRecord[],
-  find: (idempotency: Idempotency) => CommittedRecord | NotAppended | undefined,
+  find: (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined,
 ): BatchPlan {
   const fresh: EncodedRecord[] = [];
   const positions = new Map<string, number>();
@@ -50,7 +49,7 @@ export function planBatch(
         const result = committed[part.position];
         if (result === undefined) throw new UnstorableError("A record was not placed.");
         const answer = part.retried ? fresh[part.position]?.idempotency?.answer : undefined;
-        return answer === undefined ? result : { ...result, earlierAnswer: JSON.stringify(answer) };
+        return answer === undefined ? result : { ...result, earlierAnswer: answer };
       }),
   };
 }

@@ -1,10 +1,10 @@
 /** Idempotency records: payload digest and answer of a call, sealed under the opening of the call's record. */
 import type { RecordId } from "../../base/ids.ts";
 import { committedRecord } from "../append/committed-record.ts";
-import type { Idempotency } from "../ports/record.ts";
 import { type CommittedRecord, type NotAppended, UnsoundLogError } from "../ports/store.ts";
 import type { Tree } from "../tlog/tree.ts";
 import { parseLeaf } from "./leaf.ts";
+import type { EncodedIdempotency } from "./record.ts";
 import { open, openAnswer, sealAnswer } from "./sealing.ts";
 
 /** Minimum time for which a retry is recognized. */
@@ -27,8 +27,8 @@ export interface IdempotencyRow {
 }
 
 /** Seals payload digest and answer under the opening of the call's record. */
-export function sealIdempotencyRecord({ payloadDigest, answer }: Idempotency, opening: Uint8Array): Uint8Array {
-  return sealAnswer(Buffer.from(idempotencyText(payloadDigest, JSON.stringify(answer)), "utf8"), opening);
+export function sealIdempotencyRecord({ payloadDigest, answer }: EncodedIdempotency, opening: Uint8Array): Uint8Array {
+  return sealAnswer(Buffer.from(idempotencyText(payloadDigest, answer), "utf8"), opening);
 }
 
 /**
@@ -39,7 +39,7 @@ export function sealIdempotencyRecord({ payloadDigest, answer }: Idempotency, op
  */
 export function idempotentResult(
   row: IdempotencyRow,
-  { payloadDigest }: Pick<Idempotency, "payloadDigest">,
+  { payloadDigest }: Pick<EncodedIdempotency, "payloadDigest">,
   treeAt: (size: number) => Tree,
 ): CommittedRecord | NotAppended {
   const { answer, opening } = row;

@@ -11,7 +11,8 @@ import type { AppendableRecord, EncodedRecord } from "./record.ts";
 const depth = 1;
 
 /**
- * Three lines, for JSON has no line breaks: all other members as JSON, the request, the outcome.
+ * Lines, for JSON has no line breaks: all other members as JSON, the request, the outcome, and the answer that is kept for
+ * retries, where there is one.
  *
  * @throws TypeError as `assertCanonical` does, for a record that cannot be written as canonical JSON
  */
@@ -19,19 +20,27 @@ export function recordText(record: AppendableRecord): string {
   const { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency } = record;
   const found = contentTermsOf(record);
   const terms = found.length > 0 ? found : undefined;
-  const others = { kind, recordId, tenantId, requestId, caller, route, policyRevision, idempotency, terms };
+  const { answer, ...recognized } = idempotency ?? {};
+  const others = {
+    ...{ kind, recordId, tenantId, requestId, caller, route, policyRevision, terms },
+    idempotency: idempotency && recognized,
+  };
   const request = assertedCanonicalText(record.request, depth);
   const outcome = assertedCanonicalText(record.outcome, depth);
-  return `${assertedJsonText(others)}\n${request}\n${outcome}`;
+  const kept = answer === undefined ? "" : `\n${JSON.stringify(answer)}`;
+  return `${assertedJsonText(others)}\n${request}\n${outcome}${kept}`;
 }
 
 /** Reads what `recordText` wrote. Throws for any other text. */
 export function readRecordText(text: string): EncodedRecord {
   const lines = text.split("\n");
-  const [others, request, outcome] = lines;
-  if (others === undefined || request === undefined || outcome === undefined || lines.length > 3)
+  const [others, request, outcome, answer] = lines;
+  if (others === undefined || request === undefined || outcome === undefined || lines.length > 4)
     throw new TypeError("The text is no record's.");
-  return Object.assign(JSON.parse(others) as Omit<EncodedRecord, "request" | "outcome">, { request, outcome });
+  const record = Object.assign(JSON.parse(others) as EncodedRecord, { request, outcome });
+  if ((record.idempotency === undefined) !== (answer === undefined)) throw new TypeError("The text is no record's.");
+  if (answer !== undefined) Object.assign(record.idempotency as object, { answer });
+  return record;
 }
 
 /** A record that crosses no thread. Throws like `recordText`. */

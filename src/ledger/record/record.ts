@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import type { RecordId } from "../../base/ids.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { NewRecord, RecordCaller, RecordKind } from "../ports/record.ts";
+import type { Idempotency, NewRecord, RecordCaller, RecordKind } from "../ports/record.ts";
 import type { SearchTerm } from "../ports/search.ts";
 import { canonicalText } from "./canonical.ts";
 
@@ -22,13 +22,17 @@ export type AppendableRecord = Omit<NewRecord, "kind" | "caller"> & {
 };
 
 /** A record whose request and outcome are canonical JSON already: ready to be sequenced. */
-export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome"> {
+export interface EncodedRecord extends Omit<AppendableRecord, "request" | "outcome" | "idempotency"> {
   /** Canonical JSON, like the outcome. */
   readonly request: string;
   readonly outcome: string;
+  readonly idempotency?: EncodedIdempotency;
   /** Search terms besides the caller's; absent where there are none. */
   readonly terms?: readonly SearchTerm[];
 }
+
+/** As `Idempotency`, with the answer as JSON text, which the store seals without reading it. */
+export type EncodedIdempotency = Omit<Idempotency, "answer"> & { readonly answer: string };
 
 /** What a record is made of. */
 type RecordSource = Omit<EncodedRecord, "kind"> & { readonly kind: RecordKind };

@@ -122,9 +122,13 @@ function requireSome(field: MessageListField, count: number): void {
   if (count === 0) throw invalidRequests([tooFew]);
 }
 
-function requireFew(field: MessageListField, count: number): void {
-  const tooMany = itemLimit(field)(count, field.name);
-  if (tooMany !== undefined) throw invalidRequests([tooMany]);
+/** The check that there are not too many items. */
+function requireFew(field: MessageListField): (count: number) => void {
+  const limit = itemLimit(field);
+  return (count) => {
+    const tooMany = limit(count, field.name);
+    if (tooMany !== undefined) throw invalidRequests([tooMany]);
+  };
 }
 
 const structural = /[{}[\],"]/g;
@@ -135,6 +139,7 @@ const structural = /[{}[\],"]/g;
  */
 function splitItems(field: MessageListField, text: string): { readonly rest: string; readonly texts: string[] } {
   const texts: string[] = [];
+  const mayHave = requireFew(field);
   let rest = "";
   let copied = 0;
   let depth = 0;
@@ -145,12 +150,14 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
   let begin: number | undefined;
   const end = (at: number) => {
     texts.push(text.slice(begin, at));
-    requireFew(field, texts.length);
+    mayHave(texts.length);
   };
   structural.lastIndex = 0;
-  for (let found = structural.exec(text); found !== null; found = structural.exec(text)) {
-    const at = found.index;
-    switch (found[0]) {
+  // What it matches is one character, which is looked at in the text: there are thousands.
+  while (structural.test(text)) {
+    const at = structural.lastIndex - 1;
+    const character = text[at];
+    switch (character) {
       case '"': {
         const close = endOfString(text, at);
         if (depth === 1 && expectsName) {
@@ -163,8 +170,8 @@ function splitItems(field: MessageListField, text: string): { readonly rest: str
       case "{":
       case "[":
         depth += 1;
-        if (depth === 1) expectsName = found[0] === "{";
-        if (depth === 2 && found[0] === "[" && name === field.name) {
+        if (depth === 1) expectsName = character === "{";
+        if (depth === 2 && character === "[" && name === field.name) {
           begin = at + 1;
           rest += text.slice(copied, begin);
         }
@@ -214,6 +221,7 @@ function splitRecords(
   const items: Uint8Array[] = [];
   const others: Uint8Array[] = [];
   const reader = new BinaryReader(body);
+  const mayHave = requireFew(field);
   try {
     while (reader.pos < reader.len) {
       const start = reader.pos;
@@ -229,7 +237,7 @@ function splitRecords(
         reader.skip(wireType, number);
         others.push(body.subarray(start, reader.pos));
       }
-      requireFew(field, items.length);
+      mayHave(items.length);
     }
   } catch (thrown) {
     throw thrown instanceof ServiceError ? thrown : notProtobuf();

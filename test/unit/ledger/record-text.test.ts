@@ -56,6 +56,7 @@ test("the text has all that a store must know of a record", () => {
   const record = makeRecord(alice, { kind: "evidence", idempotency, request, outcome: { artifact_cid: "c" } });
   expect(readRecordText(recordText(record))).toEqual({
     ...record,
+    idempotency: { ...idempotency, answer: '{"b":["\\n"],"a":1}' },
     request: '{"artifact_cid":"c","artifact_digest":"x:1","decision_id":"d"}',
     outcome: '{"artifact_cid":"c"}',
     terms: [
@@ -66,6 +67,15 @@ test("the text has all that a store must know of a record", () => {
   });
   const plain = makeRecord(alice, { request: {} });
   expect(readRecordText(recordText(plain))).not.toHaveProperty("terms");
+});
+
+test("a text whose lines do not belong together is no record's", () => {
+  const answer = { scope: "ab", payloadDigest: "sha256:1", answer: {} };
+  const [plain, kept] = [{}, { idempotency: answer }].map((changes) => recordText(makeRecord(alice, changes)));
+  expect(() => readRecordText(`${plain}\n{}`)).toThrow(TypeError);
+  expect(() => readRecordText((kept as string).split("\n").slice(0, 3).join("\n"))).toThrow(TypeError);
+  expect(() => readRecordText(`${kept}\n{}`)).toThrow(TypeError);
+  expect(() => readRecordText((plain as string).split("\n").slice(0, 2).join("\n"))).toThrow(TypeError);
 });
 
 test.each([

@@ -1,7 +1,6 @@
 /** Idempotency records in PostgreSQL (table `kept_answers`). */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { SealedEntry } from "../../../ledger/append/sequence.ts";
-import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
 import {
   type IdempotencyRow,
@@ -10,7 +9,7 @@ import {
   purgedPerInsert,
   sealIdempotencyRecord,
 } from "../../../ledger/record/idempotency-record.ts";
-import type { EncodedRecord } from "../../../ledger/record/record.ts";
+import type { EncodedIdempotency, EncodedRecord } from "../../../ledger/record/record.ts";
 import { bigintArray, byteaArray } from "../connection/arrays.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
 import { readTree } from "./log-rows.ts";
@@ -39,7 +38,7 @@ const purge: Statement = {
 };
 
 /** What is known of the scopes of a batch. */
-export type KnownScopes = (idempotency: Idempotency) => CommittedRecord | NotAppended | undefined;
+export type KnownScopes = (idempotency: EncodedIdempotency) => CommittedRecord | NotAppended | undefined;
 
 /**
  * Looks up every scope of a batch. Under the lock of the log's head, so that no other batch takes one meanwhile.
@@ -50,7 +49,7 @@ export async function findIdempotencyRecords(
   tenantId: TenantId,
   records: readonly EncodedRecord[],
 ): Promise<KnownScopes> {
-  const scopes = new Map<string, Idempotency>();
+  const scopes = new Map<string, EncodedIdempotency>();
   for (const { idempotency } of records) if (idempotency !== undefined) scopes.set(idempotency.scope, idempotency);
   if (scopes.size === 0) return () => undefined;
   const asked = byteaArray([...scopes.keys()].map((scope) => Buffer.from(scope, "hex")));
@@ -73,7 +72,7 @@ export interface KeptCall {
   readonly sealed: Uint8Array;
 }
 
-export function keptCall(idempotency: Idempotency, { leafIndex, opening }: SealedEntry): KeptCall {
+export function keptCall(idempotency: EncodedIdempotency, { leafIndex, opening }: SealedEntry): KeptCall {
   return {
     scope: Buffer.from(idempotency.scope, "hex"),
     leafIndex,

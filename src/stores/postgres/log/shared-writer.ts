@@ -7,7 +7,6 @@ import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/bat
 import { edgeOf, edgeTiles } from "../../../ledger/append/edge-cache.ts";
 import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import type { AnchoredLog } from "../../../ledger/ports/anchor.ts";
-import type { Idempotency } from "../../../ledger/ports/record.ts";
 import {
   type BatchLeft,
   type BatchOutcome,
@@ -18,7 +17,7 @@ import {
   UnstorableError,
 } from "../../../ledger/ports/store.ts";
 import { idempotentResult } from "../../../ledger/record/idempotency-record.ts";
-import type { EncodedRecord } from "../../../ledger/record/record.ts";
+import type { EncodedIdempotency, EncodedRecord } from "../../../ledger/record/record.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { nodesOfTiles, proofTiles, type TileReader } from "../../../ledger/tlog/tile-nodes.ts";
 import { Tree } from "../../../ledger/tlog/tree.ts";
@@ -204,7 +203,7 @@ function addPart(part: Part, readTile: TileReader, tools: LogTools): Added | Ans
 
 function knownIn(rows: readonly Row[], treeAt: (size: number) => Tree) {
   const stored = new Map(rows.map((row) => [(row.scope as Buffer).toString("hex"), toIdempotencyRow(row)]));
-  return (idempotency: Idempotency) => {
+  return (idempotency: EncodedIdempotency) => {
     const row = stored.get(idempotency.scope);
     return row && idempotentResult(row, idempotency, treeAt);
   };

@@ -1,6 +1,5 @@
 /** Idempotency records in SQLite (table `kept_answers`). */
 import type { RecordId, TenantId } from "../../../base/ids.ts";
-import type { Idempotency } from "../../../ledger/ports/record.ts";
 import type { CommittedRecord, NotAppended } from "../../../ledger/ports/store.ts";
 import {
   idempotencyTtlMs,
@@ -8,6 +7,7 @@ import {
   purgedPerInsert,
   sealIdempotencyRecord,
 } from "../../../ledger/record/idempotency-record.ts";
+import type { EncodedIdempotency } from "../../../ledger/record/record.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import type { LogRows } from "./log-rows.ts";
 
@@ -48,12 +48,12 @@ export class IdempotencyRecords {
     );
     this.#purge = connection.prepare(
       `DELETE FROM kept_answers WHERE rowid IN
-         (SELECT rowid FROM kept_answers WHERE tenant_id = ? AND kept_at_ms < ? LIMIT ${purgedPerInsert})`,
+         (SELECT rowid FROM kept_answers WHERE tenant_id = ? AND kept_at_ms < ? LIMIT ?)`,
     );
   }
 
   /** The result of the first call with this scope; undefined where there was none. */
-  find(tenantId: TenantId, idempotency: Idempotency): CommittedRecord | NotAppended | undefined {
+  find(tenantId: TenantId, idempotency: EncodedIdempotency): CommittedRecord | NotAppended | undefined {
     const row = this.#find.get(tenantId, Buffer.from(idempotency.scope, "hex"));
     if (row === undefined) return undefined;
     // What was erased stays so, also where a backup has brought it back.
@@ -71,9 +71,13 @@ export class IdempotencyRecords {
     return idempotentResult(stored, idempotency, (size) => this.#rows.tree(tenantId, size));
   }
 
-  /** Stores the answer to a call, and deletes some expired rows. */
-  keep(tenantId: TenantId, idempotency: Idempotency, position: RecordPosition, nowMs: number): void {
-    this.#purge.run(tenantId, nowMs - idempotencyTtlMs);
+  /** Deletes some expired rows, where so many are going to be added. */
+  makeRoom(tenantId: TenantId, rows: number, nowMs: number): void {
+    if (rows > 0) this.#purge.run(tenantId, nowMs - idempotencyTtlMs, purgedPerInsert * rows);
+  }
+
+  /** Stores the answer to a call. */
+  keep(tenantId: TenantId, idempotency: EncodedIdempotency, position: RecordPosition, nowMs: number): void {
     const sealed = sealIdempotencyRecord(idempotency, position.opening);
     const scope = Buffer.from(idempotency.scope, "hex");
     this.#keep.run(tenantId, scope, position.leafIndex, position.treeSize, nowMs, sealed);

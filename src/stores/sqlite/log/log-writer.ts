@@ -176,6 +176,7 @@ export class LogWriter {
 
   #keepAnswers(tenantId: TenantId, { fresh }: BatchPlan, sequenced: Sequenced, treeSize: number, nowMs: number): void {
     const entries = sequenced.entries.slice(-fresh.length);
+    this.#idempotency.makeRoom(tenantId, fresh.filter(({ idempotency }) => idempotency !== undefined).length, nowMs);
     fresh.forEach(({ idempotency }, position) => {
       const entry = entries[position];
       if (idempotency === undefined || entry === undefined) return;

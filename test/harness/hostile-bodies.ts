@@ -4,6 +4,7 @@
  */
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
+import { isFree } from "../../src/transport/codec/check.ts";
 
 export interface HostileBody {
   readonly family: string;
@@ -218,7 +219,7 @@ function records(field: DescField): HostileBody[] {
       ];
     }
     case "message":
-      return [again("again and again", record(""))];
+      return [again("again and again", record("")), ...(isFree(field.message) ? freeObjects(field) : [])];
     case "enum":
       return [again("again and again", number(field.number, [1]))];
     case "scalar":
@@ -231,6 +232,47 @@ function records(field: DescField): HostileBody[] {
         long("of colons", "a:"),
         again("again and again", record("a")),
       ];
+  }
+}
+
+/** Fields of `google.protobuf.Value`, of lists and of entries. */
+const value = { null: 1, object: 5, list: 6 } as const;
+const [first, second] = [1, 2];
+
+/** Objects of whatever members. */
+function freeObjects({ number: fieldNumber, name }: DescField): HostileBody[] {
+  const entry = (content: Buffer) => text(first, Buffer.concat([text(first, Buffer.from("k")), text(second, content)]));
+  const free = (what: string, content: (sizeBytes: number) => Buffer): HostileBody => ({
+    family: `${name}: ${what}`,
+    bytes: (size) => text(fieldNumber, content(size - 40)),
+  });
+  const list = (unit: Buffer) => (size: number) => entry(text(value.list, many("", text(first, unit)).bytes(size)));
+  return [
+    free("nulls in a list", list(number(value.null))),
+    free("values that are none in a list", list(Buffer.alloc(0))),
+    free("empty lists in a list", list(text(value.list, Buffer.alloc(0)))),
+    free("one member again and again", (size) => many("", entry(number(value.null))).bytes(size)),
+    free("members", (size) =>
+      filled(size, (i) =>
+        text(first, Buffer.concat([text(first, Buffer.from(`${i}`)), text(second, number(value.null))])),
+      ),
+    ),
+    free("lists in lists", (size) => entry(nested([value.list, first], size))),
+  ];
+}
+
+/** Fields of the numbers within each other, in turn, the first of them outside. */
+function nested(numbers: readonly number[], sizeBytes: number): Buffer {
+  const heads: Buffer[] = [];
+  let length = 0;
+  for (;;) {
+    const level = numbers.toReversed().map((fieldNumber) => {
+      const head = Buffer.from(new BinaryWriter().tag(fieldNumber, WireType.LengthDelimited).uint32(length).finish());
+      length += head.length;
+      return head;
+    });
+    if (length > sizeBytes) return Buffer.concat(heads.toReversed());
+    heads.push(...level);
   }
 }
 

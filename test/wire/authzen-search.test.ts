@@ -438,7 +438,9 @@ test("the refusal of a search without candidates says what is missing", async ()
 });
 
 test("as many as may be are answered, and what they share makes them no more than a bulk call", async () => {
-  const { status, body } = await search("subject", { ...readers, context: { candidates: many(1_000) } });
+  const properties = { department: "finance", role: "clerk" };
+  const candidates = many(1_000).map((candidate) => ({ ...candidate, properties }));
+  const { status, body } = await search("subject", { ...readers, context: { candidates } });
   expect([status, body.results, body.context.decisions.length]).toEqual([200, [], 1_000]);
   const resource = record("record-1", { note: "x".repeat(1_000) });
   const large = await search("subject", { ...readers, resource, context: { candidates: many(1_000) } });

@@ -6,10 +6,15 @@
 import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 import { WireType } from "@bufbuild/protobuf/wire";
 import { invalidRequests, type ServiceError, type Violation } from "../../base/errors.ts";
+import { isFree, isOpen } from "./check.ts";
 import { itemLimit } from "./size-limits.ts";
 
 /** Records, those of nested messages and of fields that no request has included. A full request has some 250. */
 const maxRecords = 2048;
+/** The same of a message that may have members of its sender's own: what its limit in JSON can hold takes no more. */
+const maxOpenRecords = 32_768;
+/** Messages within each other, of which parsing refuses more. */
+const maxDepth = 100;
 /** Messages up to this size hold too little to be counted. */
 const smallBytes = 4096;
 
@@ -27,14 +32,18 @@ export function notProtobuf(): ServiceError {
  */
 export function requireFewRecords(desc: DescMessage, message: Uint8Array): void {
   if (message.byteLength <= smallBytes) return;
-  const walk = new Walk(message);
+  const most = isOpen(desc) ? maxOpenRecords : maxRecords;
+  const walk = new Walk(message, most);
   walk.message(0, message.byteLength, desc, "");
-  if (walk.records <= maxRecords) return;
+  if (walk.records <= most) return;
   const found = [...walk.items.entries()].flatMap(([{ field, path }, items]) => itemLimit(field)(items, path) ?? []);
   throw invalidRequests(found.length > 0 ? found : [tooManyFields]);
 }
 
 const tooManyFields: Violation = { field: "", rule: "protobuf.max_fields", message: "message has too many fields" };
+
+/** Number of the value in an entry of a map. */
+const mapValue = 2;
 
 interface Counted {
   readonly field: DescField;
@@ -46,24 +55,37 @@ class Walk {
   /** Items of each list and map. */
   readonly items = new Map<Counted, number>();
   readonly #bytes: Uint8Array;
+  readonly #most: number;
   readonly #counted = new Map<string, Counted>();
   #at = 0;
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, most: number) {
     this.#bytes = bytes;
+    this.#most = most;
   }
 
-  /** Walks the records from `start` to `end`, and ends early once there are too many. */
-  message(start: number, end: number, desc: DescMessage, prefix: string): void {
+  /**
+   * Walks the records from `start` to `end`, and ends early once there are too many.
+   *
+   * @param prefix of the paths of lists and maps; undefined in a free object, whose lists and maps have no limits
+   */
+  message(start: number, end: number, desc: DescMessage, prefix: string | undefined, depth = 1): void {
+    if (depth > maxDepth) throw notProtobuf();
     const fields = fieldsOf(desc);
     this.#records(start, end, (number, wireType, from, to) => {
       const field = fields.get(number);
       if (field === undefined) return;
       if (wireType !== wireTypeOf(field)) throw notProtobuf();
-      const path = prefix + field.name;
-      if (field.fieldKind === "list" || field.fieldKind === "map") this.#count(field, path);
-      if (field.fieldKind === "message") this.message(from, to, field.message, `${path}.`);
-      if (field.fieldKind === "map") this.#records(from, to, () => {});
+      const path = prefix === undefined ? undefined : prefix + field.name;
+      const isMany = field.fieldKind === "list" || field.fieldKind === "map";
+      const at = isMany && path !== undefined ? `[${this.#count(field, path)}]` : "";
+      const inner = (desc: DescMessage, from: number, to: number) =>
+        this.message(from, to, desc, path === undefined || isFree(desc) ? undefined : `${path}${at}.`, depth + 1);
+      if (field.fieldKind === "map")
+        this.#records(from, to, (number, _, from, to) => {
+          if (field.mapKind === "message" && number === mapValue) inner(field.message, from, to);
+        });
+      else if (field.message !== undefined) inner(field.message, from, to);
     });
   }
 
@@ -75,7 +97,7 @@ class Walk {
     let at = start;
     // What is in a group, which no request has, is counted, but is no field of the message.
     let groups = 0;
-    while (at < end && this.records <= maxRecords) {
+    while (at < end && this.records <= this.#most) {
       this.records += 1;
       const tag = this.#varint(at, end);
       const number = tag >>> 3;
@@ -132,13 +154,16 @@ class Walk {
     throw notProtobuf();
   }
 
-  #count(field: DescField, path: string): void {
+  /** Returns the position of the item. */
+  #count(field: DescField, path: string): number {
     let counted = this.#counted.get(path);
     if (counted === undefined) {
       counted = { field, path };
       this.#counted.set(path, counted);
     }
-    this.items.set(counted, (this.items.get(counted) ?? 0) + 1);
+    const position = this.items.get(counted) ?? 0;
+    this.items.set(counted, position + 1);
+    return position;
   }
 }
 

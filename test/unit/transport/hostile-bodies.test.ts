@@ -23,6 +23,7 @@ const cases: readonly [route: string, spelling: Spelling, sizeBytes: number][] =
   ["/v1/sdk/artifact-register", "binary", 1_048_576],
   ["/access/v1/evaluation", "rest", 131_072],
   ["/access/v1/evaluation", "canonical", 131_072],
+  ["/access/v1/evaluation", "binary", 262_144],
 ];
 
 test.each(cases)(

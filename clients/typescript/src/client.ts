@@ -1,5 +1,5 @@
 /** The client: typed calls of the eight methods, each within one deadline, and what it keeps and decides for its program. */
-import { type Client, createClient, createContextKey, createContextValues, type Transport } from "@connectrpc/connect";
+import { type Client, createClient, type Transport } from "@connectrpc/connect";
 import {
   DiscoveryService,
   type GetBootstrapResponse,
@@ -8,8 +8,8 @@ import {
 import { EvidenceService } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { ProtectionService } from "../../../gen/platform/sdk/v1/protection_pb.ts";
 import { RegistrationService } from "../../../gen/platform/sdk/v1/registration_pb.ts";
+import { withDeadline } from "./deadline.ts";
 import { kept } from "./kept.ts";
-import { PlatformError } from "./problem.ts";
 
 export interface ClientOptions {
   /** Time for a call that sets none itself, in milliseconds; it covers all attempts. Default 10,000. */
@@ -30,9 +30,6 @@ export interface PlatformClient {
   bootstrap(): Promise<GetBootstrapResponse>;
 }
 
-/** When a call must have ended, in milliseconds of `performance.now()`. */
-export const deadlineKey = createContextKey(Number.POSITIVE_INFINITY, { description: "deadline of the call" });
-
 /** Makes the client over any transport. Calls reject with a `PlatformError`. */
 export function createPlatformClient(transport: Transport, options: ClientOptions = {}): PlatformClient {
   const { deadlineMs = 10_000, keepMs = 300_000 } = options;
@@ -45,20 +42,5 @@ export function createPlatformClient(transport: Transport, options: ClientOption
     evidence: createClient(EvidenceService, bounded),
     capabilities: kept(() => discovery.getCapabilities({}), keepMs),
     bootstrap: kept(() => discovery.getBootstrap({}), keepMs),
-  };
-}
-
-/** Tells interceptors when each call must have ended. */
-function withDeadline(transport: Transport, deadlineMs: number): Transport {
-  return {
-    async unary(method, signal, timeoutMs = deadlineMs, header, input, contextValues = createContextValues()) {
-      contextValues.set(deadlineKey, performance.now() + timeoutMs);
-      try {
-        return await transport.unary(method, signal, timeoutMs, header, input, contextValues);
-      } catch (error) {
-        throw PlatformError.from(error);
-      }
-    },
-    stream: (...call) => transport.stream(...call),
   };
 }

@@ -16,8 +16,8 @@ export interface HttpAnswer {
   readonly text: string;
 }
 
-/** Largest answer that is read, in bytes. Those of the platform are far smaller. */
-const maxAnswerBytes = 4 * 1024 * 1024;
+/** Largest answer that is read, in bytes: more than that of a bulk call whose body, of 8 MiB, its whole receipts repeat. */
+const maxAnswerBytes = 16 * 1024 * 1024;
 
 /** Sends the request and reads its answer. */
 export async function exchange(

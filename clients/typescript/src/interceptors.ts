@@ -1,12 +1,6 @@
 /** What every call of a workload passes: what it always carries, retries around it all, and a token on each attempt. */
-import { clone } from "@bufbuild/protobuf";
-import { Code, type Interceptor } from "@connectrpc/connect";
-import {
-  PlanKeyAccessRequestSchema,
-  type PlanProtectionRequest,
-  PlanProtectionRequestSchema,
-  ResolvePolicyRequestSchema,
-} from "../../../gen/platform/sdk/v1/protection_pb.ts";
+import { clone, type DescMessage, type Message } from "@bufbuild/protobuf";
+import { Code, type ConnectError, createContextKey, type Interceptor, type UnaryRequest } from "@connectrpc/connect";
 import type { DpopKey } from "./dpop.ts";
 import { obligationIds, type UnderstoodObligations } from "./obligations.ts";
 import { attemptError, problemOf } from "./problem.ts";
@@ -46,15 +40,31 @@ export function workloadInterceptors(options: WorkloadOptions): Interceptor[] {
 const keyed: ReadonlySet<string> = new Set(["RegisterArtifact", "RecordEvidence"]);
 
 /**
- * Gives each registration and event a key, unless the caller chose one: however often such a call is sent, it is
- * recorded once.
+ * Gives each registration and event a key, those of a bulk call too, unless the caller chose one: however often such a
+ * call is sent, it is recorded once.
  */
 export function idempotencyKey(newKey: () => string): Interceptor {
   return (next) => (request) => {
+    if (request.stream) return next(request);
     const { header, method } = request;
     if (keyed.has(method.name) && !header.has("idempotency-key")) header.set("idempotency-key", newKey());
-    return next(request);
+    return next(
+      withParts(request, "idempotencyKey", (item: { idempotencyKey: string }) => {
+        item.idempotencyKey ||= newKey();
+      }),
+    );
   };
+}
+
+/** The request with every part changed that has this member: itself, or each item of a bulk call. */
+function withParts<Part>(request: UnaryRequest, member: string, change: (part: Part) => void): UnaryRequest {
+  const { input } = request.method;
+  const has = (desc: DescMessage | undefined) => desc?.field[member] !== undefined;
+  const isBulk = has(input.field.items?.message);
+  if (!isBulk && !has(input)) return request;
+  const message: Message & { readonly items?: Part[] } = clone(input, request.message);
+  for (const part of isBulk ? (message.items ?? []) : [message as Part]) change(part);
+  return { ...request, message };
 }
 
 function receiptHeader(name: string, receipts: "brief" | "whole" | "none"): Interceptor {
@@ -64,21 +74,26 @@ function receiptHeader(name: string, receipts: "brief" | "whole" | "none"): Inte
   };
 }
 
-const decisionRequests = [PlanProtectionRequestSchema, ResolvePolicyRequestSchema, PlanKeyAccessRequestSchema] as const;
-
-/** Lists the obligations in requests for a decision that list none. */
+/** Lists the obligations in requests for a decision that list none, those of a bulk call too. */
 function understanding(ids: readonly string[]): Interceptor {
   return (next) => (request) => {
-    const schema = decisionRequests.find(({ typeName }) => typeName === request.method.input.typeName);
-    if (schema === undefined || request.stream) return next(request);
-    const message = clone<typeof PlanProtectionRequestSchema>(
-      schema as typeof PlanProtectionRequestSchema,
-      request.message as PlanProtectionRequest,
+    if (request.stream) return next(request);
+    return next(
+      withParts(
+        request,
+        "understoodObligations",
+        ({ understoodObligations: list }: { understoodObligations: string[] }) => {
+          if (list.length === 0) list.push(...ids);
+        },
+      ),
     );
-    if (message.understoodObligations.length === 0) message.understoodObligations.push(...ids);
-    return next({ ...request, message } as typeof request);
   };
 }
+
+export type Renewal = "token" | "nonce";
+
+/** What was renewed for a stream, since anything was acknowledged: another attempt is made by whoever opened it. */
+export const renewalsKey = createContextKey<Set<Renewal> | undefined>(undefined, { description: "renewals" });
 
 /**
  * Puts the token, and where it is bound to a key the proof, on each attempt. A token that has expired is replaced, and a
@@ -88,35 +103,50 @@ export function authorize(tokens: TokenProvider, dpop?: DpopKey): Interceptor {
   /** Whether the certificate changed between token and call: then there is another token by now. */
   const isReplaced = async (token: string, signal: AbortSignal) =>
     dpop === undefined && (await tokens.token(signal)) !== token;
+  /** What is other than it was when the attempt failed so, and had not been renewed before. */
+  const renewal = async (error: ConnectError, { url, signal }: Call, token: string, before: ReadonlySet<Renewal>) => {
+    const hasNewNonce = dpop?.takeNonce(url, error.metadata) === true;
+    if (error.code !== Code.Unauthenticated) return undefined;
+    const { reason } = problemOf(error);
+    // Where it is invalid another is no better now; it is once the issuer has replaced the key that signed this one.
+    if (reason === "expired_token" || reason === "invalid_token") tokens.refused(token);
+    if (!before.has("token")) {
+      if (reason === "expired_token") return "token";
+      if (reason === "proof_of_possession_failed" && (await isReplaced(token, signal))) return "token";
+    }
+    return hasNewNonce && !before.has("nonce") ? "nonce" : undefined;
+  };
   return (next) => async (request) => {
-    let mayReplace = true;
-    let mayTakeNonce = true;
+    const renewals = request.contextValues.get(renewalsKey) ?? new Set<Renewal>();
     for (;;) {
       const token = await tokens.token(request.signal);
       request.header.set("authorization", `${dpop === undefined ? "Bearer" : "DPoP"} ${token}`);
       const { url, requestMethod: method } = request;
       if (dpop !== undefined) request.header.set("dpop", await dpop.proof({ method, url, accessToken: token }));
+      const renew = async (thrown: unknown): Promise<void> => {
+        const error = attemptError(thrown, request.signal);
+        const renewed = await renewal(error, request, token, renewals);
+        if (renewed !== undefined) renewals.add(renewed);
+        // What was sent on a stream is gone.
+        if (renewed === undefined || request.stream) throw error;
+      };
       try {
         const response = await next(request);
         dpop?.takeNonce(url, response.header);
-        return response;
+        return response.stream ? { ...response, message: watched(response.message, renew) } : response;
       } catch (thrown) {
-        const error = attemptError(thrown, request.signal);
-        const hasNewNonce = dpop?.takeNonce(url, error.metadata) === true;
-        if (error.code !== Code.Unauthenticated) throw error;
-        const { reason } = problemOf(error);
-        // Where it is invalid another is no better now; it is once the issuer has replaced the key that signed this one.
-        if (reason === "expired_token" || reason === "invalid_token") tokens.refused(token);
-        if (reason === "expired_token" && mayReplace) {
-          mayReplace = false;
-        } else if (reason === "proof_of_possession_failed" && mayReplace && (await isReplaced(token, request.signal))) {
-          mayReplace = false;
-        } else if (hasNewNonce && mayTakeNonce) {
-          mayTakeNonce = false;
-        } else {
-          throw error;
-        }
+        await renew(thrown);
       }
     }
   };
+}
+
+type Call = Pick<UnaryRequest, "url" | "signal">;
+
+async function* watched<T>(messages: AsyncIterable<T>, onError: (thrown: unknown) => Promise<void>): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (thrown) {
+    await onError(thrown);
+  }
 }

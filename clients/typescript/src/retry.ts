@@ -1,6 +1,6 @@
 /** Trying again, politely: only what may be tried again, no sooner than the service asks, and less and less often. */
-import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { deadlineKey } from "./client.ts";
+import { Code, ConnectError, createContextKey, type Interceptor } from "@connectrpc/connect";
+import { deadlineKey } from "./deadline.ts";
 import { attemptError, type Problem, problemOf } from "./problem.ts";
 
 export interface RetryOptions {
@@ -30,36 +30,45 @@ export interface RetryOptions {
  * idempotency key and are recorded once.
  */
 export function retry(options: RetryOptions = {}): Interceptor {
-  const { attempts = 4, baseDelayMs = 100, maxDelayMs = 5_000, maxRetryAfterMs = 60_000 } = options;
-  const random = options.random ?? Math.random;
-  const pause = options.pause ?? systemPause;
+  const { attempts = 4, pause = systemPause } = options;
   return (next) => async (request) => {
-    if (request.stream) return next(request);
+    if (request.stream) {
+      request.contextValues.set(streamRetryKey, options);
+      return next(request);
+    }
     for (let attempt = 1; ; attempt++) {
       try {
         return await next(request);
       } catch (thrown) {
         const error = attemptError(thrown, request.signal);
-        const problem = problemOf(error);
-        const { retryAfterMs = 0 } = problem;
-        const again = attempt < attempts && mayRetry(error, retryAfterMs) && retryAfterMs <= maxRetryAfterMs;
-        if (!again || request.signal.aborted) throw error;
-        const boundMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
-        // Where all are told to come back at once, they are still spread.
-        const delayMs = retryAfterMs + boundMs * random();
+        const delayMs = attempt < attempts ? delayAfter(error, attempt, options) : undefined;
+        if (delayMs === undefined || request.signal.aborted) throw error;
         if (performance.now() + delayMs >= request.contextValues.get(deadlineKey)) throw error;
-        options.onRetry?.(problem, delayMs);
+        options.onRetry?.(problemOf(error), delayMs);
         await pause(delayMs, request.signal);
       }
     }
   };
 }
 
+/** Whoever opens a stream again does so by these options: what was sent on it can be repeated by nobody else. */
+export const streamRetryKey = createContextKey<RetryOptions | undefined>(undefined, { description: "retries" });
+
+/** Milliseconds to wait after the n-th attempt failed so; undefined where another would not help. */
+export function delayAfter(error: ConnectError, attempt: number, options: RetryOptions): number | undefined {
+  const { baseDelayMs = 100, maxDelayMs = 5_000, maxRetryAfterMs = 60_000, random = Math.random } = options;
+  const { retryAfterMs = 0 } = problemOf(error);
+  if (!mayRetry(error, retryAfterMs) || retryAfterMs > maxRetryAfterMs) return undefined;
+  const boundMs = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
+  // Where all are told to come back at once, they are still spread.
+  return retryAfterMs + boundMs * random();
+}
+
 function mayRetry({ code }: ConnectError, retryAfterMs: number): boolean {
   return code === Code.Unavailable || (code === Code.ResourceExhausted && retryAfterMs > 0);
 }
 
-function systemPause(delayMs: number, signal: AbortSignal): Promise<void> {
+export function systemPause(delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const onAbort = () => {
       clearTimeout(timer);

@@ -4,8 +4,15 @@
  */
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { RangeLeaf } from "../../../gen/platform/bulk/v1/common_pb.ts";
-import type { Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
+import type { Caller, Receipt } from "../../../gen/platform/sdk/v1/common_pb.ts";
 import { type RecordedAnswer, receiptOf, requireAnswers } from "./receipts/answer.ts";
+import {
+  type AskedOf,
+  type BulkAnswer,
+  type RecordedItem,
+  receiptOfItem,
+  requireAnswersItem,
+} from "./receipts/items.ts";
 import { type Checkpoint, openCheckpoint, parseLogKey, ReceiptError } from "./receipts/note.ts";
 import { type RangeAnswer, verifyLeaves } from "./receipts/range.ts";
 import { leafOf, verifyMaterial } from "./receipts/record.ts";
@@ -13,6 +20,7 @@ import { parseBase64, parseDecimal } from "./receipts/text-forms.ts";
 import { hashBytes, verifyConsistency, verifyInclusion } from "./receipts/tree.ts";
 
 export type { RecordedAnswer } from "./receipts/answer.ts";
+export type { AskedOf, BulkAnswer, RecordedItem } from "./receipts/items.ts";
 export { ReceiptError } from "./receipts/note.ts";
 export type { RangeAnswer, RangeItem } from "./receipts/range.ts";
 
@@ -70,6 +78,47 @@ export async function verifyAnswer(
   requireAnswers(answer, receipt.recordId, verified.record);
   return verified;
 }
+
+/**
+ * Checks the receipt of an item of a bulk call, or of its result on a stream, as `verifyAnswer` does. The record is compared with what was asked, too.
+ *
+ * @param asked the request that was sent: of an event or registration, the one inside its item
+ * @param caller of the bulk answer; absent on streams, whose results do not name the caller
+ * @throws ReceiptError where the item has no receipt, too
+ */
+export async function verifyItem<Item extends RecordedItem>(
+  item: Item,
+  asked: AskedOf<Item>,
+  logKeys: string | readonly string[],
+  caller?: Caller,
+): Promise<VerifiedReceipt> {
+  const receipt = receiptOfItem(item) ?? fail("place in the item is empty");
+  const verified = await verifyReceipt(receipt, logKeys);
+  requireAnswersItem(item, asked, receipt.recordId, verified.record, caller);
+  return verified;
+}
+
+/**
+ * The same of every answered item of a bulk call, in their order; undefined for items that were not answered.
+ *
+ * @param asked the requests of the items, in their order
+ * @throws ReceiptError where any receipt does not hold, or an answered item has none
+ */
+export async function verifyItems<Answer extends BulkAnswer>(
+  { items, caller }: Answer,
+  asked: readonly AskedOf<Answer["items"][number]>[],
+  logKeys: string | readonly string[],
+): Promise<(VerifiedReceipt | undefined)[]> {
+  if (asked.length !== items.length) throw new ReceiptError("the answer has not as many items as were asked");
+  return Promise.all(
+    items.map(async (item: RecordedItem, i) =>
+      item.outcome === answered ? verifyItem(item, asked[i] as AskedOf<RecordedItem>, logKeys, caller) : undefined,
+    ),
+  );
+}
+
+/** `ITEM_OUTCOME_ANSWERED`. */
+const answered = 1;
 
 /**
  * Checks the answer to a bulk call that asked for one receipt for all of its items (`x-svc-receipt: range`), as

@@ -59,18 +59,44 @@ export function requireAnswers(answer: RecordedAnswer, recordId: string, record:
   if (found === undefined) throw new ReceiptError("the answer is of a call that records nothing");
   const { desc, route, kind } = found;
   const said = toRouteJson(desc as DescMessage, answer as MessageShape<DescMessage>);
+  const summary = objectAt(said, "request_summary");
   const result = objectAt(said, kind === "evidence" ? "ingestion" : kind);
-  if (kind === "decision" && recordId !== result.decision_id) fail("decision_id");
+  requireRecorded({ route, kind, result, summary, caller: objectAt(said, "caller") }, recordId, record);
   if (record === undefined) return;
-  const [caller, summary] = [objectAt(said, "caller"), objectAt(said, "request_summary")];
+  const request = objectAt(record, "request");
+  const { artifact_cid: cid = request.artifact_cid } = objectAt(record, "outcome");
+  // No other answer says it, nor which object it was derived from.
+  requireSame([
+    ["artifact_digest", summary.artifact_digest, kind === "registration" ? request.artifact_digest : undefined],
+    ["artifact_cid", summary.artifact_cid, kind === "decision" ? undefined : cid],
+  ]);
+}
+
+/** What is said of one record, in the spelling of the JSON routes. */
+export interface Said {
+  /** Of the single call. */
+  readonly route: string;
+  readonly kind: "decision" | "registration" | "evidence";
+  readonly result: JsonObject;
+  /** Of the request, as answers have it. */
+  readonly summary: JsonObject;
+  /** Absent where nothing is said of the caller. */
+  readonly caller?: JsonObject;
+}
+
+/** Throws a ReceiptError where the record is another than is said. */
+export function requireRecorded(said: Said, recordId: string, record: JsonObject | undefined): void {
+  const { route, kind, result, summary, caller } = said;
+  const isDecision = kind === "decision";
+  if (isDecision && recordId !== result.decision_id) fail("decision_id");
+  if (record === undefined) return;
   const [outcome, request] = [objectAt(record, "outcome"), objectAt(record, "request")];
   const [workload, resource] = [objectAt(request, "workload"), objectAt(request, "resource")];
-  const isDecision = kind === "decision";
-  const rows: [member: string, ofAnswer: JsonValue | undefined, ofRecord: JsonValue | undefined][] = [
+  requireSame([
     ["kind", kind, record.kind],
     ["route", `/v1/sdk/${route}`, record.route],
-    ["tenant_id", caller.tenant_id, record.tenant_id],
-    ["principal_id", caller.principal_id, objectAt(record, "caller").principal_id],
+    ["tenant_id", caller ? caller.tenant_id : record.tenant_id, record.tenant_id],
+    ["principal_id", caller ? caller.principal_id : principalOf(record), principalOf(record)],
     ["allow", result.allow, isDecision ? outcome.allow : undefined],
     ["accepted", result.accepted, isDecision ? undefined : outcome.accepted],
     ["policy_revision", result.policy_revision, isDecision ? outcome.policy_revision : undefined],
@@ -82,15 +108,21 @@ export function requireAnswers(answer: RecordedAnswer, recordId: string, record:
     ["workload_application", summary.workload_application, workload.application],
     ["resource_kind", summary.resource_kind, resource.kind],
     ["resource_id", summary.resource_id, resource.id],
-    // No other answer says it, nor which object it was derived from.
-    ["artifact_digest", summary.artifact_digest, kind === "registration" ? request.artifact_digest : undefined],
-    ["artifact_cid", summary.artifact_cid, isDecision ? undefined : (outcome.artifact_cid ?? request.artifact_cid)],
-  ];
-  for (const [member, ofAnswer = null, ofRecord = null] of rows)
-    if (canonicalText(ofAnswer) !== canonicalText(ofRecord)) fail(member);
+  ]);
 }
 
-function objectAt(value: JsonObject, member: string): JsonObject {
+function principalOf(record: JsonObject): JsonValue | undefined {
+  return objectAt(record, "caller").principal_id;
+}
+
+function requireSame(
+  rows: readonly (readonly [member: string, said: JsonValue | undefined, recorded: JsonValue | undefined])[],
+): void {
+  for (const [member, said = null, recorded = null] of rows)
+    if (canonicalText(said) !== canonicalText(recorded)) fail(member);
+}
+
+export function objectAt(value: JsonObject, member: string): JsonObject {
   const inner = value[member];
   return typeof inner === "object" && inner !== null && !Array.isArray(inner) ? inner : {};
 }

@@ -32,7 +32,7 @@ export default defineConfig({
     alias: [
       { find: /^svc-platform-client$/, replacement: `${import.meta.dirname}/clients/typescript/src/index.ts` },
       {
-        find: /^svc-platform-client\/(node|receipts)$/,
+        find: /^svc-platform-client\/(bulk|node|receipts)$/,
         replacement: `${import.meta.dirname}/clients/typescript/src/$1.ts`,
       },
     ],

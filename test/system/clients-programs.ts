@@ -78,10 +78,7 @@ export const clientPrograms: readonly ClientProgram[] = [
   {
     language: "typescript",
     install: archives.installTypescript,
-    drivers: [
-      { command: typescriptDriver, lacks: ["bulk/", "streams/"] },
-      { command: [...typescriptDriver, "json"], lacks: ["bulk/", "streams/"] },
-    ],
+    drivers: [{ command: typescriptDriver }, { command: [...typescriptDriver, "json"], lacks: ["streams/"] }],
     verifiesReceipts: true,
   },
   { language: "shell", start: [join(root, "examples/clients/shell/main.sh")], verifiesReceipts: false },

@@ -19,14 +19,46 @@ import {
   requireAllow,
   workloadInterceptors,
 } from "svc-platform-client";
+import {
+  type BulkClient,
+  BulkDecisionService,
+  BulkRecordService,
+  createBulkClient,
+  type EventResult,
+  EventResultSchema,
+  type EventStream,
+  ItemOutcome,
+  type RegistrationResult,
+  RegistrationResultSchema,
+  type RegistrationStream,
+  type Sent,
+} from "svc-platform-client/bulk";
 import { createGrpcTransport, createHttpClient } from "svc-platform-client/node";
-import { type RecordedAnswer, verifyAnswer, verifyReceipt } from "svc-platform-client/receipts";
-import type { CallStep, DriverOptions, DriverRequest, Route, Step, StepAnswer } from "../../conformance/protocol.ts";
+import {
+  type BulkAnswer,
+  type RecordedAnswer,
+  type RecordedItem,
+  verifyAnswer,
+  verifyItem,
+  verifyItems,
+  verifyReceipt,
+} from "svc-platform-client/receipts";
+import type {
+  BulkRoute,
+  CallStep,
+  DriverOptions,
+  DriverRequest,
+  Route,
+  Step,
+  StepAnswer,
+  StreamItem,
+  StreamStep,
+} from "../../conformance/protocol.ts";
 
 type AnyMessage = MessageShape<DescMethodUnary["output"]>;
 type AnyCall = (request: AnyMessage, options: object) => Promise<AnyMessage>;
 
-const methods: Readonly<Record<Route, DescMethodUnary>> = {
+const methods: Readonly<Record<Route | BulkRoute, DescMethodUnary>> = {
   whoami: DiscoveryService.method.whoAmI,
   capabilities: DiscoveryService.method.getCapabilities,
   bootstrap: DiscoveryService.method.getBootstrap,
@@ -35,7 +67,17 @@ const methods: Readonly<Record<Route, DescMethodUnary>> = {
   "key-access-plan": ProtectionService.method.planKeyAccess,
   "artifact-register": RegistrationService.method.registerArtifact,
   evidence: EvidenceService.method.recordEvidence,
+  "bulk/protection-plans": BulkDecisionService.method.planProtections,
+  "bulk/policy-resolutions": BulkDecisionService.method.resolvePolicies,
+  "bulk/key-access-plans": BulkDecisionService.method.planKeyAccesses,
+  "bulk/evidence": BulkRecordService.method.recordEvents,
+  "bulk/artifact-registrations": BulkRecordService.method.registerArtifacts,
 };
+
+interface Clients {
+  readonly client: PlatformClient;
+  readonly bulk: BulkClient;
+}
 
 for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line) as DriverRequest;
@@ -75,9 +117,10 @@ async function run(request: DriverRequest): Promise<StepAnswer[]> {
     deadlineMs: options.deadline_ms,
     ...(options.cache_ms !== undefined && { keepMs: options.cache_ms }),
   });
+  const clients = { client, bulk: createBulkClient(transport, { deadlineMs: options.deadline_ms }) };
   try {
     const answers: StepAnswer[] = [];
-    for (const step of request.steps) answers.push(await runStep(step, client, options));
+    for (const step of request.steps) answers.push(await runStep(step, clients, options));
     return answers;
   } finally {
     grpc?.close();
@@ -88,51 +131,125 @@ function understood({ understood_obligations: ids = [], understood_parameters: n
   return Object.fromEntries(ids.map((id) => [id, names[id] ?? (true as const)]));
 }
 
-async function runStep(step: Step, client: PlatformClient, options: DriverOptions): Promise<StepAnswer> {
-  const { pause_ms: pauseMs = 0 } = step;
-  if (pauseMs > 0) await new Promise((done) => setTimeout(done, pauseMs));
+async function runStep(step: Step, clients: Clients, options: DriverOptions): Promise<StepAnswer> {
+  const { client } = clients;
+  await pause(step.pause_ms);
   try {
     switch (step.call) {
+      case undefined:
+        return await runStream(step, clients.bulk, options);
       case "concurrent":
-        return { steps: await Promise.all(step.calls.map((each) => runStep(each, client, options))) };
+        return { steps: await Promise.all(step.calls.map((each) => runStep(each, clients, options))) };
       case "verify-receipt":
         return { receipt: await verdictOf(verifyReceipt(fromJson(ReceiptSchema, step.receipt), step.log_key)) };
       case "cached-capabilities":
         return { answer: toJson(methods.capabilities.output, await client.capabilities()) as JsonObject };
       case "cached-bootstrap":
         return { answer: toJson(methods.bootstrap.output, await client.bootstrap()) as JsonObject };
-      case undefined:
-        throw new Error("this driver has no streams");
       default:
-        return await runCall(step, client, options);
+        return await runCall(step, clients, options);
     }
   } catch (error) {
     if (error instanceof NotPermitted)
       return { not_permitted: { reasons: error.reasons, unknown_obligations: error.unknownObligations } };
-    if (!(error instanceof PlatformError)) throw error;
-    const { code, reason = "", requestId = "", missingScopes, violations } = error;
-    return {
-      error: { code: snakeCase(Code[code]), reason, request_id: requestId, missing_scopes: missingScopes, violations },
-    };
+    return { error: errorOf(error) };
   }
 }
 
-async function runCall(step: CallStep, client: PlatformClient, options: DriverOptions): Promise<StepAnswer> {
-  const method = methods[step.call as Route];
+function errorOf(error: unknown): NonNullable<StepAnswer["error"]> {
+  if (!(error instanceof PlatformError)) throw error;
+  const { code, reason = "", requestId = "", missingScopes, violations } = error;
+  return { code: snakeCase(Code[code]), reason, request_id: requestId, missing_scopes: missingScopes, violations };
+}
+
+async function pause(ms = 0): Promise<void> {
+  if (ms > 0) await new Promise((done) => setTimeout(done, ms));
+}
+
+async function runCall(step: CallStep, { client, bulk }: Clients, options: DriverOptions): Promise<StepAnswer> {
+  const method = methods[step.call];
   const request = fromJson(method.input, step.request ?? {});
   const headers = step.idempotency_key === undefined ? {} : { "idempotency-key": step.idempotency_key };
-  const services = [client.discovery, client.protection, client.registration, client.evidence];
+  const services = [client.discovery, client.protection, client.registration, client.evidence, bulk];
   const call = services.map((each) => (each as unknown as Record<string, AnyCall>)[method.localName]).find(Boolean);
-  const answer = (await call?.(request, { headers })) as AnyMessage & Record<string, Result | undefined>;
-  const result = answer.decision ?? answer.registration ?? answer.ingestion;
-  if (step.require_allow === true) {
-    const own = (request as { understoodObligations?: string[] }).understoodObligations ?? [];
-    requireAllow(result as Parameters<typeof requireAllow>[0], own.length > 0 ? own : understood(options));
-  }
+  const answer = (await call?.(request, { headers })) as AnyMessage;
+  const json = toJson(method.output, answer) as JsonObject;
   const { log_keys: logKeys = [] } = options;
-  const isLooked = result?.receipt !== undefined && logKeys.length > 0;
-  const receipt = isLooked ? await verdictOf(verifyAnswer(answer as unknown as RecordedAnswer, logKeys)) : "absent";
-  return { answer: toJson(method.output, answer) as JsonObject, receipt };
+  const asked = "items" in request ? (request.items as Asked[]) : [request as Asked];
+  const items = "items" in answer ? (answer.items as Holder[]) : [answer as Holder];
+  const results = items.map((item) => item.decision ?? item.registration ?? item.ingestion);
+  if (step.require_allow === true) {
+    for (const [i, result] of results.entries()) {
+      const own = asked[i]?.understoodObligations ?? [];
+      requireAllow(result as Parameters<typeof requireAllow>[0], own.length > 0 ? own : understood(options));
+    }
+  }
+  if (logKeys.length === 0 || results.every((result) => result?.receipt === undefined))
+    return { answer: json, receipt: "absent" };
+  const singles = asked.map((item) => item.event ?? item.registration ?? item);
+  const verified: Promise<unknown> =
+    "items" in request
+      ? verifyItems(answer as BulkAnswer, singles as never, logKeys)
+      : verifyAnswer(answer as unknown as RecordedAnswer, logKeys);
+  return { answer: json, receipt: await verdictOf(verified) };
+}
+
+/** What a call, or an item of one, asks. */
+type Asked = { readonly understoodObligations?: string[]; readonly event?: object; readonly registration?: object };
+/** What has the result of a call, or of an item of one. */
+type Holder = Partial<Record<"decision" | "registration" | "ingestion", Result>>;
+
+async function runStream(step: StreamStep, bulk: BulkClient, options: DriverOptions): Promise<StepAnswer> {
+  const { max_unacknowledged_items: items, max_unacknowledged_bytes: bytes } = step;
+  const bounds = {
+    ...(items !== undefined && { maxUnacknowledgedItems: items }),
+    ...(bytes !== undefined && { maxUnacknowledgedBytes: bytes }),
+  };
+  return step.stream === "events"
+    ? drive(step, bulk.openEventStream(bounds), EvidenceService.method.recordEvidence, EventResultSchema, options)
+    : drive(
+        step,
+        bulk.openRegistrationStream(bounds),
+        RegistrationService.method.registerArtifact,
+        RegistrationResultSchema,
+        options,
+      );
+}
+
+async function drive(
+  { items }: StreamStep,
+  stream: EventStream | RegistrationStream,
+  { input }: DescMethodUnary,
+  output: typeof EventResultSchema | typeof RegistrationResultSchema,
+  { log_keys: logKeys = [] }: DriverOptions,
+): Promise<StepAnswer> {
+  const asked = items.map(({ event, registration }) => fromJson(input, event ?? registration ?? {}));
+  const sent: Sent<EventResult | RegistrationResult>[] = [];
+  let failure: unknown;
+  try {
+    for (const [i, { idempotency_key: key, pause_ms: ms }] of items.entries()) {
+      await pause(ms);
+      sent.push(await stream.send(asked[i] as never, key));
+    }
+    await stream.close();
+  } catch (error) {
+    failure = error;
+  }
+  const results = await Promise.all(items.map((_: StreamItem, i) => sent[i]?.result.catch(() => undefined)));
+  const words = await Promise.all(
+    results.map(async (result, i) => {
+      if (result?.outcome !== ItemOutcome.ANSWERED || logKeys.length === 0) return "absent";
+      return verdictOf(verifyItem(result as RecordedItem, asked[i] as never, logKeys));
+    }),
+  );
+  return {
+    results: results.map((result) => (result === undefined ? null : (toJson(output, result as never) as JsonObject))),
+    receipt: (["refused", "verified"] as const).find((word) => words.includes(word)) ?? "absent",
+    ...(failure !== undefined && {
+      error: errorOf(failure),
+      unacknowledged: stream.unacknowledged().map(({ idempotencyKey }) => idempotencyKey),
+    }),
+  };
 }
 
 type Result = { readonly receipt?: Receipt };

@@ -1,0 +1,147 @@
+/** What a stream has yet to have acknowledged: bounded, in order, numbered from 0. */
+import { Code, ConnectError } from "@connectrpc/connect";
+
+export interface OutboxOptions {
+  /** Items that may be unacknowledged at once, 1 or more. Default 256. */
+  readonly maxUnacknowledgedItems?: number;
+  /** Their bytes on the wire; one item alone may always go. Default 262,144. */
+  readonly maxUnacknowledgedBytes?: number;
+}
+
+/** An item with a number and a place. */
+export interface Sent<Result> {
+  readonly sequence: bigint;
+  readonly idempotencyKey: string;
+  /** What became of it, once that is acknowledged. Rejects with a `PlatformError` when the stream is given up. */
+  readonly result: Promise<Result>;
+}
+
+/** What is to be sent. */
+export interface Entry<Item> {
+  readonly sequence: bigint;
+  readonly item: Item;
+}
+
+/** What came back of one item. */
+export interface Acknowledgement<Result> {
+  readonly sequence: bigint;
+  readonly result?: Result | undefined;
+}
+
+interface Pending<Item, Result> extends Entry<Item> {
+  readonly sizeBytes: number;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Waiting {
+  readonly sizeBytes: number;
+  readonly take: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export class Outbox<
+  Item extends { readonly idempotencyKey: string },
+  Result extends { readonly idempotencyKey: string },
+> {
+  readonly #maxItems: number;
+  readonly #maxBytes: number;
+  readonly #pending: Pending<Item, Result>[] = [];
+  readonly #waiting: Waiting[] = [];
+  #bytes = 0;
+  #nextSequence = 0n;
+  /** How many of those pending were handed out since the last `rewind`. */
+  #handedOut = 0;
+
+  constructor({ maxUnacknowledgedItems = 256, maxUnacknowledgedBytes = 256 * 1024 }: OutboxOptions) {
+    if (!(maxUnacknowledgedItems >= 1)) throw new RangeError("maxUnacknowledgedItems is at least 1");
+    this.#maxItems = maxUnacknowledgedItems;
+    this.#maxBytes = maxUnacknowledgedBytes;
+  }
+
+  get isEmpty(): boolean {
+    return this.#pending.length === 0;
+  }
+
+  /** Whether an item waits for room. */
+  get isFull(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** Items that were not acknowledged, in order; those that wait for room are not among them. */
+  left(): Item[] {
+    return this.#pending.map(({ item }) => item);
+  }
+
+  /** Resolves once there is room for the item: it has its number then, in the order of the calls. */
+  add(item: Item, sizeBytes: number): Promise<Sent<Result>> {
+    return new Promise((resolve, reject) => {
+      const take = () => resolve(this.#take(item, sizeBytes));
+      this.#waiting.push({ sizeBytes, take, reject });
+      this.#takeWaiting();
+    });
+  }
+
+  /** Begins again with the first item that is not acknowledged. */
+  rewind(): void {
+    this.#handedOut = 0;
+  }
+
+  /** The next item to be sent, where there is one. */
+  next(): Entry<Item> | undefined {
+    const entry = this.#pending[this.#handedOut];
+    if (entry !== undefined) this.#handedOut += 1;
+    return entry;
+  }
+
+  /**
+   * Settles the items of one message, which are the first that were handed out.
+   *
+   * @throws ConnectError where any is not what it should be: then none is settled
+   */
+  acknowledge(items: readonly Acknowledgement<Result>[]): void {
+    const settled = items.map(({ sequence, result }, i) => {
+      const entry = i < this.#handedOut ? this.#pending[i] : undefined;
+      if (entry?.sequence !== sequence) throw wrong(`item ${sequence} was not to be acknowledged now`);
+      if (result === undefined || result.idempotencyKey !== entry.item.idempotencyKey)
+        throw wrong(`item ${sequence} was sent under another key`);
+      return () => entry.resolve(result);
+    });
+    for (const { sizeBytes } of this.#pending.splice(0, settled.length)) this.#bytes -= sizeBytes;
+    this.#handedOut -= settled.length;
+    for (const settle of settled) settle();
+    this.#takeWaiting();
+  }
+
+  /** Tells everybody who waits. What is left stays in the list. */
+  fail(error: unknown): void {
+    for (const { reject } of [...this.#waiting.splice(0), ...this.#pending]) reject(error);
+  }
+
+  #take(item: Item, sizeBytes: number): Sent<Result> {
+    const sequence = this.#nextSequence++;
+    const result = new Promise<Result>((resolve, reject) => {
+      this.#pending.push({ sequence, item, sizeBytes, resolve, reject });
+    });
+    // Who does not look at it hears of a failure from `close`.
+    result.catch(() => {});
+    this.#bytes += sizeBytes;
+    return { sequence, idempotencyKey: item.idempotencyKey, result };
+  }
+
+  #takeWaiting(): void {
+    for (let first = this.#waiting[0]; first !== undefined && this.#hasRoom(first); first = this.#waiting[0]) {
+      this.#waiting.shift();
+      first.take();
+    }
+  }
+
+  #hasRoom({ sizeBytes }: Waiting): boolean {
+    const { length } = this.#pending;
+    return length === 0 || (length < this.#maxItems && this.#bytes + sizeBytes <= this.#maxBytes);
+  }
+}
+
+function wrong(problem: string): ConnectError {
+  return new ConnectError(`the service acknowledged what it should not: ${problem}`, Code.Internal);
+}

@@ -4,13 +4,16 @@
  * in turn, so that a machine that drifts favours nobody: look at the ratios. And how long others wait meanwhile: the
  * slowest whoami while calls of 1,000 items follow each other. PostgreSQL's own processes are not counted.
  *
- * `node bench/bulk.ts [--seconds 2] [--rounds 3] [--callers 64]`
+ * With a peer decision server, its own batches over HTTP beside ours, in the same rounds and on the same 20 rules. It
+ * records nothing but a line of its log for a request.
+ *
+ * `node bench/bulk.ts [--seconds 2] [--rounds 3] [--callers 64] [--peer <binary>]`, the binary as in `bench/policy.ts`
  */
 import { randomFillSync, randomUUID } from "node:crypto";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -21,14 +24,25 @@ import { migratePostgres } from "../src/stores/postgres/schema/migrate.ts";
 import { targetOf } from "../test/contract/ledger-postgres-fixture.ts";
 import { startPostgres } from "../test/harness/postgres.ts";
 import { type GatewayProcess, startGatewayProcess } from "./deployment.ts";
+import {
+  maxPeerResources,
+  type Peer,
+  peerHttpPath,
+  peerJson,
+  peerQuestion,
+  requirePeerAllows,
+  startPeer,
+} from "./policy-peer.ts";
+import { policyFiles } from "./policy-rules.ts";
 import { median } from "./rounds.ts";
-import { startTenants } from "./tenants.ts";
+import { scope, startTenants } from "./tenants.ts";
 
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "2" },
     rounds: { type: "string", default: "3" },
     callers: { type: "string", default: "64" },
+    peer: { type: "string" },
   },
 });
 const seconds = Number(values.seconds);
@@ -36,6 +50,8 @@ const rounds = Number(values.rounds);
 const callers = Number(values.callers);
 /** At most as many requests at once as a tenant's queue of records takes. */
 const bulkCallers = 2;
+/** Rules of the peer, and of the gateways beside it. */
+const peerRules = 20;
 
 const print = (line: string) => void process.stdout.write(`${line}\n`);
 const agent = new http.Agent({ keepAlive: true, maxSockets: 256 });
@@ -66,6 +82,14 @@ async function load(count: number, call: () => Promise<number>, forSeconds = sec
   };
   await Promise.all(Array.from({ length: count }, caller));
   return calls;
+}
+
+/** What is measured. */
+interface Target {
+  readonly name: string;
+  readonly url: string;
+  readonly cpuMicros: () => number;
+  readonly kinds: readonly { readonly kind: string; readonly cases: readonly Case[] }[];
 }
 
 interface Case {
@@ -134,19 +158,41 @@ async function stream(url: string, token: string): Promise<number> {
   return count;
 }
 
+/** Questions about as many resources, which the peer answers in one call. */
+function peerBatches(): Case[] {
+  const body = bodyOf("/v1/sdk/protection-plan") as Parameters<typeof peerQuestion>[0];
+  const question = peerQuestion(body, scope.split(" "));
+  return [1, 10, 100, maxPeerResources].map((size) => {
+    const text = peerJson(question, size).toString("utf8");
+    const at = size === 1 ? callers : bulkCallers;
+    const run = async (url: string) => size * (await load(at, () => post(url + peerHttpPath, "none", text)));
+    return { name: size === 1 ? "single" : String(size), run };
+  });
+}
+
 const directory = mkdtempSync(join(tmpdir(), "bench-bulk-"));
 const server = await startPostgres({ settings: { shared_buffers: "128MB" } });
 const tenants = await startTenants(1);
 const gateways: GatewayProcess[] = [];
+const peers: Peer[] = [];
 try {
   const token = tenants.tokenOf("tenant-0");
+  const policyDir = join(directory, "policies");
+  for (const [file, text] of Object.entries(values.peer === undefined ? {} : policyFiles(peerRules - 1))) {
+    mkdirSync(dirname(join(policyDir, file)), { recursive: true });
+    writeFileSync(join(policyDir, file), text);
+  }
   const start = async (store: "SQLite" | "PostgreSQL") => {
     const dataDir = join(directory, store);
     mkdirSync(dataDir);
     const url = store === "SQLite" ? undefined : await server.createDatabase();
     if (url !== undefined)
       await migratePostgres({ target: targetOf(url), random: (bytes: Uint8Array) => randomFillSync(bytes) });
-    const env = { SVC_BULK: "on", ...(url !== undefined && { SVC_STORE: url }) };
+    const env = {
+      SVC_BULK: "on",
+      ...(url !== undefined && { SVC_STORE: url }),
+      ...(values.peer !== undefined && { SVC_POLICY_DIR: policyDir }),
+    };
     const gateway = await startGatewayProcess({ issuer: tenants.issuer, dataDir, logFile: join(dataDir, "log"), env });
     gateways.push(gateway);
     return { store, gateway };
@@ -156,19 +202,29 @@ try {
     { kind: "decision", cases: decisions() },
     { kind: "evidence", cases: evidence() },
   ];
+  const targets: Target[] = stores.map(({ store, gateway }) => ({
+    ...{ name: store, url: gateway.listening.url, cpuMicros: () => gateway.cpuMicros(), kinds },
+  }));
+  if (values.peer !== undefined) {
+    const peer = await startPeer(values.peer, directory, peerRules);
+    peers.push(peer);
+    await requirePeerAllows(peer, peerQuestion(bodyOf("/v1/sdk/protection-plan") as never, scope.split(" ")));
+    const kinds = [{ kind: "decision", cases: peerBatches() }];
+    targets.push({ name: "the peer", url: peer.httpUrl, cpuMicros: () => peer.cpuMicros(), kinds });
+  }
   const micros = new Map<string, number[]>();
   const perSecond = new Map<string, number[]>();
   for (let round = -1; round < rounds; round++) {
-    for (const { store, gateway } of stores) {
-      for (const { kind, cases } of kinds) {
+    for (const target of targets) {
+      for (const { kind, cases } of target.kinds) {
         for (const { name, run } of cases) {
-          const before = gateway.cpuMicros();
+          const before = target.cpuMicros();
           const beganAtMs = performance.now();
-          const items = await run(gateway.listening.url, token);
-          const key = `${store} ${kind} ${name}`;
+          const items = await run(target.url, token);
+          const key = `${target.name} ${kind} ${name}`;
           // The first round warms up.
           if (round < 0) continue;
-          micros.set(key, [...(micros.get(key) ?? []), (gateway.cpuMicros() - before) / items]);
+          micros.set(key, [...(micros.get(key) ?? []), (target.cpuMicros() - before) / items]);
           const tookSeconds = (performance.now() - beganAtMs) / 1000;
           perSecond.set(key, [...(perSecond.get(key) ?? []), items / tookSeconds]);
         }
@@ -177,14 +233,14 @@ try {
   }
   print("| store, kind | items a call | µs of processor time an item | of the single route's | items/s |");
   print("|---|---|---|---|---|");
-  for (const { store } of stores) {
-    for (const { kind, cases } of kinds) {
-      const single = median(micros.get(`${store} ${kind} single`) ?? []);
+  for (const target of targets) {
+    for (const { kind, cases } of target.kinds) {
+      const single = median(micros.get(`${target.name} ${kind} single`) ?? []);
       for (const { name } of cases) {
-        const key = `${store} ${kind} ${name}`;
+        const key = `${target.name} ${kind} ${name}`;
         const each = median(micros.get(key) ?? []);
         const rate = Math.round(median(perSecond.get(key) ?? []));
-        print(`| ${store}, ${kind} | ${name} | ${each.toFixed(0)} | ${(each / single).toFixed(2)} | ${rate} |`);
+        print(`| ${target.name}, ${kind} | ${name} | ${each.toFixed(0)} | ${(each / single).toFixed(2)} | ${rate} |`);
       }
     }
   }
@@ -219,7 +275,7 @@ try {
   }
 } finally {
   agent.destroy();
-  for (const gateway of gateways) await gateway.stop();
+  for (const { stop } of [...gateways, ...peers]) await stop();
   await tenants.stop();
   await server.stop();
   rmSync(directory, { recursive: true, force: true });

@@ -8,6 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import type { ProtectionPlanRequest } from "../src/domain/requests.ts";
 import { encodeFrame } from "../src/transport/grpc/frame.ts";
 import { cpuMicros } from "./child.ts";
 import { peerPolicy } from "./policy-rules.ts";
@@ -28,7 +29,11 @@ export async function startPeer(binary: string, directory: string, number: numbe
   mkdirSync(join(home, "policies"), { recursive: true });
   writeFileSync(join(home, "policies", "data.yaml"), peerPolicy(number));
   const config = {
-    server: { httpListenAddr: `127.0.0.1:${httpPort}`, grpcListenAddr: `127.0.0.1:${grpcPort}` },
+    server: {
+      httpListenAddr: `127.0.0.1:${httpPort}`,
+      grpcListenAddr: `127.0.0.1:${grpcPort}`,
+      requestLimits: { maxResourcesPerRequest: maxPeerResources },
+    },
     storage: { driver: "disk", disk: { directory: join(home, "policies"), watchForChanges: false } },
     telemetry: { disabled: true },
   };
@@ -89,18 +94,28 @@ async function freePort(): Promise<number> {
 export const peerHttpPath = "/api/check/resources";
 export const peerGrpcPath = "/cerbos.svc.v1.CerbosService/CheckResources";
 
+/** Most resources that one request may name; the peer's own limit is 50 unless it is configured. */
+export const maxPeerResources = 500;
+
 /** What the gateway's caller is, and what its request says, as the peer is told it. */
 export interface PeerQuestion {
   readonly principal: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
   readonly resource: { readonly id: string; readonly attr: Readonly<Record<string, JsonValue>> };
 }
 
-/** Body of the HTTP request. */
-export function peerJson({ principal, resource }: PeerQuestion): Buffer {
+/** What the peer is told of a call of protection-plan whose caller has these scopes. */
+export function peerQuestion(body: ProtectionPlanRequest, scopes: readonly string[]): PeerQuestion {
+  const { workload, resource, purpose, labels, attributes } = body;
+  const { kind, id = "" } = resource;
+  const attr = { kind, workload, purpose: purpose ?? null, labels: [...labels], attributes };
+  return { principal: { id: "principal", attr: { scopes: [...scopes] } }, resource: { id, attr } };
+}
+
+/** Body of the HTTP request: so many questions about one principal. */
+export function peerJson({ principal, resource }: PeerQuestion, count = 1): Buffer {
   const entry = { actions: ["protect"], resource: { kind: "data", ...resource } };
-  return Buffer.from(
-    JSON.stringify({ requestId: "r", principal: { roles: ["caller"], ...principal }, resources: [entry] }),
-  );
+  const resources = Array.from({ length: count }, () => entry);
+  return Buffer.from(JSON.stringify({ requestId: "r", principal: { roles: ["caller"], ...principal }, resources }));
 }
 
 /** The same as one length-prefixed message. Field numbers are those of cerbos/engine/v1 and cerbos/request/v1. */

@@ -18,7 +18,6 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import type { Issuer } from "../dev/issuer.ts";
-import type { ProtectionPlanRequest } from "../src/domain/requests.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
 import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
 import { type Load, loadHttp1, loadHttp2, type Measured } from "./load.ts";
@@ -30,6 +29,7 @@ import {
   peerGrpcPath,
   peerHttpPath,
   peerJson,
+  peerQuestion,
   requirePeerAllows,
   startPeer,
 } from "./policy-peer.ts";
@@ -96,14 +96,6 @@ async function measureScenario(policies: number, { name, gateway, peer }: Scenar
     "gateway CPU µs": Math.round(of(({ gateway }) => gateway.cpuMicrosEach)),
     "peer CPU µs": Math.round(of(({ peer }) => peer.cpuMicrosEach)),
   };
-}
-
-/** The request that is measured, and what the peer is told of it. */
-function peerQuestion(body: ProtectionPlanRequest, scopes: readonly string[]): PeerQuestion {
-  const { workload, resource, purpose, labels, attributes } = body;
-  const { kind, id = "" } = resource;
-  const attr = { kind, workload, purpose: purpose ?? null, labels: [...labels], attributes };
-  return { principal: { id: "principal", attr: { scopes: [...scopes] } }, resource: { id, attr } };
 }
 
 interface Servers {

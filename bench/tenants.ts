@@ -2,7 +2,8 @@
 import { startStaticIssuer } from "../test/harness/issuer.ts";
 import { claimsOf, mintToken, newTestKey } from "../test/harness/tokens.ts";
 
-const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
+/** Scopes of every token. */
+export const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
 const lifetimeSeconds = 86_400;
 
 export interface Tenants {

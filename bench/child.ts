@@ -16,6 +16,7 @@ export interface ChildOptions {
 export interface Child<Listening> {
   /** What the process said of itself when it began to listen. */
   readonly listening: Listening;
+  readonly pid: number;
   /** Memory that is resident now, in bytes. */
   residentBytes(): number;
   /** Processor time that all its threads have used so far, in microseconds. */
@@ -40,6 +41,7 @@ export async function startChild<Listening>(options: ChildOptions): Promise<Chil
   });
   return {
     listening: await untilListening<Listening>(child, logFile),
+    pid: child.pid as number,
     residentBytes: () => residentBytes(child.pid as number),
     cpuMicros: () => cpuMicros(child.pid as number),
     stop: (signal = "SIGTERM") => {

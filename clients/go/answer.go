@@ -33,30 +33,25 @@ func VerifyAnswer(answer proto.Message, logKeys ...string) (*VerifiedReceipt, er
 
 func verifyAnswer(answer proto.Message, keys []logKey) (*VerifiedReceipt, error) {
 	said, receipt := readAnswer(answer)
-	verified, err := verifyReceipt(receipt, keys)
-	if err != nil {
-		return nil, err
-	}
-	if said.decision != nil && said.decision.GetDecisionId() != receipt.GetRecordId() {
-		err = errors.New("is of another decision than the answer")
-	} else if verified.Record != nil {
-		err = said.check(verified.Record)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrReceipt, err)
-	}
-	return verified, nil
+	return said.verify(receipt, keys)
 }
 
 // recordedAnswer is what an answer says that was recorded.
 type recordedAnswer struct {
 	kind, route string
-	caller      *sdkv1.Caller
+	caller      caller           // nil where the answer does not name it
 	decision    recordedDecision // nil of what is not decided
 	accepted    bool             // of a registration or event
-	summary     summary
+	asked       asked
 	// operation or event type, as the JSON routes spell it.
-	operation, eventType, digest, cid string
+	operation, eventType string
+	// digest and cid of the artifact; nil where nothing says them.
+	digest, cid *string
+}
+
+type caller interface {
+	GetTenantId() string
+	GetPrincipalId() string
 }
 
 type recordedDecision interface {
@@ -64,48 +59,72 @@ type recordedDecision interface {
 	GetPolicyRevision() string
 }
 
+// asked is what was asked: as an answer repeats it, or an item of a bulk request says it.
+type asked struct{ application, resourceKind, resourceID string }
+
 type summary interface {
 	GetWorkloadApplication() string
 	GetResourceKind() string
 	GetResourceId() string
 }
 
+func askedOf(summary summary) asked {
+	return asked{summary.GetWorkloadApplication(), summary.GetResourceKind(), summary.GetResourceId()}
+}
+
 // readAnswer reads what was recorded, and its receipt, nil where there is none.
 func readAnswer(answer proto.Message) (recordedAnswer, *sdkv1.Receipt) {
 	switch answer := answer.(type) {
 	case *sdkv1.PlanProtectionResponse:
-		asked := answer.GetRequestSummary()
+		summary := answer.GetRequestSummary()
 		return recordedAnswer{
 			kind: "decision", route: "protection-plan", caller: answer.GetCaller(), decision: answer.GetDecision(),
-			summary: asked, operation: wordOf(asked.GetOperation()),
+			asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
 		}, answer.GetDecision().GetReceipt()
 	case *sdkv1.ResolvePolicyResponse:
-		asked := answer.GetRequestSummary()
+		summary := answer.GetRequestSummary()
 		return recordedAnswer{
 			kind: "decision", route: "policy-resolve", caller: answer.GetCaller(), decision: answer.GetDecision(),
-			summary: asked, operation: wordOf(asked.GetOperation()),
+			asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
 		}, answer.GetDecision().GetReceipt()
 	case *sdkv1.PlanKeyAccessResponse:
-		asked := answer.GetRequestSummary()
+		summary := answer.GetRequestSummary()
 		return recordedAnswer{
 			kind: "decision", route: "key-access-plan", caller: answer.GetCaller(), decision: answer.GetDecision(),
-			summary: asked, operation: wordOf(asked.GetOperation()),
+			asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
 		}, answer.GetDecision().GetReceipt()
 	case *sdkv1.RegisterArtifactResponse:
-		asked := answer.GetRequestSummary()
+		summary := answer.GetRequestSummary()
 		return recordedAnswer{
 			kind: "registration", route: "artifact-register", caller: answer.GetCaller(),
-			accepted: answer.GetRegistration().GetAccepted(), summary: asked, operation: wordOf(asked.GetOperation()),
-			digest: asked.GetArtifactDigest(), cid: asked.GetArtifactCid(),
+			accepted: answer.GetRegistration().GetAccepted(), asked: askedOf(summary), operation: wordOf(summary.GetOperation()),
+			digest: new(summary.GetArtifactDigest()), cid: new(summary.GetArtifactCid()),
 		}, answer.GetRegistration().GetReceipt()
 	case *sdkv1.RecordEvidenceResponse:
-		asked := answer.GetRequestSummary()
+		summary := answer.GetRequestSummary()
 		return recordedAnswer{
 			kind: "evidence", route: "evidence", caller: answer.GetCaller(), accepted: answer.GetIngestion().GetAccepted(),
-			summary: asked, eventType: wordOf(asked.GetEventType()), cid: asked.GetArtifactCid(),
+			asked: askedOf(summary), eventType: wordOf(summary.GetEventType()), cid: new(summary.GetArtifactCid()),
 		}, answer.GetIngestion().GetReceipt()
 	}
 	return recordedAnswer{}, nil
+}
+
+// verify checks the receipt, and that it is this answer's.
+func (a recordedAnswer) verify(receipt *sdkv1.Receipt, keys []logKey) (*VerifiedReceipt, error) {
+	verified, err := verifyReceipt(receipt, keys)
+	if err != nil {
+		return nil, err
+	}
+	if a.decision != nil && a.decision.GetDecisionId() != receipt.GetRecordId() {
+		err = errors.New("is of another decision than the answer")
+	} else if verified.Record != nil {
+		err = a.check(verified.Record)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrReceipt, err)
+	}
+	return verified, nil
 }
 
 // check compares the answer with its record.
@@ -131,13 +150,16 @@ func (a recordedAnswer) check(record *Record) error {
 	same := map[string]bool{
 		"kind":                 a.kind == record.Kind,
 		"route":                "/v1/sdk/"+a.route == record.Route,
-		"tenant_id":            a.caller.GetTenantId() == record.TenantID,
-		"principal_id":         a.caller.GetPrincipalId() == record.Caller.PrincipalID,
+		"tenant_id":            a.caller == nil || a.caller.GetTenantId() == record.TenantID,
+		"principal_id":         a.caller == nil || a.caller.GetPrincipalId() == record.Caller.PrincipalID,
 		"operation":            a.operation == request.Operation,
 		"event_type":           a.eventType == request.EventType,
-		"workload_application": a.summary.GetWorkloadApplication() == request.Workload.Application,
-		"resource_kind":        a.summary.GetResourceKind() == request.Resource.Kind,
-		"resource_id":          a.summary.GetResourceId() == request.Resource.ID,
+		"workload_application": a.asked.application == request.Workload.Application,
+		"resource_kind":        a.asked.resourceKind == request.Resource.Kind,
+		"resource_id":          a.asked.resourceID == request.Resource.ID,
+		"artifact_digest":      a.digest == nil || *a.digest == request.ArtifactDigest,
+		// Of an object that came with the call it was derived.
+		"artifact_cid": a.cid == nil || *a.cid == orDefault(outcome.ArtifactCID, request.ArtifactCID),
 	}
 	if decision := a.decision; decision != nil {
 		// A deployment may keep the reasons to itself.
@@ -147,9 +169,6 @@ func (a recordedAnswer) check(record *Record) error {
 		same["obligations"] = reflect.DeepEqual(obligationsOf(decision), outcome.Obligations)
 	} else {
 		same["accepted"] = outcome.Accepted != nil && a.accepted == *outcome.Accepted
-		// No answer but a registration's says the digest. Of an object that came with the call the CID was derived.
-		same["artifact_digest"] = a.kind != "registration" || a.digest == request.ArtifactDigest
-		same["artifact_cid"] = a.cid == orDefault(outcome.ArtifactCID, request.ArtifactCID)
 	}
 	for _, member := range slices.Sorted(maps.Keys(same)) {
 		if !same[member] {

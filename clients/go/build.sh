@@ -12,7 +12,7 @@ name=svc-platform-client-$version
 rm -rf dist
 mkdir -p "dist/$name"
 # Tests stay here: they read the vectors of the whole project.
-cp -r README.md go.mod go.sum sdkv1 examples "dist/$name"
+cp -r README.md go.mod go.sum sdkv1 bulkv1 examples "dist/$name"
 find . -maxdepth 1 -name '*.go' ! -name '*_test.go' -exec cp {} "dist/$name" \;
 # The archive's own sums: what the driver and the tests need besides is left out.
 go -C "dist/$name" mod tidy

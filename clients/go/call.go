@@ -14,7 +14,7 @@ import (
 	"svc-platform-client/sdkv1"
 )
 
-// method is one of the eight calls.
+// method is one of the calls.
 type method struct {
 	path string
 	// isRecordedOnce says that calls with one idempotency key are recorded once.
@@ -125,20 +125,35 @@ func isVisible(text string, longest int) bool {
 	return len(text) >= 1 && len(text) <= longest
 }
 
-// completed is the request with the obligations that this program understands, where it lists none of its own. The
-// caller's message is left as it is.
+// completed is the request with what the program leaves to this package: the obligations that it understands, where the
+// request lists none of its own, and the keys of a bulk request's events and registrations. The caller's message is left
+// as it is.
 func (c *Client) completed(request proto.Message) proto.Message {
-	given := request.ProtoReflect()
-	field := given.Descriptor().Fields().ByName("understood_obligations")
-	if field == nil || len(c.options.UnderstoodObligations) == 0 || !given.IsValid() || given.Has(field) {
+	if !request.ProtoReflect().IsValid() {
 		return request
 	}
 	completed := proto.Clone(request)
-	list := completed.ProtoReflect().Mutable(field).List()
-	for _, id := range c.options.UnderstoodObligations {
-		list.Append(protoreflect.ValueOfString(id))
-	}
+	c.complete(completed.ProtoReflect())
 	return completed
+}
+
+func (c *Client) complete(message protoreflect.Message) {
+	fields := message.Descriptor().Fields()
+	if field := fields.ByName("understood_obligations"); field != nil && !message.Has(field) {
+		list := message.Mutable(field).List()
+		for _, id := range c.options.UnderstoodObligations {
+			list.Append(protoreflect.ValueOfString(id))
+		}
+	}
+	if field := fields.ByName("idempotency_key"); field != nil && !message.Has(field) {
+		message.Set(field, protoreflect.ValueOfString(uuid.NewString()))
+	}
+	if field := fields.ByName("items"); field != nil {
+		items := message.Mutable(field).List()
+		for i := range items.Len() {
+			c.complete(items.Get(i).Message())
+		}
+	}
 }
 
 // call is one call, whatever it takes.
@@ -198,71 +213,24 @@ func (c *call) attempt(ctx context.Context) *PlatformError {
 	}
 }
 
-// sent is what a call carried.
-type sent struct {
-	token *Token
-	// isNonceNew says that the answer came with a nonce that the proof did not carry.
-	isNonceNew bool
-}
-
 func (c *call) send(ctx context.Context) (sent, *PlatformError) {
 	connection, err := c.client.connections.acquire()
 	if err != nil {
 		return sent{}, failureOf(ctx, err)
 	}
 	defer c.client.connections.release(connection)
-	headers := c.headers.Copy()
-	var carried sent
-	var nonce string
-	target := c.client.origin + c.method.path
-	if tokens := c.client.options.Tokens; tokens != nil {
-		token, err := tokens.Token(withIdentity(ctx, connection.identity))
-		if err != nil {
-			return sent{}, tokenFailure(ctx, err)
-		}
-		carried.token = token
-		var proof string
-		if proof, nonce, err = token.prove("POST", target); err != nil {
-			return sent{}, &PlatformError{Code: codes.Internal, Message: "the DPoP proof cannot be made", Err: err}
-		}
-		headers.Set("authorization", token.scheme()+" "+token.AccessToken)
-		if proof != "" {
-			headers.Set("dpop", proof)
-		}
+	carried, headers, failure := c.client.authorize(ctx, connection, c.method.path, c.headers)
+	if failure != nil {
+		return sent{}, failure
 	}
 	var header, trailer metadata.MD
-	err = connection.Invoke(metadata.NewOutgoingContext(ctx, withOwn(ctx, headers)), c.method.path, c.request, c.answer,
+	err = connection.Invoke(metadata.NewOutgoingContext(ctx, headers), c.method.path, c.request, c.answer,
 		grpc.Header(&header), grpc.Trailer(&trailer))
-	if carried.token != nil && carried.token.DPoP != nil {
-		if given := first(header, trailer, "dpop-nonce"); given != "" {
-			carried.token.DPoP.keep(target, given)
-			carried.isNonceNew = given != nonce
-		}
-	}
+	carried.keepNonce(header, trailer)
 	if err != nil {
 		return carried, failureOf(ctx, err)
 	}
 	return carried, nil
-}
-
-// withOwn adds what the caller put into the context, such as a trace; ours count where both name a header.
-func withOwn(ctx context.Context, headers metadata.MD) metadata.MD {
-	own, _ := metadata.FromOutgoingContext(ctx)
-	for name, values := range own {
-		if _, isTaken := headers[name]; !isTaken {
-			headers[name] = values
-		}
-	}
-	return headers
-}
-
-func first(header, trailer metadata.MD, name string) string {
-	for _, given := range [][]string{trailer.Get(name), header.Get(name)} {
-		if len(given) > 0 {
-			return given[0]
-		}
-	}
-	return ""
 }
 
 func invalid(message string) *PlatformError {

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
+const maxAnswerBytes = 64 << 20
+
 // connections has the connection in use, and makes another one where the certificates have changed. The one before
 // goes on until its last call is done.
 type connections struct {
@@ -96,6 +98,8 @@ func (c *connections) dial(held *identity) (*grpc.ClientConn, error) {
 		// Retries are this package's own: they know RetryInfo, tokens and proofs.
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
+		// The whole receipts of a thousand items.
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
 		// A service that restarts is back in seconds: look often, and never wait longer than a call would.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},

@@ -72,17 +72,17 @@ func (l *testLog) add(t testing.TB) {
 		`"recorded_at":"2026-01-31T00:00:00.000Z","request":%s,"request_digest":"sha256:%s","request_id":"r",`+
 		`"route":"/v1/sdk/protection-plan","tenant_id":"tenant-a"}`, testOrigin, id, request, hex.EncodeToString(digest[:]))
 	opening := sha256.Sum256([]byte(id))
-	l.append(t, id, record, opening[:], "sha256:00")
+	l.append(t, id, "decision", record, opening[:], "sha256:00")
 }
 
-func (l *testLog) append(t testing.TB, id, record string, opening []byte, revision string) {
+func (l *testLog) append(t testing.TB, id, kind, record string, opening []byte, revision string) {
 	t.Helper()
 	key, err := hkdf.Key(sha256.New, opening, nil, commitmentFor, sha256.Size)
 	must(t, err)
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(record))
-	leaf := fmt.Sprintf(`{"commitment":"hmac-sha256:%s","kind":"decision","policy_revision":"%s","record_id":"%s",`+
-		`"recorded_at":"2026-01-31T00:00:00.000Z","v":1}`, hex.EncodeToString(mac.Sum(nil)), revision, id)
+	leaf := fmt.Sprintf(`{"commitment":"hmac-sha256:%s","kind":"%s","policy_revision":"%s","record_id":"%s",`+
+		`"recorded_at":"2026-01-31T00:00:00.000Z","v":1}`, hex.EncodeToString(mac.Sum(nil)), kind, revision, id)
 	hashes, err := tlog.StoredHashes(int64(len(l.leaves)), []byte(leaf), l.stored)
 	must(t, err)
 	l.stored = append(l.stored, hashes...)
@@ -274,7 +274,7 @@ func TestRecordsOfAnotherForm(t *testing.T) {
 		}
 		log := newTestLog(t, 0)
 		opening := sha256.Sum256([]byte("opening"))
-		log.append(t, good.leaves[0].RecordId, changed, opening[:], "sha256:00")
+		log.append(t, good.leaves[0].RecordId, "decision", changed, opening[:], "sha256:00")
 		if _, err := VerifyReceipt(log.receipt(t, 0, 1), log.key); !errors.Is(err, ErrReceipt) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	platform "svc-platform-client"
+	"svc-platform-client/bulkv1"
 	"svc-platform-client/sdkv1"
 )
 
@@ -25,32 +26,32 @@ type step struct {
 	Calls          []step
 	Receipt        json.RawMessage
 	LogKey         string `json:"log_key"`
+	streamStep
 }
 
 type object map[string]any
 
 func (s step) run(ctx context.Context, client *platform.Client, hasKeys bool) any {
 	time.Sleep(milliseconds(s.PauseMs))
+	if s.Stream != "" {
+		return s.streamStep.run(ctx, client, hasKeys)
+	}
 	switch s.Call {
 	case "concurrent":
 		return object{"steps": concurrently(s.Calls, func(each step) any { return each.run(ctx, client, hasKeys) })}
 	case "verify-receipt":
 		return object{"receipt": s.verify()}
 	}
-	answer, err := s.call(ctx, client)
+	request, answer, err := s.call(ctx, client)
 	if err != nil {
 		return failed(err)
 	}
-	decision, receipt := parts(answer)
+	decisions, receipts := parts(answer)
 	if s.RequireAllow {
-		var listed struct{ UnderstoodObligations []string }
-		if len(s.Request) > 0 {
-			if err := json.Unmarshal(s.Request, &listed); err != nil {
+		for i, decision := range decisions {
+			if err := client.RequireAllow(decision, listedIn(request, i)...); err != nil {
 				return failed(err)
 			}
-		}
-		if err := client.RequireAllow(decision, listed.UnderstoodObligations...); err != nil {
-			return failed(err)
 		}
 	}
 	text, err := protojson.Marshal(answer)
@@ -58,29 +59,29 @@ func (s step) run(ctx context.Context, client *platform.Client, hasKeys bool) an
 		return failed(err)
 	}
 	verdict := "absent"
-	if hasKeys && receipt != nil {
-		_, err := client.VerifyAnswer(answer)
-		verdict = verdictOf(err)
+	if hasKeys && receipts > 0 {
+		verdict = verdictOf(verify(client, request, answer))
 	}
 	return object{"answer": json.RawMessage(text), "receipt": verdict}
 }
 
-func (s step) call(ctx context.Context, client *platform.Client) (proto.Message, error) {
+// call returns the request too, nil where there is none.
+func (s step) call(ctx context.Context, client *platform.Client) (request, answer proto.Message, err error) {
 	var options []platform.CallOption
 	if s.IdempotencyKey != nil {
 		options = append(options, platform.WithIdempotencyKey(*s.IdempotencyKey))
 	}
 	switch s.Call {
 	case "whoami":
-		return client.WhoAmI(ctx)
+		answer, err = client.WhoAmI(ctx)
 	case "capabilities":
-		return client.GetCapabilities(ctx)
+		answer, err = client.GetCapabilities(ctx)
 	case "bootstrap":
-		return client.GetBootstrap(ctx)
+		answer, err = client.GetBootstrap(ctx)
 	case "cached-capabilities":
-		return client.CachedCapabilities(ctx)
+		answer, err = client.CachedCapabilities(ctx)
 	case "cached-bootstrap":
-		return client.CachedBootstrap(ctx)
+		answer, err = client.CachedBootstrap(ctx)
 	case "protection-plan":
 		return with(ctx, s.Request, &sdkv1.PlanProtectionRequest{}, client.PlanProtection, options)
 	case "policy-resolve":
@@ -91,21 +92,33 @@ func (s step) call(ctx context.Context, client *platform.Client) (proto.Message,
 		return with(ctx, s.Request, &sdkv1.RegisterArtifactRequest{}, client.RegisterArtifact, options)
 	case "evidence":
 		return with(ctx, s.Request, &sdkv1.RecordEvidenceRequest{}, client.RecordEvidence, options)
+	case "bulk/protection-plans":
+		return with(ctx, s.Request, &bulkv1.PlanProtectionsRequest{}, client.PlanProtections, options)
+	case "bulk/policy-resolutions":
+		return with(ctx, s.Request, &bulkv1.ResolvePoliciesRequest{}, client.ResolvePolicies, options)
+	case "bulk/key-access-plans":
+		return with(ctx, s.Request, &bulkv1.PlanKeyAccessesRequest{}, client.PlanKeyAccesses, options)
+	case "bulk/evidence":
+		return with(ctx, s.Request, &bulkv1.RecordEventsRequest{}, client.RecordEvents, options)
+	case "bulk/artifact-registrations":
+		return with(ctx, s.Request, &bulkv1.RegisterArtifactsRequest{}, client.RegisterArtifacts, options)
+	default:
+		err = fmt.Errorf("there is no call %q", s.Call)
 	}
-	return nil, fmt.Errorf("there is no call %q", s.Call)
+	return nil, answer, err
 }
 
 func with[Request, Answer proto.Message](
 	ctx context.Context, text []byte, request Request,
 	call func(context.Context, Request, ...platform.CallOption) (Answer, error), options []platform.CallOption,
-) (proto.Message, error) {
+) (proto.Message, proto.Message, error) {
 	if len(text) > 0 {
 		if err := protojson.Unmarshal(text, request); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	answer, err := call(ctx, request, options...)
-	return answer, err
+	return request, answer, err
 }
 
 func (s step) verify() string {
@@ -123,23 +136,6 @@ func verdictOf(err error) string {
 		return "refused"
 	}
 	return "verified"
-}
-
-// parts are the decision and the receipt of an answer, nil where it has none.
-func parts(answer proto.Message) (platform.Decision, *sdkv1.Receipt) {
-	switch answer := answer.(type) {
-	case *sdkv1.PlanProtectionResponse:
-		return answer.GetDecision(), answer.GetDecision().GetReceipt()
-	case *sdkv1.ResolvePolicyResponse:
-		return answer.GetDecision(), answer.GetDecision().GetReceipt()
-	case *sdkv1.PlanKeyAccessResponse:
-		return answer.GetDecision(), answer.GetDecision().GetReceipt()
-	case *sdkv1.RegisterArtifactResponse:
-		return nil, answer.GetRegistration().GetReceipt()
-	case *sdkv1.RecordEvidenceResponse:
-		return nil, answer.GetIngestion().GetReceipt()
-	}
-	return nil, nil
 }
 
 func failed(err error) object {

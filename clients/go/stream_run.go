@@ -1,0 +1,246 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+)
+
+// run opens streams, one after the other, until everything is acknowledged and the stream is closed, or is given up.
+func (s *Stream[Item, Result]) run() {
+	defer close(s.ended)
+	var notBefore time.Time
+	for s.waitForItems() && s.pauseUntil(notBefore) {
+		s.mutex.Lock()
+		s.attempts++
+		s.mutex.Unlock()
+		notBefore = s.after(s.attempt())
+	}
+	s.mutex.Lock()
+	isDone := s.isClosing && len(s.queue) == 0
+	s.mutex.Unlock()
+	if isDone {
+		s.end(nil)
+	} else {
+		s.end(ended(s.ctx))
+	}
+}
+
+// after says when the next stream may be opened after one that ended so, or gives up.
+func (s *Stream[Item, Result]) after(failure *PlatformError) (notBefore time.Time) {
+	s.mutex.Lock()
+	attempts, left, isClosing := s.attempts, len(s.queue), s.isClosing
+	s.mutex.Unlock()
+	policy := s.client.options.Retry
+	switch {
+	case s.ctx.Err() != nil, isClosing && left == 0:
+		// How it ended makes no difference any more.
+		return notBefore
+	case !mayResume(failure), left > 0 && attempts == policy.MaxAttempts:
+		s.end(failure)
+		return notBefore
+	case left == 0:
+		return time.Now().Add(failure.RetryAfter)
+	}
+	wait := policy.wait(max(1, attempts), failure.RetryAfter)
+	if policy.OnRetry != nil {
+		policy.OnRetry(failure, wait)
+	}
+	return time.Now().Add(wait)
+}
+
+// waitForItems says whether there is something to send. It waits until there is, or the stream is closed or over.
+func (s *Stream[Item, Result]) waitForItems() bool {
+	for {
+		s.mutex.Lock()
+		isWanted, isClosing := len(s.queue) > 0, s.isClosing
+		s.mutex.Unlock()
+		switch {
+		case s.ctx.Err() != nil:
+			return false
+		case isWanted || isClosing:
+			return isWanted
+		}
+		select {
+		case <-s.wake:
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// mayResume says whether another stream may help: after what single calls are tried again, where the service ended a
+// stream on which nothing came, and with another token.
+func mayResume(failure *PlatformError) bool {
+	return mayRetry(failure) || failure.Code == codes.DeadlineExceeded ||
+		failure.Code == codes.Unauthenticated && failure.Reason == "expired_token"
+}
+
+// attempt opens a stream, and again at once where another nonce is all that it takes. It returns why the stream ended.
+func (s *Stream[Item, Result]) attempt() *PlatformError {
+	for isNonceTaken := false; ; isNonceTaken = true {
+		carried, failure := s.open()
+		switch {
+		case failure.Code != codes.Unauthenticated || carried.token == nil:
+			return failure
+		case failure.Reason == "expired_token" || failure.Reason == "invalid_token":
+			s.client.options.Tokens.Refused(carried.token)
+			return failure
+		case !carried.isNonceNew || isNonceTaken:
+			return failure
+		}
+	}
+}
+
+// open opens one stream, sends what is there and what comes, and takes acknowledgements until the stream ends.
+func (s *Stream[Item, Result]) open() (sent, *PlatformError) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	connection, err := s.client.connections.acquire()
+	if err != nil {
+		return sent{}, failureOf(ctx, err)
+	}
+	defer s.client.connections.release(connection)
+	carried, headers, failure := s.client.authorize(ctx, connection, s.kind.path, s.headers)
+	if failure != nil {
+		return carried, failure
+	}
+	description := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	stream, err := connection.NewStream(metadata.NewOutgoingContext(ctx, headers), description, s.kind.path)
+	if err != nil {
+		return carried, failureOf(ctx, err)
+	}
+	s.mutex.Lock()
+	s.sent = 0
+	s.mutex.Unlock()
+	// When everything is acknowledged the service ends the stream; it is not waited for without end.
+	drain := sync.OnceFunc(func() { time.AfterFunc(s.client.options.Deadline, cancel) })
+	var sending sync.WaitGroup
+	sending.Go(func() { s.sendAll(ctx, stream, drain) })
+	failure = s.receiveAll(ctx, stream, drain)
+	cancel()
+	sending.Wait()
+	header, err := stream.Header()
+	if err != nil {
+		header = nil
+	}
+	carried.keepNonce(header, stream.Trailer())
+	return carried, failure
+}
+
+// sendAll sends until the stream ends, or everything is sent and the stream is closing.
+func (s *Stream[Item, Result]) sendAll(ctx context.Context, stream grpc.ClientStream, drain func()) {
+	for {
+		s.mutex.Lock()
+		isClosing := s.isClosing
+		var item *queued[Item, Result]
+		if s.sent < len(s.queue) {
+			item = s.queue[s.sent]
+			s.sent++
+		}
+		isDone := isClosing && len(s.queue) == 0
+		s.mutex.Unlock()
+		if item != nil {
+			// Why it failed is what receiving returns.
+			if stream.SendMsg(s.kind.request(item.sequence, item.item)) != nil {
+				return
+			}
+			continue
+		}
+		if isClosing {
+			if isDone {
+				drain()
+			}
+			_ = stream.CloseSend()
+			return
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// receiveAll takes acknowledgements until the stream ends, and returns why it did.
+func (s *Stream[Item, Result]) receiveAll(ctx context.Context, stream grpc.ClientStream, drain func()) *PlatformError {
+	for {
+		read, err := s.kind.receive(stream)
+		if errors.Is(err, io.EOF) {
+			return &PlatformError{Code: codes.Unavailable, Message: "the service ended the stream"}
+		}
+		if err != nil {
+			return failureOf(ctx, err)
+		}
+		taken, isDone, failure := s.acknowledge(read)
+		if failure != nil {
+			return failure
+		}
+		for i, item := range taken {
+			s.settle(item, read[i].result)
+		}
+		if isDone {
+			drain()
+		}
+	}
+}
+
+// acknowledge takes what is acknowledged out of the queue, all of it or nothing, and says whether that was all.
+func (s *Stream[Item, Result]) acknowledge(read []acknowledgement[Result]) ([]*queued[Item, Result], bool, *PlatformError) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.isOver {
+		return nil, false, s.failure
+	}
+	taken := make([]*queued[Item, Result], 0, len(read))
+	rest := slices.Clone(s.queue)
+	sent := s.sent
+	for _, one := range read {
+		at, isThere := slices.BinarySearchFunc(rest, one.sequence, func(item *queued[Item, Result], sequence int64) int {
+			return int(item.sequence - sequence)
+		})
+		switch {
+		case !isThere && one.sequence >= 0 && one.sequence < s.next:
+			return nil, false, protocolError("item %d twice", one.sequence)
+		case !isThere || at >= sent:
+			return nil, false, protocolError("item %d, which was not sent", one.sequence)
+		case rest[at].item.GetIdempotencyKey() != one.result.GetIdempotencyKey():
+			return nil, false, protocolError("item %d under another key", one.sequence)
+		}
+		taken = append(taken, rest[at])
+		rest = slices.Delete(rest, at, at+1)
+		sent--
+	}
+	s.queue, s.sent = rest, sent
+	if len(taken) > 0 {
+		s.attempts = 0
+	}
+	return taken, s.isClosing && len(rest) == 0, nil
+}
+
+// settle hands the result of an acknowledged item to whoever waits for it.
+func (s *Stream[Item, Result]) settle(item *queued[Item, Result], result Result) {
+	item.pending.result = result
+	item.pending.err = s.verify(item.item, result)
+	close(item.pending.done)
+	s.release(item.weight)
+}
+
+// verify checks the receipt of a result, where there are keys and it has one.
+func (s *Stream[Item, Result]) verify(item Item, result Result) error {
+	if len(s.client.keys) == 0 {
+		return nil
+	}
+	said, receipt, err := readItem(item, result)
+	if err != nil || said == nil || receipt == nil {
+		return err
+	}
+	_, err = said.verify(receipt, s.client.keys)
+	return err
+}

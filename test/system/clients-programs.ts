@@ -38,7 +38,7 @@ export const clientPrograms: readonly ClientProgram[] = [
     language: "go",
     build: [inClients("go/build.sh")],
     install: archives.installGo,
-    drivers: [{ command: [inClients("go/target/conformance")], lacks: ["bulk/", "streams/"] }],
+    drivers: [{ command: [inClients("go/target/conformance")] }],
     verifiesReceipts: true,
   },
   {

@@ -58,16 +58,19 @@ export function furtherApis(
   ];
 }
 
-type AuthzenSettings = "publicUrl" | "maxBulkBodyBytes";
+type AuthzenSettings = "publicUrl" | "maxBodyBytes" | "maxBulkBodyBytes";
 
 function authzenApi(
-  { publicUrl, maxBulkBodyBytes }: Pick<ConfigFor<"serve">, AuthzenSettings>,
+  { publicUrl, maxBodyBytes, maxBulkBodyBytes }: Pick<ConfigFor<"serve">, AuthzenSettings>,
   dependencies: BulkDependencies,
   takeItems: TakeItems,
 ): FurtherApi {
   const { scopes } = dependencies.deployment;
   const evaluations = createEvaluations(dependencies);
-  const service = createAuthorizationService(evaluations, { takeItems, maxSearchBytes: maxBulkBodyBytes });
+  const service = createAuthorizationService(evaluations, {
+    takeItems,
+    maxQuestionBytes: Math.max(maxBodyBytes, maxBulkBodyBytes),
+  });
   const metadata = () => ({ type: "application/json", body: JSON.stringify(authzenMetadata(publicUrl ?? "")) });
   return {
     document: { name: "authzen", create: createAuthzenDocument },

@@ -19,7 +19,7 @@ export const limits = {
     "SVC_MAX_BULK_BODY_BYTES",
     "1048576",
     integer(1024, 8_388_608),
-    "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item is held to the limit of its single route besides. It is also the most that the questions of one search have in all",
+    "Largest request body of a bulk call, and largest part of it that is in memory at once, 1024 to 8388608 bytes; each item is held to the limit of its single route besides. It is also the most that the questions of one call of an enforcement point have in all, where SVC_MAX_BODY_BYTES is no more",
   ),
   bulkIdleTimeoutMs: given(
     "SVC_BULK_IDLE_TIMEOUT_MS",

@@ -3,7 +3,7 @@
  * the service knows no directory: `context.candidates` of the request says who and what there is, and each candidate makes
  * a question of its own. Pure.
  */
-import { invalidRequests, maxViolations, type Violation } from "../base/errors.ts";
+import { invalidRequest, invalidRequests, maxViolations, type Violation } from "../base/errors.ts";
 import type { JsonObject, JsonValue } from "../base/json.ts";
 import type { PathedQuestion } from "./evaluation.ts";
 import type { Question } from "./evaluation-request.ts";
@@ -17,29 +17,34 @@ const maxLength = 256;
 const path = "context.candidates";
 
 /**
- * The questions of a search, in the order of its candidates; undefined where it has none and need not have any.
+ * The questions of a search, in the order of its candidates.
  *
  * @param question the search, as a question: the id, or the name, of what it searches for is not looked at. Its properties
  *   are those of all candidates that do not have them themselves
+ * @param others candidates where the request names none; undefined where it has to
  * @param maxBytes that the questions have in all, as JSON: what they share counts for each of them
  * @throws ServiceError `invalid_request`
  */
 export function candidateQuestions(
   searched: Searched,
   question: Question,
+  others: readonly JsonObject[] | undefined,
   maxBytes: number,
-): readonly PathedQuestion[] | undefined {
-  const { candidates = null, ...context } = question.context;
-  if (candidates === null) {
-    if (searched === "action") return undefined;
-    throw refusal(path, "required", `value is required: ${searched}s are searched for among those that it names`);
-  }
-  if (!Array.isArray(candidates)) throw refusal(path, "json.type", "must be an array");
+): readonly PathedQuestion[] {
+  const { candidates: named, ...context } = question.context;
+  const candidates = named ?? others;
+  if (candidates === undefined)
+    throw invalidRequest(
+      path,
+      "required",
+      `value is required: ${searched}s are searched for among those that it names`,
+    );
+  if (!Array.isArray(candidates)) throw invalidRequest(path, "json.type", "must be an array");
   if (candidates.length > maxCandidates)
-    throw refusal(path, "repeated.max_items", `must have at most ${maxCandidates} items`);
+    throw invalidRequest(path, "repeated.max_items", `must have at most ${maxCandidates} items`);
   const shared = { ...question, context };
   if (bytesOf(shared) * candidates.length + bytesOf(candidates) > maxBytes)
-    throw refusal(path, "repeated.max_bytes", `must make questions of at most ${maxBytes} bytes in all`);
+    throw invalidRequest(path, "repeated.max_bytes", `must make questions of at most ${maxBytes} bytes in all`);
   const violations: Violation[] = [];
   const seen = new Set<string>();
   const questions = candidates.flatMap((candidate: JsonValue, at): readonly PathedQuestion[] => {
@@ -83,8 +88,4 @@ function isJsonObject(value: JsonValue): value is JsonObject {
 
 function bytesOf(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
-}
-
-function refusal(field: string, rule: string, message: string) {
-  return invalidRequests([{ field, rule, message }]);
 }

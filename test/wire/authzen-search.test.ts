@@ -446,6 +446,12 @@ test("as many as may be are answered, and what they share makes them no more tha
   const large = await search("subject", { ...readers, resource, context: { candidates: many(1_000) } });
   expect([large.status, large.body.error.violations[0].field]).toEqual([400, "context.candidates"]);
   expect((await search("subject", { ...readers, resource, context: { candidates: many(800) } })).status).toBe(200);
+  const notes = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`p${i}`, "x".repeat(1_000)]));
+  const actions = { subject: user("alice", notes), resource: record("r") };
+  const all = await search("action", actions);
+  expect([all.status, all.body.error.violations[0].rule]).toEqual([400, "repeated.max_bytes"]);
+  const some = await search("action", { ...actions, context: { candidates: [{ name: "read" }] } });
+  expect([some.status, some.body.results]).toEqual([200, [{ name: "read" }]]);
 });
 
 test("nobody is searched for without the scope, nor in another tenant", async () => {

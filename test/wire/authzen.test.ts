@@ -407,6 +407,28 @@ describe("several questions", () => {
     expect([status, answer.error?.violations[0].field]).toEqual([400, field]);
   });
 
+  test("what they share counts for each of them", async () => {
+    const resource = record("r", { note: "x".repeat(1_000), more: "x".repeat(1_000) });
+    const subject = user(
+      "alice",
+      Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`p${i}`, "x".repeat(1_000)])),
+    );
+    const ask = (count: number) =>
+      askMany({ ...readsAlice, subject, resource, evaluations: Array.from({ length: count }, () => ({})) });
+    const { status, body } = await ask(100);
+    expect([status, body.error?.violations]).toEqual([
+      400,
+      [
+        {
+          field: "evaluations",
+          rule: "repeated.max_bytes",
+          message: "must make questions of at most 1048576 bytes in all",
+        },
+      ],
+    ]);
+    expect(decisions(await ask(90))).toHaveLength(90);
+  });
+
   test("as many as may be are answered", async () => {
     const answer = await askMany({
       ...readsAlice,

@@ -16,7 +16,7 @@ import {
 } from "../../domain/evaluation.ts";
 import { type AskingOptions, createAsking } from "./asking.ts";
 import { forMessage, obligationMessages, receiptMessage } from "./messages.ts";
-import { type Asked, requiredQuestion } from "./questions.ts";
+import { type Asked, requireBytes, requiredQuestion } from "./questions.ts";
 import { createSearches, type SearchOptions } from "./searches.ts";
 
 export type AuthorizationOptions = AskingOptions & SearchOptions;
@@ -48,6 +48,7 @@ export function createAuthorizationService(
         return { decision, ...(known !== undefined && { context: known }) };
       }
       const asked = request.evaluations.map(withDefaults(request));
+      requireBytes(asked, options.maxQuestionBytes);
       return { evaluations: await evaluate(asked, context, semanticOf(request)) };
     },
     ...createSearches(evaluations, asking, options),

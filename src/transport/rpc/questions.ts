@@ -1,7 +1,7 @@
 /** AuthZEN's messages as questions. */
 import type { JsonObject as StructObject } from "@bufbuild/protobuf";
 import type { Action, Resource, Subject } from "../../../gen/platform/authzen/v1/authorization_pb.ts";
-import { invalidRequests, type Violation } from "../../base/errors.ts";
+import { invalidRequest, invalidRequests, type Violation } from "../../base/errors.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { PathedQuestion } from "../../domain/evaluation.ts";
 import type { AskedEntity, Question } from "../../domain/evaluation-request.ts";
@@ -46,6 +46,30 @@ export function requiredQuestion(asked: Asked, path: string, optional?: keyof Qu
     },
     at: (field) => `${path}${field}`,
   };
+}
+
+/**
+ * Holds the questions of a call to what they have in all as JSON, each written out: what questions share counts for each
+ * of them, as each is recorded, and answered, with it.
+ *
+ * @throws ServiceError `invalid_request`
+ */
+export function requireBytes(asked: readonly Asked[], maxBytes: number): void {
+  const known = new Map<unknown, number>();
+  const bytesOf = (part: unknown) => {
+    const bytes = known.get(part) ?? (part === undefined ? 0 : Buffer.byteLength(JSON.stringify(part)));
+    known.set(part, bytes);
+    return bytes;
+  };
+  let bytes = 0;
+  for (const { subject, action, resource, context } of asked)
+    bytes += bytesOf(subject) + bytesOf(action) + bytesOf(resource) + bytesOf(context);
+  if (bytes > maxBytes)
+    throw invalidRequest(
+      "evaluations",
+      "repeated.max_bytes",
+      `must make questions of at most ${maxBytes} bytes in all`,
+    );
 }
 
 function entityOf({ type, id, properties = {} }: Pick<Subject, "type" | "id" | "properties">): AskedEntity {

@@ -12,7 +12,7 @@ import type { JsonObject } from "../../base/json.ts";
 import type { StopRule } from "../../domain/bulk.ts";
 import { candidateQuestions, type Searched } from "../../domain/candidates.ts";
 import type { Decided } from "../../domain/decision.ts";
-import type { Evaluations, PathedQuestion } from "../../domain/evaluation.ts";
+import type { Evaluations } from "../../domain/evaluation.ts";
 import { searchPage } from "../../domain/search-page.ts";
 import { callOf } from "../calls/call.ts";
 import type { Asking } from "./asking.ts";
@@ -20,8 +20,8 @@ import { receiptMessage } from "./messages.ts";
 import { type Asked, requiredQuestion } from "./questions.ts";
 
 export interface SearchOptions {
-  /** Bytes that the questions of one search have at most in all, as JSON. */
-  readonly maxSearchBytes: number;
+  /** Bytes that the questions of one call have at most in all, each written out as JSON. */
+  readonly maxQuestionBytes: number;
 }
 
 type Searches = Pick<ServiceImpl<typeof AuthorizationService>, "searchSubjects" | "searchResources" | "searchActions">;
@@ -29,15 +29,14 @@ type Searches = Pick<ServiceImpl<typeof AuthorizationService>, "searchSubjects" 
 export function createSearches(
   evaluations: Pick<Evaluations, "actionNames">,
   asking: Asking,
-  { maxSearchBytes }: SearchOptions,
+  { maxQuestionBytes }: SearchOptions,
 ): Searches {
   const search = async (searched: Searched, { page: asked, ...question }: SearchAsked, context: HandlerContext) => {
     const template = requiredQuestion(question, "", searched);
     // What is wrong with all questions is said once, of the request.
     await asking.prepare([template], context);
-    const questions =
-      candidateQuestions(searched, template.question, maxSearchBytes) ??
-      evaluations.actionNames().map((name) => withAction(template, name));
+    const others = searched === "action" ? evaluations.actionNames().map((name) => ({ name })) : undefined;
+    const questions = candidateQuestions(searched, template.question, others, maxQuestionBytes);
     const names = questions.map(({ question }) =>
       searched === "action" ? question.action.name : question[searched].id,
     );
@@ -96,10 +95,6 @@ function unnamed(entity: SearchedEntity | undefined): Asked["subject"] {
   return (
     entity && { type: entity.type, id: "", ...(entity.properties !== undefined && { properties: entity.properties }) }
   );
-}
-
-function withAction({ question, at }: PathedQuestion, name: string): PathedQuestion {
-  return { question: { ...question, action: { name, properties: {} } }, at };
 }
 
 /** Ends a search with the last result that it may have. */

@@ -19,7 +19,7 @@ function setUp() {
   const taken: number[] = [];
   const settled: (readonly [number, number | undefined])[] = [];
   const service = createAuthorizationService(createEvaluations({ ...dependencies, ledger }), {
-    maxSearchBytes: 2 ** 20,
+    maxQuestionBytes: 2 ** 20,
     takeItems: async (_, count) => {
       taken.push(count);
       return (recorded, asked) => settled.push([recorded, asked]);

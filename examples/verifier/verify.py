@@ -2,6 +2,7 @@
 """Checks receipts and packs of an evidence ledger, with nothing but Python's standard library.
 
     verify.py receipt FILE... --key VKEY[@SIZE] [--key ...] [--witness VKEY ... [--quorum N]]
+    verify.py range FILE... --key VKEY[@SIZE] [--key ...] [--records FILE] [--witness VKEY ... [--quorum N]]
     verify.py pack FILE... --key VKEY[@SIZE] [--key ...] [--witness VKEY ... [--quorum N]]
 
 Written from docs/ledger.md and the formats it names: RFC 6962, 8032, 8785, 9162; C2SP signed-note, tlog-checkpoint,
@@ -243,6 +244,27 @@ def leads_to_root(leaf, index, size, root, path):
             value = node_hash(value, sibling)
         node, last = node >> 1, last >> 1
     return last == 0 and value == root
+
+
+def root_of_leaves(leaves, size, nodes):
+    """Root of the leaves, by index, and of the subtrees between them, from left to right."""
+    rest = iter(nodes)
+
+    def walk(begin, end, within):
+        if not within:
+            return next(rest)
+        if end - begin == 1:
+            return leaves[begin]
+        middle = begin + (1 << ((end - begin - 1).bit_length() - 1))
+        left = walk(begin, middle, [index for index in within if index < middle])
+        return node_hash(left, walk(middle, end, [index for index in within if index >= middle]))
+
+    try:
+        root = walk(0, size, sorted(leaves))
+    except StopIteration as error:
+        raise Refused("a node is missing") from error
+    require(next(rest, None) is None, "a node is left over")
+    return root
 
 
 class GrowingTree:
@@ -532,6 +554,88 @@ def verify_receipt(file, trust):
     return {"proves": "record", **position, "record": json.loads(record_bytes)}
 
 
+# Receipts of whole calls
+
+RANGE = {"log_origin", "tree_size", "checkpoint", "nodes"}
+LEAF = {"record_id", "leaf_index", "leaf_hash", "opening"}
+
+
+def parse_hash(encoded, name):
+    value = parse_base64(encoded) if text(encoded) else None
+    require(value is not None and len(value) == 32, f"a value of {name} is malformed")
+    return value
+
+
+def read_range(receipt):
+    require(isinstance(receipt, dict) and set(receipt) == RANGE, "the file holds no receipt of a whole call")
+    good = text(receipt["log_origin"]) and text(receipt["checkpoint"]) and isinstance(receipt["nodes"], list)
+    require(good and as_count(receipt["tree_size"]) is not None, "the receipt is malformed")
+    return [parse_hash(node, "nodes") for node in receipt["nodes"]]
+
+
+def read_leaves(items):
+    """The leaves of answered items, by index."""
+    require(isinstance(items, list) and all(isinstance(item, dict) for item in items), "the items are malformed")
+    found = {}
+    for item in items:
+        answered = any(name in item for name in ("decision", "registration", "ingestion"))
+        require(answered == ("leaf" in item), "the leaves are not those of the answered items")
+        if not answered:
+            continue
+        leaf = item["leaf"]
+        require(isinstance(leaf, dict) and set(leaf) == LEAF and text(leaf["record_id"]), "a leaf is malformed")
+        index = as_count(leaf["leaf_index"])
+        require(index is not None, "a leaf_index is malformed")
+        parse_hash(leaf["opening"], "opening")
+        decision = item.get("decision", {"decision_id": leaf["record_id"]})
+        same = isinstance(decision, dict) and decision.get("decision_id") == leaf["record_id"]
+        require(same, "a leaf is another decision's")
+        require(found.setdefault(index, leaf) == leaf, "two leaves stand in one place")
+    return found
+
+
+def verify_range(file, trust, records):
+    """An answer to a bulk call that asked for one receipt; the texts of records, one a line, are opened with it."""
+    with open(file, "rb") as opened:
+        try:
+            answer = parse_json(opened.read().decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise Refused("is not UTF-8") from error
+    require(isinstance(answer, dict), "is no answer")
+    receipt = answer.get("receipt")
+    nodes, leaves = read_range(receipt), read_leaves(answer.get("items"))
+    checkpoint = Checkpoint(receipt["checkpoint"])
+    key, cosigned = trust.open(checkpoint)
+    told = (receipt["log_origin"], receipt["tree_size"])
+    require(told == (checkpoint.origin, checkpoint.size), "the members are not what the checkpoint says")
+    require(leaves and max(leaves) < checkpoint.size, "the tree has no such leaves")
+    hashes = {index: parse_hash(leaf["leaf_hash"], "leaf_hash") for index, leaf in leaves.items()}
+    require(root_of_leaves(hashes, checkpoint.size, nodes) == checkpoint.root, "the nodes do not lead to the root")
+    by_id = {leaf["record_id"]: leaf for leaf in leaves.values()}
+    for data in records:
+        record = read_record(data)
+        leaf = by_id.get(record["record_id"])
+        require(leaf is not None, "a record is of no item")
+        require(record["log"] == checkpoint.origin, "a record is of another log")
+        opening = parse_base64(leaf["opening"])
+        made = {"v": 1.0, "commitment": commitment(data, opening)}
+        made.update({name: record[name] for name in ("kind", "record_id", "recorded_at")})
+        if record["kind"] == "decision" and "policy_revision" in record["outcome"]:
+            made["policy_revision"] = record["outcome"]["policy_revision"]
+        made = canonical(made).encode()
+        require(leaf_hash(made) == parse_base64(leaf["leaf_hash"]), "a record is not the one that its leaf commits to")
+        open_record(read_leaf(made), opening, data)
+    return {
+        "proves": "records" if records else "positions",
+        "log": checkpoint.origin,
+        "tree_size": checkpoint.size,
+        "key_id": key.key_id,
+        "witnesses": cosigned,
+        "leaves": len(leaves),
+        "records": len(records),
+    }
+
+
 # Packs
 
 def optional(check):
@@ -797,19 +901,31 @@ def verify_pack(file, trust):
     return pack.report()
 
 
+def verify(kind, file, trust, records):
+    if kind == "receipt":
+        return verify_receipt(file, trust)
+    if kind == "pack":
+        return verify_pack(file, trust)
+    if records is None:
+        return verify_range(file, trust, [])
+    with open(records, "rb") as opened:
+        return verify_range(file, trust, opened.read().splitlines())
+
+
 def main():
     parser = argparse.ArgumentParser(description="Checks receipts and packs of an evidence ledger.")
-    parser.add_argument("kind", choices=("receipt", "pack"))
+    parser.add_argument("kind", choices=("receipt", "range", "pack"))
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--key", action="append", required=True, help="a verifier key of the log, VKEY or VKEY@SIZE")
     parser.add_argument("--witness", action="append", default=[], help="a verifier key of a witness")
     parser.add_argument("--quorum", type=int, help="so many witnesses are enough; all where nothing is said")
+    parser.add_argument("--records", metavar="FILE", help="texts of records of a range, one a line, to be opened")
     options = parser.parse_args()
-    verify = verify_receipt if options.kind == "receipt" else verify_pack
     ok = True
     for file in options.files:
         try:
-            result = {"ok": True, **verify(file, Trust(options.key, options.witness, options.quorum))}
+            trust = Trust(options.key, options.witness, options.quorum)
+            result = {"ok": True, **verify(options.kind, file, trust, options.records)}
         except (Refused, OSError) as error:
             result = {"ok": False, "problem": str(error)}
         ok = ok and result["ok"]

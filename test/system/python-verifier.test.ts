@@ -20,6 +20,7 @@ import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-lo
 import { changedLines, numbersFrom, otherValue } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
 import { decision, evidence, registration } from "../unit/ledger/pack/records.ts";
+import { type RangeVector, rangeVectors } from "../unit/ledger/range-vectors.ts";
 
 const program = new URL("../../examples/verifier/verify.py", import.meta.url).pathname;
 /** Files of one run of Python. */
@@ -39,7 +40,7 @@ interface Verdict {
 
 /** What Python says of each text. */
 async function pythonOn(
-  kind: "receipt" | "pack",
+  kind: "receipt" | "range" | "pack",
   texts: readonly (string | Uint8Array)[],
   ...options: readonly string[]
 ): Promise<readonly Verdict[]> {
@@ -322,6 +323,53 @@ describe("receipts", () => {
     });
     expect(verdicts.map(({ ok }) => ok)).toEqual(expected);
     expect(expected).toEqual([false, true, false, false, false, false]);
+  });
+});
+
+describe("receipts of whole calls", () => {
+  const vectors = rangeVectors();
+
+  test("as every client takes them", async () => {
+    const bare = vectors.filter(({ records }) => records === undefined);
+    for (const key of new Set(bare.map(({ log_key }) => log_key))) {
+      const own = bare.filter(({ log_key }) => log_key === key);
+      const answers = own.map(({ answer }) => JSON.stringify(answer));
+      const verdicts = await pythonOn("range", answers, "--key", key);
+      expect(own.map(({ name }, i) => [name, verdicts[i]?.ok])).toEqual(
+        own.map(({ name, refused }) => [name, refused === undefined]),
+      );
+    }
+  });
+
+  test("with the records that their leaves commit to", async () => {
+    const file = join(directory, "records");
+    for (const { name, answer, log_key, records = [], refused } of vectors.filter((vector) => vector.records)) {
+      writeFileSync(file, records.map((record) => `${record}\n`).join(""));
+      const [verdict] = await pythonOn("range", [JSON.stringify(answer)], "--key", log_key, "--records", file);
+      // They are found by their ids, in whatever order.
+      const isHeld = refused === undefined || name === "another record";
+      expect([name, verdict?.ok], verdict?.problem).toEqual([name, isHeld]);
+      if (isHeld) expect(verdict).toMatchObject({ proves: "records", records: records.length });
+    }
+  });
+
+  test("and no change of any byte or member", async () => {
+    const { answer, log_key } = vectors.find(({ name }) => name.startsWith("leaves 2, 9, 17")) as RangeVector;
+    // No leaf says what became of its item.
+    const text = JSON.stringify(answer, (name, value) => (name === "outcome" ? undefined : value));
+    const texts = [text];
+    for (let place = 0; place < text.length; place++) {
+      const put = text[place] === "0" ? "1" : "0";
+      texts.push(text.slice(0, place) + put + text.slice(place + 1));
+    }
+    const verdicts = await pythonOn("range", texts, "--key", log_key);
+    const held = texts.filter((_, i) => verdicts[i]?.ok === true);
+    // Only a record shows its opening, and the id of what is no decision.
+    const shown = (of: string) =>
+      JSON.stringify(JSON.parse(of), (name, value) => (["opening", "record_id"].includes(name) ? "" : value));
+    expect(held.map(shown).filter((each) => each !== shown(text))).toEqual([]);
+    expect(held.length).toBeLessThan(texts.length / 4);
+    expect(verdicts[0]).toMatchObject({ ok: true, proves: "positions", leaves: 3 });
   });
 });
 

@@ -127,7 +127,7 @@ async function startOne(
 ): Promise<GatewayProcess> {
   const dataDir = join(folder, String(number));
   await mkdir(dataDir);
-  return startGatewayProcess({ issuer, dataDir, logFile, env });
+  return startGatewayProcess({ issuer, dataDir, logFile, env: { SVC_BULK: "on", SVC_AUTHZEN: "on", ...env } });
 }
 
 function portOf(url: string): number {

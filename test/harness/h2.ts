@@ -1,5 +1,10 @@
 /** Bare HTTP/2 calls over cleartext: nothing between a test and what goes over the wire. */
-import http2, { type ClientHttp2Session, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";
+import http2, {
+  type ClientHttp2Session,
+  type ClientSessionOptions,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+} from "node:http2";
 
 export interface H2Call {
   readonly path: string;
@@ -25,9 +30,9 @@ export interface H2Answer {
 }
 
 /** Opens a session; rejects where the server does not take it. */
-export function h2Connect(url: string): Promise<ClientHttp2Session> {
+export function h2Connect(url: string, options: ClientSessionOptions = {}): Promise<ClientHttp2Session> {
   return new Promise((resolve, reject) => {
-    const session = http2.connect(url);
+    const session = http2.connect(url, options);
     session.once("error", reject);
     session.once("connect", () => {
       session.off("error", reject);

@@ -1,12 +1,13 @@
 /** Streams of evidence and registrations: what is acknowledged is durable, and what is sent again is not recorded again. */
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import {
   BulkStreamService,
   type StreamEventsRequest,
@@ -182,6 +183,33 @@ describe.each(testStores)("%s", (_name, startStore) => {
     expect(status).toBe(200);
     stop.abort();
     await iterator.next().catch(() => {});
+  });
+
+  test("one who leaves before its answer is out, whatever it says, is a line of the log and no failure", async () => {
+    const complaints = vi.spyOn(console, "error");
+    try {
+      // RFC 9113 §7: none, and every error; each to a connection that takes no more of its answer.
+      const leave = async (code: number) => {
+        const id = `leaves-${code}-${randomUUID()}`;
+        const session = await h2Connect(gateway.url, { settings: { initialWindowSize: 0 } });
+        const path = "/platform.bulk.v1.BulkStreamService/StreamEvents";
+        const fields = { "content-type": "application/grpc", "x-request-id": id, ...headers };
+        const stream = session.request({ ":method": "POST", ":path": path, ...fields });
+        stream.on("error", () => {});
+        const message = (i: number) => frame(toBinary(StreamEventsRequestSchema, event(i, `${id}-${i}`)));
+        stream.write(Buffer.concat(Array.from({ length: 60 }, (_, i) => message(i))));
+        await once(stream, "response");
+        if (code === 0) session.destroy();
+        else session.goaway(code);
+        const line = () => gateway.logged.find((text) => text.includes(id));
+        await expect.poll(line, { timeout: 10_000 }).toMatch(/"reason":"canceled"/);
+        session.destroy();
+      };
+      await Promise.all(Array.from({ length: 14 }, (_, code) => leave(code)));
+      expect(complaints.mock.calls).toEqual([]);
+    } finally {
+      complaints.mockRestore();
+    }
   });
 });
 

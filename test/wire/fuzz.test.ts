@@ -26,13 +26,14 @@ beforeAll(async () => {
   const start = (settings: Readonly<Record<string, string>>, name: string) => {
     const own = join(directory, name);
     mkdirSync(own);
-    return startService(own, { ...serviceSettings(own, issuer.url), ...settings });
+    const further = { SVC_BULK: "on", SVC_AUTHZEN: "on" };
+    return startService(own, { ...serviceSettings(own, issuer.url), ...further, ...settings });
   };
   services = await Promise.all([start({}, "plain"), start(tls, "tls")]);
   const [service, operator, tlsService, tlsOperator] = services.flatMap(({ url, opsUrl }) =>
     [url, opsUrl].map((each) => Number(new URL(each).port)),
   ) as [number, number, number, number];
-  const scope = "platform-api.access policy.read artifacts.write evidence.write keys.use";
+  const scope = "platform-api.access policy.read artifacts.write evidence.write keys.use decisions.delegate";
   const authorization = `Bearer ${mintToken(key, claimsOf(issuer.url, Date.now(), { scope }))}`;
   options = { seed, authorization, ports: { service, operator, tlsService, tlsOperator } };
 });

@@ -1,12 +1,11 @@
 /**
- * Connect's own fastify plugin, for everything that the thin adapters do not carry: Connect and gRPC-Web, compressed
+ * Connect's own handlers, for everything that the thin adapters do not carry: Connect and gRPC-Web, compressed
  * gRPC, GET. Its handlers are wrapped, because what they refuse themselves (a malformed message, an oversized one)
  * never passes an interceptor, and must leave as every other refusal does.
  */
 
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type ConnectRouter, createContextValues, type MethodImpl } from "@connectrpc/connect";
-import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
 import { callOf, kCall } from "../calls/call.ts";
@@ -14,6 +13,7 @@ import { toConnectError, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import type { ServedMethod } from "../calls/methods.ts";
 import { binaryOptions } from "../codec/binary-records.ts";
+import { serveConnect } from "./routes.ts";
 import { wrap } from "./wrap.ts";
 
 /** Unknown members are refused, and text that is not UTF-8: Connect reads `textDecoder`, though its types lack it. */
@@ -32,7 +32,7 @@ export function registerConnectPlugin(
   options: AdapterOptions,
 ): void {
   acceptAnyContentType(app);
-  app.register(fastifyConnectPlugin, {
+  serveConnect(app, {
     routes: (router) => {
       for (const method of methods) addMethod(router, method, options);
       router.handlers.forEach((handler, i) => {

@@ -6,7 +6,6 @@ import type { Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { createContextValues, type Interceptor, type MethodImpl } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import type { Sums } from "../../base/sums.ts";
@@ -21,6 +20,7 @@ import type { Gate } from "../gate/gate.ts";
 import { readCallOptions } from "../gate/interceptors.ts";
 import { resetWithAnswer } from "../http/unread-body.ts";
 import { acceptAnyContentType, strictJson } from "./plugin.ts";
+import { serveConnect } from "./routes.ts";
 import { reportStreamErrors } from "./stream-interceptors.ts";
 import { limitStreams, type StreamLimits } from "./stream-limits.ts";
 import { carry, takeTimeout } from "./wrap.ts";
@@ -58,7 +58,7 @@ export function registerStreams(
     limitStreams(streamLimits, addressOf, options.openStreams),
     reserveMemory(options),
   ];
-  app.register(fastifyConnectPlugin, {
+  serveConnect(app, {
     routes: (router) => {
       for (const { desc, impl } of services) {
         for (const method of desc.methods) {

@@ -6,7 +6,6 @@ import type { Http2ServerResponse } from "node:http2";
 import type { DescMethod } from "@bufbuild/protobuf";
 import { createContextValues, type MethodImpl } from "@connectrpc/connect";
 import type { UniversalHandler } from "@connectrpc/connect/protocol";
-import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { FastifyInstance } from "fastify";
 import type { InboundRequest } from "../../auth/inbound-request.ts";
@@ -16,6 +15,7 @@ import { startDeadline } from "../calls/deadline.ts";
 import { type AdapterOptions, kRequest } from "../calls/exchange.ts";
 import type { ServiceBinding } from "../calls/methods.ts";
 import { acceptAnyContentType } from "../connect/plugin.ts";
+import { serveConnect } from "../connect/routes.ts";
 import { reportStreamErrors } from "../connect/stream-interceptors.ts";
 import { conversationLimits, limitStreams, watchLimits } from "../connect/stream-limits.ts";
 import { carry, takeTimeout, wrap } from "../connect/wrap.ts";
@@ -57,7 +57,7 @@ export function registerUnauthenticated(
     bidi_streaming: [report, limitStreams(conversationLimits, options.addressOf, options.streams?.conversations)],
   };
   const shared = { readMaxBytes: maxMessageBytes, acceptCompression: [compressionGzip, compressionBrotli] };
-  app.register(fastifyConnectPlugin, {
+  serveConnect(app, {
     routes: (router) => {
       for (const { desc, impl } of services) {
         for (const method of desc.methods) {

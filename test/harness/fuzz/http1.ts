@@ -1,6 +1,6 @@
 /** Requests of HTTP/1.1 as bytes, most of them nearly right. */
 import { mutated, type Random } from "./random.ts";
-import { methods, oddHeaders, type Target } from "./targets.ts";
+import { methods, oddHeaders, type Target, usuallyAuthorized } from "./targets.ts";
 
 const versions = ["1.0", "2.0", "0.9", "1.2", "3.0", "11", "1.1.1", ""];
 const ends = ["\n", "\r", "\r\r\n", " \r\n"];
@@ -12,7 +12,7 @@ export function http1Request(targets: readonly Target[], authorization: string, 
   const version = random.chance(0.1) ? random.pick(versions) : "1.1";
   const path = random.chance(0.02) ? `http://localhost${target.path}` : target.path;
   const headers: [string, string][] = random.chance(0.97) ? [["host", "localhost"]] : [];
-  if (random.chance(0.05)) headers.push(["authorization", authorization]);
+  if (random.chance(target.authorized ?? usuallyAuthorized)) headers.push(["authorization", authorization]);
   if (random.chance(0.3)) headers.push(...oddHeaders(random));
   const type = target.types.length > 0 ? random.pick(target.types) : "application/json";
   if (method !== "GET" || random.chance(0.05)) headers.push(["content-type", type]);

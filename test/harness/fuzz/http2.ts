@@ -1,7 +1,7 @@
 /** Frames of HTTP/2, of every type, most of them nearly right. */
 import { h2Field, h2Frame, h2Preface } from "../h2-frames.ts";
 import { mutated, type Random } from "./random.ts";
-import { methods, oddHeaders, type Target } from "./targets.ts";
+import { methods, oddHeaders, type Target, usuallyAuthorized } from "./targets.ts";
 
 const [data, headers, priority, reset, settings, pushPromise, ping, goaway, windowUpdate, continuation] = [
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
@@ -88,7 +88,7 @@ function headerBlock(target: Target, authorization: string, random: Random): Buf
     [":authority", "localhost"],
   ];
   if (target.types.length > 0) fields.push(["content-type", random.pick(target.types)], ["te", "trailers"]);
-  if (random.chance(0.05)) fields.push(["authorization", authorization]);
+  if (random.chance(target.authorized ?? usuallyAuthorized)) fields.push(["authorization", authorization]);
   if (random.chance(0.3)) fields.push(...oddHeaders(random));
   if (random.chance(0.03)) fields.push(["content-length", String(random.below(1000))]);
   if (random.chance(0.03)) fields.splice(random.below(4), 1);
@@ -132,7 +132,8 @@ function anyFrame(newest: number, random: Random): Buffer {
     case 3:
       return h2Frame(pushPromise, random.below(256), streamId, random.bytes(random.below(32)));
     case 4:
-      return h2Frame(goaway, 0, odd ? streamId : 0, payload(Buffer.alloc(8)));
+      // Nobody says goodbye in good order alone (RFC 9113 §7).
+      return h2Frame(goaway, 0, odd ? streamId : 0, payload(Buffer.from([0, 0, 0, 0, 0, 0, 0, random.below(14)])));
     case 5:
       return h2Frame(continuation, random.below(256), streamId, random.bytes(random.below(32)));
     case 6:

@@ -1,6 +1,7 @@
 /** What the fuzzer calls: every route, with the bodies and headers that each of them knows, and some that none does. */
 import { toBinary } from "@bufbuild/protobuf";
 import { sampleCalls } from "../../../dev/requests.ts";
+import { bulkRoutes, bulkStreams } from "../../../src/domain/bulk-routes.ts";
 import { frame } from "../grpc.ts";
 import { methodOn, requestFromRest } from "../methods.ts";
 import type { Random } from "./random.ts";
@@ -10,7 +11,12 @@ export interface Target {
   readonly path: string;
   readonly types: readonly string[];
   readonly bodies: readonly Buffer[];
+  /** How many of its requests carry good credentials, where the rest of its ways is worth more than records are few. */
+  readonly authorized?: number;
 }
+
+/** How many requests carry good credentials where their target does not say it: what they do is recorded. */
+export const usuallyAuthorized = 0.05;
 
 const json = "application/json";
 const grpcTypes = ["application/grpc", "application/grpc+proto", "application/grpc+json"];
@@ -44,6 +50,72 @@ const publicTargets = sampleCalls().flatMap(({ route, body }) => {
   return [post(route, [json], [Buffer.from(text)]), post(method.rpcPath, rpcTypes, bodies(message, text))];
 });
 
+const sampleOf = (path: string) => (sampleCalls().find(({ route }) => route === path)?.body ?? {}) as object;
+
+/** Items that are good, poison, and sent twice. */
+function itemsOf({ path, single }: (typeof bulkRoutes)[number]): object[] {
+  const sample = sampleOf(`/v1/sdk/${single}`);
+  const member = /evidence/.test(path) ? "event" : /registrations/.test(path) ? "registration" : undefined;
+  const item = member === undefined ? sample : { idempotency_key: "fuzzed", [member]: sample };
+  return [item, { ...item, workload: 7 }, item];
+}
+
+const bulkTargets = bulkRoutes.flatMap((route) => {
+  const method = methodOn(route.path);
+  const items = itemsOf(route);
+  const text = JSON.stringify({ items });
+  const message = Buffer.from(toBinary(method.desc.input, requestFromRest(method, { items: [items[0], items[2]] })));
+  return [
+    { ...post(route.path, [json], [Buffer.from(text)]), authorized: 0.2 },
+    { ...post(method.rpcPath, rpcTypes, bodies(message, text)), authorized: 0.2 },
+  ];
+});
+
+/** Several messages on a stream: good ones, one that breaks its rules, and one that is no message. */
+const streamTargets = bulkStreams.flatMap(({ rpc, single }) => {
+  const route = bulkRoutes.find((one) => one.single === single);
+  if (route === undefined) return [];
+  const bulk = methodOn(route.path);
+  const items = itemsOf(route).slice(0, 1);
+  const records = toBinary(bulk.desc.input, requestFromRest(bulk, { items })).subarray(1);
+  // The item is the first field of a bulk request and the second of one on a stream.
+  const message = Buffer.concat([Buffer.from([0x08, 7, 0x12]), records]);
+  const good = frame(message);
+  const all = [
+    good,
+    Buffer.concat([good, frame(empty), good]),
+    Buffer.concat([good, frame(Buffer.from([0xff])), good]),
+    Buffer.concat(Array.from({ length: 300 }, () => good)),
+    frame(Buffer.from('{"sequence":"1"}')),
+    empty,
+  ];
+  return [{ ...post(`/platform.bulk.v1.${rpc}`, rpcTypes, all), authorized: 0.6 }];
+});
+
+const question = {
+  subject: { type: "user", id: "alice", properties: { groups: ["finance", 7, null], deep: { a: [[{}]] } } },
+  action: { name: "access" },
+  resource: { type: "document", id: "1", properties: { labels: ["restricted"] } },
+  context: { understood_obligations: ["watermark"] },
+};
+const questions: Readonly<Record<string, object>> = {
+  "/access/v1/evaluation": question,
+  "/access/v1/evaluations": {
+    ...question,
+    evaluations: [{}, { subject: { type: "principal", id: "payroll-service" } }],
+  },
+  "/access/v1/search/action": { subject: question.subject, resource: question.resource },
+};
+const authzenTargets = Object.entries(questions).flatMap(([path, body]) => {
+  const method = methodOn(path);
+  const text = JSON.stringify(body);
+  const message = Buffer.from(toBinary(method.desc.input, requestFromRest(method, body)));
+  return [
+    { ...post(path, [json], [Buffer.from(text)]), authorized: 0.2 },
+    { ...post(method.rpcPath, rpcTypes, bodies(message, text)), authorized: 0.2 },
+  ];
+});
+
 const named = (service: string) => Buffer.from([0x0a, service.length, ...Buffer.from(service)]);
 const openTargets = [
   ...["Check", "Watch", "List"].flatMap((name) => [
@@ -69,6 +141,9 @@ const openTargets = [
 /** Routes of the service. */
 export const serviceTargets: readonly Target[] = [
   ...publicTargets,
+  ...bulkTargets,
+  ...streamTargets,
+  ...authzenTargets,
   ...openTargets,
   post(
     "/v1/sdk/session",

@@ -136,8 +136,9 @@ describe.each([
       if (what === "store") cutting = store.kill?.();
     });
     await cutting;
-    if (what === "service" && service.child.signalCode !== null) {
+    if (what === "service" && cutting !== undefined) {
       await service.ended;
+      expect(service.errors()).toBe("");
       service = await startService(folder, settings);
     }
     if (what === "store" && cutting !== undefined) await store.restart();

@@ -1,0 +1,92 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, expect, test, vi } from "vitest";
+import { openLivePolicy } from "../../../src/app/live-policy.ts";
+import { askingCedar } from "../../../src/cli/policy/directory.ts";
+import { readConfig } from "../../../src/config/config.ts";
+import { systemFiles } from "../../../src/config/load.ts";
+import { compareBundle } from "../../../src/policy/check/check.ts";
+import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
+import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
+import { createLogger } from "../../../src/telemetry/logger.ts";
+import { createMetrics } from "../../../src/telemetry/metrics.ts";
+import { ask, memoryFileSystem, openFiles } from "./harness.ts";
+import { handTimers } from "./timers.ts";
+
+// An evaluator that is wrong: it takes every two texts for equal.
+vi.mock("../../../src/policy/evaluate/values.ts", async (original) => {
+  const values = await original<typeof import("../../../src/policy/evaluate/values.ts")>();
+  const areEqual: typeof values.areEqual = (left, right) => typeof left === "string" || values.areEqual(left, right);
+  return { ...values, areEqual };
+});
+// The thread in which sets are checked would have the one that is right.
+vi.mock("../../../src/policy/check/check-thread.ts", async (original) => ({
+  ...(await original<object>()),
+  checkBundleInThread: async (bundle: Parameters<typeof compareBundle>[0]) => compareBundle(bundle),
+}));
+
+const misjudged =
+  '@id("not-audit")\npermit (principal, action, resource)\nwhen { context.claimed.workload.application != "audit" };';
+const files = { ...openFiles, "default/all.cedar": misjudged };
+/** Cedar allows it, and the compiled policies do not. */
+const query = ask("access");
+const difference = "not-audit at default/all.cedar:1: applies as Cedar has it, nothing as it was compiled";
+
+async function bundle() {
+  const { bundle } = await loadPolicyDirectory("/policies", memoryFileSystem(files), {});
+  if (bundle === undefined) throw new Error("the set is not good");
+  return bundle;
+}
+
+test("a set that is compiled wrongly is found before it decides, and Cedar alone decides by it", async () => {
+  const { disagreements } = compareBundle(await bundle());
+  expect([...disagreements]).toEqual([["default", difference]]);
+  const { engine } = compilePolicyBundle(await bundle());
+  expect(engine?.decide(query).allow).toBe(true);
+  engine?.release();
+});
+
+test("commands that decide ask Cedar as well, give its answer, and fail", async () => {
+  const said: unknown[] = [];
+  const { output, engineOptions } = askingCedar({
+    succeed: (value) => said.push(["succeed", value]),
+    fail: (problems, value) => said.push(["fail", problems, value]),
+  } as Parameters<typeof askingCedar>[0]);
+  const { engine } = compilePolicyBundle(await bundle(), engineOptions);
+  const { allow } = engine?.decide(query) ?? {};
+  output.succeed({ allow }, "");
+  engine?.release();
+  expect(said).toEqual([["fail", [expect.stringContaining("of the set default, Cedar says")], { allow: true }]]);
+});
+
+const directory = mkdtempSync(join(tmpdir(), "disagreement-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+test("a service that loads such a set says so, counts it, and decides as Cedar does", async () => {
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(directory, file)), { recursive: true });
+    writeFileSync(join(directory, file), text);
+  }
+  const env = {
+    SVC_OIDC_ISSUER: "http://localhost",
+    SVC_POLICY_DIR: directory,
+    SVC_LEDGER_ORIGIN: "localhost/test",
+    SVC_PROOF_OF_POSSESSION: "none",
+  };
+  const read = readConfig(env, undefined, { uses: "serve", files: systemFiles });
+  if ("problems" in read) throw new Error(read.problems.join("; "));
+  const lines: string[] = [];
+  const logger = createLogger({
+    level: "info",
+    serviceName: "test",
+    destination: { write: (line) => lines.push(line) },
+  });
+  const metrics = createMetrics({ process: false });
+  const policy = await openLivePolicy(read.config, { timers: handTimers(), logger, metrics });
+  expect(policy.engine.decide(query).allow).toBe(true);
+  await policy.stop();
+  const errors = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === "policy_disagreement");
+  expect(errors).toEqual([expect.objectContaining({ role: "active", set: "default", disagreement: difference })]);
+  expect((await metrics.expose()).body).toContain('svc_policy_sets_disagreeing{role="active"} 1');
+});

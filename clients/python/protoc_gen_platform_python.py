@@ -2,7 +2,8 @@
 
 That compiler has its Python generators built in, which is why there is no plugin of theirs to call. Python's module
 names come from the paths of the files, and `platform/` would hide the standard library's module of that name: the
-messages go into the package `svc_platform_client.v1`. Names on the wire stay as they are.
+messages go into the packages `svc_platform_client.v1` and `svc_platform_client.bulk_v1`, of which the plugin's
+parameter names one by its folder among the definitions. Names on the wire stay as they are.
 
 Rules and routes (`buf.validate`, `google.api`) are the service's to check; they are left out, so that the package
 brings no definitions that another one may bring too. So is the session service, which is not part of the public
@@ -17,16 +18,17 @@ from google.protobuf.compiler.plugin_pb2 import CodeGeneratorRequest, CodeGenera
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
-CONTRACT = "platform/sdk/v1/"
-PACKAGE = "svc_platform_client/v1/"
+# Packages of the modules, by the folders of the definitions.
+PACKAGES = {"platform/sdk/v1": "svc_platform_client/v1", "platform/bulk/v1": "svc_platform_client/bulk_v1"}
 
 
 def module_path(path: str) -> str:
-    return path.replace(CONTRACT, PACKAGE, 1)
+    folder, name = path.rsplit("/", 1)
+    return f"{PACKAGES[folder]}/{name}"
 
 
 def is_public(path: str) -> bool:
-    return path.startswith(CONTRACT) and not path.endswith("/session.proto")
+    return path.rsplit("/", 1)[0] in PACKAGES and not path.endswith("/session.proto")
 
 
 def contract_file(file: FileDescriptorProto) -> FileDescriptorProto:
@@ -36,15 +38,15 @@ def contract_file(file: FileDescriptorProto) -> FileDescriptorProto:
     made.DiscardUnknownFields()
     made.name = module_path(file.name)
     del made.dependency[:], made.public_dependency[:], made.weak_dependency[:]
-    made.dependency.extend(module_path(path) for path in file.dependency if path.startswith(CONTRACT))
+    made.dependency.extend(module_path(path) for path in file.dependency if is_public(path))
     return made
 
 
-def package_source(files: list[FileDescriptorProto]) -> str:
+def package_source(files: list[FileDescriptorProto], package: str) -> str:
     """`__init__.py`: every name of every file, from one place."""
     lines = ['"""The contract\'s messages and enumerations. Generated."""', ""]
     for file in sorted(files, key=lambda file: file.name):
-        module = file.name.removeprefix(PACKAGE).removesuffix(".proto") + "_pb2"
+        module = file.name.removeprefix(f"{package}/").removesuffix(".proto") + "_pb2"
         names = [message.name for message in file.message_type]
         for enum in file.enum_type:
             names += [enum.name, *(value.name for value in enum.value)]
@@ -53,7 +55,9 @@ def package_source(files: list[FileDescriptorProto]) -> str:
 
 
 def generate(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
+    package = PACKAGES[request.parameter]
     files = [contract_file(file) for file in request.proto_file if is_public(file.name)]
+    own = [file for file in files if file.name.startswith(f"{package}/")]
     response = CodeGeneratorResponse(supported_features=CodeGeneratorResponse.FEATURE_PROTO3_OPTIONAL)
     with tempfile.TemporaryDirectory() as folder:
         descriptors = Path(folder, "descriptors.binpb")
@@ -61,13 +65,13 @@ def generate(request: CodeGeneratorRequest) -> CodeGeneratorResponse:
         out = Path(folder, "out")
         out.mkdir()
         generators = [f"--{name}_out={out}" for name in ("python", "pyi")]
-        names = [file.name for file in files]
+        names = [file.name for file in own]
         if protoc.main(["protoc", f"--descriptor_set_in={descriptors}", *generators, *names]) != 0:
             response.error = "the compiler failed"
             return response
-        for path in sorted((out / PACKAGE).glob("*.py*")):
+        for path in sorted((out / package).glob("*.py*")):
             response.file.add(name=path.name, content=path.read_text())
-    response.file.add(name="__init__.py", content=package_source(files))
+    response.file.add(name="__init__.py", content=package_source(own, package))
     return response
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .. import v1
+from .. import bulk_v1, v1
 from ..errors import ReceiptRefused
-from ._answers import require_answers
+from ._answers import require_answers, require_item
 from ._notes import LogKey as LogKey
 from ._notes import parse_log_key as parse_log_key
 from ._notes import parse_proof, require_signed
@@ -20,14 +20,17 @@ from ._texts import Json, parse_base64, require
 from ._trees import is_continued, leads_to_root, leaf_hash
 
 __all__ = [
+    "ItemRequest",
     "Json",
     "LogKey",
     "ReceiptRefused",
     "RecordedAnswer",
+    "RecordedItem",
     "VerifiedReceipt",
     "continues",
     "parse_log_key",
     "verify_answer",
+    "verify_item",
     "verify_receipt",
 ]
 
@@ -39,6 +42,24 @@ RecordedAnswer = (
     | v1.RecordEvidenceResponse
 )
 """An answer that comes with a receipt."""
+
+RecordedItem = (
+    bulk_v1.ProtectionPlanItem
+    | bulk_v1.PolicyResolutionItem
+    | bulk_v1.KeyAccessPlanItem
+    | bulk_v1.RegistrationResult
+    | bulk_v1.EventResult
+)
+"""An item of a bulk answer, or an acknowledged one of a stream, that comes with a receipt."""
+
+ItemRequest = (
+    v1.PlanProtectionRequest
+    | v1.ResolvePolicyRequest
+    | v1.PlanKeyAccessRequest
+    | v1.RegisterArtifactRequest
+    | v1.RecordEvidenceRequest
+)
+"""What an item answers."""
 
 MATERIAL = ("leaf", "opening", "record")
 
@@ -94,17 +115,38 @@ def verify_answer(answer: RecordedAnswer, log_keys: str | Sequence[str]) -> Veri
 
     Raises ReceiptRefused also where the answer has no receipt.
     """
+    receipt = receipt_of(answer)
+    if receipt is None:
+        raise ReceiptRefused("the answer has no receipt")
+    verified = verify_receipt(receipt, log_keys)
+    require_answers(answer, receipt.record_id, verified.record)
+    return verified
+
+
+def verify_item(
+    request: ItemRequest, item: RecordedItem, log_keys: str | Sequence[str], caller: v1.Caller | None = None
+) -> VerifiedReceipt:
+    """
+    The same of an item: its receipt is compared with what it answers and with the request that it answers, since items
+    do not repeat that. `caller`: of the answer around the item; streams tell of none, and then it is not compared.
+    """
+    receipt = receipt_of(item)
+    if receipt is None:
+        raise ReceiptRefused("the item has no receipt")
+    verified = verify_receipt(receipt, log_keys)
+    require_item(request, item, caller, receipt.record_id, verified.record)
+    return verified
+
+
+def receipt_of(answer: RecordedAnswer | RecordedItem) -> v1.Receipt | None:
     holder: v1.ProtectionDecision | v1.PolicyDecision | v1.KeyAccessDecision | v1.Registration | v1.Ingestion
-    if isinstance(answer, v1.RegisterArtifactResponse):
+    if isinstance(answer, v1.RegisterArtifactResponse | bulk_v1.RegistrationResult):
         holder = answer.registration
-    elif isinstance(answer, v1.RecordEvidenceResponse):
+    elif isinstance(answer, v1.RecordEvidenceResponse | bulk_v1.EventResult):
         holder = answer.ingestion
     else:
         holder = answer.decision
-    require(holder.HasField("receipt"), "the answer has no receipt")
-    verified = verify_receipt(holder.receipt, log_keys)
-    require_answers(answer, holder.receipt.record_id, verified.record)
-    return verified
+    return holder.receipt if holder.HasField("receipt") else None
 
 
 def continues(earlier: VerifiedReceipt, later: VerifiedReceipt, proof: str) -> bool:

@@ -3,6 +3,7 @@ Client of the platform control plane: asks whether data may be protected, opened
 done. No content ever goes to the service.
 """
 
+from . import bulk_v1 as bulk_v1
 from . import v1 as v1
 from .aio import AsyncPlatformClient as AsyncPlatformClient
 from .client import PlatformClient as PlatformClient
@@ -22,4 +23,5 @@ from .options import TokenFunction as TokenFunction
 from .receipts import VerifiedReceipt as VerifiedReceipt
 from .receipts import continues as continues
 from .receipts import verify_answer as verify_answer
+from .receipts import verify_item as verify_item
 from .receipts import verify_receipt as verify_receipt

@@ -6,25 +6,30 @@ import random
 import re
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
-from google.protobuf.message import Message
 
 from . import _methods as methods
 from . import v1
 from ._certificates import Connection, Identity
 from ._dpop import Prover
 from ._methods import Answer, Method, Request
+from ._replies import Reply
 from ._runtime import Runtime, SingleFlight
 from ._tokens import GivenTokens, IssuedTokens, OwnTokens, TokenSource
 from .errors import Metadata, PlatformError, ReceiptRefused, read_refusal
 from .options import ClientCredentials, Options, SessionTokens, Tls, Tokens
-from .receipts import RecordedAnswer, verify_answer
+from .receipts import RecordedAnswer, receipt_of, verify_answer
 
 Question = TypeVar("Question", v1.PlanProtectionRequest, v1.ResolvePolicyRequest, v1.PlanKeyAccessRequest)
+T = TypeVar("T")
+Send = Callable[[Any, Metadata], Awaitable[Reply[T]]]
+"""Sends something once, over a channel, with its metadata."""
 Discovered = TypeVar("Discovered", v1.GetCapabilitiesResponse, v1.GetBootstrapResponse)
 
 
@@ -81,20 +86,34 @@ class Calls:
         idempotency_key: str | None = None,
     ) -> Answer:
         """Raises PlatformError, and ReceiptRefused where log keys are known."""
-        metadata: list[tuple[str, str]] = []
-        if self.options.receipts != "whole":
-            metadata.append(("x-svc-receipt", self.options.receipts))
+        metadata = self.wanted_receipts()
         if method.recorded:
             # One for all attempts: however often it arrives, it is recorded once.
-            metadata.append(("idempotency-key", checked_key(idempotency_key or str(uuid.uuid4()))))
+            metadata.append(("idempotency-key", made_key(idempotency_key)))
+        answer = await self.carry_out(method, request, deadline, metadata)
+        if isinstance(answer, RecordedAnswer) and receipt_of(answer) is not None and self.options.log_keys:
+            try:
+                verify_answer(answer, self.options.log_keys)
+            except ReceiptRefused as refused:
+                refused.answer = answer
+                raise
+        return answer
+
+    def wanted_receipts(self) -> list[tuple[str, str]]:
+        wanted = self.options.receipts
+        return [] if wanted is None else [("x-svc-receipt", "full" if wanted == "whole" else wanted)]
+
+    async def carry_out(
+        self, method: Method[Request, Answer], request: Request, deadline: float | None, metadata: Metadata
+    ) -> Answer:
+        """The call, tried again where that may help. Raises PlatformError."""
         attempts = Attempts(time.monotonic() + (deadline or self.options.deadline), metadata)
         retry = self.options.retry
         bound = retry.initial_backoff
         attempt = 1
         while True:
             try:
-                answer = await self._attempt(method, request, attempts)
-                break
+                return await self.attempt(method.path, partial(self._unary, method, request, attempts), attempts)
             except PlatformError as error:
                 pause = (error.retry_after or 0.0) + random.uniform(0.0, bound)
                 left = attempts.deadline - time.monotonic()
@@ -105,8 +124,6 @@ class Calls:
             await self._runtime.sleep(pause)
             bound = min(2 * bound, retry.max_backoff)
             attempt += 1
-        self._check_receipt(answer)
-        return answer
 
     async def ask(self, method: Method[Question, Answer], request: Question, deadline: float | None) -> Answer:
         """A question that says which obligations are understood."""
@@ -137,23 +154,34 @@ class Calls:
         asked_at = time.monotonic()
         return await self.call(method, request), asked_at + self.options.discovery_max_age
 
-    async def _attempt(self, method: Method[Request, Answer], request: Request, attempts: Attempts) -> Answer:
+    async def _unary(
+        self,
+        method: Method[Request, Answer],
+        request: Request,
+        attempts: Attempts,
+        channel: Any,
+        metadata: Metadata,
+    ) -> Reply[Answer]:
+        return await self._runtime.unary(channel, method, request, attempts.remaining(), metadata)
+
+    async def attempt(self, path: str, send: Send[T], attempts: Attempts) -> T:
+        """
+        Sends with a token and a proof, again where the proof lacked a nonce or the token had expired. Raises
+        PlatformError.
+        """
         # One connection for token and call: what the token is bound to is what is shown.
         connection = self._runtime.acquire()
         try:
-            return await self._attempt_over(connection, method, request, attempts)
+            return await self._attempt_over(connection, path, send, attempts)
         finally:
             await self._runtime.release(connection)
 
-    async def _attempt_over(
-        self, connection: Connection[Any], method: Method[Request, Answer], request: Request, attempts: Attempts
-    ) -> Answer:
-        url = self._origin + method.path
+    async def _attempt_over(self, connection: Connection[Any], path: str, send: Send[T], attempts: Attempts) -> T:
+        url = self._origin + path
         may_prove_again = True
         while True:
             token, credentials = await self._authorize(url, connection.identity, attempts)
-            metadata = [*attempts.metadata, *credentials]
-            reply = await self._runtime.unary(connection.channel, method, request, attempts.remaining(), metadata)
+            reply = await send(connection.channel, [*attempts.metadata, *credentials])
             nonce = next((value for name, value in reply.metadata if name == "dpop-nonce"), None)
             learnt = self._prover is not None and self._prover.learn(url, nonce if isinstance(nonce, str) else None)
             if reply.answer is not None:
@@ -184,15 +212,6 @@ class Calls:
         # Section 7.1, and a proof for each attempt: none is taken twice.
         return token, [("authorization", f"DPoP {token}"), ("dpop", self._prover.proof("POST", url, token))]
 
-    def _check_receipt(self, answer: Message) -> None:
-        if not isinstance(answer, RecordedAnswer) or methods.receipt_of(answer) is None or not self.options.log_keys:
-            return
-        try:
-            verify_answer(answer, self.options.log_keys)
-        except ReceiptRefused as refused:
-            refused.answer = answer
-            raise
-
 
 def may_retry(error: PlatformError) -> bool:
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
@@ -200,7 +219,9 @@ def may_retry(error: PlatformError) -> bool:
     return error.code is grpc.StatusCode.UNAVAILABLE
 
 
-def checked_key(key: str) -> str:
+def made_key(given: str | None) -> str:
+    """The given idempotency key, or a new one. Raises ValueError."""
+    key = given or str(uuid.uuid4())
     if not re.fullmatch(r"[\x21-\x7e]{1,128}", key):
         raise ValueError("an idempotency key is 1 to 128 visible characters")
     return key

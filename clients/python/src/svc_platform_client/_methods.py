@@ -1,16 +1,15 @@
-"""The eight calls on the wire."""
+"""The calls on the wire."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from . import v1
+from . import bulk_v1, v1
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
-Answer_co = TypeVar("Answer_co", bound=Message, covariant=True)
 
 
 @dataclass(frozen=True)
@@ -19,14 +18,6 @@ class Method(Generic[Request, Answer]):
     parse: Callable[[bytes], Answer]
     recorded: bool = False
     """Whether it records something, and so carries an idempotency key."""
-
-
-class Holder(Protocol):
-    """A decision, registration or ingestion."""
-
-    @property
-    def receipt(self) -> v1.Receipt: ...
-    def HasField(self, field_name: str, /) -> bool: ...
 
 
 WHO_AM_I: Method[v1.WhoAmIRequest, v1.WhoAmIResponse]
@@ -50,15 +41,27 @@ RECORD_EVIDENCE = Method(
     "/platform.sdk.v1.EvidenceService/RecordEvidence", v1.RecordEvidenceResponse.FromString, recorded=True
 )
 
-
-def receipt_of(answer: Message) -> v1.Receipt | None:
-    holder: Holder
-    if isinstance(answer, v1.PlanProtectionResponse | v1.ResolvePolicyResponse | v1.PlanKeyAccessResponse):
-        holder = answer.decision
-    elif isinstance(answer, v1.RegisterArtifactResponse):
-        holder = answer.registration
-    elif isinstance(answer, v1.RecordEvidenceResponse):
-        holder = answer.ingestion
-    else:
-        return None
-    return holder.receipt if holder.HasField("receipt") else None
+PLAN_PROTECTIONS: Method[bulk_v1.PlanProtectionsRequest, bulk_v1.PlanProtectionsResponse]
+PLAN_PROTECTIONS = Method(
+    "/platform.bulk.v1.BulkDecisionService/PlanProtections", bulk_v1.PlanProtectionsResponse.FromString
+)
+RESOLVE_POLICIES: Method[bulk_v1.ResolvePoliciesRequest, bulk_v1.ResolvePoliciesResponse]
+RESOLVE_POLICIES = Method(
+    "/platform.bulk.v1.BulkDecisionService/ResolvePolicies", bulk_v1.ResolvePoliciesResponse.FromString
+)
+PLAN_KEY_ACCESSES: Method[bulk_v1.PlanKeyAccessesRequest, bulk_v1.PlanKeyAccessesResponse]
+PLAN_KEY_ACCESSES = Method(
+    "/platform.bulk.v1.BulkDecisionService/PlanKeyAccesses", bulk_v1.PlanKeyAccessesResponse.FromString
+)
+RECORD_EVENTS: Method[bulk_v1.RecordEventsRequest, bulk_v1.RecordEventsResponse]
+RECORD_EVENTS = Method("/platform.bulk.v1.BulkRecordService/RecordEvents", bulk_v1.RecordEventsResponse.FromString)
+REGISTER_ARTIFACTS: Method[bulk_v1.RegisterArtifactsRequest, bulk_v1.RegisterArtifactsResponse]
+REGISTER_ARTIFACTS = Method(
+    "/platform.bulk.v1.BulkRecordService/RegisterArtifacts", bulk_v1.RegisterArtifactsResponse.FromString
+)
+STREAM_EVENTS: Method[bulk_v1.StreamEventsRequest, bulk_v1.StreamEventsResponse]
+STREAM_EVENTS = Method("/platform.bulk.v1.BulkStreamService/StreamEvents", bulk_v1.StreamEventsResponse.FromString)
+STREAM_REGISTRATIONS: Method[bulk_v1.StreamRegistrationsRequest, bulk_v1.StreamRegistrationsResponse]
+STREAM_REGISTRATIONS = Method(
+    "/platform.bulk.v1.BulkStreamService/StreamRegistrations", bulk_v1.StreamRegistrationsResponse.FromString
+)

@@ -9,20 +9,21 @@ import asyncio
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
 import httpx
-from google.protobuf.message import Message
 
 from ._certificates import Connection, Connections
 from ._methods import Answer, Method, Request
+from ._replies import Reply, failed, joined, run, serialize
+from ._stream_calls import AsyncSignal, AsyncStreamCall, BlockingSignal, BlockingStreamCall, Next, Signal, StreamCall
 from .errors import Metadata
 
 T = TypeVar("T")
@@ -37,18 +38,6 @@ class Body:
 
     form: Mapping[str, str] | None = None
     json: Mapping[str, object] | None = None
-
-
-@dataclass(frozen=True)
-class Reply(Generic[Answer]):
-    """How a call ended: with an answer, or with the error that gRPC raised."""
-
-    metadata: Metadata
-    """Headers and trailers together."""
-    answer: Answer | None = None
-    error: grpc.RpcError | None = None
-    code: grpc.StatusCode = grpc.StatusCode.OK
-    message: str = ""
 
 
 class Flight(Protocol[T_co]):
@@ -75,39 +64,13 @@ class Runtime(Protocol[C]):
         body: Body,
         timeout: float,
     ) -> httpx.Response: ...
+    def stream(
+        self, channel: C, method: Method[Request, Answer], send: Next[Request], metadata: Metadata
+    ) -> StreamCall[Answer]: ...
+    def signal(self) -> Signal: ...
+
     async def sleep(self, seconds: float) -> None: ...
     def start(self, work: Work[T]) -> Flight[T]: ...
-
-
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine over the blocking runtime."""
-    try:
-        coroutine.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    coroutine.close()
-    raise RuntimeError("a coroutine of the blocking client was suspended")
-
-
-def serialize(message: Message) -> bytes:
-    return message.SerializeToString()
-
-
-RawMetadata = Iterable[tuple[str, str | bytes]] | None
-
-
-def joined(headers: RawMetadata, trailers: RawMetadata) -> Metadata:
-    return [*(headers or ()), *(trailers or ())]
-
-
-class FailedCall(Protocol):
-    """What the error of either kind of channel is besides, which its type does not say."""
-
-    def code(self) -> grpc.StatusCode: ...
-    def details(self) -> str | None: ...
-    def initial_metadata(self) -> RawMetadata: ...
-    def trailing_metadata(self) -> RawMetadata: ...
 
 
 class BlockingRuntime:
@@ -148,6 +111,14 @@ class BlockingRuntime:
         with httpx.Client(verify=tls) as client:
             return client.request(method, url, headers=headers, data=body.form, json=body.json, timeout=timeout)
 
+    def stream(
+        self, channel: grpc.Channel, method: Method[Request, Answer], send: Next[Request], metadata: Metadata
+    ) -> StreamCall[Answer]:
+        return BlockingStreamCall(channel, method, send, metadata)
+
+    def signal(self) -> Signal:
+        return BlockingSignal()
+
     async def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
 
@@ -181,26 +152,50 @@ class BlockingFlight(Generic[T]):
             raise TimeoutError from None
 
 
+class AsyncChannels:
+    """Of one connection: for calls, and for streams, whose channel is made when there is one."""
+
+    def __init__(self, calls: grpc.aio.Channel, dial_streams: Callable[[], grpc.Channel]) -> None:
+        self.calls = calls
+        self._dial_streams = dial_streams
+        self._streams: grpc.Channel | None = None
+        self._is_closed = False
+
+    @property
+    def streams(self) -> grpc.Channel:
+        """Raises ValueError where it is closed, as the channel itself does."""
+        if self._is_closed:
+            raise ValueError("the channels are closed")
+        self._streams = self._streams or self._dial_streams()
+        return self._streams
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self.calls.close()
+        if self._streams is not None:
+            self._streams.close()
+
+
 class AsyncRuntime:
-    def __init__(self, connections: Connections[grpc.aio.Channel]) -> None:
+    def __init__(self, connections: Connections[AsyncChannels]) -> None:
         self._connections = connections
 
-    def acquire(self) -> Connection[grpc.aio.Channel]:
+    def acquire(self) -> Connection[AsyncChannels]:
         return self._connections.acquire()
 
-    async def release(self, connection: Connection[grpc.aio.Channel]) -> None:
-        for channel in self._connections.release(connection):
-            await channel.close()
+    async def release(self, connection: Connection[AsyncChannels]) -> None:
+        for channels in self._connections.release(connection):
+            await channels.close()
 
     async def unary(
         self,
-        channel: grpc.aio.Channel,
+        channels: AsyncChannels,
         method: Method[Request, Answer],
         request: Request,
         timeout: float,
         metadata: Metadata,
     ) -> Reply[Answer]:
-        send = channel.unary_unary(method.path, serialize, method.parse)
+        send = channels.calls.unary_unary(method.path, serialize, method.parse)
         call = send(request, timeout=timeout, metadata=tuple(metadata))
         try:
             answer = await call
@@ -220,6 +215,14 @@ class AsyncRuntime:
         async with httpx.AsyncClient(verify=tls) as client:
             return await client.request(method, url, headers=headers, data=body.form, json=body.json, timeout=timeout)
 
+    def stream(
+        self, channels: AsyncChannels, method: Method[Request, Answer], send: Next[Request], metadata: Metadata
+    ) -> StreamCall[Answer]:
+        return AsyncStreamCall(channels.streams, method, send, metadata)
+
+    def signal(self) -> Signal:
+        return AsyncSignal()
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
@@ -230,8 +233,8 @@ class AsyncRuntime:
         return AsyncFlight(task)
 
     async def close(self) -> None:
-        for channel in self._connections.close():
-            await channel.close()
+        for channels in self._connections.close():
+            await channels.close()
 
 
 class AsyncFlight(Generic[T]):
@@ -243,12 +246,6 @@ class AsyncFlight(Generic[T]):
             return await asyncio.wait_for(asyncio.shield(self._task), timeout)
         except asyncio.TimeoutError:
             raise TimeoutError from None
-
-
-def failed(error: grpc.RpcError) -> Reply[Answer]:
-    call = cast(FailedCall, error)
-    metadata = joined(call.initial_metadata(), call.trailing_metadata())
-    return Reply(metadata, error=error, code=call.code(), message=call.details() or "")
 
 
 class SingleFlight(Generic[T]):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import urlsplit
 
 import grpc
+import grpc.aio
 
 from ._certificates import Identity
+from ._runtime import AsyncChannels
 from .options import Options, require_safe_url
+
+MAX_ANSWER_BYTES = 64 * 2**20
 
 ChannelOptions = list[tuple[str, int | str]]
 
@@ -28,6 +33,8 @@ def channel_options(options: Options) -> ChannelOptions:
     return [
         # Attempts are counted in one place.
         ("grpc.enable_retries", 0),
+        # A thousand answers with whole receipts are more than gRPC takes by default.
+        ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
         # As patient with connections as with calls: else a further attempt would only hear of the last failure.
         ("grpc.initial_reconnect_backoff_ms", max(100, round(retry.initial_backoff * 1000))),
         ("grpc.min_reconnect_backoff_ms", 2_000),
@@ -37,3 +44,25 @@ def channel_options(options: Options) -> ChannelOptions:
 
 def channel_credentials(identity: Identity) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(identity.ca, identity.key, identity.cert)
+
+
+class Dialer:
+    """Opens channels to one service."""
+
+    def __init__(self, base_url: str, options: Options) -> None:
+        """Raises ValueError."""
+        self._target, self._is_secure = read_target(base_url)
+        self._options = channel_options(options)
+
+    def blocking(self, identity: Identity) -> grpc.Channel:
+        if self._is_secure:
+            return grpc.secure_channel(self._target, channel_credentials(identity), self._options)
+        return grpc.insecure_channel(self._target, self._options)
+
+    def awaited(self, identity: Identity) -> AsyncChannels:
+        streams = partial(self.blocking, identity)
+        if self._is_secure:
+            calls = grpc.aio.secure_channel(self._target, channel_credentials(identity), self._options)
+        else:
+            calls = grpc.aio.insecure_channel(self._target, self._options)
+        return AsyncChannels(calls, streams)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import TracebackType
 
-import grpc
-
 from . import _methods as methods
-from . import v1
+from . import bulk_v1, v1
+from ._bulk import ask_all, record_all
 from ._calls import Calls
-from ._certificates import Certificates, Connections, Identity
-from ._runtime import BlockingRuntime, run
-from ._setup import channel_credentials, channel_options, read_target
+from ._certificates import Certificates, Connections
+from ._replies import run
+from ._runtime import BlockingRuntime
+from ._setup import Dialer
 from .decisions import Decision, permitted, require_allow
 from .options import Options, Tls, Tokens
 
@@ -35,14 +35,8 @@ class PlatformClient:
     ) -> None:
         """`base_url`: scheme, host and port; http on loopback alone. Raises ValueError, OSError for files of `tls`."""
         tls, options = tls or Tls(), options or Options()
-        target, secure = read_target(base_url)
-
-        def dial(identity: Identity) -> grpc.Channel:
-            if secure:
-                return grpc.secure_channel(target, channel_credentials(identity), channel_options(options))
-            return grpc.insecure_channel(target, channel_options(options))
-
-        self._runtime = BlockingRuntime(Connections(Certificates(tls), dial))
+        dialer = Dialer(base_url, options)
+        self._runtime = BlockingRuntime(Connections(Certificates(tls), dialer.blocking))
         self._calls = Calls(self._runtime, base_url, tls, tokens, options)
         self.options = options
 
@@ -107,6 +101,36 @@ class PlatformClient:
     ) -> v1.RecordEvidenceResponse:
         """Records what happened; with an idempotency key as `register_artifact`."""
         return run(self._calls.call(methods.RECORD_EVIDENCE, request, deadline, idempotency_key))
+
+    def plan_protections(
+        self, request: bulk_v1.PlanProtectionsRequest, *, deadline: float | None = None
+    ) -> bulk_v1.PlanProtectionsResponse:
+        """`plan_protection`, up to 1,000 times in one call; each item is answered, or refused, alone."""
+        return run(ask_all(self._calls, methods.PLAN_PROTECTIONS, request, deadline))
+
+    def resolve_policies(
+        self, request: bulk_v1.ResolvePoliciesRequest, *, deadline: float | None = None
+    ) -> bulk_v1.ResolvePoliciesResponse:
+        """`resolve_policy`, likewise."""
+        return run(ask_all(self._calls, methods.RESOLVE_POLICIES, request, deadline))
+
+    def plan_key_accesses(
+        self, request: bulk_v1.PlanKeyAccessesRequest, *, deadline: float | None = None
+    ) -> bulk_v1.PlanKeyAccessesResponse:
+        """`plan_key_access`, likewise."""
+        return run(ask_all(self._calls, methods.PLAN_KEY_ACCESSES, request, deadline))
+
+    def register_artifacts(
+        self, request: bulk_v1.RegisterArtifactsRequest, *, deadline: float | None = None
+    ) -> bulk_v1.RegisterArtifactsResponse:
+        """`register_artifact`, likewise. An item without an idempotency key is given one, which all attempts keep."""
+        return run(record_all(self._calls, methods.REGISTER_ARTIFACTS, request, deadline))
+
+    def record_events(
+        self, request: bulk_v1.RecordEventsRequest, *, deadline: float | None = None
+    ) -> bulk_v1.RecordEventsResponse:
+        """`record_evidence`, likewise; with idempotency keys as `register_artifacts`."""
+        return run(record_all(self._calls, methods.RECORD_EVENTS, request, deadline))
 
     def capabilities(self, *, deadline: float | None = None) -> v1.GetCapabilitiesResponse:
         """As `get_capabilities`, kept for `discovery_max_age`; asked for once however many want them."""

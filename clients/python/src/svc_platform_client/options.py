@@ -97,8 +97,11 @@ class Options:
     deadline: float = 10.0
     """Covers all attempts of a call, and the token that it needs."""
     retry: Retry = field(default_factory=Retry)
-    receipts: Literal["whole", "brief", "none"] = "whole"
-    """A brief receipt proves a position only, and is a tenth as long."""
+    receipts: Literal["whole", "brief", "none"] | None = None
+    """
+    A brief receipt proves a position only, and is a tenth as long. Default: what the service gives unasked, which is
+    whole ones, and brief ones in bulk calls.
+    """
     log_keys: Sequence[str] = ()
     """Verifier keys of the tenant's log, from whoever you trust. With any, every receipt is verified."""
     understood_obligations: Sequence[str] = ()

@@ -25,3 +25,9 @@ from .receipts import continues as continues
 from .receipts import verify_answer as verify_answer
 from .receipts import verify_item as verify_item
 from .receipts import verify_receipt as verify_receipt
+from .streams import AsyncEventStream as AsyncEventStream
+from .streams import AsyncItemStream as AsyncItemStream
+from .streams import AsyncRegistrationStream as AsyncRegistrationStream
+from .streams import EventStream as EventStream
+from .streams import ItemStream as ItemStream
+from .streams import RegistrationStream as RegistrationStream

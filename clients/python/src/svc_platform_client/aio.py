@@ -12,8 +12,11 @@ from ._calls import Calls
 from ._certificates import Certificates, Connections
 from ._runtime import AsyncRuntime
 from ._setup import Dialer
+from ._shipping import EVENTS, REGISTRATIONS, Shipping
+from ._window import DEFAULT_MAX_BYTES, DEFAULT_MAX_ITEMS, Bounds
 from .decisions import Decision, permitted, require_allow
 from .options import Options, Tls, Tokens
+from .streams import AsyncEventStream, AsyncItemStream, AsyncRegistrationStream
 
 
 class AsyncPlatformClient:
@@ -130,6 +133,26 @@ class AsyncPlatformClient:
     ) -> bulk_v1.RecordEventsResponse:
         """`record_evidence`, likewise; with idempotency keys as `register_artifacts`."""
         return await record_all(self._calls, methods.RECORD_EVENTS, request, deadline)
+
+    def open_event_stream(
+        self,
+        *,
+        max_unacknowledged_items: int = DEFAULT_MAX_ITEMS,
+        max_unacknowledged_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> AsyncEventStream:
+        """Events, shipped continuously; see `AsyncItemStream`. Bounded is what is not acknowledged."""
+        bounds = Bounds(max_unacknowledged_items, max_unacknowledged_bytes)
+        return AsyncItemStream(Shipping(self._runtime, self._calls, EVENTS, bounds))
+
+    def open_registration_stream(
+        self,
+        *,
+        max_unacknowledged_items: int = DEFAULT_MAX_ITEMS,
+        max_unacknowledged_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> AsyncRegistrationStream:
+        """Registrations, likewise."""
+        bounds = Bounds(max_unacknowledged_items, max_unacknowledged_bytes)
+        return AsyncItemStream(Shipping(self._runtime, self._calls, REGISTRATIONS, bounds))
 
     async def capabilities(self, *, deadline: float | None = None) -> v1.GetCapabilitiesResponse:
         """As `get_capabilities`, kept for `discovery_max_age`; asked for once however many want them."""

@@ -1,0 +1,126 @@
+"""What a stream has taken and the service has not acknowledged. Whoever shares one between threads locks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import grpc
+
+from .bulk_v1 import EventItem, EventResult, RegistrationItem, RegistrationResult
+from .errors import PlatformError
+
+DEFAULT_MAX_ITEMS = 256
+DEFAULT_MAX_BYTES = 256 * 1024
+
+Item = TypeVar("Item", bound=EventItem | RegistrationItem)
+Result = TypeVar("Result", bound=EventResult | RegistrationResult)
+Result_co = TypeVar("Result_co", bound=EventResult | RegistrationResult, covariant=True)
+Result_contra = TypeVar("Result_contra", bound=EventResult | RegistrationResult, contravariant=True)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of what is not acknowledged. One item alone may always go."""
+
+    max_items: int
+    max_bytes: int
+
+    def __post_init__(self) -> None:
+        if self.max_items < 1 or self.max_bytes < 1:
+            raise ValueError("max_unacknowledged_items and max_unacknowledged_bytes must be at least 1")
+
+
+class Promise(Protocol[Result_contra]):
+    """A future of either kind."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Result_contra, /) -> None: ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class Acknowledgement(Protocol[Result_co]):
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def result(self) -> Result_co: ...
+
+
+@dataclass(frozen=True)
+class Pending(Generic[Item, Result]):
+    sequence: int
+    item: Item
+    size: int
+    promise: Promise[Result]
+
+
+class Window(Generic[Item, Result]):
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._pending: dict[int, Pending[Item, Result]] = {}
+        """By sequence, which is the order in which they were taken."""
+        self._bytes = 0
+        self._next_sequence = 0
+        self._next_unsent = 0
+        """What has a lower sequence was sent on the connection in use."""
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def items(self) -> list[Item]:
+        return [pending.item for pending in self._pending.values()]
+
+    def promises(self) -> list[Promise[Result]]:
+        return [pending.promise for pending in self._pending.values()]
+
+    def has_room(self, size: int) -> bool:
+        if not self._pending:
+            return True
+        return len(self._pending) < self._bounds.max_items and self._bytes + size <= self._bounds.max_bytes
+
+    def add(self, item: Item, size: int, promise: Promise[Result]) -> None:
+        sequence = self._next_sequence
+        self._next_sequence += 1
+        self._pending[sequence] = Pending(sequence, item, size, promise)
+        self._bytes += size
+
+    def rewind(self) -> None:
+        """On another connection all that is here is sent again."""
+        self._next_unsent = next(iter(self._pending), self._next_sequence)
+
+    def has_unsent(self) -> bool:
+        # Out of their order some may have been acknowledged on an earlier connection.
+        while self._next_unsent < self._next_sequence and self._next_unsent not in self._pending:
+            self._next_unsent += 1
+        return self._next_unsent < self._next_sequence
+
+    def take_unsent(self) -> Pending[Item, Result]:
+        """The next one to send, of which there is one."""
+        taken = self._pending[self._next_unsent]
+        self._next_unsent += 1
+        return taken
+
+    def acknowledge(
+        self, acknowledgements: Iterable[Acknowledgement[Result]]
+    ) -> list[tuple[Pending[Item, Result], Result]]:
+        """
+        What is acknowledged is here no more. Where one of them cannot be, none of them is taken for it: raises
+        PlatformError.
+        """
+        settled: dict[int, tuple[Pending[Item, Result], Result]] = {}
+        for one in acknowledgements:
+            pending = self._pending.get(one.sequence)
+            if pending is None or one.sequence >= self._next_unsent or one.sequence in settled:
+                raise violation(f"acknowledged {one.sequence}, which waits for no acknowledgement")
+            if one.result.idempotency_key != pending.item.idempotency_key:
+                raise violation(f"acknowledged {one.sequence} by another idempotency key")
+            settled[one.sequence] = pending, one.result
+        for sequence, (pending, _) in settled.items():
+            del self._pending[sequence]
+            self._bytes -= pending.size
+        return list(settled.values())
+
+
+def violation(what: str) -> PlatformError:
+    return PlatformError(grpc.StatusCode.INTERNAL, f"the service broke the protocol of streams: it {what}")

@@ -45,10 +45,7 @@ export const clientPrograms: readonly ClientProgram[] = [
     language: "python",
     build: [inClients("python/build.sh")],
     install: archives.installPython,
-    drivers: [
-      { command: pythonDriver, lacks: ["bulk/", "streams/"] },
-      { command: [...pythonDriver, "--async"], lacks: ["bulk/", "streams/"] },
-    ],
+    drivers: [{ command: pythonDriver }, { command: [...pythonDriver, "--async"] }],
     verifiesReceipts: true,
   },
   {

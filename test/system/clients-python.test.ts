@@ -25,7 +25,7 @@ beforeAll(async () => {
   deployment = await startDeployment();
   await deployment.startGateway();
   const client = defaultClient();
-  plain = await startGateway({ issuer: { clients: [client] } });
+  plain = await startGateway({ issuer: { clients: [client] }, env: { SVC_BULK: "on" } });
   plainEnv = {
     PLATFORM_URL: plain.url,
     PLATFORM_ISSUER: plain.issuer.url,
@@ -98,20 +98,24 @@ test.each([".whl", ".tar.gz"])(
     const project = join(folder, ending.slice(1));
     await mkdir(project);
     const program = join(project, "program.py");
-    const [, text = ""] = /```python\n(.*?)```/s.exec(await readFile(join(source, "README.md"), "utf8")) ?? [];
+    const readme = await readFile(join(source, "README.md"), "utf8");
+    const [text = "", many = ""] = [...readme.matchAll(/```python\n(.*?)```/gs)].map(([, program = ""]) => program);
     await writeFile(program, text);
+    const manyAtOnce = join(project, "many.py");
+    await writeFile(manyAtOnce, many);
     const python = join(project, "venv/bin/python");
     await run("python3", ["-m", "venv", join(project, "venv")]);
     await run(python, ["-m", "pip", "install", "--quiet", join(source, "dist", archives[0] as string)]);
     const allowed = /^allowed [0-9a-f-]{36}\n$/;
     expect(await run(python, [program], deployment.clientEnv())).toMatch(allowed);
     expect(await run(python, [program], plainEnv)).toMatch(allowed);
+    expect(await run(python, [manyAtOnce], plainEnv)).toBe("allowed 3 recorded 3\n");
     const example = join(source, "examples/main.py");
     expect(await run(python, [example], plainEnv)).toMatch(/^evidence accepted true /m);
     const mypy = ["--strict", "--python-executable", python, "--cache-dir", join(project, "cache")];
     const wrong = join(project, "wrong.py");
     await writeFile(wrong, `${text}\nclient.plan_protection(v1.RecordEvidenceRequest())\nplan.decision.allowed\n`);
-    expect(await run(join(source, ".venv/bin/mypy"), [...mypy, program])).toMatch(/^Success/);
+    expect(await run(join(source, ".venv/bin/mypy"), [...mypy, program, manyAtOnce])).toMatch(/^Success/);
     const problems = await run(join(source, ".venv/bin/mypy"), [...mypy, wrong]).catch(({ stdout }) => String(stdout));
     expect(problems).toMatch(/\[arg-type\].*\[attr-defined\].*Found 2 errors/s);
   },

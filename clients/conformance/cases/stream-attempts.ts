@@ -14,6 +14,9 @@ const refusals: readonly (readonly [name: string, refusal: Omit<Refusal, "does">
   ["expired-token", { code: "unauthenticated", reason: "expired_token" }],
 ];
 
+/** A restart takes longer than a few pauses do that chance makes short. */
+const options = { max_attempts: 30 };
+
 const resuming: readonly Case[] = [
   ...(["reset", "goaway", "ok", "restart"] as const).map((by) => [by, by] as const),
   ...refusals,
@@ -21,7 +24,7 @@ const resuming: readonly Case[] = [
   {
     name: `streams/resumed-after-${name}`,
     says: "After a cut another stream is opened, which begins with the first item that was not acknowledged; none that was is sent again.",
-    request: { steps: [stream("events", 6, oneByOne)], options: { max_attempts: 8 } },
+    request: { steps: [stream("events", 6, oneByOne)], options },
     server: { acts: [ending(3, by, { acknowledges: 2 })] },
     answers: [streamed()],
     sees: (seen) => cameThrough(seen, 6, 1),
@@ -29,7 +32,7 @@ const resuming: readonly Case[] = [
   {
     name: `streams/resumed-from-the-start-after-${name}`,
     says: "What was recorded and not acknowledged is sent again under its key, in the same order, before anything new.",
-    request: { steps: [stream("registrations", 9, { max_unacknowledged_items: 4 })], options: { max_attempts: 8 } },
+    request: { steps: [stream("registrations", 9, { max_unacknowledged_items: 4 })], options },
     server: { acts: [ending(4, by, { acknowledges: 0 })] },
     answers: [streamed()],
     sees: (seen) => cameThrough(seen, 9, 4),

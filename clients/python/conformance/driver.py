@@ -14,8 +14,10 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message
 
 from svc_platform_client import (
+    AsyncItemStream,
     AsyncPlatformClient,
     ClientCredentials,
+    ItemStream,
     NotPermitted,
     Options,
     PlatformClient,
@@ -23,6 +25,7 @@ from svc_platform_client import (
     ReceiptRefused,
     Retry,
     Tls,
+    bulk_v1,
     v1,
     verify_receipt,
 )
@@ -41,6 +44,11 @@ CALLS: dict[str, tuple[str, Callable[[], Message] | None]] = {
     "key-access-plan": ("plan_key_access", v1.PlanKeyAccessRequest),
     "artifact-register": ("register_artifact", v1.RegisterArtifactRequest),
     "evidence": ("record_evidence", v1.RecordEvidenceRequest),
+    "bulk/protection-plans": ("plan_protections", bulk_v1.PlanProtectionsRequest),
+    "bulk/policy-resolutions": ("resolve_policies", bulk_v1.ResolvePoliciesRequest),
+    "bulk/key-access-plans": ("plan_key_accesses", bulk_v1.PlanKeyAccessesRequest),
+    "bulk/artifact-registrations": ("register_artifacts", bulk_v1.RegisterArtifactsRequest),
+    "bulk/evidence": ("record_events", bulk_v1.RecordEventsRequest),
 }
 HOLDERS = ("decision", "registration", "ingestion")
 
@@ -57,7 +65,7 @@ def settings(case: Json) -> tuple[str, Tls, ClientCredentials | None, Options]:
             initial_backoff=given.get("initial_backoff_ms", 100) / 1000,
             max_backoff=given.get("max_backoff_ms", 5_000) / 1000,
         ),
-        receipts=given.get("receipts", "whole"),
+        receipts=given.get("receipts"),
         log_keys=given.get("log_keys", []),
         understood_obligations=given.get("understood_obligations", []),
         understood_parameters=given.get("understood_parameters", {}),
@@ -83,12 +91,19 @@ def call_of(client: PlatformClient | AsyncPlatformClient, step: Json) -> Callabl
     return lambda: getattr(client, name)(*arguments, **options)
 
 
-def answered(client: PlatformClient | AsyncPlatformClient, step: Json, answer: Message) -> Json:
-    holder = next((getattr(answer, name) for name in HOLDERS if name in answer.DESCRIPTOR.fields_by_name), None)
-    known = client.options.log_keys and holder is not None and holder.HasField("receipt")
-    if step.get("require_allow") and holder is not None:
-        own: list[str] = step.get("request", {}).get("understoodObligations", [])
-        client.require_allow(holder, own or None)
+def holder_of(answer: Message) -> Any:
+    return next((getattr(answer, name) for name in HOLDERS if name in answer.DESCRIPTOR.fields_by_name), None)
+
+
+def answered(client: PlatformClient | AsyncPlatformClient, step: Json, answer: Any) -> Json:
+    is_bulk = step["call"].startswith("bulk/")
+    holders = [holder for one in (answer.items if is_bulk else [answer]) if (holder := holder_of(one)) is not None]
+    if step.get("require_allow"):
+        asked: Json = step.get("request", {})
+        for holder, item in zip(holders, asked["items"] if is_bulk else [asked], strict=True):
+            own: list[str] = item.get("understoodObligations", [])
+            client.require_allow(holder, own or None)
+    known = client.options.log_keys and any(holder.HasField("receipt") for holder in holders)
     return {"answer": MessageToDict(answer), "receipt": "verified" if known else "absent"}
 
 
@@ -102,19 +117,89 @@ def failed(error: Exception) -> Json:
     if not isinstance(error, PlatformError):
         raise error
     print(error, file=sys.stderr)
+    return {"error": told(error)}
+
+
+def told(error: PlatformError) -> Json:
     return {
-        "error": {
-            "code": error.code.name.lower(),
-            "reason": error.reason,
-            "request_id": error.request_id,
-            "missing_scopes": list(error.missing_scopes),
-            "violations": [{"field": violation.field} for violation in error.violations],
-        }
+        "code": error.code.name.lower(),
+        "reason": error.reason,
+        "request_id": error.request_id,
+        "missing_scopes": list(error.missing_scopes),
+        "violations": [{"field": violation.field} for violation in error.violations],
     }
+
+
+# How streams are opened, and what their items hold.
+STREAMS: dict[str, tuple[str, str, Callable[[], Message]]] = {
+    "events": ("open_event_stream", "event", v1.RecordEvidenceRequest),
+    "registrations": ("open_registration_stream", "registration", v1.RegisterArtifactRequest),
+}
+
+
+def open_stream(client: PlatformClient | AsyncPlatformClient, step: Json) -> Any:
+    bounds = {name: step[name] for name in ("max_unacknowledged_items", "max_unacknowledged_bytes") if name in step}
+    return getattr(client, STREAMS[step["stream"]][0])(**bounds)
+
+
+def sent_item(step: Json, item: Json) -> tuple[Message, str | None]:
+    _, member, message = STREAMS[step["stream"]]
+    return ParseDict(item.get(member, {}), message()), item.get("idempotency_key")
+
+
+def shipped(
+    client: PlatformClient | AsyncPlatformClient,
+    stream: ItemStream[Any, Any, Any] | AsyncItemStream[Any, Any, Any],
+    outcomes: list[Any],
+    error: PlatformError | None,
+) -> Json:
+    """The answer to a stream's step."""
+    results: list[Json | None] = []
+    receipt = "absent"
+    for outcome in outcomes:
+        result = outcome.answer if isinstance(outcome, ReceiptRefused) else outcome
+        results.append(MessageToDict(result) if isinstance(result, Message) else None)
+        if isinstance(outcome, ReceiptRefused):
+            receipt = "refused"
+        elif receipt == "absent" and client.options.log_keys and isinstance(outcome, Message):
+            receipt = "verified" if holder_of(outcome).HasField("receipt") else "absent"
+    answer: Json = {"results": results, "receipt": receipt}
+    if error is not None:
+        print(error, file=sys.stderr)
+        answer |= {"error": told(error), "unacknowledged": [item.idempotency_key for item in stream.unacknowledged()]}
+    return answer
+
+
+def ship(client: PlatformClient, step: Json) -> Json:
+    stream, futures, error = open_stream(client, step), [], None
+    try:
+        for item in step["items"]:
+            time.sleep(item.get("pause_ms", 0) / 1000)
+            futures.append(stream.send(*sent_item(step, item)))
+        stream.close()
+    except PlatformError as failure:
+        error = failure
+    outcomes = [future.exception() or future.result() for future in futures]
+    return shipped(client, stream, [*outcomes, *[None] * (len(step["items"]) - len(outcomes))], error)
+
+
+async def ship_async(client: AsyncPlatformClient, step: Json) -> Json:
+    stream, futures, error = open_stream(client, step), [], None
+    try:
+        for item in step["items"]:
+            await asyncio.sleep(item.get("pause_ms", 0) / 1000)
+            futures.append(await stream.send(*sent_item(step, item)))
+        await stream.close()
+    except PlatformError as failure:
+        error = failure
+    outcomes = await asyncio.gather(*futures, return_exceptions=True)
+    return shipped(client, stream, [*outcomes, *[None] * (len(step["items"]) - len(outcomes))], error)
 
 
 def run_step(client: PlatformClient, step: Json) -> Json:
     time.sleep(step.get("pause_ms", 0) / 1000)
+    if "stream" in step:
+        return ship(client, step)
     if step["call"] == "verify-receipt":
         return verdict(step)
     if step["call"] == "concurrent":
@@ -134,6 +219,8 @@ def run_case(case: Json) -> list[Json]:
 
 async def run_step_async(client: AsyncPlatformClient, step: Json) -> Json:
     await asyncio.sleep(step.get("pause_ms", 0) / 1000)
+    if "stream" in step:
+        return await ship_async(client, step)
     if step["call"] == "verify-receipt":
         return verdict(step)
     if step["call"] == "concurrent":

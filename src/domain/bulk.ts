@@ -4,7 +4,7 @@
  */
 import { type Reason, ServiceError } from "../base/errors.ts";
 import type { RecordId, TenantId } from "../base/ids.ts";
-import type { Appended, RecordGroup } from "../ledger/ports/ledger.ts";
+import type { Appended, RecordGroup, ShownOfRecord } from "../ledger/ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ledger/ports/record.ts";
 import type { ArtifactRegistrations } from "../ledger/ports/registrations.ts";
 import type { RecordingLedger } from "./deployment.ts";
@@ -20,6 +20,8 @@ export interface BulkCall<Answer> {
   readonly handle: (index: number, identity: CallIdentity, ledger: RecordingLedger) => Promise<Answer>;
   /** Absent where all items are handled. */
   readonly stopsAfter?: StopRule;
+  /** What receipts of the answers need to show. Default: all. */
+  readonly shown?: ShownOfRecord;
   /** Lets others have their turn. Rejects where this call gets none any more. */
   readonly pause: () => Promise<void>;
 }
@@ -28,7 +30,7 @@ export interface BulkCall<Answer> {
 export type StopRule = (isAllowed: boolean) => boolean;
 
 /** What a bulk call needs of the ledger. */
-export type BulkLedger = RecordingLedger & { group(tenantId: TenantId): RecordGroup };
+export type BulkLedger = RecordingLedger & { group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup };
 
 /**
  * Reasons that say nothing of an item: the next time it may be answered. They refuse the whole call, so that nobody takes an
@@ -54,9 +56,9 @@ export async function handleAll<Answer>(
   call: CallIdentity,
   bulk: BulkCall<Answer>,
 ): Promise<readonly ItemResult<Answer>[]> {
-  const { count, handle, stopsAfter, pause } = bulk;
+  const { count, handle, stopsAfter, shown, pause } = bulk;
   const { span: _, onDecided: __, ...identity } = call;
-  const group = ledger.group(call.caller.tenantId);
+  const group = ledger.group(call.caller.tenantId, shown);
   const lookups = new Lookups(ledger);
   const results: Promise<ItemResult<Answer>>[] = [];
   /** Of an item that was refused for what passes. */

@@ -67,7 +67,7 @@ function onDisk(values: readonly Uint8Array[]): readonly Uint8Array[] {
   return values.filter((value) => files.includes(value));
 }
 
-const openingOf = ({ receipt }: Appended) => Buffer.from(receipt.opening, "base64");
+const openingOf = ({ receipt }: Appended) => Buffer.from(receipt.opening ?? "", "base64");
 
 describe("bytes", () => {
   test("of erased openings are in no file, while the service has them open; all others are", async () => {

@@ -80,7 +80,23 @@ export function storeIn(directory: string): StorePaths {
 }
 
 /** A receipt as an answer carries it. */
-export function givenOf({ recordId, logOrigin, leafIndex, treeSize, leafHash, ...others }: Receipt): GivenReceipt {
+export function givenOf({
+  recordId,
+  logOrigin,
+  leafIndex,
+  treeSize,
+  leafHash,
+  proof,
+  ...shown
+}: Receipt): GivenReceipt {
   const position = { record_id: recordId, log_origin: logOrigin, leaf_index: leafIndex, tree_size: treeSize };
-  return { ...position, leaf_hash: leafHash, ...others };
+  const { leaf, opening, record } = shown;
+  return {
+    ...position,
+    leaf_hash: leafHash,
+    proof,
+    ...(leaf !== undefined && { leaf }),
+    ...(opening !== undefined && { opening }),
+    ...(record !== undefined && { record }),
+  };
 }

@@ -274,6 +274,31 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       });
     });
 
+    test("receipts of a group show what it was begun for, beside others that show all, retries too", async () => {
+      const retried = { scope: "0".repeat(64), payloadDigest: requestDigest({ a: 1 }), answer: { a: 1 } };
+      const first = await ledger.append(makeRecord(alice, { idempotency: retried }));
+      const groups = (["nothing", "opening", "all"] as const).map((shown) => {
+        const group = ledger.group(alice, shown);
+        const added = [group.add(0, makeRecord(alice)), group.add(1, makeRecord(alice, { idempotency: retried }))];
+        return { shown, group, added };
+      });
+      const single = ledger.append(makeRecord(alice));
+      await Promise.all(groups.map(({ group }) => group.commit()));
+      const verifier = await fixture.verifier(first.log);
+      for (const { shown, added } of groups) {
+        const [fresh, retry] = (await Promise.all(added)) as [Appended, Appended];
+        for (const { receipt } of [fresh, retry]) {
+          // A store that has all at hand may show it.
+          if (shown !== "nothing") expect(receipt.opening).toHaveLength(44);
+          if (shown === "all") expect(verifyReceipt(givenOf(receipt), verifier).record).toBeDefined();
+          const { leaf: _leaf, opening: _opening, record: _record, ...brief } = receipt;
+          verifyReceipt(givenOf(brief), verifier);
+        }
+        expect([retry.leafIndex, retry.earlierAnswer]).toEqual([first.leafIndex, { a: 1 }]);
+      }
+      expect(verifyReceipt(givenOf((await single).receipt), verifier).record).toBeDefined();
+    });
+
     describe("a record with an idempotency scope", () => {
       const hour = 60 * 60 * 1_000;
       const idempotency = (scope: string, changes: Partial<Idempotency> = {}): Idempotency => ({

@@ -147,7 +147,7 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
       }
       expect(answers.length).toBeGreaterThan(names.length);
       for (const answer of answers) {
-        const { tenant_id } = JSON.parse(Buffer.from(answer.receipt.record, "base64").toString());
+        const { tenant_id } = JSON.parse(Buffer.from(answer.receipt.record ?? "", "base64").toString());
         const isCovered = isSignedBy(old, answer) && answer.receipt.treeSize <= (bounds.get(tenant_id) ?? 0);
         expect(isSignedBy(current, answer) || isCovered).toBe(true);
       }

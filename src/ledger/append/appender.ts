@@ -24,7 +24,7 @@ import { Contention } from "./contention.ts";
 import { type EncodedRecord, encodeRecord } from "./encode.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "./limits.ts";
 import type { CommitObserver } from "./observed.ts";
-import { commitSpan, halve, type Share, TenantQueues, type Waiting } from "./queues.ts";
+import { batchOf, commitSpan, halve, type Share, TenantQueues, type Waiting } from "./queues.ts";
 
 /** Who watches how long records wait. */
 type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
@@ -202,7 +202,7 @@ export class Appender {
   /** Writes shares, halving those that fail because of their data until the bad record stands alone. */
   async #write(shares: readonly Share[], patience: Patience): Promise<void> {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
-    const batches = shares.map(({ tenantId, waiting }) => ({ tenantId, records: waiting.map(({ json }) => json) }));
+    const batches = shares.map(batchOf);
     const span = commitSpan(shares);
     const outcomes = await this.#writer.write(batches, patience).catch((error: unknown) => {
       span?.end(error);

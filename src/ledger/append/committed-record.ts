@@ -1,6 +1,7 @@
 import type { RecordId } from "../../base/ids.ts";
 import { formatBase64 } from "../../base/text-forms.ts";
-import type { CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
+import type { ShownOfRecord } from "../ports/ledger.ts";
+import type { BatchResult, CommittedRecord, LogState, StoredTree } from "../ports/store.ts";
 import { formatPath, formatPaths } from "../tlog/tlog-proof.ts";
 import { type Hash, leafHash, type Tree } from "../tlog/tree.ts";
 import type { Sequenced } from "./sequence.ts";
@@ -53,4 +54,17 @@ function toCommitted(
     opening: formatBase64(opening),
     record: formatBase64(record),
   };
+}
+
+/** The results without what need not be shown. */
+export function shownOnly(
+  results: BatchResult["results"],
+  shown: readonly ShownOfRecord[] | undefined,
+): BatchResult["results"] {
+  if (shown === undefined) return results;
+  return results.map((result, i) => {
+    if (typeof result === "string" || shown[i] === "all") return result;
+    const { leaf: _leaf, opening, record: _record, ...place } = result;
+    return shown[i] === "opening" && opening !== undefined ? { ...place, opening } : place;
+  });
 }

@@ -2,7 +2,7 @@
 import { ServiceError } from "../../base/errors.ts";
 import type { TenantId } from "../../base/ids.ts";
 import { type Span, traced } from "../../base/trace.ts";
-import type { Appended, RecordGroup } from "../ports/ledger.ts";
+import type { Appended, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
 import type { NewRecord } from "../ports/record.ts";
 import type { Appender } from "./appender.ts";
 import type { EncodedRecord } from "./encode.ts";
@@ -17,15 +17,18 @@ interface Member extends PromiseWithResolvers<Appended> {
 export class QueuedGroup implements RecordGroup {
   readonly #appender: Pick<Appender, "encode" | "appendTogether">;
   readonly #tenantId: TenantId;
+  readonly #shown: ShownOfRecord;
   readonly #members: Member[] = [];
 
-  constructor(appender: Pick<Appender, "encode" | "appendTogether">, tenantId: TenantId) {
+  constructor(appender: Pick<Appender, "encode" | "appendTogether">, tenantId: TenantId, shown: ShownOfRecord = "all") {
     this.#appender = appender;
     this.#tenantId = tenantId;
+    this.#shown = shown;
   }
 
   add(place: number, record: NewRecord): Promise<Appended> {
-    const member = { ...Promise.withResolvers<Appended>(), encoded: this.#appender.encode(record) };
+    const encoded = { ...this.#appender.encode(record), shown: this.#shown };
+    const member = { ...Promise.withResolvers<Appended>(), encoded };
     this.#members[place] = member;
     return member.promise;
   }

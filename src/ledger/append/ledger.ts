@@ -3,7 +3,7 @@ import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
 import type { SharedAnchor } from "../ports/anchor.ts";
-import type { Appended, Ledger, PublishedLog, PublishedLogs, RecordGroup } from "../ports/ledger.ts";
+import type { Appended, Ledger, PublishedLog, PublishedLogs, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { ArtifactRegistrations } from "../ports/registrations.ts";
 import type { SearchPage, SearchQuery } from "../ports/search.ts";
@@ -44,8 +44,8 @@ export class StoredLedger implements Ledger, PublishedLogs {
     return this.#appender.append(record, span);
   }
 
-  group(tenantId: TenantId): RecordGroup {
-    return new QueuedGroup(this.#appender, tenantId);
+  group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup {
+    return new QueuedGroup(this.#appender, tenantId, shown);
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {

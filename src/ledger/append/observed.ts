@@ -2,7 +2,7 @@
 import { ServiceError } from "../../base/errors.ts";
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
-import type { Appended, Ledger, RecordGroup } from "../ports/ledger.ts";
+import type { Appended, Ledger, RecordGroup, ShownOfRecord } from "../ports/ledger.ts";
 import type { NewRecord, StoredRecord } from "../ports/record.ts";
 import type { ArtifactRegistrations } from "../ports/registrations.ts";
 import type { BatchOutcome, BatchWriter } from "../ports/store.ts";
@@ -27,8 +27,8 @@ export class ObservedLedger implements Ledger {
     return this.#observe(this.#ledger.append(record, span), this.#onFailure);
   }
 
-  group(tenantId: TenantId): RecordGroup {
-    const group = this.#ledger.group(tenantId);
+  group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup {
+    const group = this.#ledger.group(tenantId, shown);
     return {
       add: (place, record) => group.add(place, record),
       commit: (span) => this.#observe(group.commit(span), this.#onFailure),

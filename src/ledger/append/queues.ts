@@ -1,8 +1,8 @@
 /** The appender's queues: one per tenant, bounded, served round-robin. */
 import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { Span } from "../../base/trace.ts";
-import type { Appended } from "../ports/ledger.ts";
-import type { Patience } from "../ports/store.ts";
+import type { Appended, ShownOfRecord } from "../ports/ledger.ts";
+import type { Patience, TenantBatch } from "../ports/store.ts";
 
 /** One record that waits to be written, and who waits for it. */
 export interface Waiting {
@@ -10,6 +10,8 @@ export interface Waiting {
   /** The record as `recordText` writes it. */
   readonly json: string;
   readonly sizeBytes: number;
+  /** What its receipt needs to show. Default: all. */
+  readonly shown?: ShownOfRecord;
   /** How many records, this one and those after it, one write must carry. Default: this one alone. */
   readonly together?: number;
   /** Of the append; absent where nothing is traced. */
@@ -44,6 +46,13 @@ export interface QueueLimits {
   readonly maxRecordsPerWrite: number;
   /** A write takes at least one record, or all that must go together, whatever their size. */
   readonly maxBytesPerWrite: number;
+}
+
+/** The share as a store takes it. */
+export function batchOf({ tenantId, waiting }: Share): TenantBatch {
+  const records = waiting.map(({ json }) => json);
+  if (waiting.every(({ shown }) => shown === undefined)) return { tenantId, records };
+  return { tenantId, records, shown: waiting.map(({ shown = "all" }) => shown) };
 }
 
 interface TenantQueue {

@@ -28,11 +28,14 @@ export interface Receipt {
   readonly leafHash: string;
   /** C2SP tlog-proof v1. */
   readonly proof: string;
-  /** Exact bytes of leaf, opening and record. */
-  readonly leaf: string;
-  readonly opening: string;
-  readonly record: string;
+  /** Exact bytes of leaf, opening and record; absent where less than `all` was asked for. */
+  readonly leaf?: string | undefined;
+  readonly opening?: string | undefined;
+  readonly record?: string | undefined;
 }
+
+/** What a receipt shows besides the place of its record: all that there is, what opens it, or nothing. */
+export type ShownOfRecord = "all" | "opening" | "nothing";
 
 /** Records of one tenant that one durable commit carries. */
 export interface RecordGroup {
@@ -65,8 +68,8 @@ export interface Ledger extends RegistrationReader {
    */
   append(record: NewRecord, span?: Span): Promise<Appended>;
 
-  /** Begins a group of a tenant's records. */
-  group(tenantId: TenantId): RecordGroup;
+  /** Begins a group of a tenant's records, whose receipts need to show no more than this; they may show more. */
+  group(tenantId: TenantId, shown?: ShownOfRecord): RecordGroup;
 
   /**
    * Finds a record of this tenant. Sees everything that was acknowledged before the call. Another tenant's record

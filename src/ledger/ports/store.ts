@@ -3,6 +3,7 @@ import type { RecordId, TenantId } from "../../base/ids.ts";
 import type { LogName } from "../tlog/log-name.ts";
 import type { TileName } from "../tlog/tiles.ts";
 import type { Hash } from "../tlog/tree.ts";
+import type { ShownOfRecord } from "./ledger.ts";
 import type { StoredRecord } from "./record.ts";
 import type { RegistrationReader } from "./registrations.ts";
 import type { SearchPage, SearchQuery } from "./search.ts";
@@ -12,6 +13,8 @@ export interface TenantBatch {
   readonly tenantId: TenantId;
   /** At least one. */
   readonly records: readonly string[];
+  /** What the results need to show of each, which takes its time on the way; all of all where it is absent. */
+  readonly shown?: readonly ShownOfRecord[];
 }
 
 /** A tree of a log: all leaves before `size`, and the root over them. */
@@ -31,9 +34,10 @@ export interface CommittedRecord {
   readonly leafHash: string;
   /** Audit path in that tree, as `formatPath` writes it. */
   readonly path: string;
-  readonly leaf: string;
-  readonly opening: string;
-  readonly record: string;
+  /** Absent where less was to be shown. */
+  readonly leaf?: string;
+  readonly opening?: string;
+  readonly record?: string;
   /** Set where the record is an earlier one: JSON text of the answer that was kept with it. */
   readonly earlierAnswer?: string;
 }

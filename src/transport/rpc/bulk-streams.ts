@@ -17,7 +17,7 @@ import { type Call, callerOf, callOf } from "../calls/call.ts";
 import { type Inlet, kInlet, kStillAllowed, kStopping } from "../calls/inlet.ts";
 import type { Rules } from "../codec/validate.ts";
 import type { SettleItems } from "../gate/quota.ts";
-import { itemMembers, pause } from "./bulk.ts";
+import { itemMembers, pause, shownBy } from "./bulk.ts";
 import {
   type BulkRecordDependencies,
   eventMembers,
@@ -25,7 +25,7 @@ import {
   register,
   registrationMembers,
 } from "./bulk-records.ts";
-import { identityOf } from "./messages.ts";
+import { identityOf, receiptDetailOf } from "./messages.ts";
 
 export interface BulkStreamOptions {
   readonly rules: Rules;
@@ -132,6 +132,7 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
       count: batch.length,
       handle: async (index, identity, own) =>
         handle(itemOf<Item, Request>(batch[index] as Request, desc, options.rules), identity, own),
+      shown: shownBy[receiptDetailOf(call)],
       pause: () => pause(call),
     });
     call.ticket?.park();

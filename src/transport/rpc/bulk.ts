@@ -6,8 +6,8 @@ import { overloaded, ServiceError } from "../../base/errors.ts";
 import { type BulkCall, type BulkLedger, handleAll, type ItemResult } from "../../domain/bulk.ts";
 import type { RecordingLedger } from "../../domain/deployment.ts";
 import type { CallIdentity } from "../../domain/record.ts";
-import { type Call, callOf } from "../calls/call.ts";
-import { identityOf } from "./messages.ts";
+import { type Call, callOf, type ReceiptDetail } from "../calls/call.ts";
+import { identityOf, receiptDetailOf } from "./messages.ts";
 
 /** How one item is handled. */
 export type HandleItem<Answer> = (
@@ -33,11 +33,20 @@ export async function handleItems<Answer>(
     count: items.count,
     handle: async (index, identity, own) => handle(items.read(index), identity, own, index),
     ...(stopsAfter !== undefined && { stopsAfter }),
+    shown: shownBy[receiptDetailOf(call)],
     pause: () => pause(call),
   });
   call.recordedItems = results.filter((result) => result !== undefined && "answer" in result).length;
   return results;
 }
+
+/** What a ledger needs to show for receipts of some detail. */
+export const shownBy: Readonly<Record<ReceiptDetail, NonNullable<BulkCall<unknown>["shown"]>>> = {
+  full: "all",
+  range: "opening",
+  brief: "nothing",
+  none: "nothing",
+};
 
 /** The call goes on once it is its turn again, as a call that comes now. */
 export async function pause({ ticket }: Call): Promise<void> {

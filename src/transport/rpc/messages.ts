@@ -16,7 +16,7 @@ import type { Caller } from "../../base/caller.ts";
 import type { DecisionMembers, KeyTransport } from "../../domain/answer.ts";
 import type { PlatformDomain } from "../../domain/platform-domains.ts";
 import type { CallIdentity } from "../../domain/record.ts";
-import { callerOf, callOf } from "../calls/call.ts";
+import { type Call, callerOf, callOf, type ReceiptDetail } from "../calls/call.ts";
 
 export function keyTransportMessage(transport: KeyTransport | undefined): KeyTransportMessage | undefined {
   if (transport === undefined) return undefined;
@@ -60,9 +60,14 @@ export function withReceipt<Member extends { receipt: Receipt }>(context: Handle
   return { ...member, receipt: receiptMessage(context, member.receipt) };
 }
 
+/** Receipts of one of many are brief unless the caller says so. */
+export function receiptDetailOf({ items, receiptDetail }: Call): ReceiptDetail {
+  return receiptDetail ?? (items === undefined ? "full" : "brief");
+}
+
 /** As much of the receipt as the caller asked for. */
 export function receiptMessage(context: HandlerContext, receipt: Receipt): ReceiptMessage | undefined {
-  const { items, receiptDetail = items === undefined ? "full" : "brief" } = callOf(context);
+  const receiptDetail = receiptDetailOf(callOf(context));
   if (receiptDetail === "none" || receiptDetail === "range") return undefined;
   const isFull = receiptDetail === "full";
   return {

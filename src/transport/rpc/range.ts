@@ -4,6 +4,7 @@ import type {
   RangeLeaf as RangeLeafMessage,
   RangeReceipt as RangeReceiptMessage,
 } from "../../../gen/platform/bulk/v1/common_pb.ts";
+import { ServiceError } from "../../base/errors.ts";
 import type { DecisionMembers } from "../../domain/answer.ts";
 import type { ItemResult } from "../../domain/bulk.ts";
 import { type ProvingLedger, proveRange } from "../../domain/range.ts";
@@ -43,5 +44,6 @@ export async function rangeMembers<Answer>(
 }
 
 function leafMessage({ recordId, leafIndex, leafHash, opening }: Receipt): RangeLeafMessage {
+  if (opening === undefined) throw new ServiceError("internal", "a receipt without its opening");
   return { $typeName: "platform.bulk.v1.RangeLeaf", recordId, leafIndex: BigInt(leafIndex), leafHash, opening };
 }

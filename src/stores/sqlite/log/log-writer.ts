@@ -1,7 +1,7 @@
 /** Appends one tenant's batch to its log, inside a transaction that the caller holds. */
 import type { TenantId } from "../../../base/ids.ts";
 import { type BatchPlan, planBatch, readBatch } from "../../../ledger/append/batch-plan.ts";
-import { committedRecords } from "../../../ledger/append/committed-record.ts";
+import { committedRecords, shownOnly } from "../../../ledger/append/committed-record.ts";
 import { loadEdge } from "../../../ledger/append/edge-cache.ts";
 import { type SealedEntry, type Sequenced, seedBytes, sequence } from "../../../ledger/append/sequence.ts";
 import { encodedRegistrations } from "../../../ledger/artifacts/registration-index.ts";
@@ -114,13 +114,13 @@ export class LogWriter {
    * Appends. Throws `UnsoundLogError` where the log is not what its anchor says or its edge is damaged,
    * `UnstorableError` where a record cannot be built, an SQLite error otherwise.
    */
-  append({ tenantId, records, seed }: SeededBatch, nowMs: number): AppendedBatch {
+  append({ tenantId, records, shown, seed }: SeededBatch, nowMs: number): AppendedBatch {
     const known = this.#known.current(tenantId);
     const head = known?.head ?? this.#heads.of(tenantId);
     if (known === undefined) this.#refuseUnsound(tenantId, head, this.#anchor.find(tenantId));
     const plan = planBatch(readBatch(records), (idempotency) => this.#idempotency.find(tenantId, idempotency));
     if (plan.fresh.length === 0 && head !== undefined)
-      return { result: { log: head.origin, results: plan.results([]) }, log: head };
+      return { result: { log: head.origin, results: shownOnly(plan.results([]), shown) }, log: head };
     const edge = head === undefined ? new RightEdge() : (this.#known.takeEdge(head) ?? this.#loadEdge(head));
     const sequenced = this.#sequence(head, plan.fresh, nowMs, seed);
     for (const entry of sequenced.entries) this.#insert(tenantId, entry, edge);
@@ -135,7 +135,7 @@ export class LogWriter {
     this.#moveHead(head, sequenced, log, registeredTo);
     const { lastRecordedAtMs } = sequenced.head;
     this.#known.note({ head: { ...log, lastRecordedAtMs, registeredTo }, edge, indexes });
-    return { result: { log: log.origin, results: plan.results(committed) }, log };
+    return { result: { log: log.origin, results: shownOnly(plan.results(committed), shown) }, log };
   }
 
   #loadEdge(head: StoredHead): RightEdge {

@@ -1,4 +1,4 @@
-import type { DescMessage, Message } from "@bufbuild/protobuf";
+import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
 import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
@@ -71,12 +71,17 @@ function check(
  */
 function withoutLongTexts(desc: DescMessage, message: Message): Message {
   const values = message as unknown as Readonly<Record<string, unknown>>;
-  const long = desc.fields.filter(({ localName, proto }) => {
+  const changed = desc.fields.flatMap((field): readonly (readonly [string, unknown])[] => {
+    const { localName, proto } = field;
     const value = values[localName];
-    return proto.proto3Optional && typeof value === "string" && value.length > shortUnits;
+    if (field.fieldKind === "message" && isMessage(value)) {
+      const shorter = withoutLongTexts(field.message, value);
+      return shorter === value ? [] : [[localName, shorter]];
+    }
+    const isLong = proto.proto3Optional && typeof value === "string" && value.length > shortUnits;
+    return isLong ? [[localName, undefined]] : [];
   });
-  if (long.length === 0) return message;
-  return { ...message, ...Object.fromEntries(long.map(({ localName }) => [localName, undefined])) };
+  return changed.length === 0 ? message : { ...message, ...Object.fromEntries(changed) };
 }
 
 function toViolation({ field, ruleId, message: text, forKey }: RuleViolation, message: Message): Violation {
@@ -108,6 +113,15 @@ function pathOf(path: Path, message: Message, forKey: boolean): string {
  * all that is wrong. A request that passes the rules meets the handlers' own checks.
  */
 export function formatViolations(desc: DescMessage, message: Message): readonly Violation[] {
-  if (desc.typeName !== RecordEvidenceRequestSchema.typeName) return [];
-  return occurredAtViolations((message as RecordEvidenceRequest).occurredAt);
+  if (desc.typeName === RecordEvidenceRequestSchema.typeName)
+    return occurredAtViolations((message as RecordEvidenceRequest).occurredAt);
+  // An item has the request within.
+  return desc.fields.flatMap((field) => {
+    const value = (message as unknown as Readonly<Record<string, unknown>>)[field.localName];
+    if (field.fieldKind !== "message" || !isMessage(value)) return [];
+    return formatViolations(field.message, value).map((violation) => ({
+      ...violation,
+      field: `${field.name}.${violation.field}`,
+    }));
+  });
 }

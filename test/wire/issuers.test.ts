@@ -11,7 +11,7 @@ import { sampleCalls } from "../../dev/requests.ts";
 import { wireClients } from "../harness/clients.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, sendJson, startStaticIssuer } from "../harness/issuer.ts";
-import { requestFromRest, wireMethods } from "../harness/methods.ts";
+import { methodOn, requestFromRest, wireMethods } from "../harness/methods.ts";
 import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 
 // One key id for all, so that only the issuer tells them apart.
@@ -225,6 +225,60 @@ test("a token for another issuer's tenant opens no method on any protocol", asyn
     client.close();
   }
 }, 60_000);
+
+describe("of another issuer's tenant", () => {
+  const delegating = `${scope} keys.use decisions.delegate`;
+  const described = { workload: { application: "a" }, resource: { kind: "file", id: "1" } };
+  const question = {
+    subject: { type: "user", id: "alice" },
+    action: { name: "access" },
+    resource: { type: "file", id: "1" },
+  };
+  const questions = [
+    ["/access/v1/evaluation", question],
+    ["/access/v1/evaluations", { evaluations: [question, { ...question, subject: { type: "user", id: "bob" } }] }],
+    ["/access/v1/search/action", { subject: question.subject, resource: question.resource }],
+  ] as const;
+  const calls = [
+    ...questions,
+    ["/v1/bulk/policy-resolutions", { items: [{ operation: "access", ...described }] }],
+    ["/v1/bulk/evidence", { items: [{ idempotency_key: "k", event: { event_type: "protect", ...described } }] }],
+  ] as const;
+
+  test("no enforcement point asks for anybody, and nobody asks or records many at once, on any protocol", async () => {
+    await start({ SVC_AUTHZEN: "on", SVC_BULK: "on" });
+    const authorization = (token: string) => ({ authorization: `Bearer ${token}` });
+    for (const client of wireClients(gateway.url)) {
+      for (const [path, body] of calls) {
+        const what = `${client.name} ${path}`;
+        const ask = (headers: Record<string, string>) => {
+          const method = methodOn(path);
+          return client.call(method, requestFromRest(method, body), headers);
+        };
+        const own = tokenOf(1, { scope: delegating });
+        expect(await ask(authorization(own)), what).toHaveProperty("answer");
+        // Signed by who may speak for another tenant, and by who may speak for this one but in that one's name.
+        for (const [issuer, key] of [
+          [0, keys[0]],
+          [2, keys[2]],
+          [1, keys[0]],
+        ] as const) {
+          const foreign = tokenOf(issuer, { scope: delegating, tenant_id: "umbrella", jti: what }, key);
+          expect(await ask(authorization(foreign)), what).toMatchObject({ refusal: { reason: "invalid_token" } });
+        }
+        const named = await ask({ ...authorization(own), "x-svc-tenant-id": "acme" });
+        expect(named, what).toMatchObject({ refusal: { reason: "tenant_mismatch" } });
+      }
+      client.close();
+    }
+    // Whatever was tried for it by others, the tenant that was named has no record of any of it.
+    const first = await rest(`${gateway.url}/v1/sdk/policy-resolve`, {
+      token: tokenOf(0),
+      body: { operation: "access", ...described },
+    });
+    expect(first.body.decision.receipt.leaf_index).toBe(1);
+  }, 60_000);
+});
 
 describe("an issuer beside the others", () => {
   /** What is asked of it, by path; each answers by what it is given. */

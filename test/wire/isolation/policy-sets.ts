@@ -40,6 +40,9 @@ const personPolicies = [
   }),
   `@id("mixed-up") forbid (principal, action, resource)
    when { principal has entity && principal.entity.tenant != principal.tenant };`,
+  // What is registered is read, of artifacts that somebody asks about for somebody else.
+  `@id("delegated") permit (principal, action, resource)
+   when { context has on_behalf_of && context.on_behalf_of.id == "alice" && context has registered };`,
 ].join("\n");
 
 const permit = (id: string) => `@id("${id}")\n@alert("${id}")\npermit (principal, action, resource);\n`;

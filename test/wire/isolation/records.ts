@@ -174,6 +174,29 @@ async function registrationsAreOwn(world: World, wire: Wire): Promise<void> {
   });
 }
 
+/** What is known of an artifact is its tenant's alone, also where an enforcement point asks about it for somebody else. */
+async function delegationSeesOwnArtifacts(world: World, wire: Wire): Promise<void> {
+  const [owner, ...others] = world.tenants() as [string, ...string[]];
+  const registration = bodyOf(citingRoutes[0]) as Readonly<Record<string, unknown>>;
+  answerOf(await wire.call(citingRoutes[0], registration, bearer(world.token(owner))));
+  const asked = async (tenant: string, artifact_digest: unknown) => {
+    const question = {
+      subject: { type: "user", id: "alice" },
+      action: { name: "access" },
+      resource: { type: "record", id: "1", properties: { artifact_digest } },
+    };
+    const answer = answerOf(await wire.call("/access/v1/evaluation", question, bearer(world.token(tenant))));
+    const { outcome, request } = recordOf(answer);
+    return { decision: answer.decision, outcome, onBehalfOf: request.on_behalf_of };
+  };
+  const never = "sha256:never-registered";
+  const known = await asked(owner, registration.artifact_digest);
+  expect(known.outcome).not.toEqual((await asked(owner, never)).outcome);
+  for (const tenant of others) {
+    expect(await asked(tenant, registration.artifact_digest), tenant).toEqual(await asked(tenant, never));
+  }
+}
+
 /** Erasing and holding a tenant's records is nothing to any other, and another's record cannot be named. */
 async function erasuresAreOwn(world: World, wire: Wire): Promise<void> {
   const [owner, other] = world.tenants() as [TenantId, TenantId];
@@ -213,6 +236,11 @@ export const recordRows: readonly IsolationRow[] = [
     thing: "a registration",
     tables: ["artifact_keys", "registered_artifacts"],
     check: registrationsAreOwn,
+  },
+  {
+    thing: "an artifact of a delegated question",
+    tables: ["artifact_keys", "registered_artifacts"],
+    check: delegationSeesOwnArtifacts,
   },
   { thing: "a record that is searched", tables: ["search_keys", "search_terms"], check: searchFindsOwn },
 ];

@@ -68,6 +68,7 @@ export async function startDeployment(): Promise<Deployment> {
     SVC_LEDGER_KEY: join(folder, "ledger.key"),
     SVC_LEDGER_ORIGIN: "localhost/clients",
     SVC_POLICY_DIR: join(root, "policies"),
+    SVC_BULK: "on",
   };
   let gateway: ChildProcess | undefined;
   const deployment: Deployment = {

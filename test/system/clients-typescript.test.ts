@@ -15,6 +15,9 @@ import {
 
 const timeout = 300_000;
 const versions = [20, 22, 24, 26];
+/** Of the README, in its order, and what each prints. */
+const programs = ["main", "ship"];
+const printed = ["payroll-service\n", "3 of 3 events are recorded\n"];
 let deployment: Deployment;
 let installed: InstalledClient;
 const run: InstalledClient["run"] = (...command) => installed.run(...command);
@@ -23,8 +26,8 @@ beforeAll(async () => {
   const platform = `node-${process.platform}-${process.arch}`;
   const nodes = versions.map((version) => `node${version}@npm:${platform}@${version}`);
   installed = await installClient("typescript", "@types/node", ...nodes);
-  const [program = ""] = await readmePrograms();
-  await writeFile(join(installed.folder, "main.ts"), program);
+  for (const [i, name] of programs.entries())
+    await writeFile(join(installed.folder, `${name}.ts`), (await readmePrograms())[i] ?? "");
   deployment = await startDeployment();
   await deployment.startGateway();
 }, timeout);
@@ -40,14 +43,22 @@ test("is made as packages are: what its entries name is there, for every way of 
   await run(tool("attw"), [installed.archive, "--profile", "esm-only"]);
 });
 
-test("the README's program is right in strict mode, declarations of libraries included", { timeout }, async () => {
+test("the README's programs are right in strict mode, declarations of libraries included", { timeout }, async () => {
   const options = ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
   const compiler = createRequire(import.meta.url).resolve("typescript/package.json");
   const tsc = join(dirname(compiler), "bin/tsc");
-  await run(process.execPath, [tsc, ...options, "--types", "node", "--outDir", "built", "main.ts"]);
+  await run(process.execPath, [
+    tsc,
+    ...options,
+    "--types",
+    "node",
+    "--outDir",
+    "built",
+    ...programs.map((name) => `${name}.ts`),
+  ]);
 });
 
-describe("the README's program is answered", () => {
+describe("the README's programs are answered", () => {
   test.each(versions)("by Node %i", { timeout }, async (version) => {
     const env = deployment.clientEnv();
     const given = ["URL", "ISSUER", "CLIENT_ID", "CLIENT_SECRET", "CA", "CERT", "KEY"].map(
@@ -55,7 +66,8 @@ describe("the README's program is answered", () => {
     );
     const node = join(installed.folder, `node_modules/node${version}/bin/node`);
     expect(await run(node, ["--version"])).toMatch(new RegExp(`^v${version}\\.`));
-    expect(await run(node, ["built/main.js", ...given])).toBe("payroll-service\n");
+    for (const [i, name] of programs.entries())
+      expect(await run(node, [`built/${name}.js`, ...given])).toBe(printed[i]);
   });
 });
 

@@ -14,6 +14,7 @@ async function bundle(code: string): Promise<{ modules: string[]; packages: stri
     platform: "neutral",
     resolve: {
       alias: {
+        "svc-platform-client/bulk": join(root, "clients/typescript/src/bulk.ts"),
         "svc-platform-client/node": join(root, "clients/typescript/src/node.ts"),
         "svc-platform-client/receipts": join(root, "clients/typescript/src/receipts.ts"),
         "svc-platform-client": join(root, "clients/typescript/src/index.ts"),
@@ -63,6 +64,18 @@ test("Node's part of it adds one package, and receipts nothing but themselves", 
   const others = receipts.modules.filter((path) => !path.startsWith(`${ours}/receipts`));
   expect(others.filter((path) => !whole.modules.includes(path))).toEqual([]);
   expect(receipts.packages.filter((name) => !whole.packages.includes(name))).toEqual([]);
+});
+
+test("bulk calls and streams are in nobody's bundle who does not make them, and bring nothing but themselves", async () => {
+  const isBulk = (path: string) => /^(gen\/platform\/bulk|clients\/typescript\/src\/bulk)[/.]/.test(path);
+  const whole = await bundle(everything);
+  expect(whole.modules.filter(isBulk)).toEqual([]);
+  const { modules, packages } = await bundle('export * from "svc-platform-client/bulk";');
+  expect(modules.filter((path) => !isBulk(path) && !whole.modules.includes(path))).toEqual([]);
+  expect(packages.filter((name) => !whole.packages.includes(name))).toEqual([]);
+  // Nor has who only verifies what single calls were answered.
+  const receipts = await bundle('export { verifyAnswer } from "svc-platform-client/receipts";');
+  expect(receipts.modules.filter((path) => isBulk(path) || path.endsWith("receipts/items.ts"))).toEqual([]);
 });
 
 test("what a program does not use is not in its bundle", async () => {

@@ -15,6 +15,7 @@ import { type MemoryLog, memoryLog, moment } from "../unit/ledger/pack/memory-lo
 import { changedLines, numbersFrom } from "../unit/ledger/pack/mutations.ts";
 import { linesIn, sealLines, verifyText } from "../unit/ledger/pack/packs.ts";
 import { decision, evidence } from "../unit/ledger/pack/records.ts";
+import { rangeVectors } from "../unit/ledger/range-vectors.ts";
 
 const document = JSON.parse(readFileSync(new URL("../../api/ledger.schema.json", import.meta.url), "utf8"));
 
@@ -117,6 +118,17 @@ caller_attributes:
     }
     expect([...kinds]).toEqual(["decision", "registration", "evidence"]);
   });
+});
+
+test("receipts of whole calls are as the schema says", () => {
+  const held = rangeVectors().filter(({ refused }) => refused === undefined);
+  for (const { answer } of held) {
+    expect(problemsOf("rangeReceipt", answer.receipt)).toEqual([]);
+    for (const { leaf } of answer.items) if (leaf !== undefined) expect(problemsOf("rangeLeaf", leaf)).toEqual([]);
+  }
+  const { receipt, items } = held[0]?.answer ?? { items: [] };
+  expect(problemsOf("rangeReceipt", { ...receipt, nodes: ["AAAA"] })).not.toEqual([]);
+  expect(problemsOf("rangeLeaf", { ...items[0]?.leaf, record: "" })).not.toEqual([]);
 });
 
 /** A log with what an operator does to it: 0 genesis, 1 and 2 records, 3 an erasure, 4 a rotation, 5 an adoption, 6 and 7 releases of holds. */

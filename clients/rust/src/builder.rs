@@ -6,6 +6,7 @@ use std::time::Duration;
 use tonic::transport::Endpoint;
 
 use crate::channel::PlatformChannel;
+use crate::client::LONGEST;
 use crate::http_client::secure_url;
 use crate::{Client, Error, LogKey, Retry, Tls, TokenSource, UnderstoodObligation};
 
@@ -26,7 +27,7 @@ pub struct ClientBuilder {
     pub(crate) tokens: Option<Arc<dyn TokenSource>>,
     pub(crate) deadline: Duration,
     pub(crate) retry: Retry,
-    pub(crate) receipts: ReceiptDetail,
+    pub(crate) receipts: Option<ReceiptDetail>,
     pub(crate) log_keys: Vec<LogKey>,
     pub(crate) understood: Vec<UnderstoodObligation>,
     pub(crate) keep: Duration,
@@ -40,7 +41,7 @@ impl ClientBuilder {
             tokens: None,
             deadline: Duration::from_secs(10),
             retry: Retry::default(),
-            receipts: ReceiptDetail::default(),
+            receipts: None,
             log_keys: Vec::new(),
             understood: Vec::new(),
             keep: Duration::from_secs(300),
@@ -75,10 +76,10 @@ impl ClientBuilder {
         self
     }
 
-    /// What receipts carry. Default: the record too.
+    /// What receipts carry. Default: what the service gives unasked, which is the record too, but not in bulk calls.
     #[must_use]
     pub fn receipts(mut self, detail: ReceiptDetail) -> Self {
-        self.receipts = detail;
+        self.receipts = Some(detail);
         self
     }
 
@@ -124,8 +125,11 @@ impl ClientBuilder {
             endpoint = endpoint.tls_config(self.tls.grpc()?).map_err(unusable)?;
         }
         // A connection that died unheard is found out while somebody waits for it.
-        let endpoint =
-            endpoint.http2_keep_alive_interval(Duration::from_secs(20)).keep_alive_timeout(Duration::from_secs(5));
+        let endpoint = endpoint
+            // What has no deadline of its own waits no longer for a connection than a call does.
+            .connect_timeout(self.deadline.min(LONGEST))
+            .http2_keep_alive_interval(Duration::from_secs(20))
+            .keep_alive_timeout(Duration::from_secs(5));
         Ok(Client::new(self, origin, PlatformChannel(endpoint.connect_lazy())))
     }
 }

@@ -102,6 +102,25 @@ impl Retry {
         self.on_retry = Some(Arc::new(told));
         self
     }
+
+    /// Whether another attempt may follow so many.
+    pub(crate) fn allows_after(&self, attempts: u32) -> bool {
+        attempts < self.attempts
+    }
+
+    /// Before the attempt that follows so many.
+    pub(crate) fn pause(&self, attempts: u32, error: &Error) -> Duration {
+        let doubled = self.initial_backoff.saturating_mul(1 << attempts.saturating_sub(1).min(30));
+        // Where all are told to come back at once, they are still spread.
+        let spread = self.max_backoff.min(doubled).mul_f64(rand::random());
+        error.retry_after().unwrap_or_default().saturating_add(spread)
+    }
+
+    pub(crate) fn tell(&self, error: &Error, pause: Duration) {
+        if let Some(told) = &self.on_retry {
+            told(error, pause);
+        }
+    }
 }
 
 impl fmt::Debug for Retry {
@@ -121,7 +140,8 @@ pub(crate) struct Attempts<'a, Q> {
     pub(crate) path: &'static str,
     pub(crate) message: Q,
     pub(crate) idempotency_key: Option<MetadataValue<Ascii>>,
-    pub(crate) deadline: Instant,
+    /// None has a stream, whose token alone is waited for as long as a call is.
+    pub(crate) deadline: Option<Instant>,
     /// A token that expired is replaced once.
     pub(crate) token_replaced: bool,
 }
@@ -129,6 +149,7 @@ pub(crate) struct Attempts<'a, Q> {
 impl<Q: Clone> Attempts<'_, Q> {
     pub(crate) async fn run<A, F>(
         mut self,
+        deadline: Instant,
         method: impl Fn(PlatformChannel, Request<Q>) -> F,
     ) -> Result<Response<A>, Error>
     where
@@ -137,23 +158,18 @@ impl<Q: Clone> Attempts<'_, Q> {
         let retry = self.client.retry();
         let mut last = None;
         for attempt in 1.. {
-            let deadline = self.deadline;
             let error = match timeout_at(deadline, self.attempt(&method)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 // What ends with the time that it was given was ended by it.
                 Ok(Err(error)) if error.reason().is_some() || Instant::now() < deadline => error,
                 _ => return Err(Error::deadline(last)),
             };
-            let bound = retry.max_backoff.min(retry.initial_backoff.saturating_mul(1 << (attempt - 1).min(30)));
-            // Where all are told to come back at once, they are still spread.
-            let pause = error.retry_after().unwrap_or_default().saturating_add(bound.mul_f64(rand::random()));
+            let pause = retry.pause(attempt, &error);
             let left = deadline.saturating_duration_since(Instant::now());
-            if attempt >= retry.attempts || !error.may_retry() || pause >= left {
+            if !retry.allows_after(attempt) || !error.may_retry() || pause >= left {
                 return Err(error);
             }
-            if let Some(told) = &retry.on_retry {
-                told(&error, pause);
-            }
+            retry.tell(&error, pause);
             last = Some(error);
             sleep(pause).await;
         }
@@ -161,14 +177,20 @@ impl<Q: Clone> Attempts<'_, Q> {
     }
 
     /// Sends the call, again where its token or its proof was too old.
-    async fn attempt<A, F>(&mut self, method: &impl Fn(PlatformChannel, Request<Q>) -> F) -> Result<Response<A>, Error>
+    pub(crate) async fn attempt<A, F>(
+        &mut self,
+        method: &impl Fn(PlatformChannel, Request<Q>) -> F,
+    ) -> Result<Response<A>, Error>
     where
         F: Future<Output = Result<Response<A>, Status>>,
     {
         let mut nonce_taken = false;
         loop {
             let token = match self.client.tokens() {
-                Some(tokens) => Some(tokens.token().await?),
+                Some(tokens) => {
+                    let deadline = self.deadline.unwrap_or_else(|| Instant::now() + self.client.deadline());
+                    Some(timeout_at(deadline, tokens.token()).await.map_err(|_| Error::deadline(None))??)
+                }
                 None => None,
             };
             let status = match method(self.client.channel(), self.request(token.as_ref())?).await {
@@ -201,9 +223,13 @@ impl<Q: Clone> Attempts<'_, Q> {
 
     fn request(&self, token: Option<&Token>) -> Result<Request<Q>, Error> {
         let mut request = Request::new(self.message.clone());
-        request.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
+        if let Some(deadline) = self.deadline {
+            request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
         let metadata = request.metadata_mut();
-        metadata.insert("x-svc-receipt", MetadataValue::from_static(self.client.receipt_detail()));
+        if let Some(detail) = self.client.receipt_detail() {
+            metadata.insert("x-svc-receipt", MetadataValue::from_static(detail));
+        }
         if let Some(key) = &self.idempotency_key {
             metadata.insert("idempotency-key", key.clone());
         }

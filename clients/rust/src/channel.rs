@@ -13,7 +13,7 @@ use tonic::transport::{Channel, Error};
 /// A channel on which a page of a proxy is not read as messages: such an answer has the code of its HTTP status
 /// (grpc/doc/http-grpc-status-mapping.md).
 #[derive(Clone)]
-pub(crate) struct PlatformChannel(pub(crate) Channel);
+pub struct PlatformChannel(pub(crate) Channel);
 
 impl Service<Request<Body>> for PlatformChannel {
     type Response = Response<Body>;

@@ -1,4 +1,4 @@
-//! The client: the eight calls.
+//! The client: the eight calls, and receipts.
 
 use std::fmt;
 use std::future::Future;
@@ -19,13 +19,19 @@ use crate::proto::evidence_service_client::EvidenceServiceClient;
 use crate::proto::protection_service_client::ProtectionServiceClient;
 use crate::proto::registration_service_client::RegistrationServiceClient;
 use crate::proto::{
-    GetBootstrapRequest, GetBootstrapResponse, GetCapabilitiesRequest, GetCapabilitiesResponse, PlanKeyAccessRequest,
-    PlanKeyAccessResponse, PlanProtectionRequest, PlanProtectionResponse, Receipt, RecordEvidenceRequest,
-    RecordEvidenceResponse, RegisterArtifactRequest, RegisterArtifactResponse, ResolvePolicyRequest,
-    ResolvePolicyResponse, WhoAmIRequest, WhoAmIResponse,
+    Caller, GetBootstrapRequest, GetBootstrapResponse, GetCapabilitiesRequest, GetCapabilitiesResponse,
+    PlanKeyAccessRequest, PlanKeyAccessResponse, PlanProtectionRequest, PlanProtectionResponse, Receipt,
+    RecordEvidenceRequest, RecordEvidenceResponse, RegisterArtifactRequest, RegisterArtifactResponse,
+    ResolvePolicyRequest, ResolvePolicyResponse, WhoAmIRequest, WhoAmIResponse,
 };
-use crate::receipts::{ReceiptError, RecordedAnswer, VerifiedReceipt, verify_answer, verify_receipt};
+use crate::receipts::{
+    BulkRequest, ItemRequest, ReceiptError, RecordedAnswer, VerifiedReceipt, verify_answer, verify_item, verify_items,
+    verify_receipt,
+};
 use crate::{Call, ClientBuilder, Decision, Error, NotPermitted, ReceiptDetail, Retry, TokenSource, decision};
+
+/// Beyond what clocks can hold, a day will do.
+pub(crate) const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// The platform's client. Clones are the same client: one connection, one token, one cache.
 #[derive(Clone)]
@@ -163,7 +169,34 @@ impl Client {
         verify_receipt(receipt, &self.0.settings.log_keys)
     }
 
-    async fn call<Q: Clone, A, F>(
+    /// Checks the receipt of an item against the keys of the log that the client was given: see [`verify_item`].
+    ///
+    /// # Errors
+    /// [`ReceiptError`] says what does not hold; without a key, nothing does.
+    pub fn verify_item<Q: ItemRequest>(
+        &self,
+        request: &Q,
+        item: &Q::Item,
+        caller: Option<&Caller>,
+    ) -> Result<VerifiedReceipt, ReceiptError> {
+        verify_item(request, item, caller, &self.0.settings.log_keys)
+    }
+
+    /// Checks the receipts of all items of a bulk call, as [`Client::verify_item`] does: what each proves, and `None` of
+    /// those that have none.
+    ///
+    /// # Errors
+    /// [`ReceiptError`] says what does not hold of the first that does not, or that the answer has more or fewer items
+    /// than the request.
+    pub fn verify_items<Q: BulkRequest>(
+        &self,
+        request: &Q,
+        answer: &Q::Answer,
+    ) -> Result<Vec<Option<VerifiedReceipt>>, ReceiptError> {
+        verify_items(request, answer, &self.0.settings.log_keys)
+    }
+
+    pub(crate) async fn call<Q: Clone, A, F>(
         &self,
         call: Call<Q>,
         path: &'static str,
@@ -175,11 +208,11 @@ impl Client {
         let keyed = path.ends_with("/RegisterArtifact") || path.ends_with("/RecordEvidence");
         let key = call.idempotency_key.or_else(|| keyed.then(|| Uuid::new_v4().to_string()));
         let idempotency_key = key.map(|key| ascii(&key, "idempotency key")).transpose()?;
-        // Beyond what clocks can hold, a day will do.
-        let time = call.deadline.unwrap_or(self.0.settings.deadline).min(Duration::from_secs(86_400));
-        let deadline = Instant::now() + time;
+        let deadline = Instant::now() + call.deadline.map_or(self.deadline(), |time| time.min(LONGEST));
         let message = call.message;
-        Attempts { client: self, path, message, idempotency_key, deadline, token_replaced: false }.run(method).await
+        let attempts =
+            Attempts { client: self, path, message, idempotency_key, deadline: Some(deadline), token_replaced: false };
+        attempts.run(deadline, method).await
     }
 
     fn kept<A>(&self, answer: Response<A>) -> Result<(Arc<A>, std::time::Instant), Error> {
@@ -187,7 +220,12 @@ impl Client {
         Ok((Arc::new(answer.into_inner()), std::time::Instant::now() + keep))
     }
 
-    fn understand(&self, understood: &mut Vec<String>) {
+    /// Time for a call, or for the token of a stream.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.0.settings.deadline.min(LONGEST)
+    }
+
+    pub(crate) fn understand(&self, understood: &mut Vec<String>) {
         if understood.is_empty() {
             understood.extend(self.0.settings.understood.iter().map(|obligation| obligation.id.clone()));
         }
@@ -213,11 +251,11 @@ impl Client {
         &self.0.settings.retry
     }
 
-    pub(crate) fn receipt_detail(&self) -> &'static str {
-        match self.0.settings.receipts {
+    pub(crate) fn receipt_detail(&self) -> Option<&'static str> {
+        self.0.settings.receipts.map(|detail| match detail {
             ReceiptDetail::Whole => "full",
             ReceiptDetail::Brief => "brief",
-        }
+        })
     }
 }
 

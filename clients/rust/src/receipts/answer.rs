@@ -26,10 +26,12 @@ pub(super) mod sealed {
 /// What an answer says that was recorded.
 pub struct Said<'a> {
     pub(super) receipt: &'a Receipt,
-    decision_id: Option<&'a str>,
-    /// Members by their names, the record's places of them (RFC 6901), and what the answer says.
-    rows: Vec<(&'static str, &'static str, Value)>,
+    pub(super) decision_id: Option<&'a str>,
+    pub(super) rows: Vec<Row>,
 }
+
+/// A member by its name, the record's place of it (RFC 6901), and what is said of it.
+pub(super) type Row = (&'static str, &'static str, Value);
 
 impl Said<'_> {
     /// Of a brief receipt only the id of a decision is compared.
@@ -79,19 +81,31 @@ macro_rules! rows {
     }};
 }
 
+/// What a decision says of its outcome.
+macro_rules! decided_rows {
+    ($decision:ident) => {{
+        let mut rows = vec![
+            ("allow", "/outcome/allow", json!($decision.allow)),
+            ("policy_revision", "/outcome/policy_revision", json!($decision.policy_revision)),
+            ("obligations", "/outcome/obligations", obligations(&$decision.obligations)),
+        ];
+        // A deployment may keep them to itself.
+        if !$decision.reasons.is_empty() {
+            rows.push(("reasons", "/outcome/reasons", json!($decision.reasons)));
+        }
+        rows
+    }};
+}
+
+pub(super) use decided_rows;
+
 macro_rules! decided {
     ($($message:ty, $route:literal, $prefix:literal;)*) => {
         $(impl sealed::Recorded for $message {
             fn said(&self) -> Result<Said<'_>, ReceiptError> {
                 let decision = self.decision.as_ref().ok_or_else(none)?;
                 let mut rows = rows!(self, "decision", $route, operation, $prefix);
-                rows.push(("allow", "/outcome/allow", json!(decision.allow)));
-                rows.push(("policy_revision", "/outcome/policy_revision", json!(decision.policy_revision)));
-                rows.push(("obligations", "/outcome/obligations", obligations(&decision.obligations)));
-                // A deployment may keep them to itself.
-                if !decision.reasons.is_empty() {
-                    rows.push(("reasons", "/outcome/reasons", json!(decision.reasons)));
-                }
+                rows.extend(decided_rows!(decision));
                 let receipt = decision.receipt.as_ref().ok_or_else(none)?;
                 Ok(Said { receipt, decision_id: Some(&decision.decision_id), rows })
             }
@@ -130,16 +144,16 @@ impl sealed::Recorded for RecordEvidenceResponse {
     }
 }
 
-fn obligations(demanded: &[Obligation]) -> Value {
+pub(super) fn obligations(demanded: &[Obligation]) -> Value {
     demanded.iter().map(|one| json!({ "id": one.id, "parameters": one.parameters })).collect()
 }
 
 /// An enumeration's value as the JSON routes spell it.
-fn word(name: &str, prefix: &str) -> String {
+pub(super) fn word(name: &str, prefix: &str) -> String {
     name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
 }
 
-fn none() -> ReceiptError {
+pub(super) fn none() -> ReceiptError {
     ReceiptError::new("the answer has no receipt")
 }
 

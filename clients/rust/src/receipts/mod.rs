@@ -1,6 +1,7 @@
 //! Receipts, checked offline: that the tenant's log holds exactly the record that an answer speaks of, and stays one.
 
 mod answer;
+mod item;
 mod key;
 mod note;
 mod proof;
@@ -10,9 +11,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 
 pub use answer::RecordedAnswer;
+pub(crate) use item::verify_items;
+pub use item::{BulkRequest, ItemRequest};
 pub use key::LogKey;
 
-use crate::proto::Receipt;
+use crate::proto::{Caller, Receipt};
 use proof::{Hash, TreeHead};
 
 /// Why a receipt does not show what it says.
@@ -112,6 +115,24 @@ pub fn verify_receipt(receipt: &Receipt, keys: &[LogKey]) -> Result<VerifiedRece
 /// [`ReceiptError`] says what does not hold, also where the answer has no receipt.
 pub fn verify_answer(answer: &impl RecordedAnswer, keys: &[LogKey]) -> Result<VerifiedReceipt, ReceiptError> {
     let said = answer.said()?;
+    let verified = verify_receipt(said.receipt, keys)?;
+    said.check(&verified)?;
+    Ok(verified)
+}
+
+/// Checks the receipt of an item of a bulk call or a stream as [`verify_answer`] does that of an answer. Items do not repeat
+/// what was asked: the request tells it, but for digests and CIDs, which the service may spell in another way. The caller
+/// is that of the answer around the item; streams tell of none, and then it is not compared.
+///
+/// # Errors
+/// [`ReceiptError`] says what does not hold, also where the item has no receipt.
+pub fn verify_item<Q: ItemRequest>(
+    request: &Q,
+    item: &Q::Item,
+    caller: Option<&Caller>,
+    keys: &[LogKey],
+) -> Result<VerifiedReceipt, ReceiptError> {
+    let said = request.said(item, caller)?;
     let verified = verify_receipt(said.receipt, keys)?;
     said.check(&verified)?;
     Ok(verified)

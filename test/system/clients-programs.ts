@@ -67,7 +67,7 @@ export const clientPrograms: readonly ClientProgram[] = [
     drivers: [
       {
         command: [inClients("rust/target/debug/conformance-driver")],
-        lacks: ["certificates/", "bulk/", "streams/"],
+        lacks: ["certificates/"],
       },
     ],
     verifiesReceipts: true,

@@ -3,6 +3,7 @@
 mod messages;
 mod protocol;
 mod steps;
+mod streams;
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};

@@ -12,7 +12,7 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(include_bytes!("../../../../gen/image.binpb").as_slice()).expect("the image is buf's own")
 });
 
-/// Reads a message of the platform's package by its name there; null is an empty one.
+/// Reads a message of the platform's packages by its name there; null is an empty one.
 pub(crate) fn read<M: Message + Default>(name: &str, json: &Value) -> Result<M, Box<dyn Error>> {
     if json.is_null() {
         return Ok(M::default());
@@ -26,8 +26,8 @@ pub(crate) fn write(name: &str, message: &impl Message) -> Result<Value, Box<dyn
 }
 
 fn descriptor(name: &str) -> Result<MessageDescriptor, Box<dyn Error>> {
-    let found = POOL.get_message_by_name(&format!("platform.sdk.v1.{name}"));
-    found.ok_or_else(|| format!("there is no message {name}").into())
+    let named = |package| POOL.get_message_by_name(&format!("platform.{package}.v1.{name}"));
+    named("sdk").or_else(|| named("bulk")).ok_or_else(|| format!("there is no message {name}").into())
 }
 
 /// As gRPC spells it, in small letters.

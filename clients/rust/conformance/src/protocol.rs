@@ -53,6 +53,7 @@ pub(crate) struct Options {
 
 #[derive(Deserialize)]
 pub(crate) struct Step {
+    #[serde(default)]
     pub(crate) call: String,
     #[serde(default)]
     pub(crate) request: Value,
@@ -67,6 +68,23 @@ pub(crate) struct Step {
     pub(crate) receipt: Value,
     #[serde(default)]
     pub(crate) log_key: String,
+    pub(crate) stream: Option<String>,
+    #[serde(default)]
+    pub(crate) items: Vec<Item>,
+    pub(crate) max_unacknowledged_items: Option<usize>,
+    pub(crate) max_unacknowledged_bytes: Option<usize>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Item {
+    #[serde(default)]
+    pub(crate) idempotency_key: String,
+    #[serde(default)]
+    pub(crate) event: Value,
+    #[serde(default)]
+    pub(crate) registration: Value,
+    #[serde(default)]
+    pub(crate) pause_ms: u64,
 }
 
 #[derive(Serialize)]

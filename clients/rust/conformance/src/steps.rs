@@ -15,7 +15,7 @@ use svc_platform_client::{
 use crate::messages::{self, code_name};
 use crate::protocol::{Answer, Case, Options, Step, Token};
 
-type Failure = Box<dyn Error>;
+pub(crate) type Failure = Box<dyn Error>;
 
 pub(crate) async fn run(case: Case) -> Result<Answer, Failure> {
     let client = client(&case)?;
@@ -56,8 +56,8 @@ fn options(mut builder: ClientBuilder, options: &Options) -> Result<ClientBuilde
     if let Some(deadline) = options.deadline_ms {
         builder = builder.deadline(Duration::from_millis(deadline));
     }
-    if options.receipts.as_deref() == Some("brief") {
-        builder = builder.receipts(ReceiptDetail::Brief);
+    if let Some(detail) = &options.receipts {
+        builder = builder.receipts(if detail == "brief" { ReceiptDetail::Brief } else { ReceiptDetail::Whole });
     }
     for key in &options.log_keys {
         builder = builder.log_key(key.parse()?);
@@ -80,10 +80,10 @@ fn tokens(token: &Token, tls: Tls, dpop: bool) -> Result<ClientCredentials, Fail
     Ok(if dpop { builder.dpop(DpopKey::generate()?) } else { builder }.build()?)
 }
 
-struct Runner {
-    client: Client,
+pub(crate) struct Runner {
+    pub(crate) client: Client,
     /// Whether receipts can be verified.
-    keyed: bool,
+    pub(crate) keyed: bool,
 }
 
 /// Makes one of the calls: how its message is read, what is looked at in its answer.
@@ -102,7 +102,7 @@ macro_rules! made {
         json!({ "answer": messages::write(concat!($message, "Response"), &$answer)?, "receipt": "absent" })
     };
     (@answered $runner:ident, $step:ident, $message:literal, $answer:ident, decision) => {
-        match $runner.require_allow($step, &$answer.decision) {
+        match $runner.require_allow(&$step.request, &$answer.decision) {
             Err(refused) if $step.require_allow => not_permitted(refused),
             _ => made!(@answered $runner, $step, $message, $answer, receipt of decision),
         }
@@ -114,10 +114,42 @@ macro_rules! made {
     }};
 }
 
+/// Makes one of the bulk calls.
+macro_rules! made_all {
+    ($runner:ident, $step:ident, $method:ident, $message:literal $(, $decision:ident)?) => {{
+        let request = messages::read(concat!($message, "Request"), &$step.request)?;
+        match $runner.client.$method(Call::new(Clone::clone(&request))).await {
+            Ok(answer) => {
+                let mut refused = None;
+                $(for (item, asked) in answer.items.iter().zip($step.request["items"].as_array().into_iter().flatten()) {
+                    if let (true, None, Err(why)) =
+                        ($step.require_allow, &refused, $runner.require_allow(asked, &item.$decision))
+                    {
+                        refused = Some(why);
+                    }
+                })?
+                let verified = $runner.client.verify_items(&request, &answer);
+                let carried = !matches!(&verified, Ok(verified) if verified.iter().all(Option::is_none));
+                let receipt = if carried && $runner.keyed { verdict(verified.is_ok()) } else { "absent" };
+                match Option::<NotPermitted>::take(&mut refused) {
+                    Some(refused) => not_permitted(refused),
+                    None => {
+                        json!({ "answer": messages::write(concat!($message, "Response"), &answer)?, "receipt": receipt })
+                    }
+                }
+            }
+            Err(error) => failed(&error),
+        }
+    }};
+}
+
 impl Runner {
     fn step<'a>(&'a self, step: &'a Step) -> LocalBoxFuture<'a, Result<Value, Failure>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(step.pause_ms)).await;
+            if let Some(kind) = &step.stream {
+                return self.ship(kind, step).await;
+            }
             Ok(match step.call.as_str() {
                 "whoami" => made!(self, step, who_am_i, "WhoAmI", no receipt),
                 "capabilities" => made!(self, step, get_capabilities, "GetCapabilities", no receipt),
@@ -129,6 +161,11 @@ impl Runner {
                     made!(self, step, register_artifact, "RegisterArtifact", receipt of registration)
                 }
                 "evidence" => made!(self, step, record_evidence, "RecordEvidence", receipt of ingestion),
+                "bulk/protection-plans" => made_all!(self, step, plan_protections, "PlanProtections", decision),
+                "bulk/policy-resolutions" => made_all!(self, step, resolve_policies, "ResolvePolicies", decision),
+                "bulk/key-access-plans" => made_all!(self, step, plan_key_accesses, "PlanKeyAccesses", decision),
+                "bulk/artifact-registrations" => made_all!(self, step, register_artifacts, "RegisterArtifacts"),
+                "bulk/evidence" => made_all!(self, step, record_events, "RecordEvents"),
                 "cached-capabilities" => match self.client.capabilities().await {
                     Ok(answer) => {
                         json!({ "answer": messages::write("GetCapabilitiesResponse", &*answer)?, "receipt": "absent" })
@@ -156,8 +193,8 @@ impl Runner {
     }
 
     /// A request that names obligations itself is understood by what it names.
-    fn require_allow(&self, step: &Step, decision: &impl Decision) -> Result<(), NotPermitted> {
-        match step.request["understoodObligations"].as_array() {
+    fn require_allow(&self, request: &Value, decision: &impl Decision) -> Result<(), NotPermitted> {
+        match request["understoodObligations"].as_array() {
             Some(ids) => {
                 let ids: Vec<_> = ids.iter().filter_map(Value::as_str).map(UnderstoodObligation::from).collect();
                 require_allow(decision, &ids)
@@ -167,20 +204,24 @@ impl Runner {
     }
 }
 
-fn verdict(verified: bool) -> &'static str {
+pub(crate) fn verdict(verified: bool) -> &'static str {
     if verified { "verified" } else { "refused" }
 }
 
 fn failed(error: &CallError) -> Value {
+    json!({ "error": told(error) })
+}
+
+pub(crate) fn told(error: &CallError) -> Value {
     eprintln!("{error}: {:?}", error.source().map(ToString::to_string));
     let violations: Vec<_> = error.violations().iter().map(|broken| json!({ "field": broken.field })).collect();
-    json!({ "error": {
+    json!({
         "code": code_name(error.code()),
         "reason": error.reason().map_or("", |reason| reason.as_str()),
         "request_id": error.request_id().unwrap_or_default(),
         "missing_scopes": error.missing_scopes(),
         "violations": violations,
-    } })
+    })
 }
 
 fn not_permitted(NotPermitted { reasons, unknown_obligations, .. }: NotPermitted) -> Value {

@@ -75,8 +75,14 @@ function start() {
     port: ports.PORT,
     opsPort: ports.OPS_PORT,
     issuer: { port: ports.ISSUER_PORT, clients },
+    env: optional(process.env),
     overrides: { logger: createLogger({ level: "info", serviceName: "svc-platform-api", destination: output }) },
   });
+}
+
+/** What is off unless a setting says otherwise is so here too. */
+function optional({ SVC_BULK, SVC_AUTHZEN }: NodeJS.ProcessEnv) {
+  return { SVC_BULK, SVC_AUTHZEN };
 }
 
 /** The secret of the run before, so that a token command that was pasted once works again. */

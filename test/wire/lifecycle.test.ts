@@ -114,6 +114,17 @@ describe("starting", () => {
     holder.close();
   });
 
+  test.each([
+    ["on", 200],
+    ["off", 404],
+  ])("the development stack serves bulk calls as SVC_BULK says: %s", async (SVC_BULK, status) => {
+    const ports = { PORT: "0", OPS_PORT: "0", ISSUER_PORT: "0" };
+    const stack = spawnService(directory, { ...ports, SVC_BULK }, "dev/dev.ts");
+    services.push(stack);
+    const [, url] = (await stack.line("service    ")).split(/ +/);
+    expect((await fetch(`${url}/openapi-bulk.json`)).status).toBe(status);
+  });
+
   test("is refused with a policy directory that holds none", async () => {
     const service = spawn({ ...settings, SVC_POLICY_DIR: directory });
     expect(await service.ended).toEqual({ code: 1, signal: null });

@@ -224,8 +224,8 @@ const whole: readonly Case[] = [
   {
     name: "bulk/deadline",
     says: "The deadline covers all attempts.",
-    request: { steps: [plans], options: { deadline_ms: 700 } },
-    server: { acts: [unavailable, { does: "answer", afterMs: 5_000 }] },
+    request: { steps: [plans], options: { deadline_ms: 1_500 } },
+    server: { acts: [unavailable, ...times(9, { does: "answer", afterMs: 60_000 })] },
     answers: [failed("deadline_exceeded")],
   },
   {

@@ -132,12 +132,12 @@ const attempts: readonly Case[] = [
     request: {
       steps: [
         stream("events", 0, {
-          items: streamItems("events", 3).map((item, i) => ({ ...item, ...(i === 2 && { pause_ms: 900 }) })),
+          items: streamItems("events", 3).map((item, i) => ({ ...item, ...(i === 2 && { pause_ms: 2_500 }) })),
         }),
       ],
       options: { max_attempts: 1 },
     },
-    server: { acts: times(9, { does: "stream", idleMs: 200 }) },
+    server: { acts: times(9, { does: "stream", idleMs: 700 }) },
     answers: [streamed()],
     sees(seen) {
       cameThrough(seen, 3);

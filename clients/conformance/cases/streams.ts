@@ -109,8 +109,8 @@ const holding: readonly Case[] = [
     name: "streams/no-deadline",
     says: "A stream lasts longer than a call may take.",
     request: {
-      steps: [stream("events", 0, { items: streamItems("events", 4).map((item) => ({ ...item, pause_ms: 300 })) })],
-      options: { deadline_ms: 600 },
+      steps: [stream("events", 0, { items: streamItems("events", 4).map((item) => ({ ...item, pause_ms: 600 })) })],
+      options: { deadline_ms: 1_500 },
     },
     answers: [streamed()],
     sees(seen) {

@@ -7,7 +7,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { verifyOpening, verifyRange } from "../../clients/typescript/src/receipts.ts";
 import { sampleCalls } from "../../dev/requests.ts";
 import { RangeLeafSchema, RangeReceiptSchema } from "../../gen/platform/bulk/v1/common_pb.ts";
+import { BulkDecisionService } from "../../gen/platform/bulk/v1/decisions_pb.ts";
+import { BulkRecordService } from "../../gen/platform/bulk/v1/records_pb.ts";
 import { BulkStreamService } from "../../gen/platform/bulk/v1/streams_pb.ts";
+import { EvidenceEventType, ProtectionOperation } from "../../gen/platform/sdk/v1/common_pb.ts";
 import { formatVerifierKey } from "../../src/ledger/tlog/note-keys.ts";
 import { readKeyFile } from "../../src/stores/key-file.ts";
 import { type WireClient, wireClients } from "../harness/clients.ts";
@@ -47,18 +50,22 @@ describe.each(testStores)("%s", (_name, startStore) => {
     await store.stop();
   });
 
-  /** What the client's verifier says of an answer, by the key that the operator publishes. */
-  async function verify(answer: Any) {
+  /** The key that the operator publishes. */
+  function vkeyOf(logOrigin = ""): string {
     const [key] = readKeyFile(store.settings.SVC_LEDGER_KEY) ?? [];
+    return key === undefined ? "" : formatVerifierKey(logOrigin, key.publicKey);
+  }
+
+  /** What the client's verifier says of an answer. */
+  async function verify(answer: Any) {
     const receipt = answer.receipt && fromJson(RangeReceiptSchema, answer.receipt as JsonValue);
-    const vkey = key === undefined ? "" : formatVerifierKey(receipt?.logOrigin ?? "", key.publicKey);
     const items = answer.items.map(({ leaf, decision, ingestion, registration }: Any) => ({
       leaf: leaf && fromJson(RangeLeafSchema, leaf),
       decision: decision && { decisionId: decision.decision_id },
       ingestion,
       registration,
     }));
-    return { places: await verifyRange({ receipt, items }, vkey), items };
+    return { places: await verifyRange({ receipt, items }, vkeyOf(receipt?.logOrigin)), items };
   }
 
   const event = (key: string = randomUUID(), id = "a") => ({
@@ -132,6 +139,26 @@ describe.each(testStores)("%s", (_name, startStore) => {
     const twins = await verify(await record([items[5], event(), items[5]]));
     expect(twins.places[0]?.leafIndex).toBe(twins.places[2]?.leafIndex);
     expect(twins.places[0]?.treeSize).toBeGreaterThan(size as number);
+  });
+
+  test("the verifier takes what generated clients are answered", async () => {
+    const transport = createGrpcTransport({ baseUrl: gateway.url });
+    const headers = { authorization: `Bearer ${token}`, ...range };
+    const workload = { application: "payroll-export" };
+    const question = { operation: ProtectionOperation.PROTECT, workload, resource: { kind: "record" } };
+    const decided = await createClient(BulkDecisionService, transport).planProtections(
+      { items: [question] },
+      { headers },
+    );
+    const happened = { eventType: EvidenceEventType.PROTECT, workload, resource: { kind: "record" } };
+    const items = [{ idempotencyKey: randomUUID(), event: happened }];
+    const recorded = await createClient(BulkRecordService, transport).recordEvents({ items }, { headers });
+    for (const answer of [decided, recorded]) {
+      const places = await verifyRange(answer, vkeyOf(answer.receipt?.logOrigin));
+      expect(places.map((place) => place?.treeSize)).toEqual([Number(answer.receipt?.treeSize)]);
+    }
+    const another = { ...decided, receipt: recorded.receipt };
+    await expect(verifyRange(another, vkeyOf(recorded.receipt?.logOrigin))).rejects.toThrow("nodes do not lead");
   });
 
   test("there is none where nothing was recorded", async () => {

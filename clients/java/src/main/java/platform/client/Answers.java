@@ -13,6 +13,13 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import platform.bulk.v1.EventItem;
+import platform.bulk.v1.EventResult;
+import platform.bulk.v1.KeyAccessPlanItem;
+import platform.bulk.v1.PolicyResolutionItem;
+import platform.bulk.v1.ProtectionPlanItem;
+import platform.bulk.v1.RegistrationItem;
+import platform.bulk.v1.RegistrationResult;
 import platform.sdk.v1.Obligation;
 import platform.sdk.v1.PlanKeyAccessResponse;
 import platform.sdk.v1.PlanProtectionResponse;
@@ -21,15 +28,25 @@ import platform.sdk.v1.RecordEvidenceResponse;
 import platform.sdk.v1.RegisterArtifactResponse;
 import platform.sdk.v1.ResolvePolicyResponse;
 
-/** Whether a record is the one of an answer: what the answer says is what was recorded. */
+/** Whether a record is the one of an answer, or of an item's: what the answer says is what was recorded. */
 final class Answers {
+  private static final Answers PROTECTION = new Answers("decision", "decision", "protection-plan");
+  private static final Answers POLICY = new Answers("decision", "decision", "policy-resolve");
+  private static final Answers KEY_ACCESS = new Answers("decision", "decision", "key-access-plan");
+  private static final Answers REGISTRATION = new Answers("registration", "registration", "artifact-register");
+  private static final Answers EVIDENCE = new Answers("evidence", "ingestion", "evidence");
   private static final Map<Class<? extends Message>, Answers> KINDS =
       Map.of(
-          PlanProtectionResponse.class, new Answers("decision", "decision", "protection-plan"),
-          ResolvePolicyResponse.class, new Answers("decision", "decision", "policy-resolve"),
-          PlanKeyAccessResponse.class, new Answers("decision", "decision", "key-access-plan"),
-          RegisterArtifactResponse.class, new Answers("registration", "registration", "artifact-register"),
-          RecordEvidenceResponse.class, new Answers("evidence", "ingestion", "evidence"));
+          PlanProtectionResponse.class, PROTECTION,
+          ResolvePolicyResponse.class, POLICY,
+          PlanKeyAccessResponse.class, KEY_ACCESS,
+          RegisterArtifactResponse.class, REGISTRATION,
+          RecordEvidenceResponse.class, EVIDENCE,
+          ProtectionPlanItem.class, PROTECTION,
+          PolicyResolutionItem.class, POLICY,
+          KeyAccessPlanItem.class, KEY_ACCESS,
+          RegistrationResult.class, REGISTRATION,
+          EventResult.class, EVIDENCE);
 
   private final String kind;
   /** The answer's member that has the receipt. */
@@ -43,7 +60,7 @@ final class Answers {
     this.route = route;
   }
 
-  /** The receipt of an answer; empty where it has none. */
+  /** The receipt of an answer, or of what became of an item; empty where it has none. */
   static Optional<Receipt> receipt(Message answer) {
     Answers found = KINDS.get(answer.getClass());
     if (found == null) return Optional.empty();
@@ -58,24 +75,78 @@ final class Answers {
    */
   static void require(Message answer, Receipt receipt, Optional<String> record) {
     Answers found = KINDS.get(answer.getClass());
-    if (found.kind.equals("decision"))
-      same("decision_id", at(answer, "decision", "decision_id"), new JsonPrimitive(receipt.getRecordId()));
-    record.ifPresent(text -> found.compare(answer, JsonParser.parseString(text)));
+    found.requireDecision(answer, receipt);
+    record.ifPresent(text -> found.compareAnswer(answer, JsonParser.parseString(text)));
   }
 
-  private void compare(Message answer, JsonElement record) {
-    same("kind", new JsonPrimitive(kind), at(record, "kind"));
-    same("route", new JsonPrimitive("/v1/sdk/" + route), at(record, "route"));
-    same("tenant_id", at(answer, "caller", "tenant_id"), at(record, "tenant_id"));
-    same("principal_id", at(answer, "caller", "principal_id"), at(record, "caller", "principal_id"));
-    String done = kind.equals("evidence") ? "event_type" : "operation";
-    same(done, at(answer, "request_summary", done), at(record, "request", done));
+  /**
+   * Throws a ReceiptException where the record is not that of an item of a bulk call, or of a stream, whose results name no
+   * caller.
+   */
+  static void requireItem(
+      Message item, Message result, Optional<Message> caller, Receipt receipt, Optional<String> record) {
+    Answers found = KINDS.get(result.getClass());
+    found.requireDecision(result, receipt);
+    record.ifPresent(text -> found.compareItem(item, result, caller, JsonParser.parseString(text)));
+  }
+
+  private void requireDecision(Message answer, Receipt receipt) {
+    if (kind.equals("decision"))
+      same("decision_id", at(answer, "decision", "decision_id"), new JsonPrimitive(receipt.getRecordId()));
+  }
+
+  private void compareAnswer(Message answer, JsonElement record) {
+    compareKind(record);
+    compareCaller((Message) answer.getField(field(answer, "caller")), record);
+    same(done(), at(answer, "request_summary", done()), at(record, "request", done()));
     JsonElement application = at(record, "request", "workload", "application");
     same("workload_application", at(answer, "request_summary", "workload_application"), application);
     same("resource_kind", at(answer, "request_summary", "resource_kind"), at(record, "request", "resource", "kind"));
     same("resource_id", at(answer, "request_summary", "resource_id"), at(record, "request", "resource", "id"));
+    compareOutcome(answer, record);
+    if (!kind.equals("decision")) compareNames(answer, record);
+  }
+
+  private void compareItem(Message item, Message result, Optional<Message> caller, JsonElement record) {
+    compareKind(record);
+    caller.ifPresent(named -> compareCaller(named, record));
+    Message request = requestOf(item);
+    same(done(), at(request, done()), at(record, "request", done()));
+    for (String[] path :
+        List.of(
+            new String[] {"workload", "application"}, new String[] {"resource", "kind"}, new String[] {"resource", "id"}))
+      same(String.join("_", path), orNull(at(request, path)), orNull(at(at(record, "request"), path)));
+    compareOutcome(result, record);
+  }
+
+  private static Message requestOf(Message item) {
+    if (item instanceof EventItem event) return event.getEvent();
+    return item instanceof RegistrationItem registration ? registration.getRegistration() : item;
+  }
+
+  /** An empty text that is optional is taken for none. */
+  private static JsonElement orNull(JsonElement text) {
+    return text.equals(new JsonPrimitive("")) ? JsonNull.INSTANCE : text;
+  }
+
+  /** The member of a request that says what is asked, or was done. */
+  private String done() {
+    return kind.equals("evidence") ? "event_type" : "operation";
+  }
+
+  private void compareKind(JsonElement record) {
+    same("kind", new JsonPrimitive(kind), at(record, "kind"));
+    same("route", new JsonPrimitive("/v1/sdk/" + route), at(record, "route"));
+  }
+
+  private static void compareCaller(Message caller, JsonElement record) {
+    same("tenant_id", at(caller, "tenant_id"), at(record, "tenant_id"));
+    same("principal_id", at(caller, "principal_id"), at(record, "caller", "principal_id"));
+  }
+
+  private void compareOutcome(Message answer, JsonElement record) {
     if (kind.equals("decision")) compareDecision(answer, record);
-    else compareRecorded(answer, record);
+    else same("accepted", at(answer, holder, "accepted"), at(record, "outcome", "accepted"));
   }
 
   private static void compareDecision(Message answer, JsonElement record) {
@@ -88,8 +159,7 @@ final class Answers {
     same("obligations", at(answer, "decision", "obligations"), obligations.isJsonNull() ? new JsonArray() : obligations);
   }
 
-  private void compareRecorded(Message answer, JsonElement record) {
-    same("accepted", at(answer, holder, "accepted"), at(record, "outcome", "accepted"));
+  private void compareNames(Message answer, JsonElement record) {
     // Of an object that came with the call it was derived.
     JsonElement derived = at(record, "outcome", "artifact_cid");
     JsonElement cid = derived.isJsonNull() ? at(record, "request", "artifact_cid") : derived;

@@ -2,6 +2,7 @@ package platform.client;
 
 import io.grpc.CallOptions;
 import io.grpc.Channel;
+import io.grpc.ClientCall;
 import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
 import io.grpc.Deadline;
@@ -17,7 +18,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 
-/** Calls: each bounded in time, and sent again where that may help. */
+/** Calls: each bounded in time, and sent again where that may help; and what streams need of them. */
 final class Calls {
   private static final Metadata.Key<String> IDEMPOTENCY_KEY =
       Metadata.Key.of("idempotency-key", Metadata.ASCII_STRING_MARSHALLER);
@@ -73,10 +74,8 @@ final class Calls {
       } catch (StatusRuntimeException error) {
         problem = PlatformException.of(error);
       }
-      AccessToken used = attempt.token;
-      boolean hasExpired = used != null && problem.reason().equals("expired_token");
-      // One that is invalid fails the call: another is no better now, but is once the issuer has another key.
-      if (hasExpired || (used != null && problem.reason().equals("invalid_token"))) tokens.refused(used);
+      boolean hasExpired = attempt.token != null && hasExpired(problem);
+      forgetToken(attempt, problem);
       if (mayAnswerNonce && attempt.isNonceDemanded()) {
         mayAnswerNonce = false;
       } else if (mayReplaceToken && hasExpired) {
@@ -100,7 +99,44 @@ final class Calls {
       Thread.currentThread().interrupt();
       throw new PlatformException(Status.Code.CANCELLED, "interrupted between attempts", stopped);
     }
-    // A channel that could not connect refuses calls for a time of its own; how long to wait is decided here.
+    connectAtOnce();
+  }
+
+  /** A call without end, whose sending again is the caller's. */
+  <Q, A> ClientCall<Q, A> begin(MethodDescriptor<Q, A> method, Attempt attempt) {
+    return channel.newCall(method, CallOptions.DEFAULT.withOption(Attempt.KEY, attempt));
+  }
+
+  /** Sees to it that a token which was not taken is not used again. */
+  void forgetToken(Attempt attempt, PlatformException problem) {
+    AccessToken used = attempt.token;
+    // One that is invalid fails the call: another is no better now, but is once the issuer has another key.
+    if (used != null && (hasExpired(problem) || problem.reason().equals("invalid_token"))) tokens.refused(used);
+  }
+
+  /** Whether another token is all that it takes. */
+  static boolean hasExpired(PlatformException problem) {
+    return problem.reason().equals("expired_token");
+  }
+
+  /** A channel that could not connect refuses calls for a time of its own; how long to wait is decided here. */
+  void connectAtOnce() {
     if (connection.getState(false) == ConnectivityState.TRANSIENT_FAILURE) connection.enterIdle();
+  }
+
+  boolean isShutdown() {
+    return connection.isShutdown();
+  }
+
+  RetryPolicy retry() {
+    return retry;
+  }
+
+  BiConsumer<PlatformException, Duration> onRetry() {
+    return onRetry;
+  }
+
+  Duration deadline() {
+    return deadline;
   }
 }

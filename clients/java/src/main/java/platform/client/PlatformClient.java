@@ -36,12 +36,15 @@ import platform.sdk.v1.WhoAmIRequest;
 import platform.sdk.v1.WhoAmIResponse;
 
 /**
- * The eight calls of the platform, over one gRPC connection, for any number of threads. Each waits for its answer, at most
+ * The calls of the platform, over one gRPC connection, for any number of threads. Each waits for its answer, at most
  * until the deadline; each throws a {@link PlatformException} where there is none, and a {@link ReceiptException} where log
  * keys were given and the answer's receipt does not verify. A denial is an answer.
  */
-public final class PlatformClient extends Permissions implements AutoCloseable {
+public final class PlatformClient extends BulkCalls implements AutoCloseable {
   private static final Duration CLOSE_TIMEOUT = Duration.ofSeconds(5);
+  /** The whole receipts of a thousand items. */
+  private static final int MAX_ANSWER_BYTES = 64 << 20;
+
   private static final GetCapabilitiesRequest CAPABILITIES = GetCapabilitiesRequest.getDefaultInstance();
   private static final GetBootstrapRequest BOOTSTRAP = GetBootstrapRequest.getDefaultInstance();
 
@@ -61,7 +64,11 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
         isPlaintext ? InsecureChannelCredentials.create() : settings.tls.channelCredentials();
     int port = url.getPort() >= 0 ? url.getPort() : isPlaintext ? 80 : 443;
     // One place decides what is sent again: Calls.
-    this.connection = Grpc.newChannelBuilderForAddress(url.getHost(), port, credentials).disableRetry().build();
+    this.connection =
+        Grpc.newChannelBuilderForAddress(url.getHost(), port, credentials)
+            .disableRetry()
+            .maxInboundMessageSize(MAX_ANSWER_BYTES)
+            .build();
     this.attempts = new AttemptInterceptor(url, settings.tokens, settings.receipts);
     this.channel = ClientInterceptors.intercept(connection, attempts);
     this.calls = new Calls(connection, channel, settings);
@@ -244,7 +251,7 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
     return channel;
   }
 
-  /** Waits for calls that are under way, 5 seconds at most, and ends the connection. */
+  /** Waits for calls and streams that are under way, 5 seconds at most, and ends the connection. Close streams before. */
   @Override
   public void close() {
     connection.shutdown();
@@ -255,6 +262,16 @@ public final class PlatformClient extends Permissions implements AutoCloseable {
       Thread.currentThread().interrupt();
     }
     connection.shutdownNow();
+  }
+
+  @Override
+  Calls calls() {
+    return calls;
+  }
+
+  @Override
+  List<String> logKeys() {
+    return logKeys;
   }
 
   private <A extends Message> A checked(A answer) {

@@ -56,6 +56,17 @@ public final class PlatformException extends RuntimeException {
     this.retryAfter = retryAfter;
   }
 
+  /** The same failure, for another thread or another time: an exception cannot suppress itself. */
+  PlatformException(PlatformException failure) {
+    super(failure.getMessage(), failure);
+    this.code = failure.code;
+    this.reason = failure.reason;
+    this.requestId = failure.requestId;
+    this.missingScopes = failure.missingScopes;
+    this.violations = failure.violations;
+    this.retryAfter = failure.retryAfter;
+  }
+
   private PlatformException(StatusRuntimeException error, com.google.rpc.Status details) {
     super(messageOf(error.getStatus(), infoOf(details)), error);
     ErrorInfo info = infoOf(details);

@@ -79,6 +79,46 @@ public final class Receipts {
   }
 
   /**
+   * Checks the receipts of all items that a bulk call answered, as {@link #verifyAnswer} does that of one call: what a record
+   * holds is compared with the item that was asked, and with its answer.
+   *
+   * @param request of a bulk call
+   * @param answer to it
+   * @param logKeys as of {@link #verify(Receipt, Collection)}
+   * @return what they prove, in the order of the items; empty for one that was not answered
+   * @throws ReceiptException where one does not, or an item that was answered has no receipt
+   * @throws IllegalArgumentException where a key cannot be read, or these are not of a bulk call
+   */
+  public static List<Optional<VerifiedReceipt>> verifyItems(
+      Message request, Message answer, Collection<String> logKeys) {
+    List<Message> asked = BulkItems.of(request);
+    List<Message> results = BulkItems.of(answer);
+    if (asked.size() != results.size())
+      throw new ReceiptException(asked.size() + " items were asked, and " + results.size() + " answered");
+    Optional<Message> caller = Optional.of(BulkItems.caller(answer));
+    List<Optional<VerifiedReceipt>> verified = new ArrayList<>();
+    for (int i = 0; i < results.size(); i++) {
+      Message result = results.get(i);
+      if (!BulkItems.isAnswered(result)) verified.add(Optional.empty());
+      else if (Answers.receipt(result).isEmpty()) throw new ReceiptException("item " + i + " has no receipt");
+      else verified.add(verifyItem(asked.get(i), result, caller, logKeys));
+    }
+    return verified;
+  }
+
+  /** Checks the receipt of what became of an item; empty where it has none. */
+  static Optional<VerifiedReceipt> verifyItem(
+      Message item, Message result, Optional<Message> caller, Collection<String> logKeys) {
+    return Answers.receipt(result)
+        .map(
+            receipt -> {
+              VerifiedReceipt verified = verify(receipt, logKeys);
+              Answers.requireItem(item, result, caller, receipt, verified.record());
+              return verified;
+            });
+  }
+
+  /**
    * Whether the log of the later receipt holds all that the log of the earlier one held, in the same places (RFC 6962
    * section 2.1.2).
    *

@@ -33,13 +33,18 @@ public record RetryPolicy(int maxAttempts, Duration initialBackoff, Duration max
   /** How long to wait before the call is sent again; empty where it is not. */
   Optional<Duration> pauseAfter(PlatformException problem, int attempts) {
     if (attempts >= maxAttempts || !mayHelp(problem)) return Optional.empty();
+    return Optional.of(pause(problem, attempts));
+  }
+
+  /** The pause after the attempt, counted from 1, however many there are. */
+  Duration pause(PlatformException problem, int attempts) {
     long boundNanos = (long) Math.min(maxBackoff.toNanos(), initialBackoff.toNanos() * Math.pow(2, attempts - 1));
     // Where all are told to come back at once, they are still spread.
     long spreadNanos = ThreadLocalRandom.current().nextLong(boundNanos + 1);
-    return Optional.of(problem.retryAfter().orElse(Duration.ZERO).plusNanos(spreadNanos));
+    return problem.retryAfter().orElse(Duration.ZERO).plusNanos(spreadNanos);
   }
 
-  private static boolean mayHelp(PlatformException problem) {
+  static boolean mayHelp(PlatformException problem) {
     return problem.code() == Status.Code.UNAVAILABLE
         || (problem.code() == Status.Code.RESOURCE_EXHAUSTED && problem.retryAfter().isPresent());
   }

@@ -23,12 +23,20 @@ test("every class that is public has its documentation in the archive, and its s
       (await run("jar", ["--list", "--file", join(source, "target", archive)])).split("\n"),
     ),
   );
-  for (const name of ["PlatformClient", "ClientCredentials", "DpopKey", "PlatformException", "Receipts"]) {
+  for (const name of [
+    "PlatformClient",
+    "ClientCredentials",
+    "DpopKey",
+    "PlatformException",
+    "Receipts",
+    "ResumingStream",
+  ]) {
     expect(classes).toContain(`platform/client/${name}.class`);
     expect(sources).toContain(`platform/client/${name}.java`);
     expect(pages).toContain(`platform/client/${name}.html`);
   }
   expect(sources).toContain("platform/sdk/v1/Receipt.java");
+  expect(sources).toContain("platform/bulk/v1/EventItem.java");
   // Neither other people's definitions, which other packages bring, nor the service that is not public.
   const foreign = classes?.filter((name) => name.endsWith(".class") && !name.startsWith("platform/"));
   expect(foreign).toEqual([]);

@@ -55,7 +55,7 @@ export const clientPrograms: readonly ClientProgram[] = [
     drivers: [
       {
         command: ["java", "-cp", javaDriver, "platform.client.conformance.Driver"],
-        lacks: ["certificates/", "bulk/", "streams/"],
+        lacks: ["certificates/"],
       },
     ],
     verifiesReceipts: true,

@@ -5,7 +5,6 @@ import { decodeProtectedHeader, type JWTPayload, jwtVerify } from "jose";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../base/clock.ts";
 import type { ServiceError } from "../../base/errors.ts";
-import { createSemaphore } from "../../base/semaphore.ts";
 import type { Sums } from "../../base/sums.ts";
 import { refusedToken, signatureAlgorithms, statusUnknown } from "../challenge.ts";
 import type { FindKeys } from "./candidate-keys.ts";
@@ -23,8 +22,6 @@ const maximumAgeSeconds = 5 * 60;
 /** Lists of one issuer that are fetched in a period, by all threads together. */
 const fetchBudgetSize = 20;
 const fetchBudgetRefillMs = 30_000;
-/** Lists of one issuer that are fetched and unpacked at a time, of one thread: each takes some 16 MiB meanwhile. */
-const maximumFetches = 2;
 /** Calls that wait for lists of one issuer, of one thread. */
 const maximumWaiting = 1_000;
 const retryAfterSeconds = 1;
@@ -73,7 +70,6 @@ export function createStatusLists(options: StatusListOptions): CheckStatus {
     sizeCalculation: ({ statuses }) => Math.max(1, statuses.byteLength),
   });
   const fetching = new Map<string, Promise<StatusList | ServiceError>>();
-  const slots = createSemaphore(maximumFetches, maximumWaiting);
   let waiting = 0;
 
   function usable(uri: string): StatusList | undefined {
@@ -85,8 +81,7 @@ export function createStatusLists(options: StatusListOptions): CheckStatus {
 
   async function fetchList(uri: string): Promise<StatusList | ServiceError> {
     try {
-      const read = async () => readList(await fetchToken(uri, options), uri, options);
-      const list = await slots.run(read, options.signal);
+      const list = await readList(await fetchToken(uri, options), uri, options);
       kept.set(uri, list);
       onFetched(undefined);
       return list;

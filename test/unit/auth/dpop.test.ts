@@ -62,21 +62,6 @@ const good = (claims: Members = {}, header: Members = {}) => mintProof(callerKey
 const authenticate = (inbound: InboundRequest, rule?: Partial<DpopRule>) =>
   started(rule).authenticate(inbound, patient);
 
-test("a call that goes on is judged again without another proof, and begins with its own alone", async () => {
-  const world = started();
-  const call = callOf(good());
-  await world.authenticate(call, patient);
-  for (let i = 0; i < 3; i++)
-    expect(await world.authenticateStill(call, patient)).toHaveProperty("tenantId", "tenant-a");
-  expect(await refusalOf(world.authenticate(call, patient))).toHaveProperty("reason", "proof_of_possession_failed");
-  // What is bound to nothing, or to something else, counts here as little as elsewhere.
-  for (const cnf of [undefined, { "x5t#S256": "a".repeat(43) }, {}]) {
-    const other = callOf(good(), {}, await tokenOf(callerKey, { cnf }));
-    const reason = await refusalOf(world.authenticateStill(other, patient));
-    expect(reason).toHaveProperty("reason", "proof_of_possession_failed");
-  }
-});
-
 describe("a fresh proof by the bound key lets its call in", () => {
   test.each(["RS256", "PS256", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"])("signed with %s", async (algorithm) => {
     const key = newTestKey(algorithm, "caller");

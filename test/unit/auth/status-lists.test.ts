@@ -191,18 +191,6 @@ describe("a list that does not stand", () => {
       status_list: { bits: 1, lst: deflateSync(Buffer.alloc(8 * 1024 * 1024 + 1)).toString("base64url") },
     });
 
-  test("is fetched with others of its issuer two at a time", async () => {
-    const held: (() => void)[] = [];
-    respond = (response, uri) => void held.push(() => send(response, listToken(uri)));
-    const outcomes = Array.from({ length: 7 }, (_, i) => outcomeOf(tokenOf(1, `${base}/lists/${i}`)));
-    for (let answered = 0; answered < 7; answered++) {
-      const open = Math.min(2, 7 - answered);
-      await expect.poll(() => fetched.length).toBe(answered + open);
-      held.shift()?.();
-    }
-    expect(await Promise.all(outcomes)).toEqual(outcomes.map(() => "let in"));
-  });
-
   test("is fetched twenty times in thirty seconds at most", async () => {
     respond = (response) => void response.writeHead(500).end();
     for (let call = 0; call < 25; call++) expect(await outcomeOf(tokenOf(1))).toBe("issuer_unavailable");

@@ -10,9 +10,25 @@ import com.google.protobuf.util.JsonFormat;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import platform.bulk.v1.EventResult;
+import platform.bulk.v1.KeyAccessPlanItem;
+import platform.bulk.v1.PlanKeyAccessesRequest;
+import platform.bulk.v1.PlanKeyAccessesResponse;
+import platform.bulk.v1.PlanProtectionsRequest;
+import platform.bulk.v1.PlanProtectionsResponse;
+import platform.bulk.v1.PolicyResolutionItem;
+import platform.bulk.v1.ProtectionPlanItem;
+import platform.bulk.v1.RecordEventsRequest;
+import platform.bulk.v1.RecordEventsResponse;
+import platform.bulk.v1.RegisterArtifactsRequest;
+import platform.bulk.v1.RegisterArtifactsResponse;
+import platform.bulk.v1.RegistrationResult;
+import platform.bulk.v1.ResolvePoliciesRequest;
+import platform.bulk.v1.ResolvePoliciesResponse;
 import platform.client.NotPermittedException;
 import platform.client.PlatformClient;
 import platform.client.PlatformException;
@@ -48,6 +64,7 @@ final class Steps {
 
   private JsonObject run(JsonObject step) {
     pause(step);
+    if (step.has("stream")) return new StreamStep(client, hasLogKeys).run(step);
     JsonObject result = new JsonObject();
     switch (step.get("call").getAsString()) {
       case "concurrent" -> result.add("steps", atOnce(step.getAsJsonArray("calls")));
@@ -109,20 +126,46 @@ final class Steps {
         RecordEvidenceRequest request = read(step, RecordEvidenceRequest.newBuilder()).build();
         yield key == null ? client.recordEvidence(request) : client.recordEvidence(request, key);
       }
+      case "bulk/protection-plans" -> client.planProtections(read(step, PlanProtectionsRequest.newBuilder()).build());
+      case "bulk/policy-resolutions" -> client.resolvePolicies(read(step, ResolvePoliciesRequest.newBuilder()).build());
+      case "bulk/key-access-plans" -> client.planKeyAccesses(read(step, PlanKeyAccessesRequest.newBuilder()).build());
+      case "bulk/evidence" -> client.recordEvents(read(step, RecordEventsRequest.newBuilder()).build());
+      case "bulk/artifact-registrations" ->
+          client.registerArtifacts(read(step, RegisterArtifactsRequest.newBuilder()).build());
       default -> throw new IllegalArgumentException("no such call: " + step.get("call"));
     };
   }
 
   private void requireAllow(JsonObject step, Message answer) {
-    String[] listed = listed(step);
+    JsonObject request = step.has("request") ? step.getAsJsonObject("request") : new JsonObject();
+    List<JsonObject> asked =
+        request.has("items")
+            ? request.getAsJsonArray("items").asList().stream().map(JsonElement::getAsJsonObject).toList()
+            : List.of(request);
+    List<? extends Message> results = items(answer).orElse(List.of(answer));
+    for (int i = 0; i < results.size(); i++) requireAllow(results.get(i), listed(asked.get(i)));
+  }
+
+  /** The items of a bulk answer. */
+  private static Optional<List<? extends Message>> items(Message answer) {
+    if (answer instanceof PlanProtectionsResponse plans) return Optional.of(plans.getItemsList());
+    if (answer instanceof ResolvePoliciesResponse policies) return Optional.of(policies.getItemsList());
+    if (answer instanceof PlanKeyAccessesResponse plans) return Optional.of(plans.getItemsList());
+    if (answer instanceof RegisterArtifactsResponse registered) return Optional.of(registered.getItemsList());
+    return answer instanceof RecordEventsResponse recorded ? Optional.of(recorded.getItemsList()) : Optional.empty();
+  }
+
+  private void requireAllow(Message answer, String[] listed) {
+    if (answer instanceof ProtectionPlanItem plan) client.requireAllow(plan.getDecision(), listed);
+    if (answer instanceof PolicyResolutionItem policy) client.requireAllow(policy.getDecision(), listed);
+    if (answer instanceof KeyAccessPlanItem plan) client.requireAllow(plan.getDecision(), listed);
     if (answer instanceof PlanProtectionResponse plan) client.requireAllow(plan.getDecision(), listed);
     if (answer instanceof ResolvePolicyResponse policy) client.requireAllow(policy.getDecision(), listed);
     if (answer instanceof PlanKeyAccessResponse plan) client.requireAllow(plan.getDecision(), listed);
   }
 
-  private static String[] listed(JsonObject step) {
-    JsonObject request = step.getAsJsonObject("request");
-    JsonElement listed = request == null ? null : request.get("understoodObligations");
+  private static String[] listed(JsonObject request) {
+    JsonElement listed = request.get("understoodObligations");
     return listed == null
         ? new String[0]
         : listed.getAsJsonArray().asList().stream().map(JsonElement::getAsString).toArray(String[]::new);
@@ -139,8 +182,14 @@ final class Steps {
     }
   }
 
-  private static boolean hasReceipt(Message answer) {
-    return (answer instanceof PlanProtectionResponse plan && plan.getDecision().hasReceipt())
+  static boolean hasReceipt(Message answer) {
+    return items(answer).map(items -> items.stream().anyMatch(Steps::hasReceipt)).orElse(false)
+        || (answer instanceof ProtectionPlanItem plan && plan.getDecision().hasReceipt())
+        || (answer instanceof PolicyResolutionItem policy && policy.getDecision().hasReceipt())
+        || (answer instanceof KeyAccessPlanItem key && key.getDecision().hasReceipt())
+        || (answer instanceof RegistrationResult registered && registered.getRegistration().hasReceipt())
+        || (answer instanceof EventResult recorded && recorded.getIngestion().hasReceipt())
+        || (answer instanceof PlanProtectionResponse plan && plan.getDecision().hasReceipt())
         || (answer instanceof ResolvePolicyResponse policy && policy.getDecision().hasReceipt())
         || (answer instanceof PlanKeyAccessResponse key && key.getDecision().hasReceipt())
         || (answer instanceof RegisterArtifactResponse registered && registered.getRegistration().hasReceipt())
@@ -156,7 +205,7 @@ final class Steps {
     }
   }
 
-  private static JsonElement json(Message message) {
+  static JsonElement json(Message message) {
     try {
       return JsonParser.parseString(JsonFormat.printer().print(message));
     } catch (InvalidProtocolBufferException unwritable) {
@@ -164,7 +213,7 @@ final class Steps {
     }
   }
 
-  private static JsonObject describe(PlatformException problem) {
+  static JsonObject describe(PlatformException problem) {
     JsonObject error = new JsonObject();
     error.addProperty("code", problem.code().name().toLowerCase(Locale.ROOT));
     error.addProperty("reason", problem.reason());
@@ -183,13 +232,13 @@ final class Steps {
     return error;
   }
 
-  private static JsonArray list(List<String> texts) {
+  static JsonArray list(List<String> texts) {
     JsonArray array = new JsonArray();
     texts.forEach(array::add);
     return array;
   }
 
-  private static void pause(JsonObject step) {
+  static void pause(JsonObject step) {
     if (!step.has("pause_ms")) return;
     try {
       Thread.sleep(step.get("pause_ms").getAsLong());

@@ -1,0 +1,115 @@
+package platform.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static platform.client.TestBulkService.event;
+import static platform.client.TestBulkService.refusal;
+
+import io.grpc.Status;
+import java.io.IOException;
+import java.security.GeneralSecurityException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import platform.bulk.v1.EventItem;
+import platform.bulk.v1.ItemOutcome;
+import platform.bulk.v1.PlanProtectionsRequest;
+import platform.bulk.v1.PlanProtectionsResponse;
+import platform.bulk.v1.ProtectionPlanItem;
+import platform.bulk.v1.RecordEventsRequest;
+import platform.bulk.v1.ResolvePoliciesRequest;
+import platform.sdk.v1.PlanProtectionRequest;
+import platform.sdk.v1.ProtectionDecision;
+import platform.sdk.v1.Receipt;
+import platform.sdk.v1.ResolvePolicyRequest;
+
+/** Bulk calls, and the receipts of their items. */
+class BulkCallsTest {
+  @Test
+  void keysAreTheSameOverAllAttempts() throws IOException {
+    try (var service = new TestBulkService();
+        var client = service.client().build()) {
+      service.refusals.add(refusal(Status.Code.UNAVAILABLE, "store_unavailable", 0));
+      client.recordEvents(RecordEventsRequest.newBuilder().addItems(event("own")).addItems(event("")).addItems(event("")).build());
+      List<List<String>> keys =
+          service.records.stream()
+              .map(request -> request.getItemsList().stream().map(EventItem::getIdempotencyKey).toList())
+              .toList();
+      assertEquals(2, keys.size());
+      assertEquals(keys.get(0), keys.get(1));
+      assertEquals("own", keys.get(0).get(0));
+      assertTrue(keys.get(0).get(1).matches("[!-~]{1,128}"));
+      assertNotEquals(keys.get(0).get(1), keys.get(0).get(2));
+    }
+  }
+
+  @Test
+  void eachItemListsWhatIsUnderstood() throws IOException {
+    try (var service = new TestBulkService();
+        var client = service.client().understands("note").build()) {
+      client.planProtections(
+          PlanProtectionsRequest.newBuilder()
+              .setStopOnFirstDeny(true)
+              .addItems(PlanProtectionRequest.getDefaultInstance())
+              .addItems(PlanProtectionRequest.newBuilder().addUnderstoodObligations("own"))
+              .build());
+      PlanProtectionsRequest sent = service.plans.get(0);
+      assertEquals(List.of("note"), sent.getItems(0).getUnderstoodObligationsList());
+      assertEquals(List.of("own"), sent.getItems(1).getUnderstoodObligationsList());
+      assertTrue(sent.getStopOnFirstDeny());
+    }
+  }
+
+  @Test
+  void receiptsAreThoseOfTheirItems() throws IOException, GeneralSecurityException {
+    TestLog log = new TestLog(3);
+    PlanProtectionsRequest request =
+        PlanProtectionsRequest.newBuilder()
+            .addItems(PlanProtectionRequest.getDefaultInstance())
+            .addItems(PlanProtectionRequest.getDefaultInstance())
+            .addItems(PlanProtectionRequest.getDefaultInstance())
+            .build();
+    PlanProtectionsResponse good =
+        PlanProtectionsResponse.newBuilder()
+            .addItems(answered(brief(log, 0), brief(log, 0)))
+            .addItems(ProtectionPlanItem.newBuilder().setOutcome(ItemOutcome.ITEM_OUTCOME_REFUSED))
+            .addItems(answered(brief(log, 2), brief(log, 2)))
+            .build();
+    var verified = Receipts.verifyItems(request, good, List.of(log.key()));
+    assertEquals(3, verified.size());
+    assertTrue(verified.get(1).isEmpty());
+    assertEquals(2, verified.get(2).orElseThrow().leafIndex());
+    ProtectionPlanItem anothers = answered(brief(log, 0), brief(log, 2));
+    for (PlanProtectionsResponse wrong :
+        List.of(
+            good.toBuilder().setItems(0, anothers).build(),
+            // Whole: its record says that somebody asked for something else.
+            good.toBuilder().setItems(0, answered(log.receipt(0, 3), log.receipt(0, 3))).build(),
+            good.toBuilder().setItems(0, good.getItems(0).toBuilder().clearDecision()).build(),
+            good.toBuilder().removeItems(2).build()))
+      assertThrows(ReceiptException.class, () -> Receipts.verifyItems(request, wrong, List.of(log.key())));
+    ResolvePoliciesRequest other =
+        ResolvePoliciesRequest.newBuilder().addItems(ResolvePolicyRequest.getDefaultInstance()).build();
+    assertThrows(ReceiptException.class, () -> Receipts.verifyItems(other, good, List.of(log.key())));
+    try (var service = new TestBulkService();
+        var client = service.client().logKeys(log.key()).build()) {
+      service.plan = good;
+      assertEquals(good, client.planProtections(request));
+      service.plan = good.toBuilder().setItems(0, anothers).build();
+      ReceiptException wrong = assertThrows(ReceiptException.class, () -> client.planProtections(request));
+      assertEquals(service.plan, wrong.answer().orElseThrow());
+    }
+  }
+
+  private static Receipt brief(TestLog log, int index) throws GeneralSecurityException {
+    return log.receipt(index, 3).toBuilder().clearLeaf().clearOpening().clearRecord().build();
+  }
+
+  private static ProtectionPlanItem answered(Receipt decided, Receipt receipt) {
+    return ProtectionPlanItem.newBuilder()
+        .setOutcome(ItemOutcome.ITEM_OUTCOME_ANSWERED)
+        .setDecision(ProtectionDecision.newBuilder().setDecisionId(decided.getRecordId()).setReceipt(receipt))
+        .build();
+  }
+}

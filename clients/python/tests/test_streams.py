@@ -74,8 +74,8 @@ def ship_awaited(url: str, count: int, options: Options, bounds: dict[str, int],
                 await stream.close()
             except PlatformError as error:
                 shipped.error = error
-            async with asyncio.timeout(10) if hasattr(asyncio, "timeout") else stream:
-                shipped.results = await asyncio.gather(*futures, return_exceptions=True)  # type: ignore[assignment]
+            results = await asyncio.wait_for(asyncio.gather(*futures, return_exceptions=True), 10)
+            shipped.results = results  # type: ignore[assignment]
             shipped.unacknowledged = stream.unacknowledged()
         return shipped
 
@@ -224,7 +224,6 @@ def twice_at_once(requests: Iterator[Request], context: grpc.ServicerContext) ->
 )
 def test_an_acknowledgement_of_nothing_that_waits_ends_the_stream(ship: Ship, script: Script, left: str) -> None:
     service = StreamService(script)
-    # Less than is sent there is no room for.
     shipped = ship(service, 2)
     assert isinstance(shipped.error, PlatformError)
     assert shipped.error.code is Code.INTERNAL

@@ -20,7 +20,7 @@ from ._bulk import payload_of
 from ._calls import Attempts, Calls, made_key, may_retry
 from ._methods import Method
 from ._replies import Reply
-from ._runtime import Runtime
+from ._runtime import Flight, Runtime
 from ._stream_calls import StreamCall
 from ._window import Bounds, Item, Promise, Result, Window
 from .errors import Metadata, PlatformError, ReceiptRefused
@@ -58,6 +58,7 @@ class Shipping(Generic[Payload, Item, Result]):
         self._signal = runtime.signal()
         self._window: Window[Item, Result] = Window(bounds)
         self._is_working = False
+        self._flight: Flight[None] | None = None
         self._is_settling = False
         """Whether callers are being told what was acknowledged."""
         self._is_closing = False
@@ -85,7 +86,8 @@ class Shipping(Generic[Payload, Item, Result]):
                 self._signal.changed()
                 if not self._is_working:
                     self._is_working = True
-                    self._runtime.start(self._work)
+                    # An event loop does not keep what runs in it.
+                    self._flight = self._runtime.start(self._work)
 
     async def close(self) -> None:
         async with self._signal.turn():

@@ -29,8 +29,14 @@ export function reportStreamErrors(service: string): Interceptor {
 /** A body that is cut off by the deadline cannot be decoded either. */
 function refusalOf(thrown: unknown, signal: AbortSignal): ServiceError {
   if (isPast(signal)) return deadlinePassed;
+  // What was under way for a caller who has left ends with the signal's own reason, whatever that is.
+  if (signal.aborted && (thrown === signal.reason || isAbort(thrown))) return abortRefusal(signal);
   const isOfProtocol = thrown instanceof ConnectError && !(thrown.cause instanceof ServiceError);
   return isOfProtocol ? fromProtocolError(thrown) : toServiceError(thrown);
+}
+
+function isAbort(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === "AbortError";
 }
 
 /** The deadline ends the messages, which is no good end. */

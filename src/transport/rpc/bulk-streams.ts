@@ -113,6 +113,8 @@ async function* acknowledged<Item, Request extends Numbered<Item>, Answer>(
   // Whatever is recorded is counted with its batch.
   call.recordedItems = 0;
   call.streamedItems = 0;
+  // As those of a bulk call's items.
+  call.receiptDetail ??= "brief";
   void inlet.read(requests);
   for (;;) {
     const leftMs = expiryOf(callerOf(context)) - options.clock.now();

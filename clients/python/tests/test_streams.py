@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,12 +21,15 @@ from svc_platform_client import (
     PlatformError,
     ReceiptRefused,
     Retry,
+    _setup,
     bulk_v1,
     v1,
 )
 
 Code = grpc.StatusCode
 ANSWERED, REFUSED = bulk_v1.ITEM_OUTCOME_ANSWERED, bulk_v1.ITEM_OUTCOME_REFUSED
+EMPTY_SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+"""The first frame of a server of HTTP/2."""
 QUICK = Retry(max_attempts=3, initial_backoff=0.01, max_backoff=0.02)
 
 
@@ -317,6 +321,24 @@ def test_an_item_without_a_key_is_given_one() -> None:
 def silent(requests: Iterator[Request], context: grpc.ServicerContext) -> Iterator[Response]:
     for _ in requests:
         yield from ()
+
+
+def test_a_service_that_is_gone_without_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_setup, "PING_AFTER_MS", 50)
+    monkeypatch.setattr(_setup, "PING_TIMEOUT_MS", 50)
+    options = Options(retry=Retry(1))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with PlatformClient(url, options=options) as client:
+            stream = client.open_event_stream()
+            result = stream.send(event(0))
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(EMPTY_SETTINGS)
+                failure = result.exception(10)
+        assert isinstance(failure, PlatformError)
+        assert failure.code is Code.UNAVAILABLE
+        assert len(stream.unacknowledged()) == 1
 
 
 def test_abort_ends_the_stream_at_once_and_whoever_is_held_back() -> None:

@@ -13,6 +13,9 @@ from ._runtime import AsyncChannels
 from .options import Options, require_safe_url
 
 MAX_ANSWER_BYTES = 64 * 2**20
+PING_AFTER_MS = 20_000
+"""How long nothing may come before the service is asked whether it is there."""
+PING_TIMEOUT_MS = 10_000
 
 ChannelOptions = list[tuple[str, int | str]]
 
@@ -39,6 +42,12 @@ def channel_options(options: Options) -> ChannelOptions:
         ("grpc.initial_reconnect_backoff_ms", max(100, round(retry.initial_backoff * 1000))),
         ("grpc.min_reconnect_backoff_ms", 2_000),
         ("grpc.max_reconnect_backoff_ms", max(100, round(retry.max_backoff * 1000))),
+        # A peer that is gone without a word is noticed while anything waits for it: no deadline bounds a stream.
+        ("grpc.keepalive_time_ms", PING_AFTER_MS),
+        ("grpc.keepalive_timeout_ms", PING_TIMEOUT_MS),
+        # The same, where gRPC counts from the ping rather than from what came last.
+        ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_MS),
+        ("grpc.http2.max_pings_without_data", 0),
     ]
 
 

@@ -50,7 +50,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   transport: {
     knows: ["auth", "base", "domain", "gen", "telemetry"],
     packages: [
-      ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-node"],
+      ...["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-fastify", "@connectrpc/connect-node"],
       ...["fastify", "lru-cache", "node:http", "node:http2"],
     ],
   },

@@ -1,44 +1,55 @@
 /**
- * Handlers of Connect as routes of fastify. Its own plugin for it writes to standard error whenever a caller leaves before
- * its answer is out, which is nobody's failure and has a line of the log already.
+ * Connect's plugin for fastify, with answers that are written here. The plugin would tell standard error, with a stack, of
+ * every caller who leaves before its answer is out, which is nobody's failure and has a line of the log already.
  */
-import { type ConnectRouter, type ContextValues, createConnectRouter } from "@connectrpc/connect";
-import {
-  compressionBrotli,
-  compressionGzip,
-  universalRequestFromNodeRequest,
-  universalResponseToNodeResponse,
-} from "@connectrpc/connect-node";
+import { Code, ConnectError, type ConnectRouter, type ContextValues } from "@connectrpc/connect";
+import type { UniversalHandler, UniversalServerRequest } from "@connectrpc/connect/protocol";
+import { fastifyConnectPlugin } from "@connectrpc/connect-fastify";
+import { compressionBrotli, compressionGzip, universalResponseToNodeResponse } from "@connectrpc/connect-node";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { ServiceError } from "../../base/errors.ts";
+import { kRequest } from "../calls/exchange.ts";
+import { answerHeaders } from "../calls/lifecycle.ts";
 
 export interface ConnectRoutes {
   /** Adds methods to the router, and may wrap its handlers. */
   readonly routes: (router: ConnectRouter) => void;
+  /** With the request, under `kRequest`. */
   readonly contextValues: (request: FastifyRequest) => ContextValues;
 }
 
 /** Serves what `routes` adds. Bodies are left to the handlers: the app must accept any content type. */
 export function serveConnect(app: FastifyInstance, { routes, contextValues }: ConnectRoutes): void {
-  const router = createConnectRouter({ acceptCompression: [compressionGzip, compressionBrotli] });
-  routes(router);
-  for (const handler of router.handlers) {
-    app.all(handler.requestPath, async (request, reply) => {
-      const { raw: response } = reply;
-      try {
-        const answer = await handler(
-          universalRequestFromNodeRequest(request.raw, response, undefined, contextValues(request)),
-        );
-        // Fastify keeps headers until it sends, which it does not do here.
-        for (const [name, value] of Object.entries(reply.getHeaders()))
-          if (value !== undefined) response.setHeader(name, value);
-        await universalResponseToNodeResponse(answer, response);
-      } catch (cause) {
-        if (response.destroyed || response.closed || response.errored) return;
+  app.register(fastifyConnectPlugin, {
+    acceptCompression: [compressionGzip, compressionBrotli],
+    routes: (router) => {
+      routes(router);
+      router.handlers.forEach((handler, i) => {
+        router.handlers[i] = writing(handler);
+      });
+    },
+    contextValues,
+  });
+}
+
+/** The handler with its answer written: the plugin has nothing left to do, and says nothing where a call was aborted. */
+function writing(handler: UniversalHandler): UniversalHandler {
+  const write = async (universal: UniversalServerRequest): Promise<never> => {
+    const request = universal.contextValues?.get(kRequest);
+    if (request === undefined) throw new Error("call without a request");
+    const { call, response } = request;
+    try {
+      const answer = await handler(universal);
+      for (const [name, value] of Object.entries(answerHeaders(call))) response.setHeader(name, value);
+      await universalResponseToNodeResponse(answer, response);
+    } catch (cause) {
+      if (!response.destroyed && !response.closed && !response.errored) {
         // Nothing more can be said in the answer's own terms: it ends short.
-        request.call.refusal ??= new ServiceError("internal", "the answer could not be written", { cause });
+        call.refusal ??= new ServiceError("internal", "the answer could not be written", { cause });
         response.destroy();
       }
-    });
-  }
+    }
+    throw new ConnectError("the answer has been written", Code.Aborted);
+  };
+  return Object.assign(write, handler);
 }

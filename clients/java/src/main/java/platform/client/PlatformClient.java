@@ -68,6 +68,9 @@ public final class PlatformClient extends BulkCalls implements AutoCloseable {
         Grpc.newChannelBuilderForAddress(url.getHost(), port, credentials)
             .disableRetry()
             .maxInboundMessageSize(MAX_ANSWER_BYTES)
+            // A peer that is gone without a word is noticed while anything waits for it: no deadline bounds a stream.
+            .keepAliveTime(settings.pingAfter.toMillis(), TimeUnit.MILLISECONDS)
+            .keepAliveTimeout(settings.pingTimeout.toMillis(), TimeUnit.MILLISECONDS)
             .build();
     this.attempts = new AttemptInterceptor(url, settings.tokens, settings.receipts);
     this.channel = ClientInterceptors.intercept(connection, attempts);

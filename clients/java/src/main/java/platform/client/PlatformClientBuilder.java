@@ -14,6 +14,9 @@ public final class PlatformClientBuilder {
   final URI baseUrl;
   Tls tls = Tls.systemTrust();
   TokenSource tokens;
+  /** How long nothing may come before the service is asked whether it is there; gRPC makes it 10 s at least. */
+  Duration pingAfter = Duration.ofSeconds(20);
+  Duration pingTimeout = Duration.ofSeconds(10);
   Duration deadline = Duration.ofSeconds(10);
   RetryPolicy retry = RetryPolicy.DEFAULT;
   BiConsumer<PlatformException, Duration> onRetry = (problem, pause) -> {};

@@ -12,11 +12,15 @@ import static platform.client.TestBulkService.refusal;
 
 import io.grpc.Status;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -50,6 +54,26 @@ class ResumingStreamTest {
       assertTrue(made.matches("[!-~]{1,128}"), made);
       assertEquals(List.of("k0", "k1"), service.keys().get(0));
       assertEquals(List.of("k1", made), service.keys().get(1));
+    }
+  }
+
+  @Test
+  void aServiceThatIsGoneWithoutAWordIsNoticed() throws Exception {
+    byte[] emptySettings = {0, 0, 0, 4, 0, 0, 0, 0, 0};
+    try (var server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      var settings = PlatformClient.builder("http://127.0.0.1:" + server.getLocalPort());
+      settings.pingAfter = Duration.ofSeconds(10);
+      settings.pingTimeout = Duration.ofMillis(50);
+      try (var client = settings.retry(new RetryPolicy(1, Duration.ofMillis(1), Duration.ofMillis(1))).build()) {
+        var stream = client.openEventStream();
+        CompletableFuture<EventResult> result = stream.send(event("k0"));
+        try (var connection = server.accept()) {
+          connection.getOutputStream().write(emptySettings);
+          var thrown = assertThrows(ExecutionException.class, () -> result.get(20, TimeUnit.SECONDS));
+          assertEquals(Status.Code.UNAVAILABLE, assertInstanceOf(PlatformException.class, thrown.getCause()).code());
+        }
+        assertEquals(1, stream.unacknowledged().size());
+      }
     }
   }
 

@@ -35,7 +35,14 @@ test("proofs of consistency show what they say", async () => {
   }
 });
 
-test("no receipt holds of which a character was changed", async () => {
+/** Lines of a proof that the log's key does not vouch for: what is `extra`, and other signers' signatures. */
+function isUnsigned(proof: string, at: number, logKey: string): boolean {
+  const line = proof.slice(proof.lastIndexOf("\n", at - 1) + 1).split("\n", 1)[0] as string;
+  const [signer] = logKey.split("+") as [string];
+  return line.startsWith("extra ") || (line.startsWith("— ") && !line.startsWith(`— ${signer} `));
+}
+
+test("no receipt holds of which a signed character was changed", async () => {
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...good), fc.nat(), fc.constantFrom(..."0aA=+/ \n"), async (vector, at, put) => {
       // A brief receipt shows a position: which record stands there is for the whole one to show.
@@ -45,7 +52,7 @@ test("no receipt holds of which a character was changed", async () => {
       );
       const [name, value] = members[at % members.length] as [string, string];
       const place = at % value.length;
-      fc.pre(value[place] !== put);
+      fc.pre(value[place] !== put && !(name === "proof" && isUnsigned(value, place, vector.log_key)));
       const receipt = { ...vector.receipt, [name]: value.slice(0, place) + put + value.slice(place + 1) } as never;
       await expect(verify({ ...vector, receipt })).rejects.toThrow();
     }),

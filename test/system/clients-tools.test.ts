@@ -20,6 +20,9 @@ interface Target {
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string };
 }
 
+/** What the deployment serves besides. */
+const bulkServices = ["Decision", "Record", "Stream"].map((kind) => `platform.bulk.v1.Bulk${kind}Service`);
+
 let plaintext: Gateway;
 let deployment: Deployment;
 const targets: Record<string, Target> = {};
@@ -115,6 +118,7 @@ describe.each(["plaintext", "TLS"])("grpcurl, %s", (name) => {
       code: 0,
       services: [
         "grpc.health.v1.Health",
+        ...(name === "TLS" ? bulkServices : []),
         "platform.sdk.v1.DiscoveryService",
         "platform.sdk.v1.EvidenceService",
         "platform.sdk.v1.ProtectionService",

@@ -23,7 +23,7 @@ import { parseArgs, promisify } from "node:util";
 import { startIssuer } from "../dev/issuer.ts";
 import { benchCalls } from "./calls.ts";
 import { fetchToken, startGatewayProcess, storeSettings } from "./deployment.ts";
-import { loadHttp1, loadHttp2, type Measured, seenOf, watch } from "./load.ts";
+import { loadHttp1, loadHttp2, type Measured, seenOf, type Watched, watch } from "./load.ts";
 import { median } from "./rounds.ts";
 import { requireTools } from "./tools.ts";
 
@@ -74,6 +74,24 @@ async function countLeaves(dataDir: string): Promise<number> {
   const env = { PATH: process.env.PATH ?? "", ...storeSettings(dataDir) };
   const { stdout } = await promisify(execFile)(process.execPath, [cli, "ledger", "verify"], { env });
   return [...stdout.matchAll(/: (\d+) leaves/g)].reduce((sum, [, count]) => sum + Number(count) - 1, 0);
+}
+
+/**
+ * Milliseconds after the end of a load until calls are served as before: until no more than one in a hundred of those that
+ * are left takes longer than the limit, as the p99 allows.
+ */
+function recovery(calls: readonly Watched[], limitMs: number, endedAtMs: number): number {
+  const isSlow = ({ isOk, latencyMs }: Watched) => !isOk || latencyMs > limitMs;
+  const ordered = [...calls].sort((a, b) => a.dueAtMs - b.dueAtMs);
+  let slowLeft = ordered.filter(isSlow).length;
+  let recoveredAtMs = endedAtMs;
+  for (const [i, call] of ordered.entries()) {
+    if (slowLeft <= (ordered.length - i) / 100) break;
+    if (!isSlow(call)) continue;
+    slowLeft -= 1;
+    recoveredAtMs = Math.max(recoveredAtMs, call.dueAtMs + call.latencyMs);
+  }
+  return recoveredAtMs - endedAtMs;
 }
 
 interface Round extends Measured {
@@ -140,8 +158,11 @@ try {
     clearInterval(sampling);
     const { errors } = seenOf(all);
     const beside = seenOf(all.filter(({ dueAtMs }) => dueAtMs < endedAtMs));
-    const slow = all.filter(({ isOk, latencyMs }) => !isOk || latencyMs > limitMs);
-    const recoveryMs = Math.max(0, ...slow.map(({ dueAtMs, latencyMs }) => dueAtMs + latencyMs - endedAtMs));
+    const recoveryMs = recovery(
+      all.filter(({ dueAtMs, latencyMs }) => dueAtMs + latencyMs > endedAtMs),
+      limitMs,
+      endedAtMs,
+    );
     const memoryMiB = Math.round(maxBytes / 1024 ** 2);
     const problems = [
       ...(errors > 0 ? ["errors"] : []),

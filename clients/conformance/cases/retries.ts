@@ -119,7 +119,7 @@ export const retries: readonly Case[] = [
   {
     name: "retries/restart",
     says: "A service that has restarted is called over a new connection.",
-    request: { steps: [plan, { ...plan, pause_ms: 1_500 }], options: { deadline_ms: 20_000, max_attempts: 8 } },
+    request: { steps: [plan, { ...plan, pause_ms: 1_500 }], options: { deadline_ms: 20_000, max_attempts: 30 } },
     server: { acts: [{ does: "answer", afterwards: "restart" }] },
     answers: [answered(), answered()],
   },

@@ -13,7 +13,17 @@ export function nodeHttpClient(identities: () => TlsIdentity): HttpClient {
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const request = url.startsWith("https:") ? requestTls : requestPlain;
       const options = { ...identities(), method, headers: Object.fromEntries(header), ...(signal && { signal }) };
-      request(url, options, resolve).once("error", reject).end(bytes);
+      const sent = request(url, options, resolve).once("error", reject);
+      // In Deno the signal alone does not end a request on a connection that has served another before.
+      const leave = () => {
+        sent.destroy();
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", leave, { once: true });
+      sent.once("response", () => signal?.removeEventListener("abort", leave));
+      sent.once("error", () => signal?.removeEventListener("abort", leave));
+      if (signal?.aborted === true) leave();
+      else sent.end(bytes);
     }).catch((cause: unknown) => {
       throw failure("the server cannot be reached", cause, signal);
     });

@@ -1,0 +1,81 @@
+/** Answers that wait until their callers take them: for how long, how many, and how much of them. */
+import { EventEmitter } from "node:events";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type AnswerLimits, type OpenAnswer, OpenAnswers } from "../../../src/base/open-answers.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function setup(limits: Partial<AnswerLimits> = {}) {
+  const answers = new OpenAnswers({ answerTimeoutMs: 30_000, ...limits });
+  const cut: string[] = [];
+  /** An exchange, of whose answer so much is made and not taken. */
+  const begin = (name: string, writableLength: number, writableEnded = true) => {
+    const answer = Object.assign(new EventEmitter(), { writableLength, writableEnded }) as EventEmitter & {
+      -readonly [Member in keyof OpenAnswer]: OpenAnswer[Member];
+    };
+    answers.add(answer, () => {
+      cut.push(name);
+      answer.emit("close");
+    });
+    return answer;
+  };
+  return { answers, cut, begin };
+}
+
+test("one that is not taken is cut off when its time is up, and not while it is being made", () => {
+  const { cut, begin } = setup();
+  begin("waits", 10);
+  begin("is made", 0, false);
+  vi.advanceTimersByTime(30_000);
+  expect(cut).toEqual([]);
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toEqual(["waits"]);
+});
+
+test("one that is taken in time, and waits again, has all of its time again", () => {
+  const { cut, begin } = setup();
+  const answer = begin("goes on", 10, false);
+  vi.advanceTimersByTime(29_000);
+  answer.writableLength = 0;
+  vi.advanceTimersByTime(1_000);
+  answer.writableLength = 10;
+  vi.advanceTimersByTime(29_000);
+  expect(cut).toEqual([]);
+});
+
+test("so many may wait: of more, those that have waited longest are cut off within a second", () => {
+  const { cut, begin } = setup({ maxWaiting: 3 });
+  for (const name of ["first", "second", "third", "fourth", "fifth"]) begin(name, 10);
+  begin("is made", 0, false);
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toEqual(["first", "second"]);
+  vi.advanceTimersByTime(5_000);
+  expect(cut).toHaveLength(2);
+});
+
+test("they may hold so many bytes together", () => {
+  const { cut, begin } = setup({ maxWaitingBytes: 100 });
+  for (const [name, sizeBytes] of [
+    ["large", 60],
+    ["small", 30],
+    ["another", 40],
+  ] as const)
+    begin(name, sizeBytes);
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toEqual(["large"]);
+});
+
+test("out of the box there is room for no more than a thousand and 64 MiB", () => {
+  const { cut, begin } = setup();
+  for (let i = 0; i < 1_030; i++) begin(`${i}`, 10);
+  vi.advanceTimersByTime(1_000);
+  expect(cut).toHaveLength(6);
+  for (let i = 0; i < 5; i++) begin(`large ${i}`, 2 ** 24);
+  vi.advanceTimersByTime(1_000);
+  expect(cut.length).toBeGreaterThan(1_000);
+});

@@ -1,0 +1,65 @@
+/** A reference that is restricted to one tenant is given to no other, under whatever spelling and on whatever protocol. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { type WireClient, wireClients } from "../harness/clients.ts";
+import { type Gateway, startGateway } from "../harness/gateway.ts";
+import { methodOn, requestFromRest } from "../harness/methods.ts";
+
+const managed = { mode: "wrapped_key_reference", origin: "kms" };
+const patterns = { "kms://*": managed, "kms://tenant-b/*": { ...managed, tenants: ["tenant-b"] } };
+const aliases = [
+  "kms://x/../tenant-b/k",
+  "kms://./tenant-b/k",
+  "kms:///tenant-b/k",
+  "kms://tenant-b%2fk",
+  "kms://u@tenant-b/k",
+  "kms://tenant-b:443/k",
+  "kms://TENANT-B/k",
+  "KMS://tenant-b/k",
+];
+
+let gateway: Gateway;
+let clients: readonly WireClient[];
+let authorization: string;
+beforeAll(async () => {
+  gateway = await startGateway({ env: { SVC_KEY_REFERENCES: JSON.stringify(patterns) } });
+  clients = wireClients(gateway.url);
+  authorization = `Bearer ${await gateway.token()}`;
+}, 60_000);
+afterAll(async () => {
+  for (const client of clients) client.close();
+  await gateway.stop();
+});
+
+describe.each(["/v1/sdk/key-access-plan", "/v1/sdk/artifact-register"])("%s", (route) => {
+  const ask = (client: WireClient, reference: string) => {
+    const method = methodOn(route);
+    const sample = sampleCalls().find((call) => call.route === route)?.body;
+    return client.call(method, requestFromRest(method, { ...sample, key_reference: reference }), { authorization });
+  };
+
+  test.each(aliases)("%s is refused", async (alias) => {
+    for (const client of clients)
+      expect([client.name, await ask(client, alias)]).toMatchObject([
+        client.name,
+        { refusal: { code: "invalid_argument", reason: "invalid_request", fields: ["key_reference"] } },
+      ]);
+  });
+
+  test("a canonical one is read", async () => {
+    for (const client of clients)
+      expect([client.name, await ask(client, "kms://tenant-a/k")]).toHaveProperty("1.answer");
+  });
+});
+
+test("under its canonical name it is another tenant's", async () => {
+  const method = methodOn("/v1/sdk/key-access-plan");
+  const sample = sampleCalls().find(({ route }) => route === method.restPath)?.body;
+  for (const client of clients) {
+    const request = requestFromRest(method, { ...sample, key_reference: "kms://tenant-b/k" });
+    expect([client.name, await client.call(method, request, { authorization })]).toMatchObject([
+      client.name,
+      { answer: { decision: { allow: false } } },
+    ]);
+  }
+});

@@ -1,6 +1,7 @@
 /** What one exchange does, or has done to it, ends that exchange, at worst its connection, and nothing else. */
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
+import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
@@ -33,6 +34,12 @@ afterAll(async () => {
   for (const directory of directories) rmSync(directory, { recursive: true });
   await issuer.stop();
 });
+
+/** A request whose body never comes to its end. */
+function cutOff(...headers: readonly string[]): string {
+  const head = ["Content-Type: application/json", "Content-Length: 9", ...headers];
+  return h1Request("POST /grpc.health.v1.Health/Check", head, "{");
+}
 
 /** Lines of the log that say that something went wrong. */
 const failures = ({ lines }: RunningService) => lines.filter((line) => /"level":"(error|fatal)"/.test(line));
@@ -109,10 +116,7 @@ describe("whatever a caller does", () => {
     ["health checks by GET", probe],
     ["Connect GETs without a token", h1Request(`GET ${whoami}`, [])],
     ["calls without a token", h1Request("GET /v1/sdk/whoami", [])],
-    [
-      "bodies that are cut off",
-      h1Request("POST /grpc.health.v1.Health/Check", ["Content-Type: application/json", "Content-Length: 9"], "{"),
-    ],
+    ["bodies that are cut off", cutOff()],
   ])("100 pipelined %s, and gone", async (_name, request) => {
     for (let round = 0; round < 60; round++) {
       const connection = await h1Connect(service.url);
@@ -121,6 +125,24 @@ describe("whatever a caller does", () => {
       if (round % 3 === 1) await connection.next();
       if (round % 3 === 2) await new Promise(setImmediate);
       connection.destroy();
+    }
+  });
+
+  test.each([
+    ["before it says anything", ""],
+    ["in the middle of the preface of HTTP/2", "PRI * HT"],
+    ["in the middle of a request", "GET /v1/sdk"],
+  ])("a connection that is reset %s", async (_name, said) => {
+    for (const url of [service.url, service.opsUrl]) {
+      const { hostname, port } = new URL(url);
+      for (let round = 0; round < 20; round++) {
+        const socket = net.connect(Number(port), hostname);
+        await once(socket, "connect");
+        if (said !== "") await new Promise((resolve) => socket.write(said, resolve));
+        // Before it is accepted, and after.
+        if (round % 2 === 1) await isServed(url, "/");
+        socket.resetAndDestroy();
+      }
     }
   });
 });
@@ -224,6 +246,21 @@ describe("a defect", () => {
       other.destroy();
       await expect.poll(connectionsEnded).toBe(before + 1);
     });
+  });
+
+  test("of a library that listens for errors no longer when one comes ends nothing but its exchange", async () => {
+    const before = failures(service).length;
+    const isCanceled = (line: string) => line.includes('"rpc":"Health/Check"') && line.includes('"code":"canceled"');
+    const canceled = () => service.lines.filter(isCanceled).length;
+    const known = canceled();
+    const connection = await h1Connect(service.url);
+    connection.write(cutOff("X-Defect: a library that listens no longer"));
+    // It is under way when another one is answered.
+    await isServed(service.url, "/v1/sdk/whoami");
+    connection.destroy();
+    await expect.poll(canceled).toBe(known + 1);
+    expect(await isServed(service.url, "/v1/sdk/whoami")).toBe(401);
+    expect(failures(service)).toHaveLength(before);
   });
 
   test("that belongs to nobody stops the service", async () => {

@@ -46,6 +46,33 @@ test("a rotation that was broken off is finished, with every step, once a log", 
   }
 });
 
+test("a rotation that comes while an append waits for the head is seen under its lock", async () => {
+  const fixture = await postgresFixture(server);
+  const [clock, random] = [manualClock(), seededRandom()];
+  const makeRecord = recordMaker(clock, random);
+  const alice = tenant("alice");
+  const ledger = await fixture.open({ clock, random, timeoutMs: 30_000 });
+  try {
+    await ledger.append(makeRecord(alice));
+    const head = await holdHead(fixture, "alice");
+    const appending = ledger.append(makeRecord(alice)).catch((error: unknown) => error);
+    const waiting = `SELECT FROM pg_stat_activity
+                      WHERE wait_event_type = 'Lock' AND query LIKE '%FROM log_heads WHERE tenant_id = $1 FOR UPDATE'`;
+    await expect.poll(() => fixture.query(waiting), { timeout: 10_000 }).toHaveLength(1);
+    // Another gateway hands the log over to a key that this one's file does not have.
+    const { publicKey } = signingKeyOf(random(new Uint8Array(32)));
+    await head.query("INSERT INTO signing_keys (position, public_key) VALUES (1, $1)", [publicKey]);
+    await head.query("UPDATE log_heads SET key_position = 1 WHERE tenant_id = 'alice'");
+    await head.query("COMMIT");
+    expect(await appending).toMatchObject({ reason: "store_unavailable", message: /key was rotated/ });
+    expect(await fixture.rows("alice")).toHaveLength(2);
+    await head.end();
+  } finally {
+    await ledger.close();
+    await fixture.remove();
+  }
+});
+
 test("ledger verify bears a second rotation of which a log was not told yet, and no key that comes from elsewhere", async () => {
   for (const name of Object.keys(process.env)) if (name.startsWith("SVC_")) vi.stubEnv(name, undefined);
   const fixture = await postgresFixture(server);
@@ -72,7 +99,7 @@ test("ledger verify bears a second rotation of which a log was not told yet, and
     await (await fixture.open({ clock, random })).close();
     rotate();
     // A gateway that starts notes the key, hands over the first log, and waits for the other, which somebody holds.
-    const release = await holdHead(fixture, "bob");
+    const head = await holdHead(fixture, "bob");
     const starting = fixture.open({ clock, random, timeoutMs: 30_000 });
     await expect
       .poll(() => fixture.query("SELECT tenant_id, key_position FROM log_heads ORDER BY tenant_id"))
@@ -81,7 +108,7 @@ test("ledger verify bears a second rotation of which a log was not told yet, and
         { tenant_id: "bob", key_position: 1 },
       ]);
     const during = await verify();
-    await release();
+    await head.end();
     await (await starting).close();
     expect(during).toMatchObject({ code: 0, err: "" });
     expect(await verify()).toMatchObject({ code: 0, err: "" });
@@ -93,11 +120,11 @@ test("ledger verify bears a second rotation of which a log was not told yet, and
   }
 });
 
-/** Locks a log's head until it is told to let go. */
-async function holdHead({ url }: { readonly url: string }, tenantId: string): Promise<() => Promise<void>> {
+/** Locks a log's head, in a transaction that lasts as long as the connection. */
+async function holdHead({ url }: { readonly url: string }, tenantId: string): Promise<Client> {
   const client = new Client({ connectionString: url });
   await client.connect();
   await client.query("BEGIN");
   await client.query("SELECT FROM log_heads WHERE tenant_id = $1 FOR UPDATE", [tenantId]);
-  return () => client.end();
+  return client;
 }

@@ -125,6 +125,19 @@ export function rotationSuite(name: string, makeFixture: () => Promise<RotationF
       expect(size).toBe((await fixture.rows("alice")).length);
     });
 
+    test("counts for a log that begins after it", async () => {
+      const own = join(folder, "own.key");
+      const first = await open();
+      copyFileSync(fixture.keyPath, own);
+      const [following, lacking] = [await open(), await open(own)];
+      await first.append(makeRecord(alice));
+      const current = rotate();
+      await open();
+      // Nothing else has told either of them.
+      expect(isSignedBy(current, await following.append(makeRecord(bob)))).toBe(true);
+      await expect(lacking.append(makeRecord(tenant("carol")))).rejects.toMatchObject({ reason: "store_unavailable" });
+    });
+
     test("leaves no receipt that its key does not cover, whoever appends meanwhile", async () => {
       const running = await open();
       const names = ["alice", "bob", "carol", "dave", "erin"];

@@ -37,6 +37,19 @@ function named({ fieldViolations }: { fieldViolations: { field: string; reason: 
   return fieldViolations.map(({ field, reason }) => [field, reason]);
 }
 
+test.each([
+  [1, "labels[0]: must be a string"],
+  [2, "labels[0]: must be a string (and 1 more problem)"],
+  [5, "labels[0]: must be a string (and 4 more problems)"],
+  // As many are answered, and looking ends with them.
+  [60, "labels[0]: must be a string (and at least 31 more problems)"],
+])("of %i faults the message names the first, and counts the other problems", async (count, message) => {
+  const labels = Array.from({ length: count }, () => 1);
+  const body = { operation: "protect", workload: { application: "a" }, resource: { kind: "k" }, labels };
+  const answer = await rest(`${gateway.url}/v1/sdk/protection-plan`, { token, body });
+  expect(answer.body.error).toMatchObject({ reason: "invalid_request", message });
+});
+
 describe("the JSON routes name every fault, in the order of the body", () => {
   test.each<[string, string, Named]>([
     [

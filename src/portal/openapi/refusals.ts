@@ -3,7 +3,7 @@
  * reason cannot be added without saying here where callers meet it.
  */
 import { insufficientScope, missingToken, refusedToken } from "../../auth/challenge.ts";
-import { type Reason, reasons, ServiceError, type Violation } from "../../base/errors.ts";
+import { invalidRequests, type Reason, reasons, ServiceError, type Violation } from "../../base/errors.ts";
 import type { SdkRoute } from "../../base/vocabulary.ts";
 
 /** One way in which a route refuses. */
@@ -50,7 +50,7 @@ const table: Readonly<Record<Reason, readonly Row[] | null>> = {
     {
       routes: withBody,
       when: "The body is not what the schema says. Every violation is listed, with the path of the member; values are not repeated.",
-      example: invalid("plaintext: unknown member (and 1 more)", unknownMember, unknownWord),
+      example: () => invalidRequests([unknownMember, unknownWord]),
     },
     {
       routes: (route) => !withBody(route),

@@ -1,5 +1,7 @@
 /** A store that is not what it was signs nothing, and says so. */
-import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import fs, { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
 import { parseCheckpoint } from "../../src/ledger/tlog/checkpoint.ts";
@@ -214,6 +216,29 @@ test("the anchor survives the process, and the writer's store the machine", () =
     }
   };
   expect([pragma("machine"), pragma("process")]).toEqual([2, 1]);
+});
+
+test.each(["path", "anchorPath"] as const)("a start with its %s on small blocks is refused", async (which) => {
+  const roomy = dirname(fixture.path);
+  const small = join(roomy, "small");
+  mkdirSync(small);
+  const store = {
+    path: join(roomy, "other.db"),
+    anchorPath: join(roomy, "other.anchor"),
+    [which]: join(small, "file"),
+  };
+  const { statfsSync } = fs;
+  fs.statfsSync = ((path: string) => ({ bsize: path === small ? 1_024 : 4_096 })) as unknown as typeof statfsSync;
+  syncBuiltinESMExports();
+  try {
+    await expect(fixture.open({ clock, random, ...store })).rejects.toMatchObject({
+      ...refused,
+      message: expect.stringContaining(`${store[which]} would be on a file system with blocks of 1024 bytes`),
+    });
+  } finally {
+    fs.statfsSync = statfsSync;
+    syncBuiltinESMExports();
+  }
 });
 
 test("another origin is refused once there is a log, and its own is served again", async () => {

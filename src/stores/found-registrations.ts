@@ -81,8 +81,9 @@ export interface RegistrationsLook {
  * @throws DamagedError where a record does not verify, or is of another artifact
  */
 export function foundRegistrations(name: string, rows: readonly RegistrationRow[]): ArtifactRegistrations {
+  if (rows.some(({ isCut }) => isCut)) return "too_many";
   if (rows.some(({ opening }) => opening === null)) return "erased";
-  if (rows.length > maxReliedOn || rows.some(({ isCut }) => isCut)) return "too_many";
+  if (rows.length > maxReliedOn) return "too_many";
   return rows.map(({ recordId, leafIndex, leaf, sealed, opening }) => {
     const record = openStoredRecord(`record ${recordId}`, leaf, sealed, opening as Uint8Array);
     if (!registrationsOf(leafIndex, record).has(name))
@@ -115,14 +116,19 @@ export function foundByName(
   return names.map((name) => foundRegistrations(name, rowsOf(name)));
 }
 
-/** Leaves out what is too much to be read for a decision. */
-export function boundRows(rows: Iterable<Readonly<Record<string, unknown>>>): readonly RegistrationRow[] {
+/**
+ * Rows of one artifact, read no further than can be known: the row that makes them too many bytes comes without leaf and
+ * record, and is the last one.
+ */
+export function boundRows(found: Iterable<Readonly<Record<string, unknown>>>): readonly RegistrationRow[] {
+  const rows: RegistrationRow[] = [];
   let sizeBytes = 0;
-  return Array.from(rows, (found) => {
-    const row = toRegistrationRow(found);
+  for (const row of Iterator.from(found).map(toRegistrationRow)) {
     sizeBytes += rowBytes(row);
-    return sizeBytes > maxReliedOnBytes ? { ...row, leaf: none, sealed: none, isCut: true } : row;
-  });
+    if (sizeBytes > maxReliedOnBytes) return [...rows, { ...row, leaf: none, sealed: none, isCut: true }];
+    rows.push(row);
+  }
+  return rows;
 }
 
 const none = new Uint8Array();
@@ -138,12 +144,12 @@ export function hexOf(artifact: Uint8Array): string {
 }
 
 /**
- * What a row says whether others count; unreadable where it was erased, or does not open: then nothing can be known of the
- * artifact.
+ * What a row says whether others count; unreadable where it was erased, does not open, or there are too many bytes of
+ * them: then nothing can be known of the artifact.
  * @param key of the tenant's index
  */
 export function knownRegistration(key: Uint8Array, row: RegistrationRow): Registration | "unreadable" {
-  const registrations = readRegistrations(row);
+  const registrations = row.isCut ? "unreadable" : readRegistrations(row);
   if (registrations instanceof Map)
     for (const [name, registration] of registrations)
       if (hexOf(storedArtifact(key, name)) === hexOf(row.artifact)) return registration;

@@ -228,6 +228,18 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         expect(await found([digest, other])).toEqual(["too_many", kept]);
         expect(await problems()).toEqual([]);
       });
+
+      test("stay unknown, and leave no more rows, however small those are that follow", async () => {
+        for (const label of "abcde") await register({ labels: [label], padding: 400_000 });
+        // This one would be superseded by the next.
+        await register({ padding: 400_000 });
+        for (const _ of "1234") await register();
+        expect(await found()).toEqual(["too_many"]);
+        expect(await fixture.query("SELECT leaf_index FROM registered_artifacts")).toHaveLength(6);
+        expect(await problems()).toEqual([]);
+        await fixture.query("DELETE FROM registered_artifacts WHERE leaf_index = 6");
+        expect((await problems())[0]).toMatch(/^leaf 6 is not found by the artifact/);
+      });
     });
 
     describe("erasure", () => {
@@ -304,6 +316,23 @@ export function registrationSuite(name: string, makeFixture: () => Promise<Regis
         expect(last).not.toBe(newest);
         expect(await problems()).toEqual([]);
       });
+    });
+
+    test("what is missing and large is made up for in transactions of some bytes", async () => {
+      const small = `sha256:${"12".repeat(32)}`;
+      const first = await register({ digest: small });
+      const large = Array.from({ length: 30 }, (_, position) => `sha256:${`${position}`.padStart(64, "0")}`);
+      for (let first = 0; first < large.length; first += 10)
+        await Promise.all(large.slice(first, first + 10).map((own) => register({ digest: own, padding: 400_000 })));
+      const last = await register({ digest: small, labels: ["a"] });
+      await forget();
+      await ledger.append(makeRecord(alice));
+      const [head] = await fixture.query("SELECT registered_to FROM log_heads");
+      expect(Number(head?.registered_to)).toBeGreaterThan(18);
+      expect(Number(head?.registered_to)).toBeLessThan(30);
+      expect(await problems()).toEqual([]);
+      expect(await found([small])).toEqual([[first, last]]);
+      expect(await problems()).toEqual([]);
     });
 
     describe("a registration that does not open when it is looked at", () => {

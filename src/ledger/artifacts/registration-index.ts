@@ -22,8 +22,17 @@ export function storedArtifact(key: Uint8Array, name: string): Uint8Array {
   return createHmac("sha256", key).update(name, "utf8").digest();
 }
 
-/** Leaves that one append makes up for at least, where an older program left its registrations out. */
+/**
+ * Leaves that one append makes up for, where an older program left its registrations out: that many, or twice its own, or
+ * fewer where these have `bytesPerCatchUp`.
+ */
 export const leavesPerCatchUp = 1_024;
+
+/**
+ * Bytes of stored registrations after which a transaction makes up for no more, so that it ends in time. Twice what
+ * one append writes.
+ */
+export const bytesPerCatchUp = 8 * 1024 * 1024;
 
 /** Bytes of stored records after which no more are read before these have been looked at. */
 export const pageBytes = 4 * 1024 * 1024;
@@ -37,7 +46,7 @@ export const unreadableName = "\u0000unreadable";
 /** Bytes that every leaf of a registration has, so that others need not be read. */
 export const registrationMark: Uint8Array = Buffer.from('"kind":"registration"');
 
-/** A leaf that is relied on, as it was read; `unreadable` where it was erased, or does not open. */
+/** A leaf that is relied on, as it was read; `unreadable` where it was erased, does not open, or was not looked at. */
 export type KnownRegistration = Registration | "unreadable";
 
 /** What to write of one artifact. */
@@ -52,9 +61,10 @@ const unchanged: IndexChange = { added: [], superseded: [] };
 
 /**
  * What further registrations of an artifact change. Of one of which something was erased, or that has more than
- * `maxReliedOn`, nothing can be known any more: it stays as it is, however many come.
+ * `maxReliedOn` or `maxReliedOnBytes`, nothing can be known any more: it stays as it is, however many come.
  *
- * @param known those that are relied on, in the order of the log; no more than `maxReliedOn` and one are needed
+ * @param known those that are relied on, in the order of the log; no more than `maxReliedOn` and one are needed, nor more
+ *   of them than have `maxReliedOnBytes`
  * @param fresh those that follow, in the order of the log
  */
 export function indexChange(known: readonly KnownRegistration[], fresh: readonly Registration[]): IndexChange {

@@ -3,6 +3,7 @@ import { storedArtifact } from "../artifacts/registration-index.ts";
 import {
   countingRegistrations,
   maxReliedOn,
+  maxReliedOnBytes,
   type Registration,
   registrationsOf,
   reliedOn,
@@ -81,7 +82,10 @@ export class RegistrationCheck extends Check {
     // Of such an artifact nothing is known, nor is more of it kept.
     if (registrations.length < rows.length) return;
     const before = registrations.filter(({ leafIndex }) => leafIndex < registration.leafIndex);
-    if (reliedOn(countingRegistrations(before)).length > maxReliedOn) return;
+    const relied = new Set(reliedOn(countingRegistrations(before)).map(({ leafIndex }) => leafIndex));
+    const read = rows.filter(({ leafIndex }) => relied.has(leafIndex));
+    const sizeBytes = read.reduce((sum, { leaf, sealed }) => sum + leaf.length + sealed.length, 0);
+    if (read.length > maxReliedOn || sizeBytes > maxReliedOnBytes) return;
     if (countingRegistrations([...before, registration]).includes(registration)) this.#missing(registration.leafIndex);
   }
 

@@ -4,6 +4,7 @@ import type { TenantId } from "../../../base/ids.ts";
 import type { Sequenced } from "../../../ledger/append/sequence.ts";
 import {
   byArtifact,
+  bytesPerCatchUp,
   encodedRegistrations,
   type FreshRegistrations,
   indexChange,
@@ -33,6 +34,7 @@ import {
   behind,
   clear,
   insertKey,
+  isLater,
   keyOf,
   lookAt,
   moveTo,
@@ -127,27 +129,30 @@ export class RegistrationIndex {
   /** Looks at all of them, under the lock of the head. Resolves with the head as it is then. */
   async catchUpAll(queries: Queries, head: StoredHead, freshKey: Uint8Array): Promise<StoredHead> {
     if (head.registeredTo === head.size) return head;
-    const registeredTo = await this.#catchUp(queries, head, freshKey, head.size);
+    const registeredTo = await this.#catchUp(queries, head, freshKey, head.size, Number.POSITIVE_INFINITY);
     await queries.query(moveTo, [head.tenantId, registeredTo]);
     return { ...head, registeredTo };
   }
 
-  /** Looks at so many leaves at most. Resolves with how far it has come, which the caller notes. */
+  /** Looks at so many leaves at most, or bytes. Resolves with how far it has come, which the caller notes. */
   async #catchUp(
     queries: Queries,
     { tenantId, size, registeredTo }: StoredHead,
     freshKey: Uint8Array,
     leaves: number,
+    bytes = bytesPerCatchUp,
   ): Promise<number> {
     const end = Math.min(size, registeredTo + leaves);
-    for (let first = registeredTo; first < end; ) {
+    let [first, ofAll] = [registeredTo, 0];
+    while (first < end && ofAll < bytes) {
       const { rows } = await queries.query(behind, [tenantId, first, end, registrationMark]);
       const page = rows.map(toRegistrationRow);
       await this.#index(queries, tenantId, missingRegistrations(page), freshKey);
-      const isFull = page.reduce((sum, row) => sum + rowBytes(row), 0) >= pageBytes;
-      first = isFull ? (page.at(-1)?.leafIndex ?? end) + 1 : end;
+      const ofPage = page.reduce((sum, row) => sum + rowBytes(row), 0);
+      first = ofPage < pageBytes ? end : (page.at(-1)?.leafIndex ?? end) + 1;
+      ofAll += ofPage;
     }
-    return end;
+    return first;
   }
 
   /** @param freshKey for a log that has none yet */
@@ -181,9 +186,10 @@ async function indexPage(
 ): Promise<readonly FreshRegistrations[]> {
   const { rows } = await queries.query(reliedOn, [tenantId, pending.map(({ artifact }) => artifact)]);
   const known = Map.groupBy(rows.map(toRegistrationRow), ({ artifact }) => hexOf(artifact));
-  const isCut = ({ artifact }: FreshRegistrations) => known.get(hexOf(artifact))?.[0]?.isCut === true;
+  const later = new Set(rows.filter(isLater).map(({ artifact }) => hexOf(artifact as Uint8Array)));
+  const waits = ({ artifact }: FreshRegistrations) => later.has(hexOf(artifact));
   const changes = pending
-    .filter((one) => !isCut(one))
+    .filter((one) => !waits(one))
     .map(({ artifact, fresh }) => {
       const relied = known.get(hexOf(artifact)) ?? [];
       return {
@@ -205,7 +211,7 @@ async function indexPage(
       changes.flatMap(({ artifact, added }) => added.map((row) => ({ artifact, ...row }))),
     ),
   ]);
-  return pending.filter(isCut);
+  return pending.filter(waits);
 }
 
 function isSame(one: Uint8Array | undefined, other: Uint8Array | undefined): boolean {

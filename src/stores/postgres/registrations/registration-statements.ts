@@ -2,7 +2,7 @@
 import { pageBytes } from "../../../ledger/artifacts/registration-index.ts";
 import { maxReliedOnBytes } from "../../../ledger/artifacts/registrations.ts";
 import { maxRows } from "../../found-registrations.ts";
-import type { Statement } from "../connection/connection.ts";
+import type { Row, Statement } from "../connection/connection.ts";
 import { visibleOpening } from "../log/log-statements.ts";
 
 export const keyOf: Statement = { name: "artifact_key", text: "SELECT key FROM artifact_keys WHERE tenant_id = $1" };
@@ -10,32 +10,44 @@ export const insertKey: Statement = {
   name: "insert_artifact_key",
   text: "INSERT INTO artifact_keys (tenant_id, key) VALUES ($1, $2)",
 };
-const sizeSum = "sum(octet_length(leaf) + octet_length(sealed))";
+const size = "octet_length(leaf) + octet_length(sealed)";
 /**
- * Of each artifact no more than say all that can be known. Those that have too many bytes come without leaf and record.
- * @param asked rows of artifacts with their positions
- * @param isCut whether they do, of all rows of an artifact
+ * Of each artifact no more than say all that can be known, with whether they have too many bytes for that (`is_cut`).
+ * @param asked artifacts with their positions
+ * @param tenant whose they are
  */
-const reliedOnRows = (asked: string, isCut: string) => `
-  SELECT artifact, leaf_index, record_id, opening, is_cut,
-         CASE WHEN is_cut THEN '' ELSE leaf END AS leaf, CASE WHEN is_cut THEN '' ELSE sealed END AS sealed
+const relied = (asked: string, tenant: string) => `
+  SELECT asked.*, own.*, sum(${size}) OVER (PARTITION BY asked.position) > ${maxReliedOnBytes} AS is_cut
+    FROM ${asked}
+    CROSS JOIN LATERAL (
+      SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
+        JOIN registered_artifacts registered
+          ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
+       WHERE entries.tenant_id = ${tenant} AND registered.tenant_id = ${tenant}
+         AND registered.artifact = asked.artifact AND registered.relied_on = 1
+       ORDER BY registered.leaf_index LIMIT ${maxRows}) own`;
+/** Leaf and record, where they are not left out. */
+const unless = (isLeftOut: string) =>
+  `CASE WHEN ${isLeftOut} THEN '' ELSE leaf END AS leaf, CASE WHEN ${isLeftOut} THEN '' ELSE sealed END AS sealed`;
+/**
+ * Rows of whole artifacts, as long as those before them have less than a page. Of the others is said that there are some
+ * (`is_later`).
+ * @param columns that say whose a row is
+ */
+export const reliedPage = (columns: string, asked: string, tenant: string) => `
+  SELECT ${columns}, leaf_index, record_id, opening, is_cut, is_later, ${unless("is_cut OR is_later")}
     FROM (
-      SELECT asked.artifact, own.*, ${isCut} AS is_cut
-        FROM ${asked} AS asked (artifact, position)
-        CROSS JOIN LATERAL (
-          SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
-            JOIN registered_artifacts registered
-              ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
-           WHERE entries.tenant_id = $1 AND registered.tenant_id = $1
-             AND registered.artifact = asked.artifact AND registered.relied_on = 1
-           ORDER BY registered.leaf_index LIMIT ${maxRows}) own) sized`;
-/** Whole artifacts as long as those before them have less than a page; of the others is said that there are some. */
+      SELECT sized.*, sum(bytes) OVER (ORDER BY position) - sum(bytes) OVER (PARTITION BY position) >= ${pageBytes}
+                      AS is_later
+        FROM (SELECT *, CASE WHEN is_cut THEN 0 ELSE ${size} END AS bytes FROM (${relied(asked, tenant)}) rows) sized
+    ) paged`;
+/** Whether the row only says that its artifact has some, which another page brings. */
+export function isLater({ is_later }: Row): boolean {
+  return is_later === true;
+}
 export const reliedOn: Statement = {
   name: "registrations",
-  text: reliedOnRows(
-    "unnest($2::bytea[]) WITH ORDINALITY",
-    `${sizeSum} OVER (ORDER BY asked.position) - ${sizeSum} OVER (PARTITION BY asked.position) >= ${pageBytes}`,
-  ),
+  text: reliedPage("artifact", "unnest($2::bytea[]) WITH ORDINALITY AS asked (artifact, position)", "$1"),
 };
 
 /**
@@ -47,13 +59,14 @@ export function lookAt(artifacts: number): Statement {
   const known = looks.get(artifacts);
   if (known !== undefined) return known;
   const asked = Array.from({ length: artifacts }, (_, position) => `($${position + 2}::bytea, ${position})`).join();
-  const isCut = `${sizeSum} OVER (PARTITION BY asked.position) > ${maxReliedOnBytes}`;
   const look = {
     name: `look_at_registrations_${artifacts}`,
     text: `SELECT size, registered_to, key, found.*
              FROM log_heads
              LEFT JOIN artifact_keys ON artifact_keys.tenant_id = $1
-             LEFT JOIN LATERAL (${reliedOnRows(`(VALUES ${asked})`, isCut)}) found ON true
+             LEFT JOIN LATERAL (
+               SELECT artifact, leaf_index, record_id, opening, is_cut, ${unless("is_cut")}
+                 FROM (${relied(`(VALUES ${asked}) AS asked (artifact, position)`, "$1")}) sized) found ON true
             WHERE log_heads.tenant_id = $1`,
   };
   looks.set(artifacts, look);
@@ -68,7 +81,7 @@ export const behind: Statement = {
   name: "registrations_behind",
   text: `SELECT leaf_index, record_id, leaf, sealed, opening
            FROM (SELECT entries.leaf_index, record_id, leaf, sealed,
-                        ${sizeSum} OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
+                        sum(${size}) OVER (ORDER BY entries.leaf_index) AS up_to, ${visibleOpening}
                   WHERE tenant_id = $1 AND entries.leaf_index >= $2 AND entries.leaf_index < $3
                     AND position($4::bytea IN leaf) > 0) missing
           WHERE up_to - octet_length(leaf) - octet_length(sealed) < ${pageBytes}

@@ -1,12 +1,17 @@
 /** Adds to the indexes of registrations of many tenants at once, each of which has all that stands before. */
 import type { TenantId } from "../../../base/ids.ts";
 import type { Sequenced } from "../../../ledger/append/sequence.ts";
-import { byArtifact, encodedRegistrations, indexChange } from "../../../ledger/artifacts/registration-index.ts";
+import {
+  byArtifact,
+  encodedRegistrations,
+  type FreshRegistrations,
+  indexChange,
+} from "../../../ledger/artifacts/registration-index.ts";
 import type { EncodedRecord } from "../../../ledger/record/record.ts";
-import { hexOf, knownRegistration, maxRows, toRegistrationRow } from "../../found-registrations.ts";
+import { hexOf, knownRegistration, toRegistrationRow } from "../../found-registrations.ts";
 import { bigintArray, byteaArray, integerArray, textArray } from "../connection/arrays.ts";
 import type { Queries, Row, Statement } from "../connection/connection.ts";
-import { visibleOpening } from "../log/log-statements.ts";
+import { isLater, reliedPage } from "./registration-statements.ts";
 
 const keysOf: Statement = {
   name: "artifact_keys_of_many",
@@ -16,18 +21,13 @@ const insertKeys: Statement = {
   name: "insert_artifact_keys_of_many",
   text: "INSERT INTO artifact_keys (tenant_id, key) SELECT * FROM unnest($1::text[], $2::bytea[])",
 };
-/** Of each artifact no more than say all that can be known. */
 const reliedOn: Statement = {
   name: "registrations_of_many",
-  text: `SELECT asked.tenant_id, asked.artifact, own.*
-           FROM unnest($1::text[], $2::bytea[]) AS asked (tenant_id, artifact)
-           CROSS JOIN LATERAL (
-             SELECT entries.leaf_index, record_id, leaf, sealed, ${visibleOpening}
-               JOIN registered_artifacts registered
-                 ON registered.tenant_id = entries.tenant_id AND registered.leaf_index = entries.leaf_index
-              WHERE entries.tenant_id = asked.tenant_id AND registered.tenant_id = asked.tenant_id
-                AND registered.artifact = asked.artifact AND registered.relied_on = 1
-              ORDER BY registered.leaf_index LIMIT ${maxRows}) own`,
+  text: reliedPage(
+    "tenant_id, artifact",
+    "unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS asked (tenant_id, artifact, position)",
+    "asked.tenant_id",
+  ),
 };
 const addRows: Statement = {
   name: "add_registrations_of_many",
@@ -64,28 +64,27 @@ export async function writeRegistrationsOfMany(queries: Queries, parts: readonly
     const key = keys.get(tenantId) ?? freshKey;
     return byArtifact(key, registrations).map((own) => ({ tenantId, key, ...own }));
   });
-  const [{ rows }] = await Promise.all([
-    queries.query(reliedOn, [textArray(asked.map(({ tenantId }) => tenantId)), byteaArray(asked.map(artifactOf))]),
-    keyless.length === 0
-      ? undefined
-      : queries.query(insertKeys, [
-          textArray(keyless.map(({ tenantId }) => tenantId)),
-          byteaArray(keyless.map(({ freshKey }) => freshKey)),
-        ]),
-  ]);
-  await writeChanges(queries, asked, rows);
+  if (keyless.length > 0) {
+    const freshKeys = keyless.map(({ freshKey }) => freshKey);
+    await queries.query(insertKeys, [textArray(keyless.map(({ tenantId }) => tenantId)), byteaArray(freshKeys)]);
+  }
+  for (let pending: readonly Asked[] = asked; pending.length > 0; ) pending = await writePage(queries, pending);
 }
 
-async function writeChanges(
-  queries: Queries,
-  asked: readonly (ReturnType<typeof byArtifact>[number] & { readonly tenantId: TenantId; readonly key: Uint8Array })[],
-  rows: readonly Row[],
-): Promise<void> {
+/** What a tenant's batch registers of one artifact. */
+type Asked = FreshRegistrations & { readonly tenantId: TenantId; readonly key: Uint8Array };
+
+/** Writes what changes of some of the artifacts. Resolves with the others. */
+async function writePage(queries: Queries, pending: readonly Asked[]): Promise<readonly Asked[]> {
+  const { rows } = await queries.query(reliedOn, place(pending));
   const nameOf = (tenantId: string, artifact: Uint8Array) => `${hexOf(artifact)} ${tenantId}`;
-  const known = Map.groupBy(rows, (row) => nameOf(row.tenant_id as string, row.artifact as Uint8Array));
+  const nameOfRow = (row: Row) => nameOf(row.tenant_id as string, row.artifact as Uint8Array);
+  const known = Map.groupBy(rows, nameOfRow);
+  const later = new Set(rows.filter(isLater).map(nameOfRow));
+  const waits = ({ tenantId, artifact }: Asked) => later.has(nameOf(tenantId, artifact));
   const added: { tenantId: TenantId; artifact: Uint8Array; leafIndex: number; isReliedOn: boolean }[] = [];
   const superseded: { tenantId: TenantId; artifact: Uint8Array; leafIndex: number }[] = [];
-  for (const { tenantId, key, artifact, fresh } of asked) {
+  for (const { tenantId, key, artifact, fresh } of pending.filter((one) => !waits(one))) {
     const relied = (known.get(nameOf(tenantId, artifact)) ?? []).map(toRegistrationRow);
     const change = indexChange(
       relied.map((row) => knownRegistration(key, row)),
@@ -94,16 +93,16 @@ async function writeChanges(
     for (const row of change.added) added.push({ tenantId, artifact, ...row });
     for (const leafIndex of change.superseded) superseded.push({ tenantId, artifact, leafIndex });
   }
-  const place = (of: readonly { readonly tenantId: TenantId; readonly artifact: Uint8Array }[]) =>
-    [textArray(of.map(({ tenantId }) => tenantId)), byteaArray(of.map(artifactOf))] as const;
   const leaves = (of: readonly { readonly leafIndex: number }[]) => bigintArray(of.map(({ leafIndex }) => leafIndex));
   const reliances = integerArray(added.map(({ isReliedOn }) => (isReliedOn ? 1 : 0)));
   await Promise.all([
     superseded.length === 0 ? undefined : queries.query(supersede, [...place(superseded), leaves(superseded)]),
     added.length === 0 ? undefined : queries.query(addRows, [...place(added), reliances, leaves(added)]),
   ]);
+  return pending.filter(waits);
 }
 
-function artifactOf({ artifact }: { readonly artifact: Uint8Array }): Uint8Array {
-  return artifact;
+/** Tenants and artifacts, as parameters. */
+function place(of: readonly { readonly tenantId: TenantId; readonly artifact: Uint8Array }[]) {
+  return [textArray(of.map(({ tenantId }) => tenantId)), byteaArray(of.map(({ artifact }) => artifact))] as const;
 }

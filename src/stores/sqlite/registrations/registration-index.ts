@@ -2,6 +2,7 @@
 import type { TenantId } from "../../../base/ids.ts";
 import {
   byArtifact,
+  bytesPerCatchUp,
   indexChange,
   leavesPerCatchUp,
   pageBytes,
@@ -11,6 +12,7 @@ import {
 } from "../../../ledger/artifacts/registration-index.ts";
 import type { Registration } from "../../../ledger/artifacts/registrations.ts";
 import {
+  boundRows,
   knownRegistration,
   type MissingRegistrations,
   maxRows,
@@ -105,23 +107,29 @@ export class RegistrationIndex {
     return end;
   }
 
-  /** Looks at leaves that nobody looked at yet, as many as `leaves` at most. Returns how far it has come. */
+  /**
+   * Looks at leaves that nobody looked at yet: as many as `leaves` at most, or as have `bytesPerCatchUp`. Returns how far
+   * it has come.
+   */
   catchUp(tenantId: TenantId, key: Uint8Array, leaves = leavesPerCatchUp): number {
     const head = this.#indexedTo.get(tenantId);
     if (head === undefined) return 0;
     const [size, first] = [head.size as number, head.registered_to as number];
     if (first === size) return size;
-    const end = Math.min(size, first + leaves);
+    let end = Math.min(size, first + leaves);
     let page: RegistrationRow[] = [];
-    let sizeBytes = 0;
+    let [ofPage, ofAll] = [0, 0];
     for (const found of this.#behind.iterate(tenantId, first, end, registrationMark)) {
       const row = toRegistrationRow(found);
       page.push(row);
-      sizeBytes += rowBytes(row);
-      if (sizeBytes < pageBytes) continue;
+      ofPage += rowBytes(row);
+      if (ofPage < pageBytes) continue;
       this.#index(tenantId, missingRegistrations(page), key);
-      page = [];
-      sizeBytes = 0;
+      ofAll += ofPage;
+      [page, ofPage] = [[], 0];
+      if (ofAll < bytesPerCatchUp) continue;
+      end = row.leafIndex + 1;
+      break;
     }
     this.#index(tenantId, missingRegistrations(page), key);
     this.#moveTo.run(end, tenantId);
@@ -135,7 +143,7 @@ export class RegistrationIndex {
     const key = known ?? freshKey;
     for (const leafIndex of unreadable) this.#add.run(tenantId, storedArtifact(key, unreadableName), 1, leafIndex);
     for (const { artifact, fresh } of byArtifact(key, registrations)) {
-      const rows = [...this.#reliedOn.iterate(tenantId, artifact)].map(toRegistrationRow);
+      const rows = boundRows(this.#reliedOn.iterate(tenantId, artifact));
       const change = indexChange(
         rows.map((row) => knownRegistration(key, row)),
         fresh,

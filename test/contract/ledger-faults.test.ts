@@ -9,6 +9,7 @@ import { type Fault, FaultControl } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { expectGapless } from "./ledger-suite.ts";
+import { settle } from "./settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -53,13 +54,14 @@ async function expectFound(acknowledged: readonly (Appended & { tenantId: Tenant
 }
 
 /** Two records of a tenant that has a log and one of a tenant that has none, in one write. */
-function appendThree(newcomer: TenantId): Promise<PromiseSettledResult<Appended>[]> {
-  const records = [makeRecord(alice), makeRecord(alice), makeRecord(newcomer)];
+function appendThree(newcomer: TenantId, known = alice): Promise<PromiseSettledResult<Appended>[]> {
+  const records = [makeRecord(known), makeRecord(known), makeRecord(newcomer)];
   return Promise.allSettled(records.map((record) => ledger.append(record)));
 }
 
 /** Every leaf is in the search index, and nothing else is. */
 function expectIndexed(): void {
+  settle(fixture.path);
   const leaves = (table: string) =>
     fixture.query(`SELECT DISTINCT tenant_id, leaf_index FROM ${table} ORDER BY tenant_id, leaf_index`);
   expect(leaves("search_terms")).toEqual(leaves("entries"));
@@ -67,10 +69,10 @@ function expectIndexed(): void {
 
 /**
  * BEGIN, whether others wrote to store or anchor, signing key; of the log that is known: 2 entries, 2 openings, tile,
- * terms, advance; of the new one: head, anchor, signing key, 2 entries, 2 openings, tile, search key, terms, open log;
- * COMMIT.
+ * advance; of the new one: head, anchor, signing key, 2 entries, 2 openings, tile, search key, leaves that wait for it,
+ * open log; COMMIT.
  */
-const commitOfThree = 23;
+const commitOfThree = 22;
 /** And on the anchor: BEGIN, 2 advances, COMMIT. */
 const operationsOfThree = commitOfThree + 4;
 const persisting = new Set<Fault>(["failAfter", "dieAfter"]);
@@ -81,27 +83,27 @@ describe.each(["failBefore", "failAfter", "dieBefore", "dieAfter"] satisfies Fau
     test("nothing acknowledged is lost, no index is used twice, and the store comes back", {
       timeout: 120_000,
     }, async () => {
-      const acknowledged: (Appended & { tenantId: TenantId })[] = [
-        { ...(await ledger.append(makeRecord(alice))), tenantId: alice },
-      ];
-      let size = 2;
+      const acknowledged: (Appended & { tenantId: TenantId })[] = [];
       for (let operation = 1; operation <= operationsOfThree; operation++) {
+        // Of so few records that none of its leaves goes into the search index yet.
+        const known = tenant(`known-${operation}`);
         const newcomer = tenant(`newcomer-${operation}`);
+        acknowledged.push({ ...(await ledger.append(makeRecord(known))), tenantId: known });
         control.arm(fault, operation);
-        const results = await appendThree(newcomer);
+        const results = await appendThree(newcomer, known);
         expect(control.isArmed, `operation ${operation} exists`).toBe(false);
         expect(results).toMatchObject([refused, refused, refused]);
         const committed = operation > commitOfThree || (operation === commitOfThree && persisting.has(fault));
-        if (committed) size += 2;
         await recovered();
         await expectGapless(fixture, newcomer, committed ? 2 : 0);
-        acknowledged.push({ ...(await ledger.append(makeRecord(alice))), tenantId: alice });
-        expect(acknowledged.at(-1)?.leafIndex).toBe(size++);
+        acknowledged.push({ ...(await ledger.append(makeRecord(known))), tenantId: known });
+        expect(acknowledged.at(-1)?.leafIndex).toBe(committed ? 4 : 2);
         acknowledged.push({ ...(await ledger.append(makeRecord(newcomer))), tenantId: newcomer });
-        await expectGapless(fixture, "alice", size);
+        await expectGapless(fixture, known, committed ? 5 : 3);
         await expectGapless(fixture, newcomer, committed ? 3 : 2);
         await fixture.verify();
       }
+      acknowledged.push({ ...(await ledger.append(makeRecord(alice))), tenantId: alice });
       control.arm(fault, operationsOfThree + 1);
       expect((await appendThree(tenant("newcomer-last"))).map(({ status }) => status)).not.toContain("rejected");
       control.disarm();

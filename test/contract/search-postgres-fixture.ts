@@ -40,6 +40,7 @@ export function searchFixture(fixture: PostgresFixture): SearchFixture {
       }
       await query(`UPDATE search_keys SET fields = 1 WHERE tenant_id = '${tenantId}'`);
     },
+    settle: async () => {},
     async removeTerms(tenantId, leafIndex) {
       await query(`DELETE FROM search_terms WHERE tenant_id = '${tenantId}' AND leaf_index = ${leafIndex}`);
     },

@@ -6,6 +6,7 @@ import { SearchWriter } from "../../src/stores/sqlite/search/search-writer.ts";
 import { seededRandom, tenant } from "./ledger-records.ts";
 import { sqliteFixture } from "./ledger-sqlite-fixture.ts";
 import { type SearchFixture, searchSuite } from "./search-suite.ts";
+import { settle } from "./settled-search.ts";
 
 async function searchFixture(): Promise<SearchFixture> {
   const fixture = sqliteFixture();
@@ -27,7 +28,13 @@ async function searchFixture(): Promise<SearchFixture> {
     },
     async ageIndex(tenantId) {
       for (const row of fixture.query("SELECT generation, key FROM search_keys WHERE tenant_id = ?", tenantId)) {
-        const index = { generation: row.generation as number, key: row.key as Uint8Array, edition: 1 };
+        const index = {
+          generation: row.generation as number,
+          key: row.key as Uint8Array,
+          edition: 1,
+          filledTo: 0,
+          fillEnd: 0,
+        };
         fixture.query("DELETE FROM search_terms WHERE tenant_id = ?", tenantId);
         fixture.query("UPDATE search_keys SET fields = 1 WHERE tenant_id = ?", tenantId);
         const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 5_000 });
@@ -38,6 +45,7 @@ async function searchFixture(): Promise<SearchFixture> {
         }
       }
     },
+    settle: async () => settle(fixture.path),
     async removeTerms(tenantId, leafIndex) {
       const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 5_000 });
       try {

@@ -33,6 +33,8 @@ export interface SearchFixture extends Pick<LedgerFixture, "rows" | "deleteOpeni
   storedTerms(tenantId: string): Promise<Uint8Array>;
   /** Makes the indexes of a tenant what they were when they had fewer fields. */
   ageIndex(tenantId: string): Promise<void>;
+  /** Lets the index have all leaves of a log, where some wait for more. */
+  settle(): Promise<void>;
   /** Removes what the indexes have of a leaf, as an erasure does. */
   removeTerms(tenantId: string, leafIndex: number): Promise<void>;
 }
@@ -216,6 +218,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       expect(await ask(subject)).not.toHaveProperty("unindexed");
       expect(await ask({ field: "outcome", value: "allow" })).not.toHaveProperty("unindexed");
       // What is appended goes into such an index as into one of its time.
+      await fixture.settle();
       expect(await fixture.countTerms("alice", later.leafIndex)).toBe(2);
       await rebuild(alice);
       expect(await ask(label)).toEqual({ found: (await ask(label, subject)).found });
@@ -247,6 +250,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       const term = { field: "artifact_digest" as const, value: "x:1" };
       const ask = async (terms: readonly SearchTerm[]) => (await served({ tenantId: alice, terms, limit: 9 })).found;
       expect(await ask([term])).toMatchObject([{ recordId, leafIndex, erased: false }]);
+      await fixture.settle();
       await fixture.deleteOpening("alice", recordId);
       // Also before its rows are gone.
       expect(await ask([term])).toEqual([]);
@@ -271,10 +275,12 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
       const request = { artifact_digest: "sha256:very-secret-value" };
       await append(alice, { kind: "evidence", request });
       await append(tenant("bob"), { kind: "evidence", request });
+      await fixture.settle();
       const [own, other] = [await fixture.storedTerms("alice"), await fixture.storedTerms("bob")];
       expect(own.length).toBeGreaterThanOrEqual(3 * 16);
       // A record is found by its id without the index, and so a decision.
       const decision = await append(alice);
+      await fixture.settle();
       expect(await fixture.countTerms("alice", decision.leafIndex)).toBe(4);
       for (const secret of ["very-secret-value", "subject-1", "principal-1", "request-1", "pii"])
         expect(Buffer.from(own).includes(secret)).toBe(false);
@@ -323,6 +329,7 @@ export function searchSuite(name: string, makeFixture: () => Promise<SearchFixtu
 
       test("broken off at any step, the old index serves, and the next rebuild clears up", async () => {
         await Promise.all(Array.from({ length: 300 }, () => append(alice)));
+        await fixture.settle();
         const rows = await fixture.countTerms("alice");
         for (const last of [1, 2, 3]) {
           let pauses = 0;

@@ -10,6 +10,7 @@ import { LogSigner } from "../../../src/ledger/tlog/signer.ts";
 import { readKeyFile } from "../../../src/stores/key-file.ts";
 import { openSqliteLedger } from "../../../src/stores/sqlite/open-ledger.ts";
 import { givenOf, manualClock, recordMaker, seededRandom, storeIn, tenant } from "../../contract/ledger-records.ts";
+import { settle } from "../../contract/settled-search.ts";
 import { enterWithStore, erasing, leave, run } from "./surroundings.ts";
 
 const clock = manualClock();
@@ -136,6 +137,7 @@ describe("verify, of what stands beside a log", () => {
       makeRecord(tenant("alice"), { kind: "evidence", policyRevision: undefined as never, idempotency }),
     );
     await ledger.close();
+    settle(storeIn(directory).path);
   });
 
   function damage(...statements: readonly string[]): void {

@@ -5,6 +5,7 @@ import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.t
 import { DamagedError } from "../../errors.ts";
 import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
 import type { SqliteConnection } from "../connection.ts";
+import { servesSql } from "../search/search-backlog.ts";
 import { editionOf } from "../search/search-writer.ts";
 
 /** Throws `DamagedError` where there is no such log. */
@@ -25,8 +26,8 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
   if (isThere === undefined) return undefined;
   const index = connection
     .prepare(
-      `SELECT generation, key, ${editionOf(connection)} AS edition FROM search_keys
-        WHERE tenant_id = ? AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
+      `SELECT generation, key, ${editionOf(connection)} AS edition, filled_to, fill_end FROM search_keys
+        WHERE tenant_id = ? AND ${servesSql} ORDER BY generation DESC LIMIT 1`,
     )
     .get(tenantId);
   if (index === undefined) return undefined;
@@ -36,6 +37,7 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
   return {
     key: index.key as Uint8Array,
     edition: index.edition as number,
+    waiting: { first: index.filled_to as number, end: index.fill_end as number },
     terms: async (block) =>
       [...terms.iterate(tenantId, block, Number(index.generation))].map((row) => ({
         leafIndex: row.leaf_index as number,

@@ -6,17 +6,17 @@ import { LRUCache } from "lru-cache";
 import type { TenantId } from "../../../base/ids.ts";
 import type { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import { sameHash } from "../../../ledger/tlog/tree.ts";
-import type { IndexGeneration } from "../search/search-writer.ts";
+import type { SearchState } from "../search/search-backlog.ts";
 import type { WritableHead } from "./log-rows.ts";
 
 /** A log after an append of this connection. */
 export interface KnownLog {
   readonly head: WritableHead;
   readonly edge: RightEdge;
-  readonly indexes: readonly IndexGeneration[];
+  readonly search: SearchState;
 }
 
-/** Logs that are remembered, about 32 KiB each. */
+/** Logs that are remembered, about 50 KiB each. */
 const maxLogs = 1_024;
 
 export class KnownLogs {

@@ -18,7 +18,9 @@ import { indexedRecords } from "../../../ledger/search/search-terms.ts";
 import { RightEdge } from "../../../ledger/tlog/right-edge.ts";
 import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
-import { type IndexGeneration, SearchWriter } from "../search/search-writer.ts";
+import { SearchBacklog, type SearchState } from "../search/search-backlog.ts";
+import { SearchFill } from "../search/search-fill.ts";
+import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { IdempotencyRecords } from "./idempotency-records.ts";
 import { KnownLogs } from "./known-logs.ts";
@@ -47,6 +49,7 @@ export class LogWriter {
   readonly #idempotency: IdempotencyRecords;
   readonly #tiles: TileWriter;
   readonly #search: SearchWriter;
+  readonly #backlog: SearchBacklog;
   readonly registrations: RegistrationIndex;
   readonly #openLog: SqliteStatement;
   readonly #advanceHead: SqliteStatement;
@@ -65,6 +68,7 @@ export class LogWriter {
     this.registrations = new RegistrationIndex(connection);
     this.#tiles = new TileWriter(connection);
     this.#search = new SearchWriter(connection);
+    this.#backlog = new SearchBacklog(this.#search, new SearchFill(connection, this.#search));
     this.#openLog = connection.prepare(
       `INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, registered_to, tenant_id)
        VALUES (?, ?, ?, ?, ?, ?)`,
@@ -129,12 +133,15 @@ export class LogWriter {
     const committed = committedRecords(sequenced, tree, log);
     this.#tiles.write(tenantId, edge.takeTouched());
     this.#keepAnswers(tenantId, plan, sequenced, log.size, nowMs);
-    const indexes = known?.indexes ?? this.#indexesOf(tenantId, sequenced);
-    for (const index of indexes) this.#search.addTo(tenantId, index, indexedRecords(sequenced, plan.fresh));
+    const search = this.#backlog.add(tenantId, known?.search ?? this.#searchOf(tenantId, sequenced), {
+      before: head?.size ?? 0,
+      size: log.size,
+      records: indexedRecords(sequenced, plan.fresh),
+    });
     const registeredTo = this.#register(tenantId, head, plan, sequenced);
     this.#moveHead(head, sequenced, log, registeredTo);
     const { lastRecordedAtMs } = sequenced.head;
-    this.#known.note({ head: { ...log, lastRecordedAtMs, registeredTo }, edge, indexes });
+    this.#known.note({ head: { ...log, lastRecordedAtMs, registeredTo }, edge, search });
     return { result: { log: log.origin, results: shownOnly(plan.results(committed), shown) }, log };
   }
 
@@ -185,9 +192,9 @@ export class LogWriter {
     });
   }
 
-  #indexesOf(tenantId: TenantId, { searchKey }: Sequenced): readonly IndexGeneration[] {
-    if (searchKey === undefined) return this.#search.indexesOf(tenantId);
-    return [this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0)];
+  #searchOf(tenantId: TenantId, { searchKey }: Sequenced): SearchState {
+    if (searchKey === undefined) return this.#backlog.stateOf(tenantId);
+    return { indexes: [this.#search.begin(tenantId, { generation: 1, key: searchKey }, 0)], waiting: [] };
   }
 
   /** Returns the leaf that the index of registrations has come to. */

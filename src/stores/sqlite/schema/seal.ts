@@ -5,6 +5,7 @@
  */
 import { IncompatibleStoreError } from "../../errors.ts";
 import { inTransaction, type SqliteConnection } from "../connection.ts";
+import { settleSearch } from "../search/search-backlog.ts";
 
 /** Who the store was sealed for. */
 export interface SealOwner {
@@ -49,6 +50,8 @@ export function sealStore(connection: SqliteConnection, path: string, { targetSt
   inTransaction(connection, () => {
     const seal = readSeal(connection);
     if (seal?.isFinal === true && seal.targetStoreId !== targetStoreId) requireUnsealed(connection, path);
+    // The other store lets no leaf wait for its index.
+    if (seal === undefined) settleSearch(connection);
     connection.exec(
       `CREATE TABLE IF NOT EXISTS store_seal (
          singleton INTEGER PRIMARY KEY CHECK (singleton = 1),

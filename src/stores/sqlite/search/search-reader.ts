@@ -21,6 +21,7 @@ import { DamagedError } from "../../errors.ts";
 import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import { inSnapshot, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { LogRows } from "../log/log-rows.ts";
+import { servesSql } from "./search-backlog.ts";
 import { editionOf } from "./search-writer.ts";
 
 /**
@@ -58,8 +59,8 @@ export class SearchReader {
              AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
     );
     this.#key = connection.prepare(
-      `SELECT generation, key, ${editionOf(connection)} AS edition FROM search_keys
-        WHERE tenant_id = ? AND filled_to = fill_end ORDER BY generation DESC LIMIT 1`,
+      `SELECT generation, key, ${editionOf(connection)} AS edition, filled_to, fill_end FROM search_keys
+        WHERE tenant_id = ? AND ${servesSql} ORDER BY generation DESC LIMIT 1`,
     );
     const ofTerm = "FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ? AND term = ?";
     this.#ofTerm = connection.prepare(
@@ -132,6 +133,7 @@ export class SearchReader {
     const stored = (term: SearchTerm) => this.#terms.of(index.key as Uint8Array, term);
     const drivingTerm = stored(driving);
     const otherTerms = others.map(stored);
+    const waiting = { first: index.filled_to as number, end: index.fill_end as number };
     return ({ first, end }) => {
       const block = blockOf(first);
       const has = (leaf: number) => (term: Uint8Array) =>
@@ -139,7 +141,7 @@ export class SearchReader {
       const leaves = [...this.#ofTerm.iterate(tenantId, block, generation, drivingTerm, first, end)]
         .map((row) => row.leaf_index as number)
         .filter((leaf) => otherTerms.every(has(leaf)));
-      return withDecision(leaves, decision, { first, end });
+      return withDecision(withWaiting(leaves, waiting, { first, end }), decision, { first, end });
     };
   }
 
@@ -187,6 +189,16 @@ interface EntryRow {
 
 function everyLeaf({ first, end }: LeafRange): readonly number[] {
   return Array.from({ length: Math.max(0, end - first) }, (_, position) => first + position);
+}
+
+/** The leaves that an index has, and all of the range that it need not have yet, in order. */
+function withWaiting(indexed: readonly number[], waiting: LeafRange, { first, end }: LeafRange): readonly number[] {
+  if (waiting.first >= waiting.end) return indexed;
+  return [
+    ...indexed.filter((leaf) => leaf < waiting.first),
+    ...everyLeaf({ first: Math.max(first, waiting.first), end: Math.min(end, waiting.end) }),
+    ...indexed.filter((leaf) => leaf >= waiting.end),
+  ];
 }
 
 /** What fewer records have comes first: `searchFields` is in this order. */

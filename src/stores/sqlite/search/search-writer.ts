@@ -10,6 +10,15 @@ export interface IndexGeneration {
   readonly key: Uint8Array;
   /** Says which fields it has. */
   readonly edition: number;
+  /** Leaves from here up to and without `fillEnd` need not be in it yet; all others are. */
+  readonly filledTo: number;
+  readonly fillEnd: number;
+}
+
+/** What an index has of one record under one term. */
+export interface TermRow {
+  readonly leafIndex: number;
+  readonly term: Uint8Array;
 }
 
 /** The column with the edition of an index, or what stands for it in a schema that has none yet. */
@@ -32,6 +41,7 @@ export class SearchWriter {
   /** By the number of rows that they add. */
   readonly #inserts = new Map<number, SqliteStatement>();
   readonly #remove: SqliteStatement;
+  readonly #fillFrom: SqliteStatement;
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
@@ -43,7 +53,11 @@ export class SearchWriter {
     );
     this.#newEdition = isNewest ? newestEdition : 1;
     this.#keys = connection.prepare(
-      `SELECT generation, key, ${edition} AS edition FROM search_keys WHERE tenant_id = ? ORDER BY generation`,
+      `SELECT generation, key, ${edition} AS edition, filled_to, fill_end
+         FROM search_keys WHERE tenant_id = ? ORDER BY generation`,
+    );
+    this.#fillFrom = connection.prepare(
+      "UPDATE search_keys SET filled_to = ?, fill_end = ? WHERE tenant_id = ? AND generation = ?",
     );
     this.#remove = connection.prepare("DELETE FROM search_terms WHERE tenant_id = ? AND block = ? AND leaf_index = ?");
   }
@@ -52,34 +66,52 @@ export class SearchWriter {
    * Begins an index of the newest edition that the schema has. Records that are appended from now on are in it at once; it
    * serves when the leaves before `fillEnd` are in it too.
    */
-  begin(tenantId: TenantId, { generation, key }: Omit<IndexGeneration, "edition">, fillEnd: number): IndexGeneration {
+  begin(
+    tenantId: TenantId,
+    { generation, key }: Pick<IndexGeneration, "generation" | "key">,
+    fillEnd: number,
+  ): IndexGeneration {
     this.#addKey.run(tenantId, generation, key, fillEnd);
-    return { generation, key, edition: this.#newEdition };
+    return { generation, key, edition: this.#newEdition, filledTo: 0, fillEnd };
+  }
+
+  /** Notes which leaves need not be in the index yet. */
+  fillFrom(tenantId: TenantId, { generation, filledTo, fillEnd }: IndexGeneration): void {
+    this.#fillFrom.run(filledTo, fillEnd, tenantId, generation);
   }
 
   /** The indexes of a log: the one that serves, and any that is being built. */
   indexesOf(tenantId: TenantId): readonly IndexGeneration[] {
-    return [...this.#keys.iterate(tenantId)].map(({ generation, key, edition }) => ({
-      generation: generation as number,
-      key: key as Uint8Array,
-      edition: edition as number,
+    return [...this.#keys.iterate(tenantId)].map((row) => ({
+      generation: row.generation as number,
+      key: row.key as Uint8Array,
+      edition: row.edition as number,
+      filledTo: row.filled_to as number,
+      fillEnd: row.fill_end as number,
     }));
   }
 
+  /** What an index has of records, one after the other. */
+  *rowsOf({ key, edition }: IndexGeneration, records: Iterable<IndexedRecord>): Generator<TermRow> {
+    for (const { leafIndex, terms } of records)
+      for (const term of termsOfEdition(edition, terms)) yield { leafIndex, term: this.#terms.of(key, term) };
+  }
+
   /** Adds records to one index. */
-  addTo(tenantId: TenantId, { generation, key, edition }: IndexGeneration, records: Iterable<IndexedRecord>): void {
-    let rows: SqliteValue[] = [];
-    for (const { leafIndex, terms } of records) {
-      const block = blockOf(leafIndex);
-      for (const term of termsOfEdition(edition, terms)) {
-        rows.push(tenantId, block, generation, this.#terms.of(key, term), leafIndex);
-        if (rows.length === maxRowsPerInsert * columns) {
-          this.#insert(rows);
-          rows = [];
-        }
-      }
+  addTo(tenantId: TenantId, index: IndexGeneration, records: Iterable<IndexedRecord>): void {
+    this.add(tenantId, index, this.rowsOf(index, records));
+  }
+
+  /** Adds rows to an index, or leaves those that it has. */
+  add(tenantId: TenantId, { generation }: IndexGeneration, rows: Iterable<TermRow>): void {
+    let values: SqliteValue[] = [];
+    for (const { leafIndex, term } of rows) {
+      values.push(tenantId, blockOf(leafIndex), generation, term, leafIndex);
+      if (values.length < maxRowsPerInsert * columns) continue;
+      this.#insert(values);
+      values = [];
     }
-    if (rows.length > 0) this.#insert(rows);
+    if (values.length > 0) this.#insert(values);
   }
 
   /** A statement with many rows costs a third less than as many statements. */

@@ -1,0 +1,159 @@
+/** Leaves that wait for the search index of the embedded store: found all the same, whoever writes and reads it. */
+import fc from "fast-check";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
+import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
+import { backlogLeaves } from "../../src/stores/sqlite/search/search-backlog.ts";
+import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
+import { settle } from "./settled-search.ts";
+
+const clock = manualClock();
+const random = seededRandom("backlog");
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const machine = { clock, random };
+/** Of a record, and so of what the index has of a leaf. */
+const termsOfLeaf = 4;
+
+let fixture: SqliteFixture;
+/** Two processes on one file. */
+let ledgers: StoredLedger[];
+
+beforeEach(async () => {
+  fixture = sqliteFixture();
+  ledgers = [await fixture.open(machine), await fixture.open(machine)];
+});
+afterEach(async () => {
+  for (const ledger of ledgers) await ledger.close();
+  await fixture.remove();
+});
+
+const ledgerAt = (place: number) => ledgers[place] as StoredLedger;
+
+async function append(count: number, by = 0): Promise<readonly { readonly recordId: string; readonly log: string }[]> {
+  return Promise.all(Array.from({ length: count }, () => ledgerAt(by).append(makeRecord(alice))));
+}
+
+async function leavesOf(log: string, ...terms: readonly SearchTerm[]): Promise<readonly number[]> {
+  const leaves: number[] = [];
+  let after: number | undefined;
+  do {
+    const page = await ledgerAt(1).search(logNameOf(log), { terms, limit: 300, ...(after !== undefined && { after }) });
+    leaves.push(...(page?.found ?? []).map(({ leafIndex }) => leafIndex));
+    after = page?.next;
+  } while (after !== undefined);
+  return leaves;
+}
+
+const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
+
+/** What is stored of the index, by leaf. */
+function storedLeaves(): ReadonlySet<number> {
+  return new Set(
+    fixture.query("SELECT leaf_index FROM search_terms ORDER BY leaf_index").map((row) => row.leaf_index as number),
+  );
+}
+
+function waitingLeaves() {
+  const [row, ...others] = fixture.query("SELECT filled_to, fill_end FROM search_keys");
+  expect(others).toEqual([]);
+  return { first: row?.filled_to as number, end: row?.fill_end as number };
+}
+
+/** Every leaf is in the index or may wait, few may, and a search finds all. */
+async function expectFound(log: string): Promise<void> {
+  const size = fixture.query("SELECT size FROM log_heads")[0]?.size as number;
+  const leaves = Array.from({ length: size }, (_, leaf) => leaf);
+  const { first, end } = waitingLeaves();
+  expect(end - first).toBeLessThanOrEqual(backlogLeaves);
+  const stored = storedLeaves();
+  const missing = leaves.filter((leaf) => !stored.has(leaf) && (leaf < first || leaf >= end));
+  expect(missing).toEqual([]);
+  expect(await leavesOf(log, bySubject)).toEqual(leaves);
+  await fixture.verify();
+}
+
+test("the newest leaves wait, are found, and go into the index together", async () => {
+  const [first] = await append(1);
+  const log = first?.log ?? "";
+  expect(storedLeaves()).toEqual(new Set());
+  await expectFound(log);
+  const { end } = waitingLeaves();
+  await append(end - 3);
+  expect(storedLeaves()).toEqual(new Set());
+  await expectFound(log);
+  await append(1);
+  expect([...storedLeaves()]).toEqual(Array.from({ length: end }, (_, leaf) => leaf));
+  expect(waitingLeaves()).toEqual({ first: end, end: end + backlogLeaves });
+  await expectFound(log);
+});
+
+test("what waits of many appends is what the index has of them afterwards", async () => {
+  const [first] = await append(1);
+  const log = first?.log ?? "";
+  const step = fc.record({
+    count: fc.constantFrom(1, 1, 2, 3, 17, backlogLeaves - 1, backlogLeaves, 2 * backlogLeaves + 5),
+    by: fc.constantFrom(0, 1),
+    after: fc.constantFrom("nothing", "nothing", "reopen", "settle", "reindex"),
+  });
+  const property = fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 5 }), async (steps) => {
+    for (const { count, by, after } of steps) {
+      await append(count, by);
+      if (after === "settle") settle(fixture.path);
+      if (after === "reindex") await reindex();
+      if (after === "reopen") {
+        await ledgerAt(by).close();
+        ledgers[by] = await fixture.open(machine);
+      }
+      await expectFound(log);
+    }
+  });
+  await fc.assert(property, { numRuns: 6 });
+  settle(fixture.path);
+  const stored = fixture.query("SELECT hex(term) AS term, leaf_index FROM search_terms ORDER BY leaf_index, term");
+  const size = fixture.query("SELECT size FROM log_heads")[0]?.size as number;
+  // The genesis leaf is found by who called, and by that call.
+  expect(stored).toHaveLength(termsOfLeaf * (size - 1) + 3);
+}, 120_000);
+
+async function reindex(): Promise<void> {
+  const indexer = new SqliteSearchIndexer({ path: fixture.path, random, pause: async () => {} });
+  await indexer.rebuild(alice, () => {});
+  await indexer.close();
+}
+
+test("what is erased while it waits never gets into the index", async () => {
+  const records = await append(10);
+  const [first] = records;
+  const administration = new SqliteRecordsAdministration({ ...fixture.store, ...machine, pause: async () => {} });
+  const erased = await administration.erase(alice, [records[4]?.recordId as never], { reason: "r", operator: "o" });
+  await administration.close();
+  if ("refused" in erased) throw new Error("The erasure was refused.");
+  const leaves = new Set(erased.erased.map(({ leafIndex }) => leafIndex));
+  expect(leaves.size).toBe(1);
+  const others = (await leavesOf(first?.log ?? "", bySubject)).length;
+  expect(others).toBe(10);
+  await append(2 * backlogLeaves);
+  for (const leaf of leaves) expect(storedLeaves().has(leaf)).toBe(false);
+  await fixture.verify();
+  expect((await leavesOf(first?.log ?? "", bySubject)).length).toBe(others + 2 * backlogLeaves);
+});
+
+test("rows that a program wrote at once, which lets nothing wait, are none too many", async () => {
+  const [first] = await append(5);
+  const log = first?.log ?? "";
+  settle(fixture.path);
+  // As if they waited still, and others had appended behind what may wait.
+  fixture.query("UPDATE search_keys SET filled_to = 1, fill_end = 4");
+  await expectFound(log);
+  await append(1);
+  await expectFound(log);
+  await append(2 * backlogLeaves, 1);
+  await expectFound(log);
+  settle(fixture.path);
+  expect(storedLeaves().size).toBe(1 + 6 + 2 * backlogLeaves);
+});

@@ -106,7 +106,13 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
         { ...common, kind: "evidence" },
       ]);
       const genesis = await ledger.find(alice, leaves[0].record_id);
-      expect(genesis).toMatchObject({ kind: "genesis", tenant_id: "alice", request: {}, outcome: {} });
+      expect(genesis).toMatchObject({
+        kind: "genesis",
+        tenant_id: "alice",
+        request: {},
+        // The key that signs from here on.
+        outcome: { public_key: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/) },
+      });
     });
 
     test("records are still there after the ledger was opened again, and the log goes on", async () => {
@@ -140,6 +146,17 @@ export function ledgerSuite(name: string, makeFixture: () => Promise<LedgerFixtu
       clock.nowMs += 60_000;
       expect(again.recordedAt).toBe("2026-01-02T03:04:05.006Z");
       expect(other.recordedAt).toBe("2026-01-02T03:03:05.006Z");
+    });
+
+    test("a start is refused where the clock is more than five minutes behind a log", async () => {
+      await ledger.append(makeRecord(alice));
+      await ledger.close();
+      const behindBy = (ms: number) => ({ ...manualClock(), now: () => clock.nowMs - ms });
+      await expect(fixture.open({ clock: behindBy(300_001), random })).rejects.toMatchObject({
+        name: "IncompatibleStoreError",
+        message: expect.stringContaining("set the clock right"),
+      });
+      ledger = await fixture.open({ clock: behindBy(300_000), random });
     });
 
     test("a record without its opening is erased", async () => {

@@ -75,6 +75,36 @@ test("search prints where records stand, and the records", async () => {
   expect(JSON.parse(record ?? "")).toMatchObject({ record_id: first?.recordId, request: aboutIt.request });
 });
 
+test.each([
+  ["--request", "request-7"],
+  ["--resource", "person-7"],
+  ["--attribute", "ward=b"],
+  ["--label", "health"],
+  ["--on-behalf-of", "user/alice"],
+  ["--decided-by", "platform/a"],
+  ["--alert", "break-glass"],
+  ["--operation", "rewrap"],
+  ["--outcome", "deny"],
+])("search %s %s finds what has it, and nothing else", async (option, value) => {
+  const [, one] = await serve(
+    "alice",
+    {},
+    {
+      requestId: "request-7" as NewRecord["requestId"],
+      request: {
+        operation: "rewrap",
+        resource: { kind: "person", id: "person-7" },
+        attributes: { ward: "b" },
+        labels: ["health"],
+        on_behalf_of: { type: "user", id: "alice" },
+      },
+      outcome: { allow: false, reasons: ["platform/a"], alerts: ["break-glass"] },
+    },
+  );
+  const { out } = await run("search", "--tenant", "alice", option, value, "--json");
+  expect(JSON.parse(out).found).toMatchObject([{ record_id: one?.recordId }]);
+});
+
 test("search answers machines with one object, which says what is erased", async () => {
   const [first, second] = await serve("alice", aboutIt, aboutIt);
   execute(`DELETE FROM openings WHERE record_id = '${first?.recordId}'`);

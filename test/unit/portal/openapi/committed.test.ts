@@ -20,6 +20,20 @@ test("it has the eight public routes and no other", () => {
   expect(committed("openapi.json")).not.toMatch(/sdk\/session|client_secret"/);
 });
 
+test("it has nothing of which public generators make clients that do not compile, or refuse what they get", () => {
+  const found: string[] = [];
+  const note = (path: string, value: unknown) => {
+    if (typeof value !== "object" || value === null) return;
+    for (const [name, inner] of Object.entries(value)) {
+      const isUnion = ["oneOf", "anyOf", "allOf"].includes(name);
+      if (isUnion || (name === "const" && typeof inner !== "string")) found.push(`${path}/${name}`);
+      note(`${path}/${name}`, inner);
+    }
+  };
+  note("", JSON.parse(committed("openapi.json")));
+  expect(found).toEqual([]);
+});
+
 test("a comment that is missing is an error, not a member without a description", () => {
   const { "platform.sdk.v1.Caller.subject": _gone, ...others } = comments;
   expect(() => defaultDocument(others)).toThrow("platform.sdk.v1.Caller.subject has no comment");

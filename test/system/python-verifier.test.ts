@@ -161,6 +161,21 @@ describe("packs", () => {
     expect(expected).toEqual(packs.flatMap((_, own) => names.map((__, other) => other === own)));
   });
 
+  test("of members in another form than the documents give them are refused", async () => {
+    const log = richLog();
+    const text = await log.pack({ from: moment(3), to: moment(6) });
+    const lines = linesIn(text);
+    const withMembers = (members: object) =>
+      seal(lines.map((line) => (line.type === "entry" ? ({ ...members, ...line } as PackLine) : line)));
+    const texts = [withMembers({}), withMembers({ gap: [] }), withMembers({ erased: false })];
+    texts.push(text.replace('"sha256":"', '"sha256":"sha256:'));
+    texts.push(text.replace(/(?<="sha256":")[0-9a-f]{64}/, (hex) => Buffer.from(hex, "hex").toString("base64")));
+    const expected = [true, ...texts.slice(1).map(() => false)];
+    const verdicts = await pythonOn("pack", texts, "--key", log.vkey());
+    expect(verdicts.map(({ ok }) => ok)).toEqual(expected);
+    expect(await Promise.all(texts.map((each) => ours(each, keysOf(log.vkey()))))).toEqual(expected);
+  });
+
   test("of logs whose operator wrote what does not belong together", async () => {
     type Members = Record<string, unknown>;
     const forgeries: readonly ((leaf: Members, record: Members) => unknown)[] = [

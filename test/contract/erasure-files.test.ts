@@ -18,6 +18,7 @@ import { erasedOf, statement } from "./erasure-suite.ts";
 import { type Fault, FaultControl, openConnection as openFaulty } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { expectGapless } from "./ledger-suite.ts";
+import { settle } from "./settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom();
@@ -131,6 +132,7 @@ describe.each(["failBefore", "failAfter"] satisfies Fault[])("when an operation 
       const idempotency = { scope: String(operation).padStart(64, "0"), payloadDigest: "sha256:1", answer: {} };
       const one = await append(alice, { idempotency });
       leaves += 1;
+      settle(fixture.path);
       const control = new FaultControl();
       const openConnection = (options: Parameters<typeof openFaulty>[0]) => openFaulty(options, control.cells);
       const administration = await fixture.administration({ clock, random, openConnection });

@@ -73,6 +73,11 @@ export class Admission {
   readonly #running = new Set<Entry>();
   /** Calls that were started and are not over, by group. */
   readonly #started = new Map<string, number>();
+  readonly #moves: Moves = {
+    enter: (entry) => this.#enter(entry),
+    regroup: (entry, group) => this.#regroup(entry, group),
+    leave: (entry) => this.#leave(entry),
+  };
   #atOnce: number;
   #startsThisTurn = 0;
   readonly #startsThisTurnOf = new Map<string, number>();
@@ -95,22 +100,7 @@ export class Admission {
 
   /** Makes the ticket of one call, which has yet to enter. */
   ticket(account: Account, start: () => void, refuse: () => void): AdmissionTicket {
-    const entry = new Entry(account, start, refuse);
-    return {
-      enter: () => this.#enter(entry),
-      get waitedMs() {
-        return entry.waitedMs;
-      },
-      belongsTo: (group) => this.#regroup(entry, group),
-      park: () => this.#leave(entry),
-      resume: () =>
-        new Promise((resolve) => {
-          entry.start = () => resolve(true);
-          entry.refuse = () => resolve(false);
-          this.#enter(entry);
-        }),
-      leave: () => this.#leave(entry),
-    };
+    return new Entry(this.#moves, account, start, refuse);
   }
 
   #enter(entry: Entry): void {
@@ -288,7 +278,15 @@ function partOf(limit: number): number {
   return Math.max(1, Math.floor(limit * sharedPart));
 }
 
-class Entry implements Waiter {
+/** What happens to a call in its admission. */
+interface Moves {
+  readonly enter: (entry: Entry) => void;
+  readonly regroup: (entry: Entry, group: string) => void;
+  readonly leave: (entry: Entry) => void;
+}
+
+class Entry implements Waiter, AdmissionTicket {
+  readonly #moves: Moves;
   account: Account;
   start: () => void;
   refuse: () => void;
@@ -298,9 +296,34 @@ class Entry implements Waiter {
   sinceMs = 0;
   waitedMs = 0;
 
-  constructor(account: Account, start: () => void, refuse: () => void) {
+  constructor(moves: Moves, account: Account, start: () => void, refuse: () => void) {
+    this.#moves = moves;
     this.account = account;
     this.start = start;
     this.refuse = refuse;
+  }
+
+  enter(): void {
+    this.#moves.enter(this);
+  }
+
+  belongsTo(group: string): void {
+    this.#moves.regroup(this, group);
+  }
+
+  park(): void {
+    this.#moves.leave(this);
+  }
+
+  resume(): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.start = () => resolve(true);
+      this.refuse = () => resolve(false);
+      this.enter();
+    });
+  }
+
+  leave(): void {
+    this.#moves.leave(this);
   }
 }

@@ -142,7 +142,7 @@ export function createAdmit(options: AdmitOptions): Admit {
           }),
         accountOf,
       );
-      response.on("close", ticket.leave);
+      response.on("close", () => ticket.leave());
     };
   }
 
@@ -156,7 +156,7 @@ export function createAdmit(options: AdmitOptions): Admit {
       const own = connection === undefined ? start : () => connection.run(start);
       const ticket = admission.ticket(account, own, own);
       ticket.enter();
-      response.on("close", ticket.leave);
+      response.on("close", () => ticket.leave());
     },
     stream(stream, headers, rawHeaders, start) {
       const { ":method": method = "", ":path": url = "" } = headers;
@@ -172,7 +172,7 @@ export function createAdmit(options: AdmitOptions): Admit {
           stream.setTimeout(unreadBodyGraceMs, () => stream.destroy());
         }),
       );
-      stream.on("close", ticket.leave);
+      stream.on("close", () => ticket.leave());
     },
   };
 }

@@ -30,7 +30,7 @@ export interface Call {
   /** Every value of a request header, in order. The name is lowercase. */
   readonly headerValues: InboundRequest["headerValues"];
   /** Its place among the calls that are worked on. */
-  readonly ticket?: AdmissionTicket;
+  readonly ticket?: AdmissionTicket | undefined;
   /** Absent where nothing is traced. */
   readonly span?: CallSpan | undefined;
   protocol?: Protocol;

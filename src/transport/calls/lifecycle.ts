@@ -45,8 +45,7 @@ export function beginCall(
   const waitedMs = ticket?.waitedMs ?? 0;
   const receivedAtMs = clock.now() - Math.round(waitedMs);
   const valuesOf = (name: string) => headerValues(rawHeaders, name);
-  const call = { requestId, receivedAtMs, headerValues: valuesOf, span: tracing?.begin(valuesOf, waitedMs) };
-  return ticket === undefined ? call : { ...call, ticket };
+  return { requestId, receivedAtMs, headerValues: valuesOf, span: tracing?.begin(valuesOf, waitedMs), ticket };
 }
 
 function requestIdOf(rawHeaders: readonly string[]): RequestId | undefined {

@@ -19,8 +19,19 @@ export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly
   const { parent: service } = method;
   const call = async (request: CarriedRequest): Promise<UnaryResponse> => {
     const answer = await impl(request.message, handlerContext(request));
-    const { responseHeader: header, responseTrailer: trailer } = request.original.context;
-    return { stream: false, service, method, message: create(method.output, answer), header, trailer };
+    const { context } = request.original;
+    return {
+      stream: false,
+      service,
+      method,
+      message: create(method.output, answer),
+      get header() {
+        return context.responseHeader;
+      },
+      get trailer() {
+        return context.responseTrailer;
+      },
+    };
   };
   const chained = interceptors.reduceRight(
     (next, interceptor) => interceptor(next),
@@ -52,6 +63,11 @@ export function unaryInvoker({ method, impl }: UnarySpec, interceptors: readonly
 function handlerContext(request: CarriedRequest): HandlerContext {
   const { context, request: given } = request.original;
   if (request === given) return context;
-  const { header, signal, contextValues } = request;
-  return { ...context, requestHeader: header, signal, values: contextValues };
+  const { method, service, requestMethod, protocolName, url, timeoutMs, responseHeader, responseTrailer } = context;
+  return {
+    ...{ method, service, requestMethod, protocolName, url, timeoutMs, responseHeader, responseTrailer },
+    requestHeader: request.header,
+    signal: request.signal,
+    values: request.contextValues,
+  };
 }

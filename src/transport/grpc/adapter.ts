@@ -9,7 +9,7 @@ import { parseTimeout, setTrailerStatus } from "@connectrpc/connect/protocol-grp
 import { invalidRequest } from "../../base/errors.ts";
 import { ticketOf } from "../admission/admit.ts";
 import type { Call } from "../calls/call.ts";
-import { createCallContext } from "../calls/context.ts";
+import { CallContext } from "../calls/context.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { toConnectError, toServiceError } from "../calls/errors.ts";
 import { type AdapterOptions, declaredBytes, maxItemBytes } from "../calls/exchange.ts";
@@ -85,7 +85,7 @@ async function handle(
     endCall(call, inbound, "2.0", isAnswered ? 200 : undefined, options);
     if (!isAnswered) deadline.cancel();
   });
-  const context = createCallContext({
+  const context = new CallContext({
     spec,
     call,
     deadline,
@@ -111,9 +111,9 @@ async function handle(
   const trailers =
     answer === undefined
       ? refusalTrailers(context.responseTrailer, options.service, call)
-      : { ...Object.fromEntries(context.responseTrailer), "grpc-status": "0" };
+      : { ...context.answerTrailers, "grpc-status": "0" };
   const answerHead = { "content-type": "application/grpc+proto", ...answerHeaders(call), ...call.announced };
-  stream.respond({ ...answerHead, ...Object.fromEntries(context.responseHeader) }, { waitForTrailers: true });
+  stream.respond({ ...answerHead, ...context.answerHeaders }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers(trailers));
   resetWithAnswer(stream);
   isEnded = true;

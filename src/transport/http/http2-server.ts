@@ -37,7 +37,7 @@ export function createHttp2(
   askFirst(server, admit, onStream);
   server.prependListener("stream", (stream) => {
     // A stream that was reset says so here, and closes.
-    stream.on("error", () => {});
+    stream.on("error", ignore);
     answers.add(stream, () => stream.destroy());
     Connection.current()?.begin(stream);
   });
@@ -53,6 +53,8 @@ export function createHttp2(
   server.on("session", (session) => sessions.add(session));
   return server;
 }
+
+function ignore(): void {}
 
 /** How often sessions are looked at, in milliseconds. */
 const pollIntervalMs = 500;

@@ -12,15 +12,34 @@ export interface InboundSource extends Pick<IncomingMessage, "method" | "url"> {
 
 /** What the network delivered, as authentication sees it. */
 export function inboundOf(request: InboundSource): InboundRequest {
-  const { rawHeaders, socket } = request;
-  return {
-    headerValues: (name) => headerValues(rawHeaders, name),
-    remoteAddress: socket?.remoteAddress ?? "",
-    clientCertificate: () => clientCertificate(socket as TLSSocket | undefined),
-    encrypted: (socket as TLSSocket | undefined)?.encrypted === true,
-    method: request.method ?? "",
-    url: request.url ?? "",
-  };
+  return new Inbound(request);
+}
+
+/** Calls that wait keep one each: a class has no functions of its own in each. */
+class Inbound implements InboundRequest {
+  readonly remoteAddress: string;
+  readonly encrypted: boolean;
+  readonly method: string;
+  readonly url: string;
+  readonly #rawHeaders: readonly string[];
+  readonly #socket: TLSSocket | undefined;
+
+  constructor({ rawHeaders, socket, method = "", url = "" }: InboundSource) {
+    this.#rawHeaders = rawHeaders;
+    this.#socket = socket as TLSSocket | undefined;
+    this.remoteAddress = socket?.remoteAddress ?? "";
+    this.encrypted = this.#socket?.encrypted === true;
+    this.method = method;
+    this.url = url;
+  }
+
+  headerValues(name: string): string[] {
+    return headerValues(this.#rawHeaders, name);
+  }
+
+  clientCertificate(): Uint8Array | undefined {
+    return clientCertificate(this.#socket);
+  }
 }
 
 /** Every value of a header in order. `rawHeaders` alternates names and values; names keep the sender's case. */

@@ -6,7 +6,7 @@ import type { Message } from "@bufbuild/protobuf";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { invalidRequest, ServiceError } from "../../base/errors.ts";
 import type { Call } from "../calls/call.ts";
-import { createCallContext } from "../calls/context.ts";
+import { CallContext } from "../calls/context.ts";
 import { startDeadline } from "../calls/deadline.ts";
 import { toServiceError } from "../calls/errors.ts";
 import {
@@ -88,7 +88,7 @@ async function handle(
   const deadline = startDeadline(undefined, limits.maxDeadlineMs, call.ticket?.waitedMs);
   whenCallerGone(reply.raw, deadline.cancel);
   try {
-    const context = createCallContext({
+    const context = new CallContext({
       spec: method.spec,
       call,
       deadline,
@@ -105,7 +105,7 @@ async function handle(
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
     const encoded = encode(await invoke(context, message));
     const text = typeof encoded === "string" ? encoded : await encoded;
-    sendJson(reply, 200, { ...call.announced, ...Object.fromEntries(context.responseHeader) }, text);
+    sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, text);
   } catch (thrown) {
     refuse(service, toServiceError(thrown), request, reply);
   } finally {

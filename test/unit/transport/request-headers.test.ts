@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { DiscoveryService } from "../../../gen/platform/sdk/v1/discovery_pb.ts";
 import type { RequestId } from "../../../src/base/ids.ts";
 import { type Call, kCall } from "../../../src/transport/calls/call.ts";
-import { createCallContext, type UnarySpec } from "../../../src/transport/calls/context.ts";
+import { CallContext, type UnarySpec } from "../../../src/transport/calls/context.ts";
 import { unaryInvoker } from "../../../src/transport/calls/unary-invoker.ts";
 import { readCallOptions } from "../../../src/transport/gate/interceptors.ts";
 import { headerValues } from "../../../src/transport/http/inbound-request.ts";
@@ -34,7 +34,7 @@ function contextOf(rawHeaders: readonly string[], impl: UnarySpec["impl"] = () =
   const spec = { kind: "unary", method: DiscoveryService.method.whoAmI, impl } as unknown as UnarySpec;
   const deadline = { signal: new AbortController().signal, timeoutMs: () => undefined, end() {}, cancel() {} };
   const shared = { protocolName: "grpc", requestMethod: "POST", url: "/rpc" };
-  return { spec, context: createCallContext({ ...shared, spec, call: callOf(rawHeaders), deadline, rawHeaders }) };
+  return { spec, context: new CallContext({ ...shared, spec, call: callOf(rawHeaders), deadline, rawHeaders }) };
 }
 
 describe("headers of a request", () => {

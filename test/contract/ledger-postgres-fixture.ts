@@ -69,7 +69,7 @@ export async function postgresFixture(
     },
     async damage(tenantId, recordId) {
       await query(
-        `UPDATE entries SET sealed = substring(sealed FROM 1 FOR length(sealed) - 1) || '\\x5a'::bytea
+        `UPDATE entries SET sealed = set_byte(sealed, length(sealed) - 1, get_byte(sealed, length(sealed) - 1) # 1)
           WHERE tenant_id = ${literal(tenantId)} AND record_id = ${literal(recordId)}`,
       );
     },

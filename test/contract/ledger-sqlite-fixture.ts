@@ -102,11 +102,11 @@ export function sqliteFixture(): SqliteFixture {
       query("DELETE FROM openings WHERE tenant_id = ? AND record_id = ?", tenantId, recordId);
     },
     async damage(tenantId, recordId) {
-      query(
-        "UPDATE entries SET sealed = CAST(substr(sealed, 1, length(sealed) - 1) || x'5a' AS BLOB) WHERE tenant_id = ? AND record_id = ?",
-        tenantId,
-        recordId,
-      );
+      const row = "WHERE tenant_id = ? AND record_id = ?";
+      const [stored] = query(`SELECT sealed FROM entries ${row}`, tenantId, recordId);
+      const sealed = Buffer.from(stored?.sealed as Uint8Array);
+      sealed[sealed.length - 1] = (sealed.at(-1) ?? 0) ^ 1;
+      query(`UPDATE entries SET sealed = unhex('${sealed.toString("hex")}') ${row}`, tenantId, recordId);
     },
     async remove() {
       rmSync(directory, { recursive: true, force: true });

@@ -128,7 +128,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
     }
   };
   const callers = Array.from({ length: 8 }, caller);
-  while (reloads < 12) {
+  while (reloads < 6) {
     const set = reloads++ % 3;
     const text = set === 2 ? "permit (" : permit(`@required_actions("act-${set}") @warning("set ${set}")`);
     await write("active/default/a.cedar", text);
@@ -146,7 +146,7 @@ test("under load no answer is a mixture of two policy sets", async () => {
   stop = true;
   await Promise.all(callers);
   expect(refusals).toBe(0);
-  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(4);
+  expect(running.logged.filter((line) => line.includes("policy set refused"))).toHaveLength(2);
   // The sample set and the two good ones.
   expect(seen.size).toBe(3);
   for (const said of seen.values()) expect(said.size).toBe(1);

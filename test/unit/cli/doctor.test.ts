@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
-import { type AddressInfo, createServer, type Server } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
@@ -13,6 +13,7 @@ import { enterWithStore, leave, run } from "./surroundings.ts";
 const random = seededRandom();
 const policies = join(import.meta.dirname, "../../../policies");
 const servers: Server[] = [];
+const silenced: Socket[] = [];
 let directory: string;
 
 beforeEach(async () => {
@@ -24,6 +25,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   leave(directory);
+  for (const socket of silenced.splice(0)) socket.destroy();
   await Promise.all(servers.splice(0).map((server) => new Promise((resolve) => server.close(resolve))));
 });
 
@@ -48,6 +50,7 @@ async function startIssuer(offMs = 0, keys: readonly object[] = [{ kty: "EC", ki
 const startSilent = () =>
   listen(
     createServer((socket) => {
+      silenced.push(socket);
       socket.on("error", () => {});
       socket.on("end", () => socket.destroy());
       socket.resume();

@@ -2,6 +2,7 @@
 import { cp, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startIssuer } from "../../dev/issuer.ts";
 import { type Gateway, rest, startGateway } from "../harness/gateway.ts";
@@ -42,10 +43,12 @@ async function write(file: string, text: string): Promise<void> {
 
 const permit = (annotation: string) => `@id("some") ${annotation}\npermit (principal, action, resource);\n`;
 
+/** Asks again and again, but not so fast that the check has no processor left. */
 async function until<T>(look: () => Promise<T>, good: (seen: T) => boolean): Promise<T> {
   for (;;) {
     const seen = await look();
     if (good(seen)) return seen;
+    await setTimeout(20);
   }
 }
 

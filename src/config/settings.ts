@@ -135,7 +135,7 @@ export const settings = {
     "SVC_STORE_TIMEOUT_MS",
     "5000",
     integer(100, 60_000),
-    "Time for all that one call waits for in PostgreSQL together: connection, locks, statements; 100 to 60000 ms",
+    "Time for all that a record, or a lookup, waits for in PostgreSQL together: its turn, connection, locks, statements; 100 to 60000 ms",
   ),
   policyDir: optional("SVC_POLICY_DIR", "none; needed to serve", path, "Directory of the policy set"),
   policyPollMs: given(

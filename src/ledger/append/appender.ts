@@ -32,6 +32,9 @@ type QueueObserver = Pick<CommitObserver, "elapsedMs" | "waited">;
 /** Writes that are done and whose answers wait for the shared anchor. Each holds what one write carries, at most. */
 const maxAnswersWaiting = 32;
 
+/** A record that is to be queued. */
+type ToWrite = Omit<Waiting, "sinceMs" | "endsAtMs" | "written" | "isOver">;
+
 const patiences: readonly Patience[] = ["none", "moment", "full"];
 
 export class Appender {
@@ -101,12 +104,41 @@ export class Appender {
     if (refusal !== undefined) throw refusal;
   }
 
-  #push(tenantId: TenantId, records: readonly Omit<Waiting, "sinceMs">[]): void {
+  #push(tenantId: TenantId, records: readonly ToWrite[]): void {
     const sinceMs = this.#queue?.elapsedMs() ?? 0;
-    const waiting = records.map((record): Waiting => ({ ...record, sinceMs }));
+    const waiting = records.map((record) => this.#limited(tenantId, record, sinceMs));
     if (!this.#queues.push(tenantId, ...waiting)) throw overloaded("too many records are waiting to be stored");
     this.#queued += waiting.length;
     this.#schedule();
+  }
+
+  /**
+   * With a time limit, whatever it waits for: the writes before its own, a store that leaves it to a further write, or one
+   * that it is in. Of that one nobody knows then what becomes of it.
+   */
+  #limited(tenantId: TenantId, record: ToWrite, sinceMs: number): Waiting {
+    const { maxWaitMs } = this.#limits;
+    if (maxWaitMs === Number.POSITIVE_INFINITY)
+      return { ...record, sinceMs, endsAtMs: maxWaitMs, written: () => {}, isOver: () => false };
+    let isOver = false;
+    const cancel = this.#timers.after(maxWaitMs, () => {
+      isOver = true;
+      this.#queues.remove(tenantId, waiting);
+      record.reject(unavailable("The record store did not do it in time."));
+      this.#settleClose();
+    });
+    const waiting: Waiting = {
+      ...record,
+      sinceMs,
+      endsAtMs: performance.now() + maxWaitMs,
+      written: cancel,
+      isOver: () => isOver,
+      reject: (error) => {
+        cancel();
+        record.reject(error);
+      },
+    };
+    return waiting;
   }
 
   /** Records that wait to be handed to the store. */
@@ -204,7 +236,8 @@ export class Appender {
     const anchored = shares.map(({ tenantId }) => this.#anchor?.anchored(tenantId));
     const batches = shares.map(batchOf);
     const span = commitSpan(shares);
-    const outcomes = await this.#writer.write(batches, patience).catch((error: unknown) => {
+    const endsAtMs = Math.min(...shares.flatMap(({ waiting }) => waiting.map((record) => record.endsAtMs)));
+    const outcomes = await this.#writer.write(batches, patience, endsAtMs).catch((error: unknown) => {
       span?.end(error);
       if (!(error instanceof UnstorableError)) throw error;
       return error;
@@ -234,6 +267,7 @@ export class Appender {
     }
     if ("results" in outcome) {
       this.#contention.noteWritten(share.tenantId);
+      for (const record of waiting) record.written();
       if (outcome.results.length !== waiting.length) throw new Error("The store left a record unanswered.");
       if (this.#anchor === undefined) answerBatch(waiting, outcome, this.#signer);
       else void this.#answerAnchored(share, outcome, this.#anchor, since, span);

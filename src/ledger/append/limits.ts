@@ -9,6 +9,8 @@ export interface AppenderLimits extends QueueLimits {
   readonly maxWritesApart: number;
   /** A write that takes longer does not count among them any more: others need not wait for it. Milliseconds. */
   readonly slowWriteMs: number;
+  /** How long a record waits for its write, and that for the store: then its caller is answered. Milliseconds. */
+  readonly maxWaitMs: number;
   /**
    * How long a write waits for company: as long as every turn of the event loop brings more records, at most so many
    * turns. Fewer, larger commits cost less in all; but where the writer has a core of its own, it would stand idle.
@@ -31,6 +33,7 @@ export const defaultAppenderLimits: AppenderLimits = {
   maxWritesInFlight: 1,
   maxWritesApart: 1,
   slowWriteMs: Number.POSITIVE_INFINITY,
+  maxWaitMs: Number.POSITIVE_INFINITY,
   gatherTurns: 0,
   maxRecordBytes: 1024 * 1024,
 };

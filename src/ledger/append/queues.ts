@@ -18,6 +18,12 @@ export interface Waiting {
   readonly span?: Span | undefined;
   /** When it began to wait, in milliseconds since some moment. */
   readonly sinceMs: number;
+  /** Until when its caller waits for its write, as `performance.now` counts. */
+  readonly endsAtMs: number;
+  /** Its write has ended: what it waits for from now on has no time limit here. */
+  written(): void;
+  /** Whether its caller waits no longer. */
+  isOver(): boolean;
   resolve(appended: Appended): void;
   reject(error: unknown): void;
 }
@@ -141,8 +147,13 @@ export class TenantQueues {
     return shares;
   }
 
-  /** Gives back what was taken and not written: it is the first that is taken again, once the tenant is released. */
-  giveBack({ tenantId, waiting }: Share): void {
+  /**
+   * Gives back what was taken and not written, and is waited for still: it is the first that is taken again, once the
+   * tenant is released.
+   */
+  giveBack({ tenantId, waiting: taken }: Share): void {
+    const waiting = taken.filter((record) => !record.isOver());
+    if (waiting.length === 0) return;
     const queue = this.#queues.get(tenantId) ?? { tenantId, waiting: [], queuedBytes: 0 };
     queue.waiting = [...waiting, ...queue.waiting];
     for (const { sizeBytes } of waiting) {
@@ -169,6 +180,17 @@ export class TenantQueues {
     for (const ready of Object.values(this.#ready)) ready.clear();
     this.#queuedBytes = 0;
     return all;
+  }
+
+  /** Takes a record out, where it is in a queue still. */
+  remove(tenantId: TenantId, record: Waiting): void {
+    const queue = this.#queues.get(tenantId);
+    const at = queue?.waiting.indexOf(record) ?? -1;
+    if (queue === undefined || at < 0) return;
+    if (queue.waiting.length === 1) return void this.#drainOne(queue);
+    queue.waiting.splice(at, 1);
+    queue.queuedBytes -= record.sizeBytes;
+    this.#queuedBytes -= record.sizeBytes;
   }
 
   #drainOne(queue: TenantQueue | undefined): Waiting[] {

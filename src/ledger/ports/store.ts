@@ -101,8 +101,9 @@ export interface BatchWriter {
    * `BatchResult` only once it is durable and the anchor has been advanced to it, so that its trees may be signed.
    * Rejects where no batch has a result: with `UnstorableError` because of the data (nothing was stored), with anything
    * else because of the store (all of it may have become durable, or none). A tenant is in one batch at a time only.
+   * @param endsAtMs from when on somebody waits no longer, as `performance.now` counts: a write of one tenant may end then
    */
-  write(batches: readonly TenantBatch[], patience: Patience): Promise<readonly BatchOutcome[]>;
+  write(batches: readonly TenantBatch[], patience: Patience, endsAtMs?: number): Promise<readonly BatchOutcome[]>;
 }
 
 /** A cosignature of a witness, as a store keeps it. */

@@ -44,7 +44,7 @@ export interface PostgresLedgerOptions extends ConnectionSettings {
   readonly limits?: Partial<AppenderLimits>;
   /** Connections at a time. Default 10. */
   readonly poolSize?: number;
-  /** Bound of each wait: for a free connection, a connect, a lock, a statement. Default 5,000 ms. */
+  /** For all that a record, or a lookup, waits for: its turn, a connection, locks, statements. Default 5,000 ms. */
   readonly timeoutMs?: number;
 }
 
@@ -95,7 +95,8 @@ export async function openPostgresStores(options: PostgresLedgerOptions): Promis
       ...{ pool, writer, anchor, clock, keys, registrations, random },
       isDistributed: distributed,
     });
-    const limits = { ...defaultAppenderLimits, ...concurrencyOf(poolSize, distributed), ...options.limits };
+    const concurrency = concurrencyOf(poolSize, distributed);
+    const limits = { ...defaultAppenderLimits, ...concurrency, maxWaitMs: timeoutMs, ...options.limits };
     const shared = await options.openAnchor?.(store, signer);
     return {
       ledger: new StoredLedger(store, signer, limits, shared, options.commits),

@@ -2,6 +2,7 @@
 
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import { clockDifferenceMs } from "../../base/clock.ts";
+import { outsideConnections } from "../../base/connection.ts";
 import type { TenantId } from "../../base/ids.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { ProofBatches, type ProofRow } from "../proof-batches.ts";
@@ -182,13 +183,18 @@ export class DpopReplays {
   /** Rejects with an error of the driver, `UnknownOutcomeError` or `store_unavailable` where it cannot be known. */
   async firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
     const { tenantId } = use;
-    const batches = this.#batches.get(tenantId) ?? new ProofBatches((rows) => this.#note(tenantId, rows));
+    const batches = this.#batches.get(tenantId) ?? this.#batchesOf(tenantId);
     this.#batches.set(tenantId, batches);
     try {
-      return await batches.firstUse(use, expiresAtMs);
+      return await this.#pool.inTime(batches.firstUse(use, expiresAtMs));
     } finally {
       if (batches.isIdle) this.#batches.delete(tenantId);
     }
+  }
+
+  /** What a batch waits for is not part of what its first caller waits for. */
+  #batchesOf(tenantId: TenantId): ProofBatches {
+    return new ProofBatches((rows) => outsideConnections(() => this.#note(tenantId, rows)));
   }
 
   /** For each row, in order, whether it was not there yet. */

@@ -80,11 +80,20 @@ export class PostgresStore implements LedgerStore {
     this.#attempts = new Attempts(pool);
   }
 
-  /** One transaction for all, or one a tenant, as many at a time as there are connections. */
-  async write(batches: readonly TenantBatch[], patience: Patience): Promise<readonly BatchOutcome[]> {
+  /**
+   * One transaction for all, or one a tenant, as many at a time as there are connections. One for all does not end
+   * sooner because somebody in it has waited for long.
+   */
+  async write(
+    batches: readonly TenantBatch[],
+    patience: Patience,
+    endsAtMs?: number,
+  ): Promise<readonly BatchOutcome[]> {
     const startedMs = performance.now();
     if (patience !== "full" && !this.#isDistributed) return this.#writeTogether(batches, patience, startedMs);
-    const outcomes = await Promise.allSettled(batches.map((batch) => this.#writer.append(batch)));
+    const outcomes = await Promise.allSettled(
+      batches.map((batch) => this.#pool.together(() => this.#writer.append(batch), endsAtMs)),
+    );
     const failures = outcomes.flatMap((outcome) => (outcome.status === "rejected" ? [outcome.reason] : []));
     // Where the database is gone for all of them, nobody needs to wait until it is found gone again.
     if (failures.length === batches.length && failures.every(isConnectionLost)) throw toError(failures[0]);
@@ -109,11 +118,11 @@ export class PostgresStore implements LedgerStore {
   }
 
   find(tenantId: TenantId, recordId: RecordId): Promise<StoredRecord | "unknown" | "erased"> {
-    return translated(() => this.#reader.find(tenantId, recordId));
+    return this.#translated(() => this.#reader.find(tenantId, recordId));
   }
 
   registrations(tenantId: TenantId, names: readonly string[]): Promise<readonly ArtifactRegistrations[]> {
-    return translated(() =>
+    return this.#translated(() =>
       upToDate(
         () => this.#registrations.look(this.#pool, tenantId, names),
         async () => {
@@ -125,52 +134,52 @@ export class PostgresStore implements LedgerStore {
   }
 
   search(query: SearchQuery): Promise<SearchPage> {
-    return translated(() => this.#pool.snapshot((queries) => searchRecords(queries, query), query.tenantId));
+    return this.#translated(() => this.#pool.snapshot((queries) => searchRecords(queries, query), query.tenantId));
   }
 
   logs(): Promise<readonly LogState[]> {
-    return translated(() => this.#reader.logs());
+    return this.#translated(() => this.#reader.logs());
   }
 
   log(name: LogName): Promise<LogState | undefined> {
-    return translated(() => this.#reader.log(name));
+    return this.#translated(() => this.#reader.log(name));
   }
 
   head(name: LogName): Promise<LogState | undefined> {
-    return translated(() => this.#writer.head(name));
+    return this.#translated(() => this.#writer.head(name));
   }
 
   tile(name: LogName, tile: TileName): Promise<Uint8Array | undefined> {
-    return translated(async () => {
+    return this.#translated(async () => {
       const head = await this.#reader.log(name);
       return head && this.#reader.tile(head, tile);
     });
   }
 
   consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined> {
-    return translated(async () => {
+    return this.#translated(async () => {
       const head = await this.#reader.log(name);
       return head && this.#reader.consistencyProof(head, first, second);
     });
   }
 
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined> {
-    return translated(async () => {
+    return this.#translated(async () => {
       const head = await this.#reader.log(name);
       return head && this.#reader.multiProof(head, size, leafIndices);
     });
   }
 
   cosignatures(): Promise<readonly StoredCosignature[]> {
-    return translated(() => readCosignatures(this.#pool));
+    return this.#translated(() => readCosignatures(this.#pool));
   }
 
   storeCosignatures(cosignatures: readonly StoredCosignature[]): Promise<void> {
-    return translated(() => storeCosignatures(this.#pool, cosignatures));
+    return this.#translated(() => storeCosignatures(this.#pool, cosignatures));
   }
 
   async keepPolicyRevision(revision: string, content: string): Promise<void> {
-    await translated(() => this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, content])));
+    await this.#translated(() => this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, content])));
   }
 
   /**
@@ -179,7 +188,7 @@ export class PostgresStore implements LedgerStore {
    * @param expiresAtMs milliseconds since the Unix epoch from which on the use may be forgotten
    */
   firstUse(use: ProofUse, expiresAtMs: number): Promise<boolean> {
-    return translated(() => this.#proofs.firstUse(use, expiresAtMs));
+    return this.#translated(() => this.#proofs.firstUse(use, expiresAtMs));
   }
 
   /**
@@ -187,25 +196,25 @@ export class PostgresStore implements LedgerStore {
    * resolves with those. Rejects with `store_unavailable`.
    */
   takeAttempt(limits: readonly AttemptLimit[]): Promise<readonly ReachedLimit[]> {
-    return translated(() => this.#attempts.take(limits, this.#clock.now()));
+    return this.#translated(() => this.#attempts.take(limits, this.#clock.now()));
   }
 
   /** Takes back one attempt under each of the limits, as far as their windows have not ended. */
   giveBackAttempt(limits: readonly AttemptLimit[]): Promise<void> {
-    return translated(() => this.#attempts.giveBack(limits, this.#clock.now()));
+    return this.#translated(() => this.#attempts.giveBack(limits, this.#clock.now()));
   }
 
   /** Grants up to so many of what the limit leaves to all replicas. Rejects with `store_unavailable`. */
   takePortion(limit: AttemptLimit, wanted: number): Promise<Portion> {
-    return translated(() => this.#attempts.takePortion(limit, wanted, this.#clock.now()));
+    return this.#translated(() => this.#attempts.takePortion(limit, wanted, this.#clock.now()));
   }
 
   giveBackPortion(limit: AttemptLimit, unused: number): Promise<void> {
-    return translated(() => this.#attempts.giveBackPortion(limit, unused, this.#clock.now()));
+    return this.#translated(() => this.#attempts.giveBackPortion(limit, unused, this.#clock.now()));
   }
 
   async check(): Promise<void> {
-    await translated(async () => {
+    await this.#translated(async () => {
       const { count } = await this.#pool.retrying(() => this.#pool.write(probe, [this.#clock.now()]));
       if (count !== 1) throw new Error("The store has lost its identity.");
       await this.#anchor?.probe(this.#clock.now());
@@ -222,17 +231,17 @@ export class PostgresStore implements LedgerStore {
     await this.#pool.close();
     await this.#anchor?.close();
   }
+
+  /** Work with one time limit for all that it waits for, whose rejections are as callers of a store know them. */
+  async #translated<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await this.#pool.together(work);
+    } catch (error) {
+      throw toError(error);
+    }
+  }
 }
 
 function failureOf(reason: unknown, tookMs: number): BatchFailure {
   return { error: toError(reason), isLate: tookMs > slowAfterMs };
-}
-
-/** Rejections as callers of a store know them. */
-async function translated<Result>(work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work();
-  } catch (error) {
-    throw toError(error);
-  }
 }

@@ -1,10 +1,11 @@
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { Appender } from "../../../src/ledger/append/appender.ts";
 import { type AppenderLimits, defaultAppenderLimits } from "../../../src/ledger/append/limits.ts";
 import type { NewRecord } from "../../../src/ledger/ports/record.ts";
 import {
-  type BatchResult,
+  type BatchOutcome,
   type BatchWriter,
+  type Patience,
   type TenantBatch,
   UnstorableError,
 } from "../../../src/ledger/ports/store.ts";
@@ -28,14 +29,19 @@ const committed = {
 };
 const signer = new LogSigner([signingKeyOf(new Uint8Array(32))]);
 
+interface HeldWrite extends PromiseWithResolvers<readonly BatchOutcome[]> {
+  readonly batches: readonly TenantBatch[];
+  readonly endsAtMs: number | undefined;
+}
+
 /** A writer whose writes end when the test says so. */
 class HeldWriter implements BatchWriter {
-  readonly writes: (PromiseWithResolvers<readonly BatchResult[]> & { readonly batches: readonly TenantBatch[] })[] = [];
+  readonly writes: HeldWrite[] = [];
   #began: PromiseWithResolvers<void> = Promise.withResolvers();
   readonly sizes = new Map<string, number>();
 
-  write(batches: readonly TenantBatch[]): Promise<readonly BatchResult[]> {
-    const held = { ...Promise.withResolvers<readonly BatchResult[]>(), batches };
+  write(batches: readonly TenantBatch[], _: Patience, endsAtMs?: number): Promise<readonly BatchOutcome[]> {
+    const held = { ...Promise.withResolvers<readonly BatchOutcome[]>(), batches, endsAtMs };
     this.writes.push(held);
     this.#began.resolve();
     this.#began = Promise.withResolvers();
@@ -43,7 +49,7 @@ class HeldWriter implements BatchWriter {
   }
 
   /** The nth write, from 0, once it began. */
-  async began(index: number): Promise<HeldWriter["writes"][number]> {
+  async began(index: number): Promise<HeldWrite> {
     for (;;) {
       const write = this.writes[index];
       if (write !== undefined) return write;
@@ -261,6 +267,67 @@ test("when the store fails, everyone who waits is refused with its cause, and th
   const next = appender.append(makeRecord(alice));
   await writer.finish(1);
   expect(await next).toMatchObject({ leafIndex: 0 });
+});
+
+describe("the time limit of a record", () => {
+  /** Time that the test lets pass, all at once. */
+  function limited() {
+    const actions = new Set<() => void>();
+    const timers = {
+      after: (_: number, action: () => void) => {
+        actions.add(action);
+        return () => void actions.delete(action);
+      },
+    };
+    const writer = new HeldWriter();
+    const appender = new Appender(writer, signer, { ...defaultAppenderLimits, maxWaitMs: 5_000 }, undefined, timers);
+    const pass = () => {
+      for (const action of actions) action();
+      actions.clear();
+    };
+    return { writer, appender, pass, pending: actions };
+  }
+  const late = { reason: "store_unavailable", message: "The record store did not do it in time." };
+
+  test("holds where it waits for the writes before its own, and then it is not written", async () => {
+    const { writer, appender, pass } = limited();
+    const first = appender.append(makeRecord(alice));
+    await writer.began(0);
+    const behind = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
+    const ended = Promise.allSettled([first, ...behind]);
+    expect(appender.waiting).toBe(2);
+    pass();
+    for (const result of await ended) expect(result).toMatchObject({ status: "rejected", reason: late });
+    expect(appender.waiting).toBe(0);
+    await writer.finish(0);
+    await appender.close();
+    expect(writer.writes).toHaveLength(1);
+  });
+
+  test("holds over all the writes that leave it to another one, which may take what is left of it", async () => {
+    const { writer, appender, pass } = limited();
+    const appended = appender.append(makeRecord(alice));
+    appended.catch(() => {});
+    const { resolve, endsAtMs } = await writer.began(0);
+    resolve([{ left: "held" }]);
+    const second = await writer.began(1);
+    expect(second.endsAtMs).toBe(endsAtMs);
+    pass();
+    await expect(appended).rejects.toMatchObject(late);
+    second.resolve([{ left: "apart" }]);
+    await new Promise(setImmediate);
+    await new Promise(setImmediate);
+    expect(writer.writes).toHaveLength(2);
+    expect(appender.waiting).toBe(0);
+  });
+
+  test("is over for what is written", async () => {
+    const { writer, appender, pending } = limited();
+    const appended = [appender.append(makeRecord(alice)), appender.append(makeRecord(alice))];
+    await writer.finish(0);
+    await Promise.all(appended);
+    expect(pending.size).toBe(0);
+  });
 });
 
 test("closing waits for what is queued", async () => {

@@ -113,7 +113,7 @@ export class ConnectionPool implements Queries {
    * has one time limit. The key says whose work it is: a tenant, where it is one's.
    */
   retrying<Result>(work: () => Promise<Result>, key: string | typeof ofMany = ownKey): Promise<Result> {
-    const turn = this.#turns.getStore() ?? this.#newTurn(key);
+    const turn = this.#turnOf(key);
     return this.#turns.run(turn, async () => {
       for (let attempt = 1; ; attempt++) {
         try {
@@ -123,6 +123,24 @@ export class ConnectionPool implements Queries {
         }
       }
     });
+  }
+
+  /**
+   * Does work that asks for connections several times, one after the other: all of it has one time limit.
+   * @param endsAtMs when it ends at the latest, as `performance.now` counts
+   */
+  together<Result>(work: () => Promise<Result>, endsAtMs = Number.POSITIVE_INFINITY): Promise<Result> {
+    const turn = this.#turns.getStore();
+    const ownEndMs = turn?.endsAtMs ?? performance.now() + this.#timeoutMs;
+    return this.#turns.run(
+      { key: turn === undefined ? nobodysYet : turn.key, endsAtMs: Math.min(ownEndMs, endsAtMs) },
+      work,
+    );
+  }
+
+  /** Waits for what others wait for too, for as long as the time limit. Rejects as it does, or with `TimeLimitError`. */
+  inTime<Result>(shared: Promise<Result>): Promise<Result> {
+    return this.#inTime(this.#turnOf(ownKey), shared);
   }
 
   /** Whose work does not get on, the longest first. */
@@ -135,12 +153,16 @@ export class ConnectionPool implements Queries {
     await this.#pool.end();
   }
 
-  #newTurn(key: string | typeof ofMany): Turn {
-    return { key: key === ofMany ? undefined : key, endsAtMs: performance.now() + this.#timeoutMs };
+  /** The one that has begun, or a new one. */
+  #turnOf(key: string | typeof ofMany): ClaimedTurn {
+    const turn = this.#turns.getStore();
+    if (turn !== undefined && isClaimed(turn)) return turn;
+    const endsAtMs = turn?.endsAtMs ?? performance.now() + this.#timeoutMs;
+    return { key: key === ofMany ? undefined : key, endsAtMs };
   }
 
   #withConnection<Result>(key: string, work: (connection: PostgresConnection) => Promise<Result>): Promise<Result> {
-    const turn = this.#turns.getStore() ?? this.#newTurn(key);
+    const turn = this.#turnOf(key);
     return this.#bulkhead.run(
       turn.key,
       () => remainingMs(turn),
@@ -151,7 +173,7 @@ export class ConnectionPool implements Queries {
 
   /** Does work on a connection, until its time is over, or somebody else needs the connection and nothing is lost. */
   async #within<Result>(
-    turn: Turn,
+    turn: ClaimedTurn,
     client: PoolClient,
     onOver: (end: () => void) => void,
     work: (connection: PostgresConnection) => Promise<Result>,
@@ -183,29 +205,38 @@ export class ConnectionPool implements Queries {
 
   /** A connection that comes too late goes back to the pool. */
   async #connect(turn: Turn): Promise<PoolClient> {
+    const connecting = outsideConnections(() => this.#pool.connect());
+    try {
+      return await this.#inTime(turn, connecting);
+    } catch (error) {
+      connecting.then((client) => client.release()).catch(() => {});
+      throw error;
+    }
+  }
+
+  async #inTime<Result>(turn: Turn, waitedFor: Promise<Result>): Promise<Result> {
     const late = Promise.withResolvers<never>();
     const cancel = this.#timers.after(remainingMs(turn), () => late.reject(tookTooLong()));
-    const connecting = outsideConnections(() => this.#pool.connect());
-    let isLate = false;
-    try {
-      return await Promise.race([connecting, late.promise]);
-    } catch (error) {
-      isLate = true;
-      throw error;
-    } finally {
-      cancel();
-      if (isLate) connecting.then((client) => client.release()).catch(() => {});
-    }
+    return Promise.race([waitedFor, late.promise]).finally(cancel);
   }
 }
 
 /** Work on behalf of somebody, which may take several attempts, and several connections one after the other. */
 interface Turn {
   /** Undefined for work of many. */
-  readonly key: string | undefined;
+  readonly key: string | undefined | typeof nobodysYet;
   /** As `performance.now` counts. */
   readonly endsAtMs: number;
 }
+
+interface ClaimedTurn extends Turn {
+  readonly key: string | undefined;
+}
+
+/** In place of a key: each part of the work says whose it is. */
+const nobodysYet = Symbol("nobody's yet");
+
+const isClaimed = (turn: Turn): turn is ClaimedTurn => turn.key !== nobodysYet;
 
 /** Of work that is nobody else's. */
 const ownKey = "the service";

@@ -6,21 +6,32 @@ import { parseTimestamp } from "../../base/timestamps.ts";
 import type { RecordedComparison } from "../../domain/recorded-differences.ts";
 import { compareBundles, type PolicyComparison } from "../../policy/compare/compare.ts";
 import type { CompiledEngine } from "../../policy/engine/bundle-engine.ts";
+import type { PolicyBundle } from "../../policy/load/bundle.ts";
+import type { ProofOutcome } from "../../policy/prove/prove.ts";
 import { storeBackend } from "../../stores/backends.ts";
+import { interruptible } from "../interruptible.ts";
 import { type CommonOptions, loadOrReport, storeProblem, withCommonOptions } from "../options.ts";
 import { createOutput, type Output } from "../output.ts";
 import { createProgress, type Terminal } from "../terminal.ts";
 import { comparisonMembers, comparisonText, recordedMembers, recordedText } from "./diff-text.ts";
 import { type CompiledDirectory, compileOrReport } from "./directory.ts";
+import { heldTo, isDecided, isProven, proofMembers, proofText, withFound } from "./proof-text.ts";
+import { askProver } from "./prover-process.ts";
 
 interface DiffOptions extends CommonOptions {
   readonly since?: number;
   readonly tenant?: string;
   readonly maxChanges?: number;
+  readonly prove?: boolean;
+  readonly prover?: string;
+  readonly solverTimeout?: number;
 }
 
 /** What the process ends with, besides 0. */
-const exitCodes = { tooManyChanges: 1, notCompared: 2, notExhaustive: 3 } as const;
+const exitCodes = { tooManyChanges: 1, notCompared: 2, notExhaustive: 3, noProver: 4 } as const;
+
+const defaultProver = "policy-prover";
+const defaultTimeoutSeconds = 30;
 
 /** `policy diff`: what would be decided differently under another policy directory. */
 export function addPolicyDiffCommand(policy: Command, terminal: Terminal): void {
@@ -37,6 +48,13 @@ export function addPolicyDiffCommand(policy: Command, terminal: Terminal): void 
       "--max-changes <number>",
       "end with 1 where there are more changes, with 3 where that is not known",
       parseCount,
+    )
+    .option("--prove", "also have a solver prove that every request is decided alike, or find one that is not")
+    .option("--prover <program>", `program that --prove asks (default: ${defaultProver}, on the PATH)`)
+    .option(
+      "--solver-timeout <seconds>",
+      `how long the solver may look at one statement (default: ${defaultTimeoutSeconds})`,
+      parseTimeout,
     )
     .description("show which requests a changed policy directory decides differently, with examples")
     .action(async (old: string, next: string, options: DiffOptions) => {
@@ -58,9 +76,15 @@ export function addPolicyDiffCommand(policy: Command, terminal: Terminal): void 
         }
         const [from, to] = directories as [CompiledDirectory, CompiledDirectory];
         const [before, after] = [from.engine, to.engine];
+        if (options.prove !== true) {
+          const needless = options.prover === undefined ? options.solverTimeout && "--solver-timeout" : "--prover";
+          if (needless !== undefined) return failing.fail([`${needless}: is about --prove`]);
+        }
         const recorded = await recordedOrReport([before, after], options, failing, terminal);
         if (recorded === "failed") return;
-        report(compareBundles(from.bundle, to.bundle), recorded, [before, after], options, output, terminal);
+        const proof = await proofOrUndefined(from.bundle, to.bundle, options, terminal);
+        const compared = compareBundles(from.bundle, to.bundle);
+        report(compared, proof, recorded, [before, after], options, output, terminal);
       } finally {
         for (const { engine } of directories) engine.release();
       }
@@ -79,6 +103,12 @@ function parseCount(text: string): number {
   const count = parseDecimal(text);
   if (count === undefined) throw new InvalidArgumentError("must be a whole number");
   return count;
+}
+
+function parseTimeout(text: string): number {
+  const seconds = parseDecimal(text) ?? 0;
+  if (seconds < 1 || seconds > 86_400) throw new InvalidArgumentError("must be a whole number from 1 to 86400");
+  return seconds;
 }
 
 /** Undefined where recorded decisions are not asked for. */
@@ -117,31 +147,70 @@ async function recordedOrReport(
   }
 }
 
+/** Undefined where no proof is asked for. */
+async function proofOrUndefined(
+  old: PolicyBundle,
+  next: PolicyBundle,
+  { prove, prover = defaultProver, solverTimeout = defaultTimeoutSeconds }: DiffOptions,
+  terminal: Terminal,
+): Promise<ProofOutcome | undefined> {
+  if (prove !== true) return undefined;
+  const progress = createProgress(terminal);
+  try {
+    // Loaded here, so that no other command pays for it.
+    const { proveEqual } = await import("../../policy/prove/prove.ts");
+    return await interruptible((signal) =>
+      proveEqual(old, next, solverTimeout * 1_000, (request) => {
+        const onAnswer = (answered: number) => progress.show(`${answered} of ${request.questions.length} statements`);
+        return askProver(request, { program: prover, signal, onAnswer });
+      }),
+    );
+  } finally {
+    progress.done();
+  }
+}
+
 function report(
-  compared: PolicyComparison,
+  searched: PolicyComparison,
+  proof: ProofOutcome | undefined,
   recorded: RecordedComparison | undefined,
   [before, after]: readonly [CompiledEngine, CompiledEngine],
   { maxChanges }: DiffOptions,
   output: Output,
   terminal: Terminal,
 ): void {
+  const proven = proof === undefined || "missing" in proof ? undefined : heldTo(proof, searched);
+  const compared = proven === undefined ? searched : withFound(searched, proven);
   // A change for the reasons alone is none of the answer.
   const seen = recorded?.changes.filter(({ kind }) => kind !== "reasons").length ?? 0;
   const changes = Math.max(compared.changes.length, seen);
-  const isExhaustive = compared.undecided.length === 0;
+  const isSearched = compared.undecided.length === 0;
+  const isExhaustive = proven === undefined ? isSearched : isProven(proven) || (isSearched && isDecided(proven));
   const value = {
     old_revision: before.revision,
     new_revision: after.revision,
     changes,
     exhaustive: isExhaustive,
     ...comparisonMembers(compared),
+    ...(proven !== undefined && { proof: proofMembers(proven) }),
     ...(recorded !== undefined && { recorded: recordedMembers(recorded) }),
   };
   const text = [
     `from ${before.revision} to ${after.revision}`,
     comparisonText(compared),
+    ...(proven === undefined ? [] : [proofText(proven)]),
     ...(recorded === undefined ? [] : [recordedText(recorded)]),
   ].join("\n");
+  if (proof !== undefined && "missing" in proof) {
+    output.fail([`--prove: ${proof.missing}`], value, text);
+    terminal.exitCode(exitCodes.noProver);
+    return;
+  }
+  if (proven !== undefined && !isDecided(proven) && (maxChanges === undefined || changes <= maxChanges)) {
+    output.fail(["not everything was proven or refuted"], value, text);
+    terminal.exitCode(exitCodes.notExhaustive);
+    return;
+  }
   if (maxChanges === undefined || (changes <= maxChanges && isExhaustive)) {
     output.succeed(value, text);
     return;

@@ -70,7 +70,8 @@ function pathTo(term: string): readonly string[] {
   return term.startsWith("caller.") ? ["principal", term.slice("caller.".length)] : ["claimed", ...term.split(".")];
 }
 
-function place(question: object, term: string, value: unknown): void {
+/** Says in the question what the input is, by the name of it. */
+export function place(question: object, term: string, value: unknown): void {
   const path = pathTo(term);
   let at = question as Record<string, unknown>;
   for (const name of path.slice(0, -1)) {

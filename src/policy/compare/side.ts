@@ -5,6 +5,7 @@ import type { CheckedPolicy } from "../check/check-policy.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import type { Layer, PolicyAction } from "../engine/decision.ts";
 import { compilePolicyBundle } from "../engine/engine.ts";
+import type { Evaluator } from "../engine/engine-sets.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { KnownEntities } from "./terms.ts";
@@ -25,8 +26,8 @@ export interface SideLayer {
 }
 
 /** Throws a TypeError for a bundle with problems. */
-export function sideOf(bundle: PolicyBundle, known: KnownEntities): Side {
-  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0 });
+export function sideOf(bundle: PolicyBundle, known: KnownEntities, evaluator: Evaluator = "compiled"): Side {
+  const { engine } = compilePolicyBundle(bundle, { cachedDecisions: 0, evaluator });
   if (engine === undefined) throw new TypeError("a bundle that is compared has no problems");
   return { bundle, engine, catalogue: inputCatalogue(bundle), known };
 }

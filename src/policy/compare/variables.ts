@@ -88,7 +88,8 @@ export function variablesOf(
   };
 }
 
-const closedWords: Readonly<Record<string, readonly string[]>> = {
+/** All texts that an input can be, by its name. */
+export const closedWords: Readonly<Record<string, readonly string[]>> = {
   "caller.auth_source": authSources,
   artifact_profile: artifactProfiles,
   "registered.artifact_profile": artifactProfiles,

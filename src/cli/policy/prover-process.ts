@@ -1,0 +1,153 @@
+/** Runs the prover: a program of its own, which may be missing, die, answer nonsense or not end. */
+import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
+import { cedarVersion } from "../../policy/cedar.ts";
+import {
+  type ProverAnswer,
+  type ProverHead,
+  type ProverOutcome,
+  type ProverRequest,
+  parseAnswer,
+  parseHead,
+} from "../../policy/prove/wire.ts";
+
+export interface ProverOptions {
+  /** Path of the program, or its name on the PATH. */
+  readonly program: string;
+  /** Told of each answer. */
+  readonly onAnswer: (answered: number) => void;
+  /** Ends the prover. */
+  readonly signal?: AbortSignal | undefined;
+  /** Time for what the prover does beside the solver, for each question. Default 60 s. */
+  readonly graceMs?: number;
+}
+
+/** A counterexample is some kilobytes. */
+const maxLineLength = 16 * 1024 * 1024;
+const buildIt = "cargo build --locked --manifest-path tools/policy-prover/Cargo.toml";
+const getSolver =
+  "install cvc5 1.3.1, or its Python package as tools/policy-prover/README.md says, and name it with CVC5";
+
+/** Asks the prover: an answer for each question, in their order; undecided where it gives none. Does not reject. */
+export async function askProver(request: ProverRequest, options: ProverOptions): Promise<ProverOutcome> {
+  const answers: ProverAnswer[] = [];
+  let head: ProverHead | undefined;
+  const ended = await linesOf(request, options, (line) => {
+    if (head === undefined) {
+      head = parseHead(line);
+      return head === undefined ? "answers what is no answer" : undefined;
+    }
+    const answer = answers.length < request.questions.length ? parseAnswer(line) : undefined;
+    if (answer === undefined) return "answers what is no answer";
+    answers.push(answer);
+    options.onAnswer(answers.length);
+    return undefined;
+  });
+  if (head === undefined) return { missing: `${options.program} ${ended ?? "does not answer"}: ${buildIt}` };
+  const { cedar, solver, problem } = head as ProverHead;
+  if (cedar !== cedarVersion) {
+    return {
+      missing: `${options.program} is of Cedar ${cedar}, policies are evaluated with ${cedarVersion}: ${buildIt}`,
+    };
+  }
+  if (solver === undefined) return { missing: `the solver is not there (${problem}): ${getSolver}` };
+  const undecided = `${options.program} ${ended ?? "does not answer"}`;
+  // Nothing of a prover that went wrong in any way is believed.
+  const isWhole = ended === undefined && answers.length === request.questions.length;
+  return {
+    solver,
+    answers: request.questions.map((_, index) => {
+      const answer = answers[index] ?? { undecided };
+      return isWhole || !("equal" in answer) ? answer : { undecided };
+    }),
+  };
+}
+
+/**
+ * Runs the program and hands over what it writes, line by line. Resolves with what was wrong, or undefined.
+ *
+ * @param onLine says what is wrong with a line, upon which the program is ended
+ */
+function linesOf(
+  request: ProverRequest,
+  { program, signal, graceMs = 60_000 }: ProverOptions,
+  onLine: (line: string) => string | undefined,
+): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    let problem: string | undefined;
+    let rest = "";
+    let said = "";
+    const child = startOrExplain(program);
+    if (typeof child === "string") return resolve(child);
+    const end = (why: string) => {
+      problem ??= why;
+      endGroup(child);
+      // Whatever has left the group may hold them open.
+      child.stdout.destroy();
+      child.stderr.destroy();
+    };
+    const interrupt = () => end("was interrupted");
+    signal?.addEventListener("abort", interrupt);
+    const limitMs = request.timeout_ms + graceMs;
+    const limit = setTimeout(() => end(`does not answer within ${limitMs / 1000} s`), limitMs);
+    const done = () => {
+      clearTimeout(limit);
+      signal?.removeEventListener("abort", interrupt);
+      resolve(problem);
+    };
+    child.on("error", ({ message }) => {
+      problem ??= cannotStart(message);
+      done();
+    });
+    // A prover that breaks down leaves the solver behind.
+    child.on("exit", () => endGroup(child));
+    child.on("close", (code, signal) => {
+      const why = said.trim().split("\n").at(-1) ?? "";
+      if (code !== 0) problem ??= `ended with ${code ?? signal}${why === "" ? "" : ` (${why})`}`;
+      if (rest !== "") problem ??= "broke off its answer";
+      done();
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      said = `${said}${text}`.slice(-4_096);
+    });
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      limit.refresh();
+      const lines = `${rest}${text}`.split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) {
+        const wrong = problem === undefined ? onLine(line) : undefined;
+        if (wrong !== undefined) end(wrong);
+      }
+      if (rest.length > maxLineLength) end("answers what is no answer");
+    });
+    // A program that ends without reading says so by how it ends.
+    child.stdin.on("error", () => {});
+    child.stdin.end(JSON.stringify(request));
+    if (signal?.aborted === true) interrupt();
+  });
+}
+
+/** Windows has no process groups. */
+const hasGroups = process.platform !== "win32";
+
+/** In a process group of its own, where the solver is too; or why it cannot be started. */
+function startOrExplain(program: string): ChildProcessWithoutNullStreams | string {
+  try {
+    return spawn(program, [], { stdio: "pipe", detached: hasGroups, windowsHide: true });
+  } catch (error) {
+    return cannotStart(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function cannotStart(why: string): string {
+  return `cannot be started (${why})`;
+}
+
+function endGroup(child: ChildProcessWithoutNullStreams): void {
+  if (child.pid === undefined) return;
+  if (!hasGroups) return void child.kill("SIGKILL");
+  try {
+    process.kill(-child.pid, "SIGKILL");
+  } catch {
+    // All of it has ended.
+  }
+}

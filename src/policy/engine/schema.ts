@@ -36,12 +36,15 @@ const cedarTypes: Readonly<Record<AttributeType, string>> = {
 };
 
 /** Text of the schema for policies of a directory that declares this. */
-export function schemaFor({ callerAttributes = {}, entities }: DeclaredInputs): string {
+export function schemaFor(declared: DeclaredInputs): string {
+  return schemaText(attributesOf(declared), referenceTypes(declared.entities));
+}
+
+function attributesOf({ callerAttributes = {} }: DeclaredInputs): string {
   const members = Object.entries(callerAttributes)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, { type, required }]) => `  "${name}"${required ? "" : "?"}: ${cedarTypes[type]},\n`);
-  const declared = members.length === 0 ? "" : `  // Attributes that the manifest declares.\n${members.join("")}`;
-  return schemaText(declared, referenceTypes(entities));
+  return members.length === 0 ? "" : `  // Attributes that the manifest declares.\n${members.join("")}`;
 }
 
 /** The schema for a directory that declares nothing: text of `schema.cedarschema`. */
@@ -56,13 +59,31 @@ const earlierSchemas: readonly string[] = [
   "2d03a5f08e5f6804d853e5785b02ab4e46af73c26813d13f69b693b0999f0858",
 ];
 
-/** Whether the text is a schema that was published, now or before, or the one for what is declared. */
+/**
+ * Whether the text is a schema that was published, or that was made for what is declared, now or by an earlier version;
+ * whatever line ends it has.
+ */
 export function isSchemaCopy(text: string, declared: DeclaredInputs): boolean {
+  const copy = withNewlines(text);
   return (
-    text === publishedSchema ||
-    text === schemaFor(declared) ||
-    earlierSchemas.includes(createHash("sha256").update(text, "utf8").digest("hex"))
+    copy === publishedSchema ||
+    copy === withNewlines(schemaFor(declared)) ||
+    [copy, withoutDeclared(copy, declared)].some((earlier) =>
+      earlierSchemas.includes(createHash("sha256").update(earlier, "utf8").digest("hex")),
+    )
   );
+}
+
+/** What remains of a copy without the parts that declarations add to a published schema. */
+function withoutDeclared(copy: string, declared: DeclaredInputs): string {
+  const { ofPrincipal, ofWorkload, ofClaimed, ofRegistered, declarations } = referenceTypes(declared.entities);
+  // In the order in which they stand there: those of what is claimed may be again among those of what was registered.
+  const parts = [attributesOf(declared) + ofPrincipal, ofWorkload, ofClaimed, ofRegistered, declarations];
+  return parts.reduce((rest, part) => rest.replace(withNewlines(part), ""), copy);
+}
+
+function withNewlines(text: string): string {
+  return text.replaceAll("\r\n", "\n");
 }
 
 function schemaText(attributes: string, entities: ReferenceTypes): string {

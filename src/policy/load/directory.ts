@@ -193,7 +193,7 @@ async function checkSchemaCopy(directory: Directory, declared: DeclaredInputs): 
   const file = "schema.cedarschema";
   if (!directory.names.includes(file)) return;
   const text = await directory.read(file);
-  if (text === undefined || isSchemaCopy(text.replaceAll("\r\n", "\n"), declared)) return;
+  if (text === undefined || isSchemaCopy(text, declared)) return;
   const hint =
     "remove it, or replace it with what `policy schema` writes; inputs of your own are declared in the manifest";
   directory.problems.push({ file, message: "differs from every schema that was published", hint });

@@ -22,9 +22,10 @@ import { type Gateway, startGateway } from "../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../harness/methods.ts";
 import { type TestStore, testStores } from "../harness/stores.ts";
-import { claimsOf, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
+import { claimsOf, type Members, mintToken, newTestKey, type TestKey } from "../harness/tokens.ts";
 import { filesOf, parseDocument } from "../unit/policy/document.ts";
 import { engineOf, type Files, openFiles } from "../unit/policy/harness.ts";
+import { dossierDeclarations, dossierFiles, recordedFactsHold } from "./registered/recorded-facts.ts";
 
 const scope = "platform-api.access policy.read keys.use artifacts.write";
 const labels = ["restricted", "label-of-tenant-a"];
@@ -39,6 +40,12 @@ function cookbook(): Files {
   return { ...filesOf(base?.snippets ?? []), ...filesOf(own?.snippets ?? []) };
 }
 
+/** The same, and what one test has besides. */
+function directoryFiles(): Files {
+  const files = cookbook();
+  return { ...files, ...dossierFiles, "manifest.yaml": `${files["manifest.yaml"]}${dossierDeclarations}` };
+}
+
 interface Asked {
   readonly principal?: string;
   readonly tenant?: string;
@@ -49,6 +56,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
   let store: TestStore;
   let issuer: StaticIssuer;
   let signing: TestKey;
+  let policies: string;
   let replicas: readonly Gateway[];
   let clients: readonly (readonly WireClient[])[];
   let made = 0;
@@ -57,8 +65,8 @@ describe.each(testStores)("%s", (_name, startStore) => {
     store = await startStore();
     signing = newTestKey("ES256", "key-1");
     issuer = await startStaticIssuer([signing.publicJwk]);
-    const policies = join(store.folder, "policies");
-    for (const [file, text] of Object.entries(cookbook())) {
+    policies = join(store.folder, "policies");
+    for (const [file, text] of Object.entries(directoryFiles())) {
       mkdirSync(dirname(join(policies, file)), { recursive: true });
       writeFileSync(join(policies, file), text);
     }
@@ -80,6 +88,18 @@ describe.each(testStores)("%s", (_name, startStore) => {
     return storeBackend(result.config);
   };
   const tenantOf = (text: string) => parseTenantId(text) as TenantId;
+  const tokenOf = (claims: Members) => mintToken(signing, claimsOf(issuer.url, Date.now(), { scope, ...claims }));
+  const erase = async (recordId: RecordId) => {
+    const machine = {
+      clock: systemClock,
+      random: (bytes: Uint8Array) => randomFillSync(bytes),
+      pause: () => setImmediate(),
+    };
+    const administration = await (await archive()).openAdministration(machine);
+    const statement = { reason: "request 7", operator: "olga" };
+    expect(await administration.erase(tenantOf("tenant-a"), [recordId], statement)).toMatchObject({ erased: [{}] });
+    await administration.close();
+  };
 
   describe.each(["REST", "gRPC"])("%s", (wire) => {
     /** Asks the replicas in turn. */
@@ -90,7 +110,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     ) => {
       const own = clients[made++ % clients.length]?.find(({ name }) => name === wire) as WireClient;
       const claims = { tenant_id: tenant, principal_id: principal, scope: `${scope} ${scopes}`.trim() };
-      const token = mintToken(signing, claimsOf(issuer.url, Date.now(), claims));
+      const token = tokenOf(claims);
       const method = methodOn(`/v1/sdk/${route}`);
       const outcome = await own.call(method, requestFromRest(method, body), { authorization: `Bearer ${token}` });
       if ("refusal" in outcome) throw new Error(JSON.stringify(outcome.refusal));
@@ -222,15 +242,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
     test("after an erasure nothing is known, whoever registers it again", async () => {
       const document = newDocument();
       const recordId = await register(document);
-      const machine = {
-        clock: systemClock,
-        random: (bytes: Uint8Array) => randomFillSync(bytes),
-        pause: () => setImmediate(),
-      };
-      const administration = await (await archive()).openAdministration(machine);
-      const statement = { reason: "request 7", operator: "olga" };
-      expect(await administration.erase(tenantOf("tenant-a"), [recordId], statement)).toMatchObject({ erased: [{}] });
-      await administration.close();
+      await erase(recordId);
       expect(await open(document, {}, may)).toBe(unknown);
       await register(document, { labels: [] });
       expect(await open(document, {}, may)).toBe(unknown);
@@ -286,14 +298,7 @@ describe.each(testStores)("%s", (_name, startStore) => {
         own: { differences: [] },
         query: { registered: { labels, labels_ever: labels, key_reference: key, principal: "owner" } },
       });
-      const machine = {
-        clock: systemClock,
-        random: (bytes: Uint8Array) => randomFillSync(bytes),
-        pause: () => setImmediate(),
-      };
-      const administration = await (await archive()).openAdministration(machine);
-      await administration.erase(tenantOf("tenant-a"), [recordId], { reason: "request 8", operator: "olga" });
-      await administration.close();
+      await erase(recordId);
       expect(await replay()).toBe("erased");
       current.release();
     });
@@ -316,6 +321,14 @@ describe.each(testStores)("%s", (_name, startStore) => {
       for (const field of ["artifact_digest", "artifact_cid"])
         expect(warnings).toEqual(expect.arrayContaining([expect.stringContaining(field)]));
     });
+  });
+
+  test("decisions by all that was known come out again, and are explained, after all of it changed", async () => {
+    const reload = async () => {
+      for (const { app } of replicas) await app.reload();
+    };
+    const urls = replicas.map(({ url }) => url);
+    await recordedFactsHold({ store, policies, urls, reload, token: tokenOf, erase });
   });
 
   test("the store is sound, the index of registrations included", async () => {

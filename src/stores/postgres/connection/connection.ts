@@ -1,4 +1,6 @@
 /** A pooled connection, lent for one unit of work. Statements are pipelined. */
+
+import type { Duplex } from "node:stream";
 import type { ClientBase, PoolClient } from "pg";
 import type { Timers } from "../../../base/timers.ts";
 import { CalledOffError, isInFailedTransaction, UnknownOutcomeError } from "./errors.ts";
@@ -117,7 +119,14 @@ export class PostgresConnection implements Queries {
     this.#client.off("notice", this.#onNotice);
     this.#client.off("error", this.#onError);
     this.#client.release(this.#isBroken || this.#client.getTransactionStatus() !== "I");
+    // The driver would wait for the answers of a server that gives none, and keep its place in the pool until then.
+    if (this.#isEnded) socketOf(this.#client).destroy();
   }
+}
+
+/** The driver has no other way to end a connection on which statements are under way. */
+function socketOf(client: ClientBase): Duplex {
+  return (client as unknown as { readonly connection: { readonly stream: Duplex } }).connection.stream;
 }
 
 /** What can be asked on a connection of one's own. */

@@ -4,6 +4,7 @@
  */
 import type { PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { authSources } from "../../base/caller.ts";
+import { atOnce } from "../../base/steps.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
 import { cedar } from "../cedar.ts";
 import { queryFor, questionOf } from "../compare/question.ts";
@@ -55,7 +56,7 @@ export class DifferentialRun {
 
   #compare(policies: readonly CheckedPolicy[]): string | undefined {
     const paths = new Paths();
-    const set = run(CompiledSet.of(policies, paths));
+    const set = atOnce(CompiledSet.of(policies, paths));
     const all = [...policies.entries()];
     const fresh = all.filter(([, { text }]) => !this.#compared.has(text));
     const compared = fresh.length > 0 ? fresh : all.slice(0, policiesTogether);
@@ -126,7 +127,7 @@ export class DifferentialRun {
   #builder(policies: readonly CheckedPolicy[]): CedarRequestBuilder {
     const { entities: declared } = this.#bundle;
     if (declared === undefined) return fullRequestBuilder(this.#catalogue);
-    this.#table ??= run(EntityTable.from(this.#entities));
+    this.#table ??= atOnce(EntityTable.from(this.#entities));
     const use = joinUses(policies.map(({ entities }) => entities));
     return fullRequestBuilder(this.#catalogue, { source: { declared, table: this.#table }, use });
   }
@@ -255,11 +256,4 @@ function numbers(seed: number): (limit: number) => number {
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * limit);
   };
-}
-
-function run<T>(steps: Generator<undefined, T>): T {
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
 }

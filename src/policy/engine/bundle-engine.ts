@@ -4,7 +4,7 @@ import type { TenantId } from "../../base/ids.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
-import { type PolicyBundle, revisionOf } from "../load/bundle.ts";
+import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import type { CedarRequest } from "./cedar-request.ts";
 import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
@@ -55,7 +55,7 @@ export interface CompiledEngine extends PolicyEngine {
 /** What an engine is made of. */
 export interface EngineParts {
   readonly bundle: PolicyBundle;
-  readonly content: string;
+  readonly identity: BundleIdentity;
   /** Checked policies, by name of their set. */
   readonly policies: ReadonlyMap<string, readonly CheckedPolicy[]>;
   readonly sets: EngineSets;
@@ -81,10 +81,10 @@ export class BundleEngine implements CompiledEngine {
   readonly #cache: DecisionCache<CombinedDecision> | undefined;
   readonly #lookUpKeyReference: (tenant: TenantId, reference: string) => KeyReferenceStatus;
 
-  constructor({ bundle, content, policies, sets, plans, catalogue, source, cachedDecisions }: EngineParts) {
+  constructor({ bundle, identity, policies, sets, plans, catalogue, source, cachedDecisions }: EngineParts) {
     this.#bundle = bundle;
-    this.content = content;
-    this.revision = revisionOf(content);
+    this.content = identity.content;
+    this.revision = identity.revision;
     this.#policies = policies;
     this.#sets = sets;
     this.#plans = plans;

@@ -1,8 +1,8 @@
 /** The engine: a bundle, compiled so that it decides. */
-import { setImmediate } from "node:timers/promises";
+import { atOnce, inTurns } from "../../base/steps.ts";
 import { type CheckedBundle, type ComparedBundle, checkBundle, compareBundle } from "../check/check.ts";
 import { EntityTable } from "../entities/entity-table.ts";
-import { bundleContent, type PolicyBundle } from "../load/bundle.ts";
+import { identify, type PolicyBundle } from "../load/bundle.ts";
 import type { PolicyProblem } from "../load/problem.ts";
 import { BundleEngine, type CompiledEngine } from "./bundle-engine.ts";
 import type { LayerSet } from "./combined-decision.ts";
@@ -34,25 +34,16 @@ export type CompiledBundle =
 export function compilePolicyBundle(bundle: PolicyBundle, options: EngineOptions = {}): CompiledBundle {
   const { evaluator = "compiled" } = options;
   // What Cedar is asked about anyway need not be compared first.
-  const steps = compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : checkBundle(bundle), options);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-  }
+  return atOnce(compile(bundle, evaluator === "compiled" ? compareBundle(bundle) : checkBundle(bundle), options));
 }
 
 /** The same for a bundle that was checked and compared before, in another thread perhaps, in turns of the event loop. */
-export async function compileInTurns(
+export function compileInTurns(
   bundle: PolicyBundle,
   checked: ComparedBundle,
   options: EngineOptions = {},
 ): Promise<CompiledBundle> {
-  const steps = compile(bundle, checked, options);
-  for (;;) {
-    const { done, value } = steps.next();
-    if (done) return value;
-    await setImmediate();
-  }
+  return inTurns(compile(bundle, checked, options));
 }
 
 /** Compiles in steps of a millisecond or so; where Cedar alone evaluates, a step is a tenant's set, at 25 µs a policy. */
@@ -67,8 +58,7 @@ function* compile(
   }: EngineOptions,
 ): Generator<undefined, CompiledBundle> {
   if (problems.length > 0) return { problems };
-  const content = bundleContent(bundle);
-  yield;
+  const identity = yield* identify(bundle);
   const engineSets = new EngineSets(sets, { evaluator, onCedar: new Set(disagreements.keys()), onDisagreement });
   const catalogue = inputCatalogue(bundle);
   const declared = bundle.entities;
@@ -86,6 +76,6 @@ function* compile(
     plans.set(set, plansOf([platform, layer("tenant", set)], evaluate, bundle, catalogue, source));
     yield;
   }
-  const parts = { bundle, content, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };
+  const parts = { bundle, identity, policies: sets, sets: engineSets, plans, catalogue, source, cachedDecisions };
   return { engine: new BundleEngine(parts) };
 }

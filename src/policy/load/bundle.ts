@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
+import { atOnce } from "../../base/steps.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { PolicyAction } from "../engine/decision.ts";
 import type { DeclaredInputs } from "../engine/inputs.ts";
@@ -33,11 +34,69 @@ export interface PolicyBundle extends DeclaredInputs {
   readonly sets: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** The bundle as canonical JSON (RFC 8785): what is kept so that its decisions can be evaluated again. */
-export function bundleContent(bundle: PolicyBundle): string {
-  const text = canonicalize(bundle);
+/** What a bundle is kept as, so that its decisions can be evaluated again, and what names it. */
+export interface BundleIdentity {
+  /** The bundle as canonical JSON (RFC 8785). */
+  readonly content: string;
+  /** `revisionOf` the content. */
+  readonly revision: string;
+}
+
+/** Bundles do not change, and one of a hundred tenants is megabytes of text. */
+const identities = new WeakMap<PolicyBundle, BundleIdentity>();
+
+/** Writes and hashes the bundle, in steps of a set. */
+export function* identify(bundle: PolicyBundle): Generator<undefined, BundleIdentity> {
+  const known = identities.get(bundle);
+  if (known !== undefined) return known;
+  const digest = createHash("sha256");
+  let content = "";
+  for (const piece of canonicalPieces(bundle)) {
+    content += piece;
+    digest.update(piece, "utf8");
+    yield;
+  }
+  const identity = { content, revision: `sha256:${digest.digest("hex")}` };
+  identities.set(bundle, identity);
+  return identity;
+}
+
+/** The canonical JSON of a bundle from its beginning to its end, its sets one by one. */
+function* canonicalPieces(bundle: PolicyBundle): Generator<string> {
+  const members = Object.entries(bundle).filter(([, value]) => value !== undefined);
+  let before = "{";
+  for (const [name, value] of members.sort(byName)) {
+    yield `${before}${JSON.stringify(name)}:`;
+    before = ",";
+    if (name === "sets") yield* piecesOfSets(bundle.sets);
+    else yield canonical(value);
+  }
+  yield "}";
+}
+
+function* piecesOfSets(sets: PolicyBundle["sets"]): Generator<string> {
+  let before = "{";
+  for (const [name, files] of Object.entries(sets).sort(byName)) {
+    yield `${before}${JSON.stringify(name)}:${canonical(files)}`;
+    before = ",";
+  }
+  yield before === "{" ? "{}" : "}";
+}
+
+/** By UTF-16 code units, as RFC 8785 has it. */
+function byName([one]: readonly [string, unknown], [other]: readonly [string, unknown]): number {
+  return one < other ? -1 : 1;
+}
+
+function canonical(value: unknown): string {
+  const text = canonicalize(value);
   if (text === undefined) throw new TypeError("a bundle is JSON");
   return text;
+}
+
+/** The bundle as canonical JSON (RFC 8785): what is kept so that its decisions can be evaluated again. */
+export function bundleContent(bundle: PolicyBundle): string {
+  return atOnce(identify(bundle)).content;
 }
 
 /** `sha256:` and the hexadecimal SHA-256 of a bundle's content in UTF-8. */

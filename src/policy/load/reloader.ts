@@ -9,11 +9,12 @@
  * time.
  */
 import { isDeepStrictEqual } from "node:util";
+import { inTurns } from "../../base/steps.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { ComparedBundle } from "../check/check.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import { compileInTurns, type EngineOptions } from "../engine/engine.ts";
-import { bundleContent, type PolicyBundle, revisionOf } from "./bundle.ts";
+import { identify, type PolicyBundle } from "./bundle.ts";
 import type { PolicyReading } from "./directory.ts";
 import { type PolicyProblem, sortProblems } from "./problem.ts";
 
@@ -124,8 +125,7 @@ export class PolicyReloader {
   async #settle({ bundle, problems }: PolicyReading): Promise<void> {
     if (bundle === undefined) return this.#refuse(problems);
     const { check, keep, share, current, install, onEvent } = this.#options;
-    const content = bundleContent(bundle);
-    const revision = revisionOf(content);
+    const { content, revision } = await inTurns(identify(bundle));
     if (problems.length === 0 && revision === current()) {
       this.#refused = [];
       return onEvent({ type: "loaded", revision });

@@ -1,13 +1,14 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import canonicalize from "canonicalize";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
 import { compareBundle } from "../../../src/policy/check/check.ts";
 import { compileInTurns, compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { engineVersion, publishedSchema } from "../../../src/policy/engine/schema.ts";
-import { type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
+import { bundleContent, type PolicyBundle, parseBundleContent } from "../../../src/policy/load/bundle.ts";
 import { ask, engineOf, type Files, openFiles, permitAll, queries } from "./harness.ts";
 
 /** A revision as the version before "rules 2" kept it. */
@@ -26,6 +27,21 @@ test("the revision is the hash of the content, and the same for the same directo
     engine: engineVersion,
     schema: expect.stringContaining("entity Principal"),
   });
+});
+
+test("the content is the canonical JSON of the bundle, whatever its sets and files are called", () => {
+  const texts = fc.dictionary(fc.string(), fc.string());
+  const some = fc.record({
+    engine: fc.string(),
+    sets: fc.dictionary(fc.string(), texts),
+    disclosable: fc.option(texts),
+  });
+  fc.assert(
+    fc.property(some, ({ disclosable, ...rest }) => {
+      const bundle = { ...rest, disclosable: disclosable ?? undefined } as unknown as PolicyBundle;
+      expect(bundleContent(bundle)).toBe(canonicalize(bundle));
+    }),
+  );
 });
 
 test("everything that decides is in the revision", async () => {

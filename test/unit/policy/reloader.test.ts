@@ -170,7 +170,13 @@ test("the engine that is replaced gives its memory back", async () => {
 });
 
 test("a thread of its own judges as this one does", async () => {
-  for (const some of [openFiles, bad, closed]) {
+  // More policies than are handed over together.
+  const number = (n: number) => permitAll.replace(/@id\("[^"]*"\)/, `@id("number-${n}")`);
+  const many: Files = {
+    ...openFiles,
+    "default/all.cedar": Array.from({ length: 250 }, (_, n) => number(n)).join("\n"),
+  };
+  for (const some of [openFiles, bad, closed, many]) {
     const { bundle } = await readPolicyDirectory("/policies", memoryFileSystem(some));
     expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(compareBundle(bundle as PolicyBundle));
   }

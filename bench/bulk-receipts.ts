@@ -6,7 +6,7 @@
  * `node bench/bulk-receipts.ts [--calls 20] [--rounds 5]`
  */
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import http from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,7 @@ import { parseArgs } from "node:util";
 import { gzipSync } from "node:zlib";
 import { sampleCalls } from "../dev/requests.ts";
 import { startGatewayProcess } from "./deployment.ts";
+import { turnProbe } from "./longest-turn.ts";
 import { median } from "./rounds.ts";
 import { startTenants } from "./tenants.ts";
 
@@ -46,67 +47,32 @@ function record(url: string, token: string, detail: string): Promise<Buffer> {
   });
 }
 
-/**
- * Runs in the gateway: writes the most processor time that the event loop's thread has taken between two turns of a timer
- * that is always due, from one signal to the next. Who else wants the core does not count.
- */
-const probe = (file: string) => `
-  import { isMainThread } from "node:worker_threads";
-  import { writeFileSync } from "node:fs";
-  if (isMainThread) {
-    let longest = 0;
-    let before = process.threadCpuUsage();
-    setInterval(() => {
-      const now = process.threadCpuUsage();
-      longest = Math.max(longest, now.user + now.system - before.user - before.system);
-      before = now;
-    }, 1).unref();
-    process.on("SIGUSR2", () => {
-      writeFileSync(${JSON.stringify(file)}, String(longest / 1e3));
-      longest = 0;
-    });
-  }`;
-
 const directory = mkdtempSync(join(tmpdir(), "bench-bulk-receipts-"));
-const delayFile = join(directory, "delay");
+const turns = turnProbe(directory);
 const tenants = await startTenants(1);
 const gateway = await startGatewayProcess({
   issuer: tenants.issuer,
   dataDir: directory,
   logFile: join(directory, "log"),
   env: { SVC_BULK: "on" },
-  nodeOptions: ["--import", `data:text/javascript,${encodeURIComponent(probe(delayFile))}`],
+  nodeOptions: turns.nodeOptions,
 });
-
-async function longestTurnMs(): Promise<number> {
-  rmSync(delayFile, { force: true });
-  process.kill(gateway.pid, "SIGUSR2");
-  for (;;) {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    try {
-      const text = readFileSync(delayFile, "utf8");
-      if (text !== "") return Number(text);
-    } catch {
-      // Not written yet.
-    }
-  }
-}
 
 try {
   const { url } = gateway.listening;
   const token = tenants.tokenOf("tenant-0");
   const micros = new Map<string, number[]>();
-  const turns = new Map<string, number[]>();
+  const longestTurns = new Map<string, number[]>();
   const bytes = new Map<string, Buffer>();
   for (let round = -1; round < rounds; round++) {
     for (const detail of details) {
-      await longestTurnMs();
+      await turns.longestMs(gateway.pid);
       const before = gateway.cpuMicros();
       for (let call = 0; call < calls; call++) bytes.set(detail, await record(url, token, detail));
       // The first round warms up.
       if (round < 0) continue;
       micros.set(detail, [...(micros.get(detail) ?? []), (gateway.cpuMicros() - before) / calls / size]);
-      turns.set(detail, [...(turns.get(detail) ?? []), await longestTurnMs()]);
+      longestTurns.set(detail, [...(longestTurns.get(detail) ?? []), await turns.longestMs(gateway.pid)]);
     }
   }
   print(
@@ -117,7 +83,7 @@ try {
     const answer = bytes.get(detail) ?? Buffer.alloc(0);
     const packed = gzipSync(answer).length / size;
     const each = median(micros.get(detail) ?? []);
-    const longest = turns.get(detail) ?? [];
+    const longest = longestTurns.get(detail) ?? [];
     print(
       `| ${detail} | ${(answer.length / size).toFixed(0)} | ${packed.toFixed(0)} | ${each.toFixed(1)} | ` +
         `${median(longest).toFixed(1)}, ${Math.max(...longest).toFixed(1)} |`,

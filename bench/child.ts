@@ -25,7 +25,7 @@ export interface Child<Listening> {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 }
 
-const startTimeoutMs = 60_000;
+const startTimeoutMs = 300_000;
 
 /** Starts the process and waits for its line with `"message":"listening"`. Rejects with its output where it ends before. */
 export async function startChild<Listening>(options: ChildOptions): Promise<Child<Listening>> {

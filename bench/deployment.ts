@@ -15,7 +15,7 @@ export interface GatewayAddresses {
 export type GatewayProcess = Child<GatewayAddresses>;
 
 const root = join(import.meta.dirname, "..");
-const readyTimeoutMs = 60_000;
+const readyTimeoutMs = 300_000;
 
 /** What stands before the random part of a log's origin. */
 export const benchOrigin = "localhost/bench";

@@ -72,9 +72,9 @@ function policySet(number: number, salt?: string): string {
 
 /**
  * A directory in which each tenant's set has `number` policies, of its own or the same as all others; the platform's
- * has one that permits.
+ * has one that permits. Another `edition` has other policies.
  */
-export function policyFiles(number: number, tenants: readonly string[] = ["*"], areAlike = true): Files {
+export function policyFiles(number: number, tenants: readonly string[] = ["*"], areAlike = true, edition = ""): Files {
   const sets = tenants.map((tenant, index) => [tenant, `set-${index}`] as const);
   return {
     "manifest.yaml": [
@@ -85,7 +85,7 @@ export function policyFiles(number: number, tenants: readonly string[] = ["*"], 
     ].join("\n"),
     "platform/permit.cedar": '@id("permit")\npermit (principal, action, resource);\n',
     ...Object.fromEntries(
-      sets.map(([, set]) => [`${set}/policies.cedar`, policySet(number, areAlike ? undefined : `-of-${set}`)]),
+      sets.map(([, set]) => [`${set}/policies.cedar`, policySet(number, areAlike ? edition : `-of-${set}${edition}`)]),
     ),
   };
 }

@@ -14,6 +14,7 @@ import type { TracingSettings } from "../telemetry/tracing/tracing.ts";
 import type { AdmissionLimits } from "../transport/admission/admission.ts";
 import { openCallers } from "./callers.ts";
 import { watchKeyFiles } from "./expiries.ts";
+import type { FirstPolicy } from "./first-policy.ts";
 import { FollowedFiles } from "./followed-files.ts";
 import { type App, buildInfo, type ServeConfig } from "./gateway.ts";
 import { issuerReadiness } from "./issuers.ts";
@@ -38,6 +39,8 @@ export interface Overrides {
   readonly admission?: AdmissionLimits;
   /** Where traces go; nowhere where absent. */
   readonly tracing?: TracingSettings;
+  /** What was begun of the policies that it starts with, while its code was loaded. */
+  readonly policy?: Promise<FirstPolicy>;
 }
 
 /** Builds the service. Rejects with every problem of the policy directory, or where the store cannot be opened. */
@@ -52,12 +55,12 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const workers = workersOf(config, availableParallelism());
   if (workers > 1) {
     const { buildSupervised } = await import("./workers/supervisor.ts");
-    return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics }, overrides.tracing);
+    return buildSupervised(config, workers, { clock, timers, random, fetch, logger, metrics }, overrides);
   }
   const files = new FollowedFiles(config, { timers, logger, metrics });
   const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
   const machine = { clock, timers, random, fetch, logger, metrics, tracing, sumsOf: localSums, files };
-  const policy = await openLivePolicy(config, machine);
+  const policy = await openLivePolicy(config, machine, { ...(overrides.policy && { begun: overrides.policy }) });
   const witnessing = witnessingOf(config, machine);
   const { ledger, logs, shared, stuck } = await openStores(config, machine, witnessing?.open);
   await policy.keepIn(ledger);

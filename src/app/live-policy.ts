@@ -11,25 +11,18 @@ import type { CompiledEngine } from "../policy/engine/bundle-engine.ts";
 import { compileInTurns } from "../policy/engine/engine.ts";
 import { PolicyHolder } from "../policy/engine/holder.ts";
 import type { PolicyBundle } from "../policy/load/bundle.ts";
-import { type PolicyReading, readPolicyDirectory } from "../policy/load/directory.ts";
+import { readPolicyDirectory } from "../policy/load/directory.ts";
 import { describeProblem, type PolicyProblem, sortProblems } from "../policy/load/problem.ts";
 import { PolicyReloader, type PolicyStatus, type ReloadEvent, type ReloaderOptions } from "../policy/load/reloader.ts";
 import { PolicyShadow, type ShadowSample } from "../policy/tools/shadow.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { PolicyRole } from "../telemetry/policy-metrics.ts";
+import { type FirstPolicy, type FirstPolicySettings, readFirstPolicy } from "./first-policy.ts";
 import { refereeOf } from "./policy-referee.ts";
 
-export type PolicySettings = Pick<
-  Config,
-  | "policyEvaluator"
-  | "policyRefereePercent"
-  | "shadowPolicyDir"
-  | "shadowPercent"
-  | "policyPollMs"
-  | "keyReferences"
-  | "supportedProfiles"
-> & { readonly policyDir: string };
+export type PolicySettings = FirstPolicySettings &
+  Pick<Config, "policyEvaluator" | "policyRefereePercent" | "shadowPolicyDir" | "shadowPercent" | "policyPollMs">;
 
 export interface LivePolicyMachine {
   readonly timers: Timers;
@@ -81,14 +74,18 @@ export interface LivePolicy extends DecidingPolicy {
   stop(): Promise<void>;
 }
 
-/** Loads the directory. Rejects with all that is wrong with it. */
+/**
+ * Loads the directory. Rejects with all that is wrong with it.
+ *
+ * @param begun what was begun of it while other code was loaded
+ */
 export async function openLivePolicy(
   settings: PolicySettings,
   machine: LivePolicyMachine,
-  followers?: PolicyFollowers,
+  { followers, begun = readFirstPolicy(settings) }: { followers?: PolicyFollowers; begun?: Promise<FirstPolicy> } = {},
 ): Promise<LivePolicy> {
-  const known = await readPolicyDirectory(settings.policyDir, fileSystem, settings);
-  const { first, bundle, checked } = await firstEngine(known, settings);
+  const firstPolicy = await begun;
+  const { first, bundle, checked } = await firstEngine(firstPolicy, settings);
   const engine = new PolicyHolder(first);
   const referee = refereeOf(settings, machine, engine);
   referee?.follow(first);
@@ -96,7 +93,7 @@ export async function openLivePolicy(
   report("active", { type: "loaded", revision: engine.revision, disagreements: checked.disagreements }, machine);
   let revisions: Pick<Ledger, "keepPolicyRevision"> | undefined;
   const active = reloaderOf("active", settings.policyDir, settings, machine, followers, {
-    known,
+    known: firstPolicy.reading,
     async keep(revision, content) {
       if (revisions === undefined) throw new Error("there is no ledger to keep the revision yet");
       await revisions.keepPolicyRevision(revision, content);
@@ -138,9 +135,9 @@ export async function openLivePolicy(
   };
 }
 
-async function firstEngine({ bundle, problems }: PolicyReading, { policyEvaluator: evaluator }: PolicySettings) {
-  if (bundle === undefined) throw policyRefused(problems);
-  const checked = await checkBundleInThread(bundle);
+async function firstEngine({ reading, checked }: FirstPolicy, { policyEvaluator: evaluator }: PolicySettings) {
+  const { bundle, problems } = reading;
+  if (bundle === undefined || checked === undefined) throw policyRefused(problems);
   const { engine: first, problems: misjudged = [] } = await compileInTurns(bundle, checked, { evaluator });
   if (first !== undefined && problems.length === 0) return { first, bundle, checked };
   first?.release();

@@ -14,8 +14,11 @@ export function addServeCommand(program: Command, terminal: Terminal): void {
       if (config === undefined) return;
       const traces = loadTracing();
       if ("problems" in traces) return output.fail(traces.problems);
-      // Loaded here, so that no other command pays for it.
+      // Loaded here, so that no other command pays for it; and policies are checked while the rest is.
+      const { readFirstPolicy } = await import("../app/first-policy.ts");
+      const policy = readFirstPolicy(config);
+      policy.catch(() => {}); // The service says what is wrong when it asks for them.
       const { serve } = await import("./serve.ts");
-      await serve({ config, ...traces });
+      await serve({ config, policy, ...traces });
     });
 }

@@ -1,5 +1,6 @@
 /** Runs the service in this process until it is told to stop. */
 import { build } from "../app/app.ts";
+import type { FirstPolicy } from "../app/first-policy.ts";
 import { logConsole, watchDefects } from "../app/unexpected.ts";
 import { startedByNpm, systemFiles } from "../config/load.ts";
 import { openSecretFiles } from "../config/secret-files.ts";
@@ -10,6 +11,7 @@ import { startUpIsOver } from "../runtime.ts";
 
 export interface ServeOptions extends Exclude<TracingRead, { readonly problems: unknown }> {
   readonly config: ConfigFor<"serve">;
+  readonly policy: Promise<FirstPolicy>;
 }
 
 /** How long what a library has begun may keep a stopped process, in milliseconds. */
@@ -21,11 +23,11 @@ const leftoversMs = 1000;
  * SIGHUP takes the files that are followed, and the policy directories, as they are, without waiting to see them change.
  * Rejects where the service cannot start.
  */
-export async function serve({ config, tracing, warnings }: ServeOptions): Promise<void> {
+export async function serve({ config, policy, tracing, warnings }: ServeOptions): Promise<void> {
   const stop = Promise.withResolvers<NodeJS.Signals>();
   const signals = ["SIGTERM", "SIGINT"] as const;
   for (const signal of signals) process.once(signal, stop.resolve);
-  const app = await build(config, tracing && { tracing });
+  const app = await build(config, { policy, ...(tracing && { tracing }) });
   logConsole(app.logger);
   for (const { key, message } of openSecretFiles(config, systemFiles))
     app.logger.warn({}, `${settings[key].name}: ${message}`);

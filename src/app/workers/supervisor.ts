@@ -14,6 +14,7 @@ import { MetricsMerger } from "../../telemetry/merged-metrics.ts";
 import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
 import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import { openCallers } from "../callers.ts";
+import type { FirstPolicy } from "../first-policy.ts";
 import { type FileTexts, FollowedFiles, type FollowedName } from "../followed-files.ts";
 import type { App, Machine, ServeConfig } from "../gateway.ts";
 import { issuerReadiness } from "../issuers.ts";
@@ -42,7 +43,7 @@ export async function buildSupervised(
   config: ServeConfig,
   workers: number,
   given: SupervisorMachine,
-  tracing: TracingSettings | undefined,
+  { tracing, policy: begun }: { readonly tracing?: TracingSettings; readonly policy?: Promise<FirstPolicy> },
 ): Promise<App> {
   const { logger, metrics, timers } = given;
   let fleet: Fleet | undefined;
@@ -52,7 +53,7 @@ export async function buildSupervised(
   });
   const machine = { ...given, sumsOf: localSums, files };
   const followers = new Followers(() => fleet);
-  const policy = await openLivePolicy(config, machine, followers);
+  const policy = await openLivePolicy(config, machine, { followers, ...(begun && { begun }) });
   const witnessing = witnessingOf(config, machine);
   const connections = connectionsOf(config, workers);
   const opened: (() => Promise<void> | void)[] = [];

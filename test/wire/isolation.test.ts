@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testStores } from "../harness/stores.ts";
+import { factRows } from "./isolation/facts.ts";
 import { logRows } from "./isolation/logs.ts";
 import { noTenantIds } from "./isolation/names.ts";
 import { policyRows } from "./isolation/policies.ts";
@@ -13,7 +14,7 @@ import { declaredRpcs, rpcChecks } from "./isolation/rpcs.ts";
 import { sessionRows } from "./isolation/sessions.ts";
 import { bearer, reasonOf, startWorld, type Wire, type World, wireNames } from "./isolation/world.ts";
 
-const rows = [...recordRows, ...logRows, ...sessionRows, ...proofRows, ...policyRows];
+const rows = [...recordRows, ...factRows, ...logRows, ...sessionRows, ...proofRows, ...policyRows];
 
 /** Tables that hold nothing of any tenant, and why. */
 const tablesOfNobody: Readonly<Record<string, string>> = {

@@ -19,6 +19,9 @@ export const personKind = "person";
 /** Id of the platform's policy that knows the tenant's principal, and nobody else's of the same name. */
 export const personPolicyOf = (tenant: string) => `person-${tenantsWithSets.indexOf(tenant)}`;
 
+/** What kind of resource the policy about registered facts is about. */
+export const factsKind = "facts";
+
 const schema = `namespace Org {
   entity Group;
   entity Person in [Group] = { "tenant": String };
@@ -40,6 +43,11 @@ const personPolicies = [
   }),
   `@id("mixed-up") forbid (principal, action, resource)
    when { principal has entity && principal.entity.tenant != principal.tenant };`,
+  // What is registered is read, and told.
+  `@id("told") @obligation("tell; owner = registered.attributes.notify; key = registered.key_reference")
+   permit (principal, action, resource)
+   when { context.claimed.resource.kind == "${factsKind}" && principal has team && context has registered &&
+     context.registered has key_reference && context.registered.attributes.hasTag("notify") };`,
   // What is registered is read, of artifacts that somebody asks about for somebody else.
   `@id("delegated") permit (principal, action, resource)
    when { context has on_behalf_of && context.on_behalf_of.id == "alice" && context has registered };`,
@@ -66,5 +74,10 @@ export function writePolicies(folder: string): void {
   writeFileSync(join(folder, "org.cedarschema"), schema);
   writeFileSync(join(folder, "people.json"), JSON.stringify(people));
   const entities = { schema: "org.cedarschema", files: ["people.json"], principal: "Org::Person" };
-  writeFileSync(join(folder, "manifest.json"), JSON.stringify({ platform: "platform", tenants, entities }));
+  const declared = {
+    entities,
+    caller_attributes: { team: { type: "text" } },
+    disclosable: ["attributes.notify", "key_reference"],
+  };
+  writeFileSync(join(folder, "manifest.json"), JSON.stringify({ platform: "platform", tenants, ...declared }));
 }

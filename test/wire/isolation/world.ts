@@ -16,6 +16,7 @@ import { type Outcome, type WireClient, wireClients } from "../../harness/client
 import { type Gateway, startGateway } from "../../harness/gateway.ts";
 import { type StaticIssuer, startStaticIssuer } from "../../harness/issuer.ts";
 import { methodOn, requestFromRest } from "../../harness/methods.ts";
+import { type OtlpReceiver, startOtlpReceiver, tracedBy } from "../../harness/otlp.ts";
 import {
   newSessionKey,
   type SessionAsk,
@@ -47,6 +48,12 @@ export interface Wire {
 
 export interface World {
   readonly store: TestStore;
+  /** Its policy directory. */
+  readonly policies: string;
+  /** Every line that the service logged so far. */
+  logged(): readonly string[];
+  /** What it exported of calls that came with a sampled trace. */
+  readonly traced: Pick<OtlpReceiver, "spans" | "bytes">;
   /** Base URLs: of the service, of one on the same store that asks for DPoP proofs, of the operator listener. */
   readonly url: string;
   readonly proofUrl: string;
@@ -71,7 +78,9 @@ export async function startWorld(store: TestStore): Promise<World> {
   const logKeys = () => (readKeyFile(store.settings.SVC_LEDGER_KEY) ?? []).map(({ publicKey }) => publicKey);
   const witness = await startWitness({ logKeys });
   const env = await settingsOf(store, issuer, witness);
-  const gateway = await startGateway({ dataDir: store.folder, env });
+  const traced = await startOtlpReceiver();
+  const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: traced.url, OTEL_TRACES_SAMPLER: "parentbased_always_off" };
+  const gateway = await startGateway({ dataDir: store.folder, env, ...tracedBy(tracing) });
   const withProofs = await startGateway({
     dataDir: store.folder,
     env: { ...env, SVC_PROOF_OF_POSSESSION: "dpop", SVC_SESSION_CLIENTS: undefined, SVC_SESSION_KEY: undefined },
@@ -82,6 +91,9 @@ export async function startWorld(store: TestStore): Promise<World> {
   let bases = 1000;
   return {
     store,
+    traced,
+    policies: env.SVC_POLICY_DIR as string,
+    logged: () => gateway.logged,
     url: gateway.url,
     proofUrl: withProofs.url,
     opsUrl: gateway.opsUrl,
@@ -96,6 +108,7 @@ export async function startWorld(store: TestStore): Promise<World> {
       for (const each of [...clients.values()].flat()) each.close();
       await withProofs.stop();
       await gateway.stop();
+      await traced.stop();
       await witness.stop();
       await issuer.stop();
     },

@@ -106,7 +106,7 @@ export class Admission {
   #enter(entry: Entry): void {
     const { group } = entry.account;
     if (this.#queue.sizeOf(group) === 0 && this.#may(group)) this.#start(entry);
-    else if (this.#queue.size < this.#limits.maxWaiting || this.#makeSpace(group)) this.#wait(entry);
+    else if (this.#queue.size < this.#limits.maxWaiting || this.#makeSpace(entry.account)) this.#wait(entry);
     else entry.refuse();
   }
 
@@ -199,11 +199,11 @@ export class Admission {
     if (isStarted) this.#count(group, 1);
   }
 
-  /** Refuses one of the largest group's calls, unless that is the group that asks for room. */
-  #makeSpace(group: string): boolean {
+  /** Refuses one of the largest group's calls; where that is the group that asks for room, one of a larger member's. */
+  #makeSpace(account: Account): boolean {
     const largest = this.#queue.largestGroup();
-    if (largest === undefined || largest === group) return false;
-    const victim = this.#queue.take((name) => name === largest);
+    const victim =
+      largest === account.group ? this.#queue.takeFromLarger(account) : this.#queue.take((name) => name === largest);
     if (victim === undefined) return false;
     this.#byAge.delete(victim);
     victim.state = "over";

@@ -17,6 +17,9 @@ interface Group<W> {
   size: number;
 }
 
+/** Members that are looked at to find one with many calls: more would make every refusal cost more. */
+const maxLookedAt = 64;
+
 /**
  * Round robin over groups, and within each over its members: who sends much waits behind himself. A map keeps the order
  * of insertion, so that whoever had a turn goes to its end.
@@ -70,6 +73,25 @@ export class WaitQueue<W extends Waiter> {
       return waiter;
     }
     return undefined;
+  }
+
+  /**
+   * Takes out a call of a member that has more than the account's own and one more, so that one who sends much leaves
+   * room to its neighbours. Looks at some members only: where many have little, nobody has too much.
+   */
+  takeFromLarger({ group: name, member: own }: Account): W | undefined {
+    const members = this.#groups.get(name)?.members ?? new Map<string, Set<W>>();
+    let largest = { waiters: members.get(own) ?? new Set<W>(), size: (members.get(own)?.size ?? 0) + 1 };
+    let lookedAt = 0;
+    for (const waiters of members.values()) {
+      if (waiters.size > largest.size) largest = { waiters, size: waiters.size };
+      lookedAt += 1;
+      if (lookedAt === maxLookedAt) break;
+    }
+    const [waiter] = largest.waiters;
+    if (waiter === undefined || waiter.account.member === own) return undefined;
+    this.delete(waiter);
+    return waiter;
   }
 
   /** The group with most calls here, where there is any. */

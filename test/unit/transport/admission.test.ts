@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Accounts } from "../../../src/transport/admission/accounts.ts";
 import {
   Admission,
   type AdmissionLimits,
@@ -73,6 +74,67 @@ test("turns go round groups, and within a group round its members", () => {
   const order = ["unknown x0", "tenant 0", "unknown y0", "tenant 1", "unknown x1", "unknown y1", "unknown x2"];
   expect(order.map(() => room.take(() => true)?.name)).toEqual(order);
   expect([room.size, room.take(() => true)]).toEqual([0, undefined]);
+});
+
+describe("strangers", () => {
+  /** Calls with credentials that nobody knows, each with its own. */
+  function strangers(limits: Partial<AdmissionLimits> = {}) {
+    const world = setup(limits);
+    const accounts = new Accounts({ addressOf: ({ remoteAddress }) => remoteAddress, tenantHeader: "x-tenant" });
+    let calls = 0;
+    const ended: (() => void)[] = [];
+    const enter = (remoteAddress: string) => {
+      const authorization = `Bearer ${calls++}`;
+      const inbound = { remoteAddress, method: "GET", url: "/", headerValues: () => [authorization] };
+      const ticket: AdmissionTicket = world.admission.ticket(
+        accounts.of(inbound),
+        () => {
+          world.started.push(remoteAddress);
+          ended.push(() => ticket.leave());
+        },
+        () => void world.refused.push(remoteAddress),
+      );
+      ticket.enter();
+    };
+    /** Ends what is worked on, and starts what may begin then. */
+    const round = () => {
+      for (const end of ended.splice(0)) end();
+      world.turn();
+    };
+    return { ...world, enter, round };
+  }
+  const [crowd, alone] = ["192.0.2.1", "198.51.100.1"];
+
+  test("a thousand callers of one address do not come before another address", () => {
+    const { enter, round, started } = strangers();
+    for (let call = 0; call < 1_000; call++) enter(crowd);
+    enter(alone);
+    const before = started.length;
+    round();
+    expect(started.slice(before)).toContain(alone);
+  });
+
+  test("one address that fills the queue leaves room to another, and not to itself", () => {
+    const { enter, round, started, refused } = strangers({ maxWaiting: 100 });
+    for (let call = 0; call < 1_000; call++) enter(crowd);
+    const refusals = refused.length;
+    expect(refusals).toBeGreaterThan(800);
+    for (let call = 0; call < 4; call++) enter(alone);
+    expect(refused.slice(refusals)).toEqual(Array(4).fill(crowd));
+    const before = started.length;
+    round();
+    round();
+    expect(started.slice(before).filter((address) => address === alone)).toHaveLength(4);
+  });
+
+  test("addresses that share the queue evenly take nothing from each other", () => {
+    const { enter, refused } = strangers({ maxWaiting: 20 });
+    for (let call = 0; call < 8; call++) enter(crowd);
+    for (let call = 0; call < 10; call++) for (const address of [crowd, alone]) enter(address);
+    expect(refused).toEqual([]);
+    for (const address of [crowd, alone]) enter(address);
+    expect(refused).toEqual([crowd, alone]);
+  });
 });
 
 describe("calls", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TenantId } from "../../../src/base/ids.ts";
-import { createFairSemaphore } from "../../../src/base/semaphore.ts";
+import { createFairSemaphore, type FairLimits } from "../../../src/base/semaphore.ts";
 import type { AttemptLimit } from "../../../src/domain/ports.ts";
 import { createSessions, type SessionRequest } from "../../../src/domain/session.ts";
 
@@ -8,7 +8,7 @@ const client = { tenantId: "tenant-a" as TenantId, clientId: "payroll", scopes: 
 const patient = new AbortController().signal;
 
 /** Sessions over counters in memory, with time and hashing in the test's hands. */
-function world() {
+function world(slots: FairLimits = { maximum: 2, maximumWaitingEach: 64, maximumWaiting: 64 }) {
   const counts = new Map<string, { taken: number; endsAtMs: number }>();
   const state = { nowMs: 1_800_000_000_000, hashed: 0, asked: 0, hashing: Promise.resolve() };
   const current = ({ counter }: AttemptLimit) => {
@@ -54,7 +54,7 @@ function world() {
         subject: clientId,
       }),
     },
-    slots: createFairSemaphore({ maximum: 2, maximumWaitingEach: 64, maximumWaiting: 64 }),
+    slots: createFairSemaphore(slots),
     clock: { now: () => state.nowMs },
   });
   const ask = async (
@@ -120,6 +120,29 @@ describe("limits", () => {
     expect(await ask("right", { address: addressOf(255) })).toBe("rate_limited 60");
     expect(await ask("right", { address: elsewhere })).toBe("a b c");
     expect(await ask("right")).toBe("a b c");
+  });
+
+  test.each([
+    ["/56", (i: number) => `2001:db8:0:${i.toString(16)}::/64`],
+    ["/48", (i: number) => `2001:db8:0:${(i * 256).toString(16)}::/64`],
+  ])("who holds a %s of IPv6 holds no slot that somebody else waits for", async (_block, addressOf) => {
+    const { ask, state } = world({ maximum: 2, maximumWaitingEach: 8, maximumWaiting: 32 });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.hashing = promise;
+    const outcomes = Array.from({ length: 100 }, (_, i) => ask("wrong", { address: addressOf(i), clientId: `${i}` }));
+    await expect.poll(() => state.hashed).toBe(2);
+    let hashedBefore = Number.POSITIVE_INFINITY;
+    const elsewhere = ask("right", { address: "2001:db8:1::/64" }).finally(() => {
+      hashedBefore = state.hashed;
+    });
+    resolve();
+    expect(await elsewhere).toBe("a b c");
+    // Those in the slots, and one whose turn came before.
+    expect(hashedBefore).toBeLessThanOrEqual(6);
+    expect(Object.groupBy(await Promise.all(outcomes), (outcome) => outcome)).toMatchObject({
+      invalid_client: { length: 10 },
+      "rate_limited 1": { length: 90 },
+    });
   });
 
   test("strangers lock nobody out that calls from elsewhere", async () => {

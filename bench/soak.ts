@@ -93,7 +93,7 @@ async function fuzz(): Promise<boolean> {
   const isReached = counts.connections >= connections && counts.requests + counts.frames >= messages;
   const lines = [
     `seed ${values.seed}, connections ${values.from} to ${report.upTo}, in ${Math.round(seconds)} s`,
-    `${counts.connections} connections: ${counts.http1} over HTTP/1.1, ${counts.h2c} over h2c, ${counts.tls} to the ports with TLS`,
+    `${counts.connections} connections: ${counts.http1} over HTTP/1.1, ${counts.h2c} over h2c, ${counts.tls} to the ports with TLS, ${counts.silent} that say nothing`,
     `${counts.requests} requests and ${counts.frames} frames, ${Math.round(counts.bytes / 2 ** 20)} MiB`,
     `${report.answered} good calls answered, the slowest after ${Math.round(report.slowestMs)} ms`,
     ...report.residentMiB.map((values, i) => `resident, MiB, ${["plaintext", "TLS"][i]}: ${tenOf(values).join(" ")}`),

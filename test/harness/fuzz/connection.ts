@@ -28,17 +28,45 @@ export interface FuzzCounts {
   http1: number;
   h2c: number;
   tls: number;
+  /** Of them, those that were reset before they had said anything that a protocol could answer. */
+  silent: number;
   requests: number;
   frames: number;
   bytes: number;
 }
 
 export function noCounts(): FuzzCounts {
-  return { connections: 0, http1: 0, h2c: 0, tls: 0, requests: 0, frames: 0, bytes: 0 };
+  return { connections: 0, http1: 0, h2c: 0, tls: 0, silent: 0, requests: 0, frames: 0, bytes: 0 };
 }
+
+/** Of so many connections one is followed by one that says nothing. */
+const silentOneIn = 8;
 
 /** Runs the connection of this number to its end. Never rejects: whatever becomes of it is no finding by itself. */
 export async function fuzzConnection(number: number, options: FuzzOptions, counts: FuzzCounts): Promise<void> {
+  await talkingConnection(number, options, counts);
+  // With numbers of its own: what a seed has found it finds again.
+  if (number % silentOneIn === 0) await silentConnection(randomOf(~options.seed, number), options, counts);
+}
+
+/** Connects, to a port of either kind, and is reset before a byte, or amid a TLS handshake. */
+async function silentConnection(random: Random, { ports }: FuzzOptions, counts: FuzzCounts): Promise<void> {
+  const port = random.pick(Object.values(ports));
+  const socket = net.connect({ host: "127.0.0.1", port, localAddress: localAddress(random) }).on("error", () => {});
+  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+  counts.connections += 1;
+  counts.silent += 1;
+  await Promise.race([closed, new Promise<void>((resolve) => socket.once("connect", resolve))]);
+  // Type and version of a record, and a length that is never reached (RFC 8446 §5.1).
+  if (random.chance(0.3)) socket.write(Buffer.from([22, 3, 1, 1, 0, 1]).subarray(0, 1 + random.below(6)));
+  if (random.chance(0.7)) await Promise.race([closed, delay(random.below(8))]);
+  socket.resetAndDestroy();
+  await closed;
+}
+
+const localAddress = (random: Random) => `127.0.0.${2 + random.below(250)}`;
+
+async function talkingConnection(number: number, options: FuzzOptions, counts: FuzzCounts): Promise<void> {
   const random = randomOf(options.seed, number);
   const overTls = random.chance(0.08);
   const onOperator = random.chance(0.15);
@@ -78,7 +106,7 @@ function connect(overTls: boolean, onOperator: boolean, isHttp2: boolean, { port
     host: "127.0.0.1",
     port: overTls ? secured : plain,
     // Many addresses: one alone runs out of ports, which wait a minute after their connection.
-    localAddress: `127.0.0.${2 + random.below(250)}`,
+    localAddress: localAddress(random),
     noDelay: true,
   });
   raw.on("error", () => {});

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { TokenOptions } from "../../../src/auth/tokens/access-tokens.ts";
 import { cacheVerifications, type RefusedToken, type Verification } from "../../../src/auth/tokens/token-cache.ts";
 import type { Caller } from "../../../src/base/caller.ts";
@@ -333,8 +333,10 @@ describe("behind the authenticator", () => {
 
     test("one whose issuer is away: every time", async () => {
       issuer.answer = (_path, response) => void response.writeHead(500).end();
+      onTestFinished(() => {
+        issuer.answer = undefined;
+      });
       const { looks, reasons } = await looksAt(await started(time), own());
-      issuer.answer = undefined;
       expect(reasons).toEqual(["issuer_unavailable"]);
       expect(looks.map(([isRead]) => isRead)).toEqual([true, true, true]);
     });

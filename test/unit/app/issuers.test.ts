@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import type { FileSource } from "../../../src/app/followed-files.ts";
+import { openIssuers } from "../../../src/app/issuers.ts";
+import { everyTenant } from "../../../src/base/issuers.ts";
+import { configOf } from "../config/read.ts";
+
+const noFiles: FileSource = {
+  follow: () => Promise.reject(new Error("No file is named.")),
+};
+
+/** Every setting of a single issuer's tokens, each in a value that is not its default, and the entry that it makes. */
+const settings = {
+  SVC_OIDC_ISSUER: "https://issuer.example/realms/b",
+  SVC_OIDC_AUDIENCE: "api://another",
+  SVC_REQUIRE_AT_JWT: "on",
+  SVC_TENANT_CLAIM: "org",
+  SVC_PRINCIPAL_CLAIM: "client_id",
+  SVC_SUBJECT_CLAIM: "sub",
+  SVC_SCOPE_CLAIM: "scp",
+};
+const entry = {
+  issuer: "https://issuer.example/realms/b",
+  audience: "api://another",
+  requireAtJwt: true,
+  claims: { tenant: "org", principal: "client_id", subject: "sub", scope: "scp" },
+  tenants: everyTenant,
+};
+
+test("what settings say of a single issuer's tokens is what they are held to", async () => {
+  expect(await openIssuers(configOf(settings), noFiles, () => {})).toEqual([entry]);
+});
+
+test.each(["on", "off"])("SVC_REQUIRE_AT_JWT=%s is the single issuer's", async (text) => {
+  const [opened] = await openIssuers(configOf({ SVC_REQUIRE_AT_JWT: text }), noFiles, () => {});
+  expect(opened?.requireAtJwt).toBe(text === "on");
+});
+
+test("and a default of those in the file, each of which may say otherwise", async () => {
+  const text = `
+    issuers:
+      https://a.example: { tenants: { fixed: a } }
+      https://b.example: { tenants: { fixed: b }, require_at_jwt: false }
+  `;
+  const files: FileSource = {
+    follow: async (_what, { parse }) => ({ current: parse([text], undefined) }) as never,
+  };
+  const config = { ...configOf({ SVC_REQUIRE_AT_JWT: "on" }), oidcIssuer: undefined, oidcIssuers: "/issuers.yaml" };
+  const opened = await openIssuers(config, files, () => {});
+  expect(opened.map(({ issuer, requireAtJwt }) => [issuer, requireAtJwt])).toEqual([
+    ["https://a.example", true],
+    ["https://b.example", false],
+  ]);
+});
+
+test("no issuer's tokens are taken where identities come in headers", async () => {
+  const config = { ...configOf(settings), authMode: "trusted_headers" as const };
+  expect(await openIssuers(config, noFiles, () => {})).toEqual([]);
+});

@@ -56,7 +56,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   "transport/codec": {
     knows: ["base", "domain", "gen"],
-    packages: ["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect"],
+    packages: ["@bufbuild/protobuf", "@bufbuild/protovalidate", "@connectrpc/connect", "node:module"],
   },
   ops: {
     knows: ["base", "ledger/ports", "ledger/search/search-query.ts", "telemetry"],

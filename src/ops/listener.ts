@@ -6,6 +6,7 @@ import type { OnDefect } from "../base/connection.ts";
 import { ServiceError } from "../base/errors.ts";
 import type { RandomFill } from "../base/ids.ts";
 import { isLoopbackHost } from "../base/network.ts";
+import { noSchemas } from "../base/no-schemas.ts";
 import { expectationFailed, expectsMore, type Http1Handler } from "../base/raw-answer.ts";
 import type { TlsFiles } from "../base/replaceable-tls.ts";
 import type { Timers } from "../base/timers.ts";
@@ -58,6 +59,7 @@ export function createOpsListener(options: OpsListenerOptions): OpsListener {
   const { serviceName } = options;
   let socket: OpsServer | undefined;
   const server = fastify({
+    schemaController: noSchemas,
     logger: false,
     forceCloseConnections: true,
     bodyLimit: 1024,

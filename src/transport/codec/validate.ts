@@ -1,16 +1,22 @@
+import { createRequire } from "node:module";
 import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
-import { createValidator, type Violation as RuleViolation, type Validator } from "@bufbuild/protovalidate";
+import type { Violation as RuleViolation, Validator } from "@bufbuild/protovalidate";
 import type { Interceptor } from "@connectrpc/connect";
 import { type RecordEvidenceRequest, RecordEvidenceRequestSchema } from "../../../gen/platform/sdk/v1/evidence_pb.ts";
 import { invalidRequests, maxViolations, type Violation } from "../../base/errors.ts";
 import { occurredAtViolations } from "../../domain/evidence.ts";
 import { fastValidator } from "./fast-validation.ts";
+import type * as FullValidation from "./full-validation.ts";
 import { normalize } from "./normalize.ts";
 import { isOfSize, shortUnits } from "./size-limits.ts";
 
 /** Normalizes a message and returns what the rules that stand in its protobuf definition say against it. */
 export type Rules = (desc: DescMessage, message: Message) => readonly Violation[];
+
+const require = createRequire(import.meta.url);
+/** The first calls have something better to wait for. */
+const warmUpAfterMs = 1_000;
 
 const noViolations: readonly Violation[] = [];
 
@@ -25,7 +31,12 @@ export function validate(rules: Rules): Interceptor {
   };
 }
 
-/** `warmUp` lists the request types whose rules are compiled now: the first use of a rule set costs about 100 ms. */
+/**
+ * Rules of messages. Full validation is loaded for the first message that needs it, or else some time after the first
+ * message of any kind, so that a service at rest does without, and one that serves has it in time.
+ *
+ * @param warmUp request types whose rules are compiled then: their first use costs some 10 ms each
+ */
 export function createRules(warmUp: readonly { readonly desc: DescMessage; readonly sample: Message }[]): Rules {
   // Patterns in our own definitions are linear, so the engine's regular expressions are safe, and faster than RE2.
   const matchers = new Map<string, RegExp>();
@@ -37,16 +48,30 @@ export function createRules(warmUp: readonly { readonly desc: DescMessage; reado
     }
     return matcher.test(text);
   };
-  const validator = createValidator({ regexMatch });
-  for (const { desc, sample } of warmUp) validator.validate(desc, sample);
+  let loaded: Validator | undefined;
+  const validator = () => {
+    loaded ??= (require("./full-validation.ts") as typeof FullValidation).fullValidator(regexMatch);
+    return loaded;
+  };
+  /** One type in a turn of the event loop. */
+  const compile = ([first, ...others]: typeof warmUp) => {
+    if (first === undefined) return;
+    validator().validate(first.desc, first.sample);
+    setImmediate(compile, others).unref();
+  };
+  let isUsed = false;
   const goodTypes = new Map(warmUp.map(({ desc }) => [desc, fastValidator(desc, regexMatch)]));
   return (desc, message) => {
+    if (!isUsed) {
+      isUsed = true;
+      setTimeout(compile, warmUpAfterMs, warmUp).unref();
+    }
     const isGood = goodTypes.get(desc);
     if (isGood?.(message)) return noViolations;
     const unclean = normalize(desc, message);
     if (unclean.some(isOfSize)) return unclean;
     // What was cleared may have been all.
-    return isGood?.(message) ? noViolations : check(validator, desc, message, unclean);
+    return isGood?.(message) ? noViolations : check(validator(), desc, message, unclean);
   };
 }
 

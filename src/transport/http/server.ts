@@ -5,6 +5,7 @@ import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, ty
 import type { InboundRequest } from "../../auth/inbound-request.ts";
 import { ServiceError } from "../../base/errors.ts";
 import { newRequestId } from "../../base/ids.ts";
+import { noSchemas } from "../../base/no-schemas.ts";
 import { answerAlone, clientRefusal, endWithAnswer, expectationFailed, expectsMore } from "../../base/raw-answer.ts";
 import type { Sums } from "../../base/sums.ts";
 import { Accounts } from "../admission/accounts.ts";
@@ -68,6 +69,7 @@ export async function createServer(given: ServerOptions): Promise<Listener & { r
   const accounts = new Accounts(given);
   const options = { ...given, gate: countCaller(given.gate, accounts) };
   const app = Fastify({
+    schemaController: noSchemas,
     exposeHeadRoutes: false,
     return503OnClosing: false,
     // Bodies are read by the adapters, which know the limit of each method.

@@ -11,6 +11,7 @@ import { type RunningService, serviceSettings, startService } from "../harness/p
 import { startRetryingLoad } from "../harness/retrying-load.ts";
 import { testStores } from "../harness/stores.ts";
 import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+import { registeredOnBoth } from "./registered-on-both.ts";
 
 const tenants = ["tenant-a", "tenant-b", "tenant-c"];
 const versions = { previous: "", current: join(import.meta.dirname, "../..") };
@@ -60,6 +61,10 @@ test.each(testStores)(
       const scope = "platform-api.access evidence.write";
       const tokens = tenants.map((tenant_id) => mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id, scope })));
       const load = startRetryingLoad({ urls, tokens, patienceMs: 30_000 });
+      const uses = "platform-api.access policy.read artifacts.write";
+      const facts = registeredOnBoth(urls, (scopes) =>
+        mintToken(key, claimsOf(issuer.url, Date.now(), { tenant_id: "tenant-c", scope: `${uses} ${scopes}`.trim() })),
+      );
       const answersOf = (replica: number) => load.acknowledged.filter((each) => each.replica === replica).length;
       const serving = async () => {
         const before = [answersOf(0), answersOf(1)] as const;
@@ -68,6 +73,7 @@ test.each(testStores)(
       };
       try {
         await serving();
+        await facts.check();
         await run("current", "migrate");
         for (const [replica, version] of [
           ...([0, 1] as const).map((each) => [each, "current"] as const),
@@ -76,6 +82,7 @@ test.each(testStores)(
           await stop(replica);
           await start(replica, version);
           await serving();
+          await facts.check();
         }
       } finally {
         await load.stop();
@@ -83,7 +90,7 @@ test.each(testStores)(
       expect(load.problems).toEqual([]);
       await Promise.all([stop(0), stop(1)]);
       // Each call once, and the first leaf of each log.
-      const leaves = load.acknowledged.length + tenants.length;
+      const leaves = load.acknowledged.length + facts.records + tenants.length;
       for (const version of ["previous", "current"] as const) {
         const { logs } = JSON.parse(await run(version, "ledger", "verify", "--json"));
         expect(logs.reduce((sum: number, { leaves: own }: { leaves: number }) => sum + own, 0)).toBe(leaves);

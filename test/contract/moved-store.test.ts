@@ -1,8 +1,19 @@
 /** A store whose files are deleted, replaced or moved while a ledger has them open. */
-import { copyFileSync, existsSync, mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { FaultControl } from "./ledger-faulty-connection.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
 
@@ -162,6 +173,62 @@ test("an older copy that takes the store's place is found, and the start says wh
   await expect(open()).rejects.toMatchObject({
     ...incompatible,
     message: expect.stringMatching(/older copy[\s\S]*Put the newest copy of the store back/),
+  });
+});
+
+describe("where another store's bytes are written over the open file", () => {
+  /** Opened by a writer that fails when the test says so, and then opens the store again. */
+  let control: FaultControl;
+  let bytes: Buffer;
+
+  beforeEach(async () => {
+    await ledger.close();
+    control = new FaultControl();
+    const connection = { module: new URL("./ledger-faulty-connection.ts", import.meta.url), data: control.cells };
+    const logger = { warn: (fields: object) => void lines.push(fields) };
+    ledger = await fixture.open({ clock, random, logger, connection });
+    const other = sqliteFixture();
+    const ledgerOfOther = await other.open({ clock, random: seededRandom("other") });
+    await ledgerOfOther.append(makeRecord(alice));
+    await ledgerOfOther.close();
+    bytes = readFileSync(other.path);
+    await other.remove();
+  });
+
+  test.each([
+    ["whose connection failed", "failBefore"],
+    ["whose thread ended", "dieBefore"],
+  ] as const)("a writer %s serves nothing from it, and serves again once it is back", async (_what, fault) => {
+    await append();
+    // All that is in the log of writes comes into the file: what is read is read from there.
+    fixture.query("PRAGMA wal_checkpoint(TRUNCATE)");
+    const own = readFileSync(fixture.path);
+    control.arm(fault, 1);
+    await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+    // The same inode: nothing but the store's id tells.
+    writeFileSync(fixture.path, bytes);
+    await expect
+      .poll(async () => {
+        await expect(ledger.append(makeRecord(alice))).rejects.toMatchObject({ reason: "store_unavailable" });
+        return lines.filter(({ cause }) => /is another store by now/.test(cause ?? "")).length;
+      })
+      .toBeGreaterThan(0);
+    await expect(ledger.check()).rejects.toMatchObject({ reason: "store_unavailable" });
+    expect(readFileSync(fixture.path).equals(bytes)).toBe(true);
+    writeFileSync(fixture.path, own);
+    await expect
+      .poll(
+        () =>
+          append().then(
+            () => true,
+            () => false,
+          ),
+        { timeout: 10_000 },
+      )
+      .toBe(true);
+    await ledger.close();
+    await fixture.verify();
+    expect(await fixture.rows(alice)).toHaveLength(acknowledged.length + 1);
   });
 });
 

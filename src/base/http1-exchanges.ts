@@ -93,8 +93,9 @@ export class Http1Exchanges {
     this.#open.set(socket, open);
     socket.once("close", () => {
       this.#open.delete(socket);
-      // Node says nothing to answers whose turn had not come.
+      // Node says nothing to answers whose turn had not come; the one whose turn it is hears of it by itself.
       for (const response of open) {
+        if (response.socket !== null) continue;
         response.destroy();
         response.emit("close");
       }

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
+import { type H1Connection, h1Connect, h1Exchange, h1Request } from "../harness/h1.ts";
 import { h2Call, h2Connect } from "../harness/h2.ts";
 import { h2Field, h2Frame, h2Preface } from "../harness/h2-frames.ts";
 import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
@@ -123,6 +123,43 @@ describe("whatever a caller does", () => {
       if (round % 3 === 2) await new Promise(setImmediate);
       connection.destroy();
     }
+  });
+
+  const called = (id: string) => h1Request("GET /v1/sdk/whoami", [`X-Request-Id: ${id}`]);
+  const unfinished = (id: string) =>
+    h1Request(
+      "POST /grpc.health.v1.Health/Check",
+      [`X-Request-Id: ${id}`, "Content-Type: application/json", "Content-Length: 9"],
+      "{",
+    );
+  const linesOf = (id: string) => service.lines.filter((line) => line.includes(`"request_id":"${id}"`));
+
+  /** Leaves in the middle of a call, and waits for the line that says so. */
+  async function leave(connection: H1Connection, id: string) {
+    // There when what was sent after it on another connection is answered.
+    await isServed(service.url, "/v1/sdk/whoami");
+    connection.destroy();
+    await expect.poll(() => linesOf(id).length, { timeout: 10_000 }).toBeGreaterThan(0);
+  }
+
+  test.each([
+    ["first", 0, false],
+    ["third", 2, false],
+    ["third, two unread", 2, true],
+  ])("a caller who leaves in the middle of the %s call of its connection is logged once", async (name, calls, unread) => {
+    const idOf = (what: string | number) => `leaves-${name.replaceAll(/\W/g, "-")}-${what}`;
+    const connection = await h1Connect(service.url);
+    for (let call = 0; call < calls; call++) {
+      connection.write(called(idOf(call)));
+      if (!unread) await connection.next();
+    }
+    connection.write(unfinished(idOf("left")));
+    await leave(connection, idOf("left"));
+    // A second line of the first caller would stand before the line of the next one.
+    const next = await h1Connect(service.url);
+    next.write(unfinished(idOf("next")));
+    await leave(next, idOf("next"));
+    expect(linesOf(idOf("left"))).toEqual([expect.stringContaining('"status":499')]);
   });
 
   test.each([

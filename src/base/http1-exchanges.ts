@@ -24,6 +24,7 @@ export class Http1Exchanges {
   readonly #closing = new WeakSet<ServerResponse>();
   /** Connections that end with the answer that is under way, or with the next one. */
   readonly #leaving = new WeakSet<Duplex>();
+  /** For connections that were no connections of HTTP/1.1 yet when the server began to stop. */
   #draining = false;
 
   constructor(answers: OpenAnswers, refuseVersion: RefuseVersion) {

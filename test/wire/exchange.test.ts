@@ -146,21 +146,24 @@ describe("whatever a caller does", () => {
     ["first", 0, false],
     ["third", 2, false],
     ["third, two unread", 2, true],
-  ])("a caller who leaves in the middle of the %s call of its connection is logged once", async (name, calls, unread) => {
-    const idOf = (what: string | number) => `leaves-${name.replaceAll(/\W/g, "-")}-${what}`;
-    const connection = await h1Connect(service.url);
-    for (let call = 0; call < calls; call++) {
-      connection.write(called(idOf(call)));
-      if (!unread) await connection.next();
-    }
-    connection.write(unfinished(idOf("left")));
-    await leave(connection, idOf("left"));
-    // A second line of the first caller would stand before the line of the next one.
-    const next = await h1Connect(service.url);
-    next.write(unfinished(idOf("next")));
-    await leave(next, idOf("next"));
-    expect(linesOf(idOf("left"))).toEqual([expect.stringContaining('"status":499')]);
-  });
+  ])(
+    "a caller who leaves in the middle of the %s call of its connection is logged once",
+    async (name, calls, unread) => {
+      const idOf = (what: string | number) => `leaves-${name.replaceAll(/\W/g, "-")}-${what}`;
+      const connection = await h1Connect(service.url);
+      for (let call = 0; call < calls; call++) {
+        connection.write(called(idOf(call)));
+        if (!unread) await connection.next();
+      }
+      connection.write(unfinished(idOf("left")));
+      await leave(connection, idOf("left"));
+      // A second line of the first caller would stand before the line of the next one.
+      const next = await h1Connect(service.url);
+      next.write(unfinished(idOf("next")));
+      await leave(next, idOf("next"));
+      expect(linesOf(idOf("left"))).toEqual([expect.stringContaining('"status":499')]);
+    },
+  );
 
   test.each([
     ["before it says anything", ""],
@@ -201,7 +204,11 @@ test("odd versions are refused over TLS as well", async () => {
 
 test("while the service drains, answers over HTTP/1.1 say that their connection closes", async () => {
   const service = await start();
-  const [single, pair] = await Promise.all([h1Connect(service.url), h1Connect(service.url)]);
+  const [single, pair, early] = await Promise.all([
+    h1Connect(service.url),
+    h1Connect(service.url),
+    h1Connect(service.url),
+  ]);
   const begun = h1Request(
     "POST /grpc.health.v1.Health/Check",
     ["Content-Type: application/json", "Content-Length: 2"],
@@ -211,7 +218,9 @@ test("while the service drains, answers over HTTP/1.1 say that their connection 
   pair.write(h1Request("GET /v1/sdk/whoami", []));
   expect((await pair.next())?.headers.get("connection")).toBe("keep-alive");
   pair.write(begun);
-  // Both are under way, as far as a caller can know, when this one is answered.
+  // Of a connection that may become one of either protocol, nothing is known to drain.
+  early.write("P");
+  // All are under way, as far as a caller can know, when this one is answered.
   await h1Exchange(service.url, h1Request("GET /v1/sdk/whoami", []));
   service.child.kill("SIGTERM");
   // Once it takes no more connections it drains.
@@ -226,6 +235,9 @@ test("while the service drains, answers over HTTP/1.1 say that their connection 
     )
     .toBe("refused");
   single.write("}");
+  early.write(`${begun.slice(1)}}`);
+  expect((await early.next())?.headers.get("connection")).toBe("close");
+  await early.closed;
   pair.write(`}${h1Request("GET /v1/sdk/whoami", [])}`);
   expect((await single.next())?.headers.get("connection")).toBe("close");
   await single.closed;

@@ -23,7 +23,7 @@ export interface ProverOptions {
 
 /** A counterexample is some kilobytes. */
 const maxLineLength = 16 * 1024 * 1024;
-const buildIt = "cargo build --locked --manifest-path tools/policy-prover/Cargo.toml";
+const buildIt = "cargo install --locked --path tools/policy-prover";
 const getSolver =
   "install cvc5 1.3.1, or its Python package as tools/policy-prover/README.md says, and name it with CVC5";
 

@@ -7,6 +7,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { TenantId } from "../../base/ids.ts";
+import { cedar } from "../cedar.ts";
 import { checkBundle } from "../check/check.ts";
 import { type PolicyChange, unnamedTenant } from "../compare/compare.ts";
 import { comparisonsOf, hasSameGuidance } from "../compare/policy-tables.ts";
@@ -112,10 +113,13 @@ function outsideOfProof(sides: readonly [Side, Side]): readonly string[] {
 }
 
 function questionsOf(sides: readonly [Side, Side]) {
-  const texts = new Map<string, number>();
+  const indices = new Map<string, number>();
+  const policies: string[] = [];
+  const conditionsOf = memoized(conditionsIn);
   const indexOf = (text: string): number => {
-    const index = texts.get(text) ?? texts.size;
-    texts.set(text, index);
+    const conditions = conditionsOf(text);
+    const index = indices.get(conditions) ?? policies.push(text) - 1;
+    indices.set(conditions, index);
     return index;
   };
   const principals = principalsNamed(sides);
@@ -130,13 +134,30 @@ function questionsOf(sides: readonly [Side, Side]) {
         statements += Math.max(pairs.length, 1);
         const [{ catalogue }] = sides;
         const assuming = requestDomain({ catalogue, tenants: group.domain, isOnBehalfOf, principals });
-        for (const { about, statements: pair } of pairs) {
-          asked.push({ group, action, about, isOnBehalfOf, question: { action, assuming, statements: pair } });
+        for (const { about, ...pair } of pairs) {
+          asked.push({ group, action, about, isOnBehalfOf, question: { action, assuming, ...pair } });
         }
       }
     }
   }
-  return { policies: [...texts.keys()], asked, statements };
+  return { policies, asked, statements };
+}
+
+/** The same for policies that apply to the same by their form: of another layout, id, effect or annotation. */
+function conditionsIn(text: string): string {
+  const parsed = cedar().policyToJson(text);
+  if (parsed.type === "failure") throw new TypeError("a policy of a bundle without problems is Cedar");
+  const { principal, action, resource, conditions } = parsed.json;
+  return JSON.stringify([principal, action, resource, conditions]);
+}
+
+function memoized(make: (text: string) => string): (text: string) => string {
+  const made = new Map<string, string>();
+  return (text) => {
+    const known = made.get(text) ?? make(text);
+    made.set(text, known);
+    return known;
+  };
 }
 
 function principalsNamed(sides: readonly [Side, Side]): readonly string[] {

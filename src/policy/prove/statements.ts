@@ -14,6 +14,8 @@ import type { Formula, Statement } from "./wire.ts";
 export interface StatementPair {
   readonly about: "decision" | "guidance";
   readonly statements: readonly [Statement, Statement];
+  /** Pairs about the policies alone that are not on both sides, of which it follows. Empty where that is all of them. */
+  readonly sufficient: readonly (readonly [Statement, Statement])[];
 }
 
 /**
@@ -21,7 +23,7 @@ export interface StatementPair {
  *
  * @param layers that decide, on both sides; undefined where there are none, so that everything is denied
  * @param isOnBehalfOf whether the requests are about somebody else than the caller
- * @param indexOf index of a policy's text, for the prover
+ * @param indexOf index of a policy's conditions, for the prover
  */
 export function statementPairs(
   layers: readonly [readonly SideLayer[] | undefined, readonly SideLayer[] | undefined],
@@ -30,21 +32,57 @@ export function statementPairs(
 ): readonly StatementPair[] {
   const counting = layers.map((side) => side?.map((layer) => countingPolicies(layer, isOnBehalfOf)));
   const [old, next] = counting.map((side) => statementOf(side, indexOf)) as [Deciding, Deciding];
-  const pairs: StatementPair[] = [{ about: "decision", statements: [old.allows, next.allows] }];
+  const pairs = [pairOf("decision", old.allows, next.allows)];
   for (const said of new Set([...old.guided.keys(), ...next.guided.keys()])) {
-    const statements = [old, next].map((side) => side.guided.get(said) ?? never) as [Statement, Statement];
-    pairs.push({ about: "guidance", statements });
+    pairs.push(pairOf("guidance", old.guided.get(said) ?? never, next.guided.get(said) ?? never));
   }
   return pairs.filter(({ statements: [one, other] }) => JSON.stringify(one) !== JSON.stringify(other));
 }
 
-interface Deciding {
-  readonly allows: Statement;
-  /** When some policy decides that says this, by effect and what is said. */
-  readonly guided: ReadonlyMap<string, Statement>;
+/** A statement, and lists of policies: it is about whether all of them can be evaluated, and whether any of each applies. */
+interface Rule extends Statement {
+  readonly lists: readonly (readonly number[])[];
 }
 
-const never: Statement = { evaluable: [], holds: { any: [] } };
+interface Deciding {
+  readonly allows: Rule;
+  /** When some policy decides that says this, by effect and what is said. */
+  readonly guided: ReadonlyMap<string, Rule>;
+}
+
+const never: Rule = { evaluable: [], holds: { any: [] }, lists: [] };
+
+function pairOf(about: StatementPair["about"], one: Rule, other: Rule): StatementPair {
+  const statements = [one, other].map(({ evaluable, holds }) => ({ evaluable, holds })) as [Statement, Statement];
+  return { about, statements, sufficient: sufficientPairs(one, other) };
+}
+
+/**
+ * What policies of both sides do is the same on both. So it is enough that the others of each list fail for the same
+ * requests, and some of them applies to the same.
+ */
+function sufficientPairs(one: Rule, other: Rule): readonly (readonly [Statement, Statement])[] {
+  const isShared = one.evaluable.some((index) => other.evaluable.includes(index));
+  if (!isShared || one.lists.length !== other.lists.length) return [];
+  const pairs = one.lists.map((list, at) => {
+    const [removed, added] = [without(list, other.lists[at] ?? []), without(other.lists[at] ?? [], list)];
+    return [anyApplies(removed), anyApplies(added)] as const;
+  });
+  const removed = { evaluable: without(one.evaluable, other.evaluable), holds: { all: [] } };
+  const added = { evaluable: without(other.evaluable, one.evaluable), holds: { all: [] } };
+  return [...pairs, [removed, added] as const].filter(
+    ([before, after]) => JSON.stringify(before) !== JSON.stringify(after),
+  );
+}
+
+function without(indices: readonly number[], others: readonly number[]): readonly number[] {
+  const left = new Set(others);
+  return indices.filter((index) => !left.has(index));
+}
+
+function anyApplies(evaluable: readonly number[]): Statement {
+  return { evaluable, holds: any(evaluable) };
+}
 
 function countingPolicies({ policies }: SideLayer, isOnBehalfOf: boolean): readonly CheckedPolicy[] {
   return policies.filter(({ countsOnBehalfOf }) => !isOnBehalfOf || countsOnBehalfOf);
@@ -55,30 +93,34 @@ function statementOf(
   indexOf: (text: string) => number,
 ): Deciding {
   if (layers === undefined) return { allows: never, guided: new Map() };
-  const applying = (policies: readonly CheckedPolicy[], effect: CheckedPolicy["effect"]): readonly Formula[] =>
-    sorted(policies.filter((policy) => policy.effect === effect).map(({ text }) => indexOf(text))).map((applies) => ({
-      applies,
-    }));
+  const indicesOf = (policies: readonly CheckedPolicy[], effect?: CheckedPolicy["effect"]) =>
+    sorted(policies.filter((policy) => policy.effect === (effect ?? policy.effect)).map(({ text }) => indexOf(text)));
   const all = layers.flat();
   // One policy that fails denies everything, whatever the others say.
-  const evaluable = sorted(all.map(({ text }) => indexOf(text)));
-  const permitted = layers.map((policies): Formula => ({ any: applying(policies, "permit") }));
-  const isOpen = layers.every((policies) => policies.some(({ effect }) => effect === "permit"));
-  const holds: Formula = isOpen ? { all: [...permitted, { not: { any: applying(all, "forbid") } }] } : never.holds;
-  const allows = isOpen ? { evaluable, holds } : never;
-  const guided = new Map<string, Statement>();
+  const evaluable = indicesOf(all);
+  const permits = layers.map((policies) => indicesOf(policies, "permit"));
+  const forbids = indicesOf(all, "forbid");
+  const isOpen = permits.every((indices) => indices.length > 0);
+  const holds: Formula = { all: [...permits.map(any), { not: any(forbids) }] };
+  const allows = isOpen ? { evaluable, holds, lists: [...permits, forbids] } : never;
+  const guided = new Map<string, Rule>();
   const groups = Map.groupBy(
     all.filter(isGuided),
     ({ effect, guidance }) => canonicalize([effect, guidance]) as string,
   );
   for (const [said, policies] of groups) {
-    const some: Formula = { any: [...applying(policies, "permit"), ...applying(policies, "forbid")] };
+    const saying = indicesOf(policies);
     // A permit decides where it applies and everything is allowed; a forbid wherever it applies.
     const isPermit = policies[0]?.effect === "permit";
-    if (!isPermit) guided.set(said, { evaluable, holds: some });
-    else if (isOpen) guided.set(said, { evaluable, holds: { all: [holds, some] } });
+    if (!isPermit) guided.set(said, { evaluable, holds: any(saying), lists: [saying] });
+    else if (isOpen)
+      guided.set(said, { evaluable, holds: { all: [holds, any(saying)] }, lists: [...allows.lists, saying] });
   }
   return { allows, guided };
+}
+
+function any(indices: readonly number[]): Formula {
+  return { any: indices.map((applies) => ({ applies })) };
 }
 
 function sorted(indices: readonly number[]): readonly number[] {

@@ -18,6 +18,8 @@ export interface ProverQuestion {
   readonly action: string;
   readonly assuming: string;
   readonly statements: readonly [Statement, Statement];
+  /** Smaller ones, of which it follows: where the members of each pair hold for the same requests, so do `statements`. */
+  readonly sufficient: readonly (readonly [Statement, Statement])[];
 }
 
 export interface ProverRequest {

@@ -156,7 +156,7 @@ test("it ends with 4 where the prover or the solver is missing, and the search s
   const nowhere = await run("--prove", "--prover", join(root, "prover"), "--max-changes", "0");
   expect(nowhere).toMatchObject({ code: 4, out: expect.stringContaining("denies: platform/none") });
   expect(nowhere.err).toMatch(
-    /^--prove: .*\/prover cannot be started \(.*ENOENT\): cargo build --locked --manifest-path tools\/policy-prover\/Cargo.toml\n$/,
+    /^--prove: .*\/prover cannot be started \(.*ENOENT\): cargo install --locked --path tools\/policy-prover\n$/,
   );
   const unsolved = await prove({ head: { cedar: "4.13.0", problem: "cvc5: No such file" } }, "--json");
   expect(unsolved.code).toBe(4);

@@ -15,7 +15,7 @@ afterEach(() => {
 const head = { cedar: "4.13.0", solver: "a solver" };
 const equal = { equal: true };
 const never = { evaluable: [], holds: { any: [] } };
-const question = { action: "protect", assuming: "true", statements: [never, never] } as const;
+const question = { action: "protect", assuming: "true", statements: [never, never], sufficient: [] } as const;
 const request: ProverRequest = { schema: "", policies: [], timeout_ms: 1, questions: [question, question] };
 
 function ask(behaviour: ProverBehaviour, options: Partial<ProverOptions> = {}) {
@@ -76,11 +76,11 @@ const missing: readonly (readonly [string, ProverBehaviour, string])[] = [
   [
     "dies at once",
     { isDeaf: true, code: 2, error: "no such library\n" },
-    "ended with 2 (no such library): cargo build",
+    "ended with 2 (no such library): cargo install",
   ],
-  ["ends at once", { isDeaf: true }, "does not answer: cargo build"],
-  ["answers what was not asked", { text: lines(equal) }, "answers what is no answer: cargo build"],
-  ["says nothing about itself", { head: {} }, "answers what is no answer: cargo build"],
+  ["ends at once", { isDeaf: true }, "does not answer: cargo install"],
+  ["answers what was not asked", { text: lines(equal) }, "answers what is no answer: cargo install"],
+  ["says nothing about itself", { head: {} }, "answers what is no answer: cargo install"],
   ["has another Cedar", { head: { ...head, cedar: "4.12.0" }, each: equal }, "is of Cedar 4.12.0, policies are"],
   [
     "has no solver",
@@ -110,7 +110,7 @@ describe("a program that cannot be started is said so", () => {
     ["whose name is none", "\u0000", "null bytes"],
   ])("%s", async (_name, file, why) => {
     const program = file === undefined ? "" : join(folder, file);
-    const said = new RegExp(`cannot be started \\(.*${why}.*\\): cargo build`);
+    const said = new RegExp(`cannot be started \\(.*${why}.*\\): cargo install`);
     expect(await ask({}, { program })).toEqual({ missing: expect.stringMatching(said) });
   });
 });

@@ -78,12 +78,30 @@ impl Prover {
         };
         let assuming =
             condition_of(&format!("permit (principal, action, resource) when {{ {} }};", question.assuming))?;
+        if !question.sufficient.is_empty() && self.all_equal(&question.sufficient, &assuming, &env).await? {
+            return Ok(None);
+        }
         let [one, other] = &question.statements;
         let (one, other) = (self.compile(one, &assuming, &env)?, self.compile(other, &assuming, &env)?);
+        let found = self.compiler()?.check_equivalent_with_counterexample_opt(&one, &other).await?;
+        found.as_ref().map(counterexample).transpose()
+    }
+
+    async fn all_equal(&self, pairs: &[[Statement; 2]], assuming: &Value, env: &RequestEnv) -> Fallible<bool> {
+        for [one, other] in pairs {
+            let (one, other) = (self.compile(one, assuming, env)?, self.compile(other, assuming, env)?);
+            if !self.compiler()?.check_equivalent_opt(&one, &other).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// With a solver of its own, which ends with it.
+    fn compiler(&self) -> Fallible<CedarSymCompiler<LocalSolver>> {
         let mut command = Command::new(&self.solver.path);
         let solver = LocalSolver::from_command(command.args(["--lang", "smt"]).kill_on_drop(true))?;
-        let found = CedarSymCompiler::new(solver)?.check_equivalent_with_counterexample_opt(&one, &other).await?;
-        found.as_ref().map(counterexample).transpose()
+        Ok(CedarSymCompiler::new(solver)?)
     }
 
     /// As a set of one permit, which allows where the statement holds: a policy that fails allows nothing.

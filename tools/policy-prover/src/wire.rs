@@ -26,6 +26,9 @@ pub struct Question {
     /// A Cedar expression; it is asked about no request of which it does not hold. It must not fail.
     pub assuming: String,
     pub statements: [Statement; 2],
+    /// Smaller ones, of which it follows: where the members of each pair hold for the same requests, so do `statements`.
+    /// None where nothing smaller is known.
+    pub sufficient: Vec<[Statement; 2]>,
 }
 
 /// Holds for a request where these policies can all be evaluated, and the formula is met.

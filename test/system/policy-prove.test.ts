@@ -1,0 +1,329 @@
+/** `policy diff --prove` with the prover and the solver themselves. */
+import { execFile, execFileSync } from "node:child_process";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import fc from "fast-check";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { askProver } from "../../src/cli/policy/prover-process.ts";
+import { runCommandLine } from "../../src/cli/run.ts";
+import { compareBundles } from "../../src/policy/compare/compare.ts";
+import type { PolicyQuery } from "../../src/policy/engine/decision.ts";
+import type { PolicyBundle } from "../../src/policy/load/bundle.ts";
+import { loadPolicyDirectory } from "../../src/policy/load/directory.ts";
+import { describeProblem } from "../../src/policy/load/problem.ts";
+import { type Proof, proveEqual } from "../../src/policy/prove/prove.ts";
+import { parseQuery } from "../../src/policy/tools/query.ts";
+import { differenceOf } from "../../src/policy/tools/shadow.ts";
+import { captureTerminal } from "../unit/cli/terminal.ts";
+import { knowingFiles } from "../unit/policy/entities.ts";
+import {
+  anyQueries,
+  declaringFiles,
+  engineOf,
+  type Files,
+  memoryFileSystem,
+  openFiles,
+} from "../unit/policy/harness.ts";
+import { attributeConditions, conditions, onBehalfOfConditions, registeredConditions } from "../unit/policy/pool.ts";
+
+const root = join(import.meta.dirname, "../..");
+const source = join(root, "tools/policy-prover");
+const program = join(source, "target/debug/policy-prover");
+const solver = join(source, "cvc5");
+const limits = { timeout: 600_000 };
+
+beforeAll(() => {
+  execFileSync(join(source, "build.sh"), { stdio: "pipe" });
+}, 900_000);
+afterEach(() => {
+  delete process.env.CVC5;
+});
+
+async function bundleOf(files: Files): Promise<PolicyBundle> {
+  const loaded = await loadPolicyDirectory("/policies", memoryFileSystem(files));
+  if (loaded.problems !== undefined) throw new Error(loaded.problems.map(describeProblem).join("\n"));
+  return loaded.bundle;
+}
+
+async function prove(old: Files, next: Files, seconds = 120): Promise<Proof> {
+  process.env.CVC5 = solver;
+  const [before, after] = [await bundleOf(old), await bundleOf(next)];
+  const asked = await proveEqual(before, after, seconds * 1_000, (request) =>
+    askProver(request, { program, onAnswer: () => {} }),
+  );
+  if ("missing" in asked) throw new Error(asked.missing);
+  return asked;
+}
+
+const textOf = (file: string) => String(knowingFiles[file]);
+const isEqual = ({ proven, statements, found, undecided }: Proof) =>
+  proven === statements && found.length === 0 && undecided.length === 0;
+
+/** Of one action: every other would be asked about as well. */
+const policy = (effect: "permit" | "forbid", condition: string, id = "p") =>
+  `@id("${id}") ${effect} (principal, action == Action::"protect", resource) when { ${condition} };\n`;
+/** Everything that there is to read but principals, whom entities may not refer to here. */
+const readableFiles: Files = {
+  ...knowingFiles,
+  "org.cedarschema": textOf("org.cedarschema").replace('"principals": Set<Principal>, ', ""),
+  "others.json": JSON.stringify(JSON.parse(textOf("others.json")), (key, value) =>
+    key === "principals" ? undefined : value,
+  ),
+};
+const forbidding = (condition: string): Files => ({ ...readableFiles, "default/p.cedar": policy("forbid", condition) });
+
+test("is formatted, and without a warning", limits, async () => {
+  await promisify(execFile)(join(source, "check.sh"));
+});
+
+const size = "context.claimed.content_size_bytes";
+const sized = "context.claimed has content_size_bytes";
+const registered = "context has registered";
+const rank = "context.claimed has label_set && context.claimed.label_set has max_rank";
+
+/** Conditions that are one, said in two ways; the search decides few of them. */
+const equal: readonly (readonly [string, string, string])[] = [
+  ["a sum", `${sized} && ${size} + 1 > 9`, `${sized} && ${size} >= 9`],
+  ["a product that does not overflow", `${sized} && ${size} * 3 == 12`, `${sized} && ${size} == 4`],
+  ["De Morgan", `if ${sized} then !(${size} > 9) else true`, `!(${sized} && ${size} * 2 > 18)`],
+  [
+    "facts of the ledger",
+    `${registered} && context.registered.labels.contains("a")`,
+    `${registered} && context.registered.labels.contains("a") && context.registered.labels_ever.contains("a")`,
+  ],
+  ["attributes of the caller", "principal.clearance * 2 > 5", "principal.clearance - 1 >= 2"],
+  [
+    "entities",
+    `${rank} && context.claimed.label_set.max_rank >= 3`,
+    `${rank} && context.claimed.label_set.max_rank > 2`,
+  ],
+  [
+    "an entity",
+    'context.claimed.label_set in Org::Label::"eu" && principal.clearance + 1 > 1',
+    'context.claimed.label_set in [Org::Label::"eu"] && principal.clearance > 0',
+  ],
+  [
+    "sets",
+    'principal.scopes.containsAny(["a", "b"])',
+    'principal.scopes.contains("b") || principal.scopes.contains("a")',
+  ],
+  [
+    "tags",
+    'context.claimed.attributes.hasTag("a") && context.claimed.attributes.getTag("a") like "*"',
+    'context.claimed.attributes.hasTag("a")',
+  ],
+  [
+    "like",
+    'context.claimed.resource.kind like "ab*" && context.claimed.resource.kind like "*b"',
+    'context.claimed.resource.kind == "ab" || context.claimed.resource.kind like "ab*b"',
+  ],
+  ["decimal", 'decimal("1.50").lessThan(decimal("2.5")) && context.claimed has purpose', "context.claimed has purpose"],
+  ["ip", 'ip("10.0.0.1").isInRange(ip("10.0.0.0/8")) && context.claimed has purpose', "context.claimed has purpose"],
+  [
+    "datetime",
+    'datetime("2026-01-31").offset(duration("1d")) == datetime("2026-02-01") && context.claimed has purpose',
+    "context.claimed has purpose",
+  ],
+  [
+    "closed lists",
+    '!["trusted_headers", "session_token"].contains(principal.auth_source)',
+    'principal.auth_source == "bearer_token"',
+  ],
+  ["identities", 'principal == Principal::"t/a"', 'principal.tenant == "t" && principal.principal_id == "a"'],
+];
+
+describe("a refactoring is proven equal", limits, () => {
+  test.each(equal)("%s", async (_name, old, next) => {
+    const proof = await prove(forbidding(old), forbidding(next));
+    expect(proof).toMatchObject({ found: [], undecided: [], proven: proof.statements });
+  });
+});
+
+/** Conditions that differ, and what the example claims or the caller has. */
+const different: readonly (readonly [string, string, string])[] = [
+  ["a sum", `${sized} && ${size} + 1 > 9`, `${sized} && ${size} > 9`],
+  [
+    "facts of the ledger",
+    `${registered} && context.registered.labels.contains("a")`,
+    `${registered} && context.registered.labels_ever.contains("a")`,
+  ],
+  [
+    "time of registration",
+    `${registered} && context.registered.registered_at * 2 > 10`,
+    `${registered} && context.registered.registered_at > 6`,
+  ],
+  ["attributes of the caller", "principal.clearance * 2 > 5", "principal.clearance > 3"],
+  [
+    "tags",
+    'context.claimed.attributes.hasTag("a") && context.claimed.attributes.getTag("a") like "x*y"',
+    'context.claimed.attributes.hasTag("a") && context.claimed.attributes.getTag("a") like "*y"',
+  ],
+  ["an overflow", `${sized} && !(${size} * 4096 >= 0)`, `${sized} && ${size} < 0`],
+];
+
+describe("a changed condition has an example that Cedar decides differently", limits, () => {
+  test.each(different)("%s", async (_name, old, next) => {
+    const [before, after] = [forbidding(old), forbidding(next)];
+    const proof = await prove(before, after);
+    expect(proof.undecided).toEqual([]);
+    expect(proof.found).not.toEqual([]);
+    const engines = await Promise.all([before, after].map((files) => engineOf(files, {}, { evaluator: "cedar" })));
+    for (const { example, difference } of proof.found) {
+      const [one, other] = engines.map((engine) => engine.decide(parseQuery({ ...example })));
+      expect(one && other && differenceOf(one, other)?.kind).toBe(difference.kind);
+    }
+    for (const engine of engines) engine.release();
+  });
+
+  test("an example of an overflow is beyond what can be multiplied", async () => {
+    const { found } = await prove(
+      forbidding(`${sized} && !(${size} * 4096 >= 0)`),
+      forbidding(`${sized} && ${size} < 0`),
+    );
+    expect(found.map(({ difference }) => difference.kind)).toEqual(["allows"]);
+    const [claimed] = found.map(({ example }) => example.claimed as { readonly content_size_bytes?: number });
+    expect(claimed?.content_size_bytes).toBeGreaterThanOrEqual(2 ** 51);
+  });
+});
+
+test("what only entities that are not there make differ is neither proven nor refuted", limits, async () => {
+  const [old, next] = [3, 4].map((least) => forbidding(`${rank} && context.claimed.label_set.max_rank >= ${least}`));
+  const { found, undecided } = await prove(old as Files, next as Files);
+  expect(found).toEqual([]);
+  expect(undecided).toEqual([expect.stringContaining("is none with the entities and requests that there are")]);
+});
+
+test("guidance that others give is other guidance, and it is the same in another order", limits, async () => {
+  const guided = (mode: string, id: string) =>
+    `@handling_mode("${mode}") ${policy("permit", `${sized} && ${size} * 2 > 6`, id)}`;
+  const files = (...texts: string[]): Files => ({ ...openFiles, "default/p.cedar": texts.join("") });
+  const [careful, plain] = [guided("careful", "a"), policy("permit", `${sized} && ${size} > 4`, "b")];
+  expect(isEqual(await prove(files(careful, plain), files(plain, careful.replace("* 2 > 6", "> 3"))))).toBe(true);
+  const { found } = await prove(files(careful, plain), files(guided("quick", "a"), plain));
+  expect(found.map(({ difference }) => difference.kind)).toContain("guides");
+});
+
+test("what is too hard is undecided in time", limits, async () => {
+  // Two primes of 31 bits: whoever finds them has factored the product.
+  const factored = `${sized} && ${size} > 1 && principal.clearance > 1 && principal.clearance < 2147483647 && ${size} < 2147483647 && principal.clearance * ${size} == 4611685975477714963`;
+  const started = performance.now();
+  const proof = await prove(forbidding(`${factored} && context.claimed has purpose`), forbidding(factored), 1);
+  expect(proof.found).toEqual([]);
+  expect(proof.undecided).toEqual(["protect for any other tenant: not decided within 1 s"]);
+  expect(performance.now() - started).toBeLessThan(120_000);
+});
+
+/** What changes nothing, and what mostly does. */
+const rewritings = {
+  same: (one, other) => `(${other}) && (${one})`,
+  negated: (one, other) => `!(!(${one}) || !(${other}))`,
+  chosen: (one, other) => `if ${one} then ${other} else false`,
+  narrowed: (one) => one,
+  widened: (one, other) => `(${one}) || (${other})`,
+} as const satisfies Record<string, (one: string, other: string) => string>;
+
+const readable = [...conditions, ...registeredConditions, ...onBehalfOfConditions, ...attributeConditions];
+/** What the service asks: texts that may not be empty are not, and no label leaves what was there ever. */
+const servedQueries = anyQueries
+  .filter((query) => !JSON.stringify(query).includes('""'))
+  .map(({ registered: facts, ...query }): PolicyQuery => {
+    if (facts === undefined) return query;
+    return { ...query, registered: { ...facts, labels_ever: [...new Set([...facts.labels_ever, ...facts.labels])] } };
+  });
+
+test("pairs that are proven equal agree on requests at random, and with the search where that is exhaustive", {
+  timeout: 1_200_000,
+}, async () => {
+  const condition = fc.constantFrom(...readable);
+  const chosen = fc.record({
+    one: condition,
+    other: condition,
+    effect: fc.constantFrom("permit" as const, "forbid" as const),
+    rewriting: fc.constantFrom(...(Object.keys(rewritings) as (keyof typeof rewritings)[])),
+    asked: fc.array(servedQueries, { minLength: 300, maxLength: 300 }),
+  });
+  const seen = { equal: 0, different: 0, exhaustive: 0 };
+  await fc.assert(
+    fc.asyncProperty(chosen, async ({ one, other, effect, rewriting, asked }) => {
+      const filesOf = (text: string): Files => ({
+        ...declaringFiles,
+        ...(effect === "permit" && {
+          "default/all.cedar": policy("permit", "context.claimed.content_digest_present", "all"),
+        }),
+        "default/p.cedar": policy(effect, text),
+      });
+      const [before, after] = [filesOf(`(${one}) && (${other})`), filesOf(rewritings[rewriting](one, other))];
+      const proof = await prove(before, after);
+      const { changes, undecided } = compareBundles(await bundleOf(before), await bundleOf(after));
+      if (undecided.length === 0 && proof.undecided.length === 0) {
+        seen.exhaustive += 1;
+        expect(isEqual(proof)).toBe(changes.length === 0);
+      }
+      if (!isEqual(proof)) {
+        expect(["narrowed", "widened"].includes(rewriting) || proof.undecided.length > 0).toBe(true);
+        seen.different += 1;
+        return;
+      }
+      seen.equal += 1;
+      expect(changes).toEqual([]);
+      const engines = await Promise.all([before, after].map((files) => engineOf(files, {}, { evaluator: "cedar" })));
+      for (const query of asked) {
+        const [was, is] = engines.map((engine) => engine.decide(query));
+        const kind = was && is && differenceOf(was, is)?.kind;
+        expect(kind === "reasons" ? undefined : kind).toBeUndefined();
+      }
+      for (const engine of engines) engine.release();
+    }),
+    { numRuns: 12, endOnFailure: true },
+  );
+  expect(
+    Object.values(seen).every((count) => count > 0),
+    JSON.stringify(seen),
+  ).toBe(true);
+});
+
+describe("the command", limits, () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "svc-prove-"));
+    for (const name of ["old", "new"]) cpSync(join(root, "policies"), join(folder, name), { recursive: true });
+    writeFileSync(join(folder, "old/default/sized.cedar"), policy("forbid", `${sized} && ${size} + 1 > 9`, "sized"));
+    writeFileSync(join(folder, "new/default/sized.cedar"), policy("forbid", `${sized} && ${size} > 8`, "sized"));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  const diff = async (solverProgram: string, ...options: string[]) => {
+    process.env.CVC5 = solverProgram;
+    const { terminal, written } = captureTerminal();
+    const directories = [join(folder, "old"), join(folder, "new")];
+    await runCommandLine(["policy", "diff", ...directories, "--prove", "--prover", program, ...options], terminal);
+    return written;
+  };
+
+  test("proves a refactoring of the sample directory, which the search does not decide", async () => {
+    const { out, err, code } = await diff(solver, "--max-changes", "0");
+    expect([err, code]).toEqual(["", 0]);
+    expect(out).toMatch(/\nproven: equal for every request \(\d+ statements; cvc5 1\.3\.1\)\n$/);
+  });
+
+  test("says how a solver that is missing is to be had", async () => {
+    const { err, code } = await diff(join(folder, "cvc5"));
+    expect(code).toBe(4);
+    expect(err).toMatch(
+      /^--prove: the solver is not there \(.*cvc5: No such file or directory.*\): install cvc5 1\.3\.1/,
+    );
+  });
+
+  test.each([
+    ["says what is no answer", "echo nonsense; cat >/dev/null"],
+    ["ends", "exit 1"],
+  ])("a solver that %s decides nothing", async (_name, does) => {
+    const broken = join(folder, "broken");
+    writeFileSync(broken, `#!/bin/sh\n[ "$1" = --version ] && echo "a solver" && exit\n${does}\n`, { mode: 0o755 });
+    const { out, code } = await diff(broken);
+    expect(code).toBe(3);
+    expect(out).toMatch(/not decided:\n( {2}protect for any other tenant.*: .+\n)+$/);
+  });
+});

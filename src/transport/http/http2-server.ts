@@ -48,8 +48,6 @@ export function createHttp2(
     request.url = "*";
     handler(request as never, response as never);
   });
-  // A broken peer ends its own session and nothing else.
-  server.on("sessionError", () => {});
   server.on("session", (session) => sessions.add(session));
   return server;
 }

@@ -94,9 +94,8 @@ export class Http1Exchanges {
     this.#open.set(socket, open);
     socket.once("close", () => {
       this.#open.delete(socket);
-      // Node says nothing to answers whose turn had not come; the one whose turn it is hears of it by itself.
+      // Node says nothing to answers whose turn had not come, and once more to those whose turn it was or becomes.
       for (const response of open) {
-        if (response.socket !== null) continue;
         response.destroy();
         response.emit("close");
       }

@@ -160,7 +160,8 @@ function beginExchange(request: FastifyRequest, reply: FastifyReply, options: Se
   request.response = reply.raw;
   reply.headers(answerHeaders(call));
   boundUnreadBody(raw, reply.raw);
-  reply.raw.on("close", () => {
+  // It may be said twice: see `Http1Exchanges`.
+  reply.raw.once("close", () => {
     endCall(call, inbound, raw.httpVersion, isAnswered(reply.raw) ? reply.raw.statusCode : undefined, options);
   });
 }

@@ -41,14 +41,14 @@ test.each(cases)(
       const body = bytes(sizeBytes);
       expect(body.length, family).toBeLessThanOrEqual(sizeBytes);
       const costs: number[] = [];
-      // One slow run may be the machine's, or the engine's that compiles.
+      // One slow run may be the machine's, or the engine's that compiles; one that takes many times as long is neither.
       do {
         const costMs = cpuMs(() => {
           const violations = refusalOf(spelling, method, body)?.details.violations ?? [];
           expect(violations.length, family).toBeLessThanOrEqual(maxViolations);
         });
         costs.push(costMs);
-      } while (costs.length < 8 && (costs.at(-1) as number) > limitMs);
+      } while (costs.length < 8 && (costs.at(-1) as number) > limitMs && (costs[0] as number) < 8 * limitMs);
       expect(Math.min(...costs), `${family}: ms, where a good body takes ${goodMs}`).toBeLessThan(limitMs);
     }
   },

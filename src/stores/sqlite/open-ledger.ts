@@ -15,6 +15,7 @@ import type { ServiceStores, StoreLogger } from "../backend.ts";
 import { KeyRing } from "../key-ring.ts";
 import { openedFile } from "./file-identity.ts";
 import { GuestThread } from "./guest.ts";
+import { LateThread } from "./late-thread.ts";
 import type { StorePaths } from "./paths.ts";
 import type { WorkerData } from "./protocol.ts";
 import { prepareStore } from "./schema/prepare.ts";
@@ -101,13 +102,14 @@ export async function openSqliteStores(
   };
   const limits = { ...defaultThreadLimits, ...options.threads };
   const start = (role: WorkerData["role"]) => new StoreThread({ ...data, role }, limits, logger);
-  const [writer, reader] = [start("writer"), start("reader")];
-  const threads = { writer, reader, searcher: () => start("searcher") };
+  const writer = start("writer");
+  const reader = new LateThread(() => start("reader"), writer);
+  const threads = { writer, reader, searcher: new LateThread(() => start("searcher")) };
   const stores = await openStores(threads, keys, options);
   return {
     ...stores,
     share() {
-      const ports = { writer: writer.share(), reader: reader.share() };
+      const ports = { writer: writer.share(), reader: reader.start().share() };
       const { responseTimeoutMs } = limits;
       const message: SharedSqliteStore = { ...ports, signingKey: keys.current, keyPath, responseTimeoutMs };
       return { message, ports: Object.values(ports) };
@@ -134,10 +136,11 @@ export async function openSharedSqliteStores(
   options: SharedSqliteOptions,
 ): Promise<SqliteStores> {
   const keys = KeyRing.from(signingKey, { keyPath, logger: options.logger });
-  const readerThread = new GuestThread(reader, responseTimeoutMs);
+  const readerThread = new LateThread(() => new GuestThread(reader, responseTimeoutMs));
+  readerThread.start();
   // Whoever searches much does so in the thread that opened the stores.
   const threads = { writer: new GuestThread(writer, responseTimeoutMs), reader: readerThread };
-  return openStores({ ...threads, searcher: () => readerThread }, keys, options);
+  return openStores({ ...threads, searcher: readerThread }, keys, options);
 }
 
 type SharedSqliteOptions = Pick<

@@ -1,6 +1,6 @@
 /**
- * The embedded store: one SQLite file, one thread that writes, one that reads, and one that searches from the first search
- * on. The event loop does none of it.
+ * The embedded store: one SQLite file, one thread that writes, one that reads from the first record or question on, and
+ * one that searches from the first search on. The event loop does none of it.
  */
 
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
@@ -20,6 +20,7 @@ import { type RegistrationsLook, upToDate } from "../found-registrations.ts";
 import type { KeyRing } from "../key-ring.ts";
 import { ProofBatches } from "../proof-batches.ts";
 import type { StoreCaller } from "./calls.ts";
+import type { LateThread } from "./late-thread.ts";
 
 /** What the store is made of. */
 export interface SqliteStoreOptions {
@@ -33,18 +34,16 @@ export interface SqliteStoreOptions {
 /** The threads of a store. They become the store's: they are closed with it. */
 export interface StoreThreads {
   readonly writer: StoreCaller;
-  readonly reader: StoreCaller;
-  /** The thread that searches; started when it is first asked for. */
-  readonly searcher: () => StoreCaller;
+  readonly reader: LateThread;
+  readonly searcher: LateThread;
 }
 
 export class SqliteStore implements LedgerStore {
   readonly #clock: Clock;
   readonly #random: RandomFill;
   readonly #writer: StoreCaller;
-  readonly #reader: StoreCaller;
-  readonly #startSearcher: () => StoreCaller;
-  #searcher: StoreCaller | undefined;
+  readonly #reader: LateThread;
+  readonly #searcher: LateThread;
   readonly #proofs: ProofBatches;
   readonly #keys: KeyRing;
 
@@ -54,13 +53,13 @@ export class SqliteStore implements LedgerStore {
     this.#random = random;
     this.#writer = threads.writer;
     this.#reader = threads.reader;
-    this.#startSearcher = threads.searcher;
+    this.#searcher = threads.searcher;
     this.#proofs = new ProofBatches(
       async (rows) => (await this.#writer.call({ call: "noteProofs", rows, nowMs: clock.now() })) as readonly boolean[],
     );
   }
 
-  /** Waits for the threads, which work on a file that has been migrated. Rejects when one cannot open it. */
+  /** Waits for the threads that were started, on a file that has been migrated. Rejects when one cannot open it. */
   static async open(options: SqliteStoreOptions): Promise<SqliteStore> {
     const store = new SqliteStore(options);
     try {
@@ -84,6 +83,8 @@ export class SqliteStore implements LedgerStore {
     const results = await this.#keys.following((signingKey) =>
       this.#writer.call({ call: "append", batches: seeded, nowMs: this.#clock.now(), signingKey }),
     );
+    // What was recorded will be cited.
+    this.#reader.start();
     return results as readonly BatchResult[];
   }
 
@@ -102,9 +103,6 @@ export class SqliteStore implements LedgerStore {
   }
 
   async search(query: SearchQuery): Promise<SearchPage> {
-    this.#searcher ??= this.#startSearcher();
-    // Where it never was ready, the call says so.
-    await this.#searcher.ready.catch(() => {});
     return (await this.#searcher.call({ call: "search", query })) as SearchPage;
   }
 
@@ -178,16 +176,16 @@ export class SqliteStore implements LedgerStore {
     await this.#writer.call({ call: "giveBackPortion", limit, amount: unused, nowMs: this.#clock.now() });
   }
 
-  /** Writes, and makes sure that the reading thread is there, and that the keys are the store's. */
+  /** Writes, and makes sure that the reading thread, where it was started, is there, and that the keys are the store's. */
   async check(): Promise<void> {
     const probe = (signingKey: Uint8Array) => ({ call: "probe", nowMs: this.#clock.now(), signingKey }) as const;
     await this.#keys.following((signingKey) => this.#writer.call(probe(signingKey)));
-    await this.#reader.call(probe(this.#keys.current));
+    if (this.#reader.isStarted) await this.#reader.call(probe(this.#keys.current));
   }
 
   /** The writer goes last: the last connection to close folds the write-ahead log into the file. */
   async close(): Promise<void> {
-    await this.#searcher?.close();
+    await this.#searcher.close();
     await this.#reader.close();
     await this.#writer.close();
   }

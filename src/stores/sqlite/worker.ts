@@ -33,6 +33,8 @@ let otherFiles: readonly OpenedFile[] = [];
 /** Opened again after a failure, so that nothing is believed that a failed connection may have wrong. */
 let store: SqliteWriter | SqliteReader | undefined = openStore();
 let isMoved = false;
+/** What the writer's thread reads with, for those who ask while the reader's is still starting. */
+let readerBeside: SqliteReader | undefined;
 
 function openStore(): SqliteWriter | SqliteReader {
   const connection = openConnection({ path, readOnly: role !== "writer", busyTimeoutMs }, connectionData);
@@ -51,6 +53,17 @@ function openReader(connection: SqliteConnection): SqliteReader {
   const open = (options: Parameters<typeof OpenConnection>[0]) => openConnection(options, connectionData);
   hideErased(connection, readNotedErasures(connection, anchorPath, open));
   return new SqliteReader(connection);
+}
+
+/** The file is the writer's: a call in which it is not there any more fails, whatever was read. */
+function openReaderBeside(): SqliteReader {
+  const connection = openConnection({ path, readOnly: true, busyTimeoutMs }, connectionData);
+  try {
+    return openReader(connection);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
 }
 
 function openWriter(connection: SqliteConnection): SqliteWriter {
@@ -88,19 +101,7 @@ function serve(requests: readonly WorkerRequest[]): readonly unknown[] {
 }
 
 function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): unknown {
-  if (store instanceof SqliteReader) {
-    if (request.call === "find") return store.find(request.tenantId, request.recordId);
-    if (request.call === "search") return store.records.search(request.query);
-    if (request.call === "registrations") return store.registrations.look(request.tenantId, request.names);
-    if (request.call === "cosignatures") return store.cosignatures();
-    if (request.call === "logs") return store.logs.logs();
-    if (request.call === "log") return store.logs.log(request.name);
-    if (request.call === "tile") return store.logs.tile(request.name, request.tile);
-    if (request.call === "consistencyProof")
-      return store.logs.consistencyProof(request.name, request.first, request.second);
-    if (request.call === "multiProof") return store.logs.multiProof(request.name, request.size, request.leafIndices);
-    if (request.call === "probe") return store.probe();
-  } else {
+  if (store instanceof SqliteWriter) {
     if (request.call === "append") return store.append(request.batches, request.nowMs, request.signingKey);
     if (request.call === "head") return store.head(request.name, request.signingKey);
     if (request.call === "storeCosignatures") return store.storeCosignatures(request.cosignatures);
@@ -112,7 +113,24 @@ function dispatch(store: SqliteWriter | SqliteReader, request: WorkerRequest): u
     if (request.call === "takePortion") return store.takePortion(request.limit, request.amount, request.nowMs);
     if (request.call === "giveBackPortion") return store.giveBackPortion(request.limit, request.amount, request.nowMs);
     if (request.call === "probe") return store.probe(request.nowMs, request.signingKey);
+    readerBeside ??= openReaderBeside();
+    return read(readerBeside, request);
   }
+  return read(store, request);
+}
+
+function read(store: SqliteReader, request: WorkerRequest): unknown {
+  if (request.call === "find") return store.find(request.tenantId, request.recordId);
+  if (request.call === "search") return store.records.search(request.query);
+  if (request.call === "registrations") return store.registrations.look(request.tenantId, request.names);
+  if (request.call === "cosignatures") return store.cosignatures();
+  if (request.call === "logs") return store.logs.logs();
+  if (request.call === "log") return store.logs.log(request.name);
+  if (request.call === "tile") return store.logs.tile(request.name, request.tile);
+  if (request.call === "consistencyProof")
+    return store.logs.consistencyProof(request.name, request.first, request.second);
+  if (request.call === "multiProof") return store.logs.multiProof(request.name, request.size, request.leafIndices);
+  if (request.call === "probe") return store.probe();
   throw new Error(`The ${role} does not serve ${request.call}.`);
 }
 
@@ -189,12 +207,16 @@ function keepMoved(): void {
 }
 
 function dropStore(): void {
-  const failed = store;
+  // The writer goes last, as it does among the threads.
+  const failed = [readerBeside, store];
+  readerBeside = undefined;
   store = undefined;
-  try {
-    failed?.close();
-  } catch {
-    // A connection that failed may fail to close; it is not used again.
+  for (const each of failed) {
+    try {
+      each?.close();
+    } catch {
+      // A connection that failed may fail to close; it is not used again.
+    }
   }
 }
 

@@ -1,0 +1,58 @@
+/** The thread that reads an embedded store is there from the first record or question on, and not before. */
+import type { Worker } from "node:worker_threads";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { openSqliteLedger } from "../../src/stores/sqlite/open-ledger.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
+
+const clock = manualClock();
+const random = seededRandom();
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const started: Worker[] = [];
+const noteThread = (thread: Worker) => void started.push(thread);
+let fixture: SqliteFixture;
+let ledger: StoredLedger;
+
+beforeEach(async () => {
+  started.length = 0;
+  process.on("worker", noteThread);
+  fixture = sqliteFixture();
+  ledger = await openSqliteLedger({ ...fixture.store, originPrefix: "ledger.example/logs", clock, random });
+});
+afterEach(async () => {
+  process.off("worker", noteThread);
+  await ledger.close();
+  await fixture.remove();
+});
+
+test("a store at rest has the thread that writes alone, also where it is asked whether it is ready", async () => {
+  await ledger.check();
+  expect(started).toHaveLength(1);
+});
+
+test("the first record starts it, and a check looks at it from then on", async () => {
+  const { recordId } = await ledger.append(makeRecord(alice));
+  await vi.waitFor(() => expect(started).toHaveLength(2));
+  expect(await ledger.find(alice, recordId)).toMatchObject({ record_id: recordId });
+  await ledger.check();
+  await started[1]?.terminate();
+  await vi.waitFor(() => expect(ledger.check()).rejects.toMatchObject({ reason: "store_unavailable" }));
+  await vi.waitFor(() => ledger.check());
+  expect(started).toHaveLength(3);
+});
+
+test("a question before any record starts it, and need not wait for it", async () => {
+  process.once("worker", (reader) => void reader.terminate());
+  expect(await ledger.find(alice, makeRecord(alice).recordId)).toBe("unknown");
+  expect(started).toHaveLength(2);
+  await vi.waitFor(() => expect(ledger.find(alice, makeRecord(alice).recordId)).resolves.toBe("unknown"));
+  await vi.waitFor(() => expect(started).toHaveLength(3));
+});
+
+test("a store that is closed starts none", async () => {
+  await ledger.close();
+  await expect(ledger.find(alice, makeRecord(alice).recordId)).rejects.toMatchObject({ reason: "store_unavailable" });
+  expect(started).toHaveLength(1);
+});

@@ -70,13 +70,13 @@ export async function proveEqual(
 ): Promise<ProofOutcome> {
   const sides = [sideOf(old, new Map(), "cedar"), sideOf(next, new Map(), "cedar")] as const;
   try {
-    const undecided = new Set(outsideOfProof(sides));
-    const { policies, asked, statements } = old.schema === next.schema ? questionsOf(sides) : nothing;
+    const { policies, asked, statements, tooLarge } = old.schema === next.schema ? questionsOf(sides) : nothing;
+    const undecided = new Set([...outsideOfProof(sides), ...tooLarge.map((each) => `${described(each)}: ${beyond}`)]);
     const questions = asked.map(({ question }) => question);
     const outcome = await askProver({ schema: old.schema, policies, timeout_ms: timeoutMs, questions });
     if (outcome.missing !== undefined) return outcome;
     const found = new Map<string, PolicyChange>();
-    let proven = statements - asked.length;
+    let proven = statements - asked.length - tooLarge.length;
     for (const [index, answer] of outcome.answers.entries()) {
       const each = asked[index] as Asked;
       if ("equal" in answer) proven += 1;
@@ -89,7 +89,10 @@ export async function proveEqual(
   }
 }
 
-const nothing = { policies: [], asked: [], statements: 0 };
+const nothing = { policies: [], asked: [], statements: 0, tooLarge: [] };
+/** Policies that all statements together name, one for each time; each takes some tens of bytes, here and in the prover. */
+const maxNamed = 2_000_000;
+const beyond = "too many policies with too many kinds of guidance";
 const unconfirmed = "the solver's counterexample is none with the entities and requests that there are";
 
 /** What makes decisions differ that no statement is about, and what statements would be wrong about. */
@@ -124,7 +127,9 @@ function questionsOf(sides: readonly [Side, Side]) {
   };
   const principals = principalsNamed(sides);
   const asked: Asked[] = [];
+  const tooLarge: Omit<Asked, "question">[] = [];
   let statements = 0;
+  let named = 0;
   for (const group of tenantGroups(sides)) {
     for (const action of policyActions) {
       const [old, next] = sides.map((side) => layersOf(side, group.tenant, action));
@@ -135,12 +140,15 @@ function questionsOf(sides: readonly [Side, Side]) {
         const [{ catalogue }] = sides;
         const assuming = requestDomain({ catalogue, tenants: group.domain, isOnBehalfOf, principals });
         for (const { about, ...pair } of pairs) {
-          asked.push({ group, action, about, isOnBehalfOf, question: { action, assuming, ...pair } });
+          named += pair.statements.reduce((sum, { evaluable }) => sum + evaluable.length, 0);
+          const subject = { group, action, about, isOnBehalfOf };
+          if (named > maxNamed) tooLarge.push(subject);
+          else asked.push({ ...subject, question: { action, assuming, ...pair } });
         }
       }
     }
   }
-  return { policies, asked, statements };
+  return { policies, asked, statements, tooLarge };
 }
 
 /** The same for policies that apply to the same by their form: of another layout, id, effect or annotation. */
@@ -183,7 +191,7 @@ function tenantGroups(sides: readonly [Side, Side]): readonly TenantGroup[] {
   }));
 }
 
-function described({ group, action, about, isOnBehalfOf }: Asked): string {
+function described({ group, action, about, isOnBehalfOf }: Omit<Asked, "question">): string {
   const names = group.names.map((name) => (name === unnamedTenant ? "any other tenant" : name)).join(", ");
   const guidance = about === "guidance" ? ", its guidance" : "";
   return `${action} for ${names}${isOnBehalfOf ? ", about somebody else" : ""}${guidance}`;

@@ -62,7 +62,7 @@ function pairOf(about: StatementPair["about"], one: Rule, other: Rule): Statemen
  * requests, and some of them applies to the same.
  */
 function sufficientPairs(one: Rule, other: Rule): readonly (readonly [Statement, Statement])[] {
-  const isShared = one.evaluable.some((index) => other.evaluable.includes(index));
+  const isShared = without(one.evaluable, other.evaluable).length < one.evaluable.length;
   if (!isShared || one.lists.length !== other.lists.length) return [];
   const pairs = one.lists.map((list, at) => {
     const [removed, added] = [without(list, other.lists[at] ?? []), without(other.lists[at] ?? [], list)];

@@ -1,10 +1,10 @@
 //! Statements about policies as one expression of Cedar, in its JSON form.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Which policies apply, by their index.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Formula {
     All(Vec<Formula>),

@@ -6,6 +6,8 @@ use cedar_policy::{EntityUid, Policy, PolicyId, PolicySet, RequestEnv, Schema};
 use cedar_policy_symcc::solver::LocalSolver;
 use cedar_policy_symcc::{CedarSymCompiler, CompiledPolicySet, Env};
 use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::error::Error;
 use std::time::Duration;
 use std::{env, process};
@@ -45,6 +47,8 @@ pub struct Prover {
     conditions: Vec<Value>,
     limit: Duration,
     solver: SolverProgram,
+    /// Of pairs that were asked about, whether they are equal.
+    known: RefCell<HashMap<String, bool>>,
 }
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
@@ -57,6 +61,7 @@ impl Prover {
             conditions: request.policies.iter().map(|text| condition_of(text)).collect::<Fallible<_>>()?,
             limit: Duration::from_millis(request.timeout_ms),
             solver,
+            known: RefCell::default(),
         })
     }
 
@@ -78,7 +83,7 @@ impl Prover {
         };
         let assuming =
             condition_of(&format!("permit (principal, action, resource) when {{ {} }};", question.assuming))?;
-        if !question.sufficient.is_empty() && self.all_equal(&question.sufficient, &assuming, &env).await? {
+        if !question.sufficient.is_empty() && self.all_equal(question, &assuming, &env).await? {
             return Ok(None);
         }
         let [one, other] = &question.statements;
@@ -87,10 +92,21 @@ impl Prover {
         found.as_ref().map(counterexample).transpose()
     }
 
-    async fn all_equal(&self, pairs: &[[Statement; 2]], assuming: &Value, env: &RequestEnv) -> Fallible<bool> {
-        for [one, other] in pairs {
-            let (one, other) = (self.compile(one, assuming, env)?, self.compile(other, assuming, env)?);
-            if !self.compiler()?.check_equivalent_opt(&one, &other).await? {
+    /// Whether the sufficient pairs are equal. Many questions have the same ones.
+    async fn all_equal(&self, question: &Question, assuming: &Value, env: &RequestEnv) -> Fallible<bool> {
+        for pair in &question.sufficient {
+            let key = serde_json::to_string(&(&question.action, &question.assuming, pair))?;
+            let known = self.known.borrow().get(&key).copied();
+            let is_equal = match known {
+                Some(is_equal) => is_equal,
+                None => {
+                    let [one, other] = pair;
+                    let (one, other) = (self.compile(one, assuming, env)?, self.compile(other, assuming, env)?);
+                    self.compiler()?.check_equivalent_opt(&one, &other).await?
+                }
+            };
+            self.known.borrow_mut().insert(key, is_equal);
+            if !is_equal {
                 return Ok(false);
             }
         }

@@ -32,7 +32,7 @@ pub struct Question {
 }
 
 /// Holds for a request where these policies can all be evaluated, and the formula is met.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
     pub evaluable: Vec<usize>,

@@ -11,16 +11,16 @@ import { queryFor, questionOf } from "../compare/question.ts";
 import { Comparisons, type KnownEntities, type Term } from "../compare/terms.ts";
 import { mayBeEmpty, type Value, type Variable } from "../compare/variables.ts";
 import { type CedarRequest, type CedarRequestBuilder, fullRequestBuilder } from "../engine/cedar-request.ts";
+import type { EntitySource } from "../engine/entity-request.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import { policyActions } from "../engine/schema.ts";
 import { EntityTable } from "../entities/entity-table.ts";
-import type { EntityUid } from "../entities/entity-values.ts";
 import { CedarPart } from "../evaluate/against-cedar.ts";
 import { CompiledSet } from "../evaluate/compiled-set.ts";
 import { Paths } from "../evaluate/scene.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
-import { joinUses } from "./entity-use.ts";
+import { type EntityUse, joinUses } from "./entity-use.ts";
 
 /** Policies that Cedar is asked about together: most of what a call costs is the request. */
 const policiesTogether = 20;
@@ -35,7 +35,7 @@ export class DifferentialRun {
   readonly #catalogue: InputCatalogue;
   readonly #entities: string;
   #table: EntityTable | undefined;
-  #samples: Map<string, readonly string[]> | undefined;
+  #samples: ReadonlyMap<string, readonly string[]> | undefined;
   readonly #compared = new Set<string>();
 
   /** @param entities as `joinEntities` writes them */
@@ -107,16 +107,9 @@ export class DifferentialRun {
     }
   }
 
-  /** Entities that policies name, and some of each type. */
+  /** Entities that policies name, and some of each type where they look at any. */
   #known(policies: readonly CheckedPolicy[]): KnownEntities {
-    if (this.#samples === undefined) {
-      this.#samples = new Map();
-      for (const line of this.#entities === "" ? [] : this.#entities.split("\n")) {
-        const [type, id] = JSON.parse(line.slice(0, line.indexOf("\t"))) as EntityUid;
-        const ids = this.#samples.get(type) ?? [];
-        if (ids.length < samplesOfType) this.#samples.set(type, [...ids, id]);
-      }
-    }
+    this.#samples ??= this.#entitiesOf(policies)?.source.table.samples(samplesOfType);
     const known = new Map(this.#samples);
     for (const { type, id } of policies.flatMap(({ entities: { named } }) => named)) {
       known.set(type, [...(known.get(type) ?? []), id]);
@@ -125,11 +118,16 @@ export class DifferentialRun {
   }
 
   #builder(policies: readonly CheckedPolicy[]): CedarRequestBuilder {
+    return fullRequestBuilder(this.#catalogue, this.#entitiesOf(policies));
+  }
+
+  /** Undefined where the policies use none, which spares the table: it is as large as all entities. */
+  #entitiesOf(policies: readonly CheckedPolicy[]): { source: EntitySource; use: EntityUse } | undefined {
     const { entities: declared } = this.#bundle;
-    if (declared === undefined) return fullRequestBuilder(this.#catalogue);
-    this.#table ??= atOnce(EntityTable.from(this.#entities));
     const use = joinUses(policies.map(({ entities }) => entities));
-    return fullRequestBuilder(this.#catalogue, { source: { declared, table: this.#table }, use });
+    if (declared === undefined || use.references.length + use.roots.length === 0) return undefined;
+    this.#table ??= atOnce(EntityTable.from(this.#entities));
+    return { source: { declared, table: this.#table }, use };
   }
 }
 

@@ -81,9 +81,23 @@ class EntitySet {
     return this.#byType.get(type)?.get(id);
   }
 
-  add(entity: Entity): void {
-    const ofType = this.#byType.get(entity.type) ?? new Map<string, Entity>();
-    this.#byType.set(entity.type, ofType.set(entity.id, entity));
+  /** Those of them that a file has. */
+  each(uids: readonly EntityUid[]): readonly Entity[] {
+    const found: Entity[] = [];
+    for (const [type, id] of uids) {
+      const entity = this.get(type, id);
+      if (entity !== undefined) found.push(entity);
+    }
+    return found;
+  }
+
+  /** Adds it, unless there is one of that type and id: that is returned. */
+  add(entity: Entity): Entity | undefined {
+    const ofType = this.#byType.get(entity.type);
+    const known = ofType?.get(entity.id);
+    if (ofType === undefined) this.#byType.set(entity.type, new Map([[entity.id, entity]]));
+    else if (known === undefined) ofType.set(entity.id, entity);
+    return known;
   }
 
   /** Whether a file has it, or it is of those that are in none. */
@@ -100,9 +114,8 @@ function* identityProblems(
 ): Generator<Found> {
   for (const entity of entities) {
     const { type, id } = entity;
-    const first = set.get(type, id);
-    if (first === undefined) set.add(entity);
-    else yield { entity, message: `${describeUid([type, id])} is there already, in ${first.file}` };
+    const first = set.add(entity);
+    if (first !== undefined) yield { entity, message: `${describeUid([type, id])} is there already, in ${first.file}` };
     if (type !== principalType || isPrincipalId(id)) continue;
     yield { entity, message: `no principal has the id ${JSON.stringify(id)}`, hint: 'write "<tenant>/<principal>"' };
   }
@@ -129,9 +142,9 @@ function isPrincipalId(id: string): boolean {
 function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonly Found[] {
   /** What each entity that others are in is in, and itself; undefined while it is looked at. */
   const known = new Map<Entity, ReadonlySet<Entity> | undefined>();
-  const parentsOf = ({ parents }: Entity) => parents.flatMap(([type, id]) => set.get(type, id) ?? []);
+  const path: Entity[] = [];
   for (const { parents } of entities) {
-    const path = parents.flatMap(([type, id]) => set.get(type, id) ?? []).filter((parent) => !known.has(parent));
+    for (const parent of set.each(parents)) if (!known.has(parent)) path.push(parent);
     while (path.length > 0) {
       const current = path.at(-1) as Entity;
       if (known.get(current) !== undefined) {
@@ -139,7 +152,7 @@ function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonl
         continue;
       }
       known.set(current, undefined);
-      const above = parentsOf(current);
+      const above = set.each(current.parents);
       const next = above.find((parent) => !known.has(parent));
       if (next !== undefined) {
         path.push(next);
@@ -160,9 +173,9 @@ function hierarchyProblems(entities: readonly Entity[], set: EntitySet): readonl
   // Those that nothing is in: no cycle goes through them.
   for (const entity of entities) {
     if (entity.parents.length === 0 || known.has(entity)) continue;
-    const [first, ...others] = parentsOf(entity).map((parent) => known.get(parent) as ReadonlySet<Entity>);
-    const size =
-      others.length === 0 ? (first?.size ?? 0) : new Set([first, ...others].flatMap((it) => [...(it ?? [])])).size;
+    const above = set.each(entity.parents).map((parent) => known.get(parent) as ReadonlySet<Entity>);
+    const [first] = above;
+    const size = above.length === 1 ? (first?.size ?? 0) : new Set(above.flatMap((it) => [...it])).size;
     if (size <= maximumAncestors) continue;
     const message = `${describeUid([entity.type, entity.id])} is in more than ${maximumAncestors} entities`;
     return [{ entity, message }];

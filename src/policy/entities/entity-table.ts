@@ -27,17 +27,35 @@ export class EntityTable {
   /** Takes what `joinEntities` wrote, in steps of a few milliseconds. */
   static *from(lines: string): Generator<undefined, EntityTable> {
     const table = new EntityTable();
-    const all = lines === "" ? [] : lines.split("\n");
-    for (const [position, line] of all.entries()) {
-      const tab = line.indexOf("\t");
-      table.#texts.set(line.slice(0, tab), line.slice(tab + 1));
-      if (position % linesATurn === linesATurn - 1) yield;
+    let position = 0;
+    for (let start = 0; start < lines.length; ) {
+      const tab = lines.indexOf("\t", start);
+      const newline = lines.indexOf("\n", tab);
+      const end = newline < 0 ? lines.length : newline;
+      table.#texts.set(lines.slice(start, tab), lines.slice(tab + 1, end));
+      start = end + 1;
+      if (++position % linesATurn === 0) yield;
     }
     return table;
   }
 
   has(type: string, id: string): boolean {
     return this.#texts.has(keyOf(type, id));
+  }
+
+  /** Ids of the first entities of each type, so many. */
+  samples(count: number): ReadonlyMap<string, readonly string[]> {
+    const samples = new Map<string, string[]>();
+    for (const key of this.#texts.keys()) {
+      // Only identifiers and colons: see `keyOf`.
+      const name = key.slice(2, key.indexOf('"', 2));
+      const ids = samples.get(name);
+      if (ids !== undefined && ids.length >= count) continue;
+      const [type, id] = JSON.parse(key) as EntityUid;
+      if (ids === undefined) samples.set(type, [id]);
+      else ids.push(id);
+    }
+    return samples;
   }
 
   get(type: string, id: string): KnownEntity | undefined {

@@ -1,8 +1,10 @@
 import { checkParseEntities, type Entities } from "@cedar-policy/cedar-wasm/nodejs";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { atOnce } from "../../../src/base/steps.ts";
 import { compilePolicyBundle } from "../../../src/policy/engine/engine.ts";
 import { joinEntities } from "../../../src/policy/entities/entity-set.ts";
+import { EntityTable } from "../../../src/policy/entities/entity-table.ts";
 import { bundleContent, parseBundleContent, revisionOf } from "../../../src/policy/load/bundle.ts";
 import { loadPolicyDirectory } from "../../../src/policy/load/directory.ts";
 import { entitiesMember, entity, entitySchema, type Json, knowingFiles, labels, others, uid } from "./entities.ts";
@@ -290,6 +292,29 @@ test("what was kept of a revision decides as it did", async () => {
     const query = ask("access", { labels: claimed }, { attributes: { clearance: 2 } });
     expect(again?.decide(query)).toEqual(engine.decide(query));
   }
+});
+
+test("entities are found by any id, and some of each type are samples", () => {
+  const ids = ["", "a\tb", "a\nb", 'a"b', "a\\", "\u2028", "[", "__proto__"];
+  const files = {
+    "org.json": JSON.stringify([
+      ...ids.map((id) => entity("Label", id, { area: id }, id === "[" ? [uid("Label", "a\nb")] : [])),
+      entity("Group", "g"),
+    ]),
+  };
+  const declared = { schemaFile: "s", schema: entitySchema, references: {}, files };
+  const { lines, problems } = joinEntities(declared);
+  expect(problems).toEqual([]);
+  const table = atOnce(EntityTable.from(lines));
+  for (const id of ids)
+    expect(table.get("Org::Label", id)).toMatchObject({ uid: uid("Label", id), attrs: { area: id } });
+  expect([...(table.get("Org::Label", "[")?.ancestors.values() ?? [])]).toEqual([uid("Label", "a\nb")]);
+  expect(table.has("Org::Label", "a")).toBe(false);
+  expect([...table.samples(2)]).toEqual([
+    ["Org::Label", ids.slice(0, 2)],
+    ["Org::Group", ["g"]],
+  ]);
+  expect(atOnce(EntityTable.from("")).samples(2).size).toBe(0);
 });
 
 /** Values of every type, and wrong ones. */

@@ -105,8 +105,14 @@ function patternOf(text: string): RegExp {
 }
 
 test("the commands that are shown and not run are ones that there are", async () => {
-  const shown = parts.flatMap(({ snippets }) => snippets.flatMap((it) => (it.kind === "text" ? [it.text.trim()] : [])));
-  expect(shown).toHaveLength(2);
+  const snippets = parts.flatMap((part) => part.snippets);
+  const lines = snippets.flatMap((it) => (it.kind === "text" ? it.text.trim().split("\n") : []));
+  const shown = lines.filter((line) => line.startsWith("npm run cli -- policy "));
+  expect(shown).toHaveLength(3);
+  const [build = "", ...others] = lines.filter((line) => !shown.includes(line));
+  expect(others).toEqual([]);
+  const [, prover = ""] = /^cargo install --locked --path (\S+)$/.exec(build) ?? [];
+  expect(existsSync(join(import.meta.dirname, "../../..", prover, "Cargo.toml")), build).toBe(true);
   for (const text of shown) {
     const [, command = "", options = ""] = /^npm run cli -- policy (\w+) (.*)$/.exec(text) ?? [];
     const { terminal, written } = captureTerminal();

@@ -23,7 +23,7 @@ export interface LimitReport {
 /** Starts to ask. `stop` resolves with what came of it. */
 export function startLimitProbe(urls: readonly string[], { tenantId, clientId, secret }: SoakClient) {
   const body = { tenant_id: tenantId, client_id: clientId, client_secret: secret };
-  const granted: number[] = [];
+  const granted: Granted[] = [];
   const others = new Set<string>();
   let [refused, unanswered, turn, stopping] = [0, 0, 0, false];
   const probe = async () => {
@@ -32,7 +32,7 @@ export function startLimitProbe(urls: readonly string[], { tenantId, clientId, s
       const startedMs = performance.now();
       const call = { route: "/v1/sdk/session", rpc: "", headers: { "x-forwarded-for": address }, body };
       const outcome = url === undefined ? undefined : await callRest({ url, ...call });
-      if (typeof outcome === "object") granted.push(startedMs);
+      if (typeof outcome === "object") granted.push({ startedMs, endedMs: performance.now() });
       else if (outcome === "rate_limited") refused += 1;
       // Whether it was counted before its gateway died, nobody knows.
       else if (outcome === undefined || outcome === "store_unavailable") unanswered += 1;
@@ -47,30 +47,50 @@ export function startLimitProbe(urls: readonly string[], { tenantId, clientId, s
     async stop(): Promise<LimitReport> {
       stopping = true;
       await all;
-      const windows = windowsOf(granted.sort((a, b) => a - b));
-      return { windows, refused, problems: [...limitProblems(windows, refused, unanswered), ...others] };
+      const windows = windowsOf(granted.sort((a, b) => a.startedMs - b.startedMs));
+      const problems = [...limitProblems(windows, refused, unanswered), ...others];
+      return { windows: windows.map(({ possible }) => possible), refused, problems };
     },
   };
 }
 
-/** A window begins with the first attempt that is let through after the one before has ended. */
-function windowsOf(grantedMs: readonly number[]): readonly number[] {
-  const windows: { readonly endMs: number; count: number }[] = [];
-  for (const atMs of grantedMs) {
-    const last = windows.at(-1);
-    if (last !== undefined && atMs < last.endMs) last.count += 1;
-    else windows.push({ endMs: atMs + windowMs, count: 1 });
-  }
-  return windows.map(({ count }) => count);
+/** An attempt that was let through. It was counted some time between. */
+interface Granted {
+  readonly startedMs: number;
+  readonly endedMs: number;
 }
 
-function limitProblems(windows: readonly number[], refused: number, unanswered: number): string[] {
+interface Window {
+  /** When it ends at the earliest. */
+  readonly endMs: number;
+  /** Attempts that were counted in it for certain. */
+  certain: number;
+  /** And those that were under way when it ended. */
+  possible: number;
+}
+
+/** A window begins with the first attempt that is let through after the one before has ended. */
+function windowsOf(granted: readonly Granted[]): readonly Window[] {
+  const windows: Window[] = [];
+  for (const { startedMs, endedMs } of granted) {
+    const last = windows.at(-1);
+    if (last === undefined || startedMs >= last.endMs) {
+      windows.push({ endMs: startedMs + windowMs, certain: 1, possible: 1 });
+      continue;
+    }
+    last.possible += 1;
+    if (endedMs < last.endMs) last.certain += 1;
+  }
+  return windows;
+}
+
+function limitProblems(windows: readonly Window[], refused: number, unanswered: number): string[] {
   const problems = windows
-    .filter((count) => count > attemptsOfWindow * (1 + tolerance))
-    .map((count) => `${count} attempts were let through in one window of ${attemptsOfWindow}`);
+    .filter(({ certain }) => certain > attemptsOfWindow * (1 + tolerance))
+    .map(({ certain }) => `${certain} attempts were let through in one window of ${attemptsOfWindow}`);
   // The last window may have been cut short; what nobody answered may have been counted.
   const full = windows.length > 1 ? windows.slice(0, -1) : windows;
-  const fewest = Math.min(...full) + unanswered;
+  const fewest = Math.min(...full.map(({ possible }) => possible)) + unanswered;
   if (refused > 0 && fewest < attemptsOfWindow * (1 - tolerance))
     problems.push(`only ${fewest} attempts were let through in one window of ${attemptsOfWindow}`);
   return problems;

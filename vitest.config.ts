@@ -1,7 +1,7 @@
 import { accessSync, constants, statfsSync } from "node:fs";
 import { defineConfig } from "vitest/config";
 
-/** What three workers keep at once is some 450 MiB. */
+/** What two workers keep at once is some 300 MiB; there are three. */
 const roomBytes = 2 * 1024 ** 3;
 
 /**
@@ -44,7 +44,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Processes of their own: native modules, worker threads and signals do not meet each other's.
     pool: "forks",
-    // One more than the cores of a small machine: files wait for threads, databases and timers for a quarter of their time.
+    // One more than the cores of a small machine: files wait for threads, databases and timers.
     maxWorkers: 3,
     projects: [
       {

@@ -142,7 +142,9 @@ const mutants: readonly Mutant[] = [
   ],
   ["compiled-set.ts", "if (actions.has(action)) index", 'if (actions.has(action) && action !== "access") index'],
   ["compiled-set.ts", "applying.failed.push(position);", ""],
-  ["compiled-set.ts", "if (!condition(scene)) return;", "condition(scene);"],
+  ["compiled-set.ts", "if (holds) continue;", "if (holds !== undefined) continue;"],
+  ["compiled-set.ts", "if (this.#evaluation === evaluation) return", "if (this.#evaluation > 0) return"],
+  ["compiled-set.ts", "throw error;\n      return undefined;", "throw error;\n      return false;"],
 ];
 
 const folder = new URL("../../src/policy/evaluate/", import.meta.url).href;

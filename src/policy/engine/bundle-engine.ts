@@ -7,7 +7,7 @@ import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-ref
 import type { BundleIdentity, PolicyBundle } from "../load/bundle.ts";
 import { otherTenants } from "../load/manifest.ts";
 import type { CedarRequest } from "./cedar-request.ts";
-import { type CombinedDecision, combineLayers } from "./combined-decision.ts";
+import type { CombinedDecision } from "./combined-decision.ts";
 import {
   keyReferenceOfAnotherTenant,
   noPolicySet,
@@ -183,7 +183,7 @@ export class BundleEngine implements CompiledEngine {
     if (known !== undefined) return known;
     const evaluations = plan.evaluate(plan.buildRequest(query), query.onBehalfOf !== undefined);
     const inputOf = (input: string) => this.#catalogue.reader(input)(query);
-    const combined = combineLayers(plan.layers, evaluations, this.#bundle.strictness, inputOf);
+    const combined = plan.combine(evaluations, inputOf);
     if (!combined.failed) this.#cache?.set(key, combined);
     return combined;
   }

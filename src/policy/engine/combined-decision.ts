@@ -37,6 +37,39 @@ export interface CombinedDecision {
   readonly failed: boolean;
 }
 
+/** Combines results of one pair of sets, given by their evaluations in the order of the layers. */
+export type CombineLayers = (
+  evaluations: readonly Evaluation[],
+  inputOf: (input: string) => InputValue,
+) => CombinedDecision;
+
+/** Combinations of policies whose combined decision is kept, for each pair of sets. */
+const maxKnown = 256;
+
+/**
+ * Compiles `combineLayers` for a pair of sets. What the same policies of both say together is worked out once, but for
+ * obligations that have their values from a question.
+ */
+export function layerCombiner(layers: readonly LayerSet[], strictness: StrictnessOrders): CombineLayers {
+  const known = new Map<string, CombinedDecision>();
+  return (evaluations, inputOf) => {
+    let deciding = "";
+    // No id has a space or a comma.
+    for (const { outcome, policyIds } of evaluations) deciding += `${outcome} ${policyIds.join()} `;
+    const found = known.get(deciding);
+    if (found !== undefined) return found;
+    let isOfQuestion = false;
+    const combined = combineLayers(layers, evaluations, strictness, (input) => {
+      isOfQuestion = true;
+      return inputOf(input);
+    });
+    if (isOfQuestion) return combined;
+    if (known.size >= maxKnown) known.clear();
+    known.set(deciding, combined);
+    return combined;
+  };
+}
+
 /**
  * Allows where both layers allow; an error in either denies. Each layer denies by default. The reasons of a denial are
  * those of the layers that did not allow.
@@ -44,7 +77,7 @@ export interface CombinedDecision {
  * @param evaluations of the layers, in their order
  * @param inputOf value of the input with the name, among those that the policies read
  */
-export function combineLayers(
+function combineLayers(
   layers: readonly LayerSet[],
   evaluations: readonly Evaluation[],
   strictness: StrictnessOrders,

@@ -3,10 +3,18 @@
  * decision costs; a test compares this file with Cedar's own validation.
  */
 import type { PolicyQuery } from "./decision.ts";
-import type { InputCatalogue, InputKind } from "./inputs.ts";
+import type { Input, InputCatalogue, InputKind } from "./inputs.ts";
 
 /** Checks every input, also those that no policy reads. Ignores members that are no inputs. */
-export function hasSchemaTypes(query: PolicyQuery, { inputs }: InputCatalogue): boolean {
+export function hasSchemaTypes(query: PolicyQuery, { always, ofRegistered, ofOnBehalfOf }: InputCatalogue): boolean {
+  return (
+    haveTypes(query, always) &&
+    (query.registered === undefined || haveTypes(query, ofRegistered)) &&
+    (query.onBehalfOf === undefined || haveTypes(query, ofOnBehalfOf))
+  );
+}
+
+function haveTypes(query: PolicyQuery, inputs: readonly Input[]): boolean {
   for (const { kind, optional, value } of inputs) {
     const found = value(query);
     if (found === undefined ? !optional : !checks[kind](found)) return false;

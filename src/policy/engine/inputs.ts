@@ -92,6 +92,10 @@ export interface Input {
 /** The inputs that policies of a bundle can read. */
 export class InputCatalogue {
   readonly inputs: readonly Input[];
+  /** The same by the record that may be absent with all of them; `always` are of none. */
+  readonly always: readonly Input[];
+  readonly ofRegistered: readonly Input[];
+  readonly ofOnBehalfOf: readonly Input[];
   /** Names of all inputs. That of tags stands for all of them. */
   readonly names: readonly string[];
   /** Inputs that are tags. A single one has the name of the input, a dot, and its own. */
@@ -108,6 +112,9 @@ export class InputCatalogue {
 
   constructor(inputs: readonly Input[], references: readonly EntityReference[], refersToPrincipals = false) {
     this.inputs = inputs;
+    this.ofRegistered = inputs.filter(({ name }) => readsRegistered([name]));
+    this.ofOnBehalfOf = inputs.filter(({ name }) => readsOnBehalfOf([name]));
+    this.always = inputs.filter(({ name }) => !readsRegistered([name]) && !readsOnBehalfOf([name]));
     this.references = references;
     this.refersToPrincipals = refersToPrincipals;
     this.names = inputs.map(({ name }) => name);
@@ -294,7 +301,13 @@ function readerOf({ kind, value }: Input): (query: PolicyQuery) => InputValue {
 }
 
 function asSet(values: readonly string[] | undefined): readonly string[] | undefined {
-  return values === undefined || values.length < 2 ? values : [...new Set(values)].sort();
+  if (values === undefined || isAscending(values)) return values;
+  return [...new Set(values)].sort();
+}
+
+function isAscending(values: readonly string[]): boolean {
+  for (let at = 1; at < values.length; at++) if ((values[at - 1] as string) >= (values[at] as string)) return false;
+  return true;
 }
 
 function asEntries(

@@ -4,7 +4,7 @@ import { joinUses } from "../check/entity-use.ts";
 import { joinInputs } from "../check/reads.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import { type CedarRequestBuilder, cedarRequestBuilder } from "./cedar-request.ts";
-import type { LayerSet } from "./combined-decision.ts";
+import { type CombineLayers, type LayerSet, layerCombiner } from "./combined-decision.ts";
 import type { PolicyAction, PolicyQuery } from "./decision.ts";
 import { keyMaker } from "./decision-cache.ts";
 import type { EvaluateLayers } from "./engine-sets.ts";
@@ -19,6 +19,8 @@ export interface Plan {
   readonly buildRequest: CedarRequestBuilder;
   /** Evaluates the layers. */
   readonly evaluate: EvaluateLayers;
+  /** Combines what they gave. */
+  readonly combine: CombineLayers;
   /** Whether a policy reads what the ledger has of an artifact. */
   readonly readsRegistered: boolean;
   /** Names of the inputs that can change the decision, sorted. */
@@ -38,6 +40,7 @@ export function plansOf(
   source?: EntitySource,
 ): PlansByAction {
   const sets = layers.map(({ set }) => set);
+  const combine = layerCombiner(layers, bundle.strictness);
   const plan = (action: PolicyAction): Plan => {
     const policies = layers
       .flatMap((layer) => [...layer.policies.values()])
@@ -60,6 +63,7 @@ export function plansOf(
         { source, use: joinUses(policies.map(({ entities }) => entities)) },
       ),
       evaluate,
+      combine,
       readsRegistered: readsRegistered(read),
       inputs: [...new Set([...read, ...afterwards])].sort(),
       // Which permits count depends on whether somebody is asked for, also where no policy reads it.

@@ -4,7 +4,7 @@ import { type Counting, everyPolicy, type SetResult } from "../engine/prepared-s
 import { demandsOf } from "./demands.ts";
 import { compileCondition } from "./expression.ts";
 import { type IndexedPolicy, PolicyIndex } from "./policy-index.ts";
-import type { Program } from "./program.ts";
+import type { Expression, Program } from "./program.ts";
 import type { Paths, Scene } from "./scene.ts";
 import { evaluationFailed } from "./values.ts";
 
@@ -30,7 +30,35 @@ const policiesATurn = 100;
 interface Runnable {
   readonly forbids: boolean;
   /** Undefined where Cedar alone can evaluate it. */
-  readonly conditions: readonly ((scene: Scene) => boolean)[] | undefined;
+  readonly conditions: readonly SharedCondition[] | undefined;
+}
+
+/** A condition that any number of policies have: it is evaluated once a request, and what it was is remembered. */
+class SharedCondition {
+  readonly #holds: (scene: Scene) => boolean;
+  #evaluation = 0;
+  #was: boolean | undefined;
+
+  constructor(holds: (scene: Scene) => boolean) {
+    this.#holds = holds;
+  }
+
+  /** Whether it holds; undefined where it fails. */
+  in(scene: Scene, evaluation: number): boolean | undefined {
+    if (this.#evaluation === evaluation) return this.#was;
+    this.#was = this.#evaluate(scene);
+    this.#evaluation = evaluation;
+    return this.#was;
+  }
+
+  #evaluate(scene: Scene): boolean | undefined {
+    try {
+      return this.#holds(scene);
+    } catch (error) {
+      if (error !== evaluationFailed) throw error;
+      return undefined;
+    }
+  }
 }
 
 interface ActionIndex {
@@ -44,6 +72,8 @@ export class CompiledSet {
   readonly #policies: readonly CompilablePolicy[];
   readonly #paths: Paths;
   readonly #runnable: (Runnable | undefined)[] = [];
+  /** By their JSON. */
+  readonly #conditions = new Map<string, SharedCondition>();
   /** Policies whose scopes admit the same actions are indexed together. */
   readonly #indices: readonly ActionIndex[];
   /** When each policy was last looked at. */
@@ -96,26 +126,26 @@ export class CompiledSet {
       for (const position of positions) {
         if (this.#seen[position] === evaluation) continue;
         this.#seen[position] = evaluation;
-        this.#apply(position, scene, applying);
+        this.#apply(position, scene, evaluation, applying);
       }
     };
     for (const { actions, index } of this.#indices) if (actions.has(action)) index.candidates(scene, take);
     return applying;
   }
 
-  #apply(position: number, scene: Scene, applying: { [Of in keyof Applying]: number[] }): void {
+  #apply(position: number, scene: Scene, evaluation: number, applying: { [Of in keyof Applying]: number[] }): void {
     const { forbids, conditions } = this.#compiled(position);
     if (conditions === undefined) {
       applying.unknown.push(position);
       return;
     }
-    try {
-      for (const condition of conditions) if (!condition(scene)) return;
-      applying[forbids ? "forbids" : "permits"].push(position);
-    } catch (error) {
-      if (error !== evaluationFailed) throw error;
-      applying.failed.push(position);
+    for (const condition of conditions) {
+      const holds = condition.in(scene, evaluation);
+      if (holds) continue;
+      if (holds === undefined) applying.failed.push(position);
+      return;
     }
+    (forbids ? applying.forbids : applying.permits).push(position);
   }
 
   #compiled(position: number): Runnable {
@@ -124,15 +154,24 @@ export class CompiledSet {
     const { forbids, conditions, isKnown } = JSON.parse(
       (this.#policies[position] as CompilablePolicy).program,
     ) as Program;
-    const compiled = isKnown ? conditions.map((condition) => compileCondition(condition, this.#paths)) : undefined;
+    const compiled = isKnown ? conditions.map((condition) => this.#condition(condition)) : undefined;
     const runnable: Runnable = { forbids, conditions: compiled };
     this.#runnable[position] = runnable;
     return runnable;
   }
 
+  #condition(expression: Expression): SharedCondition {
+    const text = JSON.stringify(expression);
+    const shared = this.#conditions.get(text) ?? new SharedCondition(compileCondition(expression, this.#paths));
+    this.#conditions.set(text, shared);
+    return shared;
+  }
+
   #nextEvaluation(): number {
     if (this.#evaluation === 2 ** 32 - 1) {
       this.#seen.fill(0);
+      this.#runnable.length = 0;
+      this.#conditions.clear();
       this.#evaluation = 0;
     }
     return ++this.#evaluation;

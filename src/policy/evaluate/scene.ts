@@ -156,7 +156,8 @@ export class Scene {
 
   #byKey(): ReadonlyMap<string, EntityJson> {
     const { entities } = this.#request;
-    const byKey = new Map(entities.map((entity) => [entityOf(entity.uid).key, entity]));
+    const byKey = new Map<string, EntityJson>();
+    for (const entity of entities) byKey.set(entityOf(entity.uid).key, entity);
     if (byKey.size < entities.length) throw leftToCedar;
     return byKey;
   }

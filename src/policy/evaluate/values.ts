@@ -97,7 +97,8 @@ const escapes: readonly string[] = ["__entity", "__extn", "__expr"];
 
 /** The entity that `{"type": …, "id": …}` names. Throws `leftToCedar` for anything else. */
 export function entityOf(uid: unknown): EntityValue {
-  const { type, id, ...others } = Object(uid) as Readonly<Record<string, unknown>>;
-  if (typeof type !== "string" || typeof id !== "string" || Object.keys(others).length > 0) throw leftToCedar;
+  const { type, id } = Object(uid) as Readonly<Record<string, unknown>>;
+  if (typeof type !== "string" || typeof id !== "string") throw leftToCedar;
+  for (const name in uid as object) if (name !== "type" && name !== "id") throw leftToCedar;
   return new EntityValue(type, id);
 }

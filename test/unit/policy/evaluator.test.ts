@@ -32,3 +32,32 @@ test.each([
     engine.release();
   },
 );
+
+test("an engine that was asked before says what one says that was not", async () => {
+  const files = {
+    ...openFiles,
+    "default/own.cedar": [
+      '@id("purposeful") @obligation("mark; why = claimed.purpose")',
+      "permit (principal, action, resource) when { context.claimed has purpose };",
+      rule(
+        "forbid",
+        "failing",
+        "context.claimed has content_size_bytes && 9223372036854775807 + context.claimed.content_size_bytes > 0",
+      ),
+    ].join("\n"),
+  };
+  const asked = await engineOf(files, {}, { cachedDecisions: 0 });
+  for (const claimed of [
+    {},
+    { purpose: "audit" },
+    { purpose: "sales" },
+    { content_size_bytes: 1 },
+    { purpose: "audit" },
+  ]) {
+    const fresh = await engineOf(files, {}, { cachedDecisions: 0 });
+    const question = { ...ask("protect", claimed), understoodObligations: ["mark"] };
+    expect(asked.decide(question)).toEqual(fresh.decide(question));
+    fresh.release();
+  }
+  asked.release();
+});

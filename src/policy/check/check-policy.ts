@@ -1,6 +1,5 @@
 /** Judges a policy by itself, wherever it stands: syntax, annotations, id. */
-import type { DetailedError, Effect, PolicyJson, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
-import { cedar } from "../cedar.ts";
+import type { DetailedError, Effect, PolicyJson, PolicyToJsonAnswer, TypeAndId } from "@cedar-policy/cedar-wasm/nodejs";
 import { type PolicyAction, reservedIds } from "../engine/decision.ts";
 import type { InputCatalogue } from "../engine/inputs.ts";
 import { programOf } from "../evaluate/program.ts";
@@ -56,9 +55,12 @@ export type PolicyReading =
 
 const idPattern = /^[a-z0-9][a-z0-9._-]{0,127}$/;
 
-/** Reads the text of one policy. */
-export function readPolicy(text: string, rules: AnnotationRules, catalogue: InputCatalogue): PolicyReading {
-  const parsed = cedar().policyToJson(text);
+/** Reads one policy, from what Cedar makes of its text. */
+export function readPolicy(
+  parsed: PolicyToJsonAnswer,
+  rules: AnnotationRules,
+  catalogue: InputCatalogue,
+): PolicyReading {
   if (parsed.type === "failure") return { errors: parsed.errors };
   const tree = parsed.json;
   // An annotation that is written without a value has null, whatever its type says.

@@ -1,5 +1,5 @@
 /** Judges the policies of one set: each by itself, their ids, their types. */
-import type { DetailedError } from "@cedar-policy/cedar-wasm/nodejs";
+import type { DetailedError, PolicyJson, PolicyToJsonAnswer } from "@cedar-policy/cedar-wasm/nodejs";
 import { cedar } from "../cedar.ts";
 import { inputCatalogue } from "../engine/inputs.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
@@ -15,21 +15,27 @@ export interface CheckedPart {
   readonly problems: readonly PolicyProblem[];
 }
 
+/** Trees that are kept while their set is looked at: each takes some 10 kB. */
+const maxTrees = 5_000;
+
 /** Judges sets of one bundle. Sets that have text in common share what it costs. */
 export class SetChecker {
   readonly #read: (text: string) => PolicyReading;
   readonly #count: (source: string) => number | undefined;
   readonly #typeProblems: TypeChecker;
+  /** By text, of the set that was checked last. */
+  readonly #trees = new Map<string, PolicyJson>();
 
   constructor(bundle: PolicyBundle) {
     const catalogue = inputCatalogue(bundle);
-    this.#read = remembering((text) => readPolicy(text, bundle, catalogue));
+    this.#read = remembering((text) => readPolicy(this.#parse(text), bundle, catalogue));
     this.#count = remembering(countPolicies);
     this.#typeProblems = typeChecker(bundle.schema);
   }
 
   /** Checks the files of a set, given by name. */
   check(name: string, files: Readonly<Record<string, string>>): CheckedPart {
+    this.#trees.clear();
     const policies = new Map<string, CheckedPolicy>();
     const problems: PolicyProblem[] = [];
     for (const [file, source] of Object.entries(files).sort()) {
@@ -46,6 +52,17 @@ export class SetChecker {
     }
     problems.push(...this.#typeProblems([...policies.values()]));
     return { policies: [...policies.values()], problems };
+  }
+
+  /** Syntax tree of a policy of the set that was checked last. To make one is a third of what checking costs. */
+  treeOf(text: string): PolicyJson {
+    return this.#trees.get(text) ?? parsedPolicy(text);
+  }
+
+  #parse(text: string): PolicyToJsonAnswer {
+    const parsed = cedar().policyToJson(text);
+    if (parsed.type === "success" && this.#trees.size < maxTrees) this.#trees.set(text, parsed.json);
+    return parsed;
   }
 
   #checkFile(file: string, source: string): CheckedPart {
@@ -66,6 +83,13 @@ export class SetChecker {
     }
     return { policies: parts.flatMap((part) => part.policies), problems };
   }
+}
+
+/** Syntax tree of a policy that parses. */
+export function parsedPolicy(text: string): PolicyJson {
+  const parsed = cedar().policyToJson(text);
+  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
+  return parsed.json;
 }
 
 function tooDeep(file: string, source: string, index: number): PolicyProblem {

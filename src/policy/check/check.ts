@@ -39,7 +39,10 @@ export function checkBundle(bundle: PolicyBundle): CheckedBundle {
   return checked;
 }
 
-function check(bundle: PolicyBundle): CheckedBundle {
+/** Looks at a set that is good as far as it was checked, while its trees are at hand. */
+type Visit = (name: string, policies: readonly CheckedPolicy[], entities: string, trees?: SetChecker) => void;
+
+function check(bundle: PolicyBundle, visit: Visit = () => {}): CheckedBundle {
   const entities = bundle.entities && joinEntities(bundle.entities);
   // Where the operator's schema is wrong, every policy that names its types would seem to be.
   if (entities !== undefined && !entities.hasSchema)
@@ -57,6 +60,7 @@ function check(bundle: PolicyBundle): CheckedBundle {
     sets.set(name, checked.policies);
     problems.push(...checked.problems);
     if (entities?.problems.length === 0) problems.push(...unknownEntities(checked.policies, entities));
+    if (problems.length === 0) visit(name, checked.policies, entities?.lines ?? "", checker);
   }
   const platform = sets.get(bundle.manifest.platform) ?? [];
   for (const name of new Set(Object.values(bundle.manifest.tenants))) {
@@ -69,16 +73,23 @@ const compared = new WeakMap<PolicyBundle, ComparedBundle>();
 
 /** Checks the bundle, and compares what is compiled of it with Cedar: before it decides anything. */
 export function compareBundle(bundle: PolicyBundle): ComparedBundle {
-  const known = compared.get(bundle);
-  if (known !== undefined) return known;
-  const checked = checkBundle(bundle);
-  const run = new DifferentialRun(bundle, checked.entities ?? "");
+  const done = compared.get(bundle);
+  if (done !== undefined) return done;
   const disagreements = new Map<string, string>();
-  for (const [name, policies] of checked.problems.length > 0 ? [] : checked.sets) {
-    const found = run.disagreement(policies);
+  let run: DifferentialRun | undefined;
+  const compare: Visit = (name, policies, entities, trees) => {
+    run ??= new DifferentialRun(bundle, entities);
+    const found = run.disagreement(policies, trees && ((text) => trees.treeOf(text)));
     if (found !== undefined) disagreements.set(name, found);
+  };
+  const before = known.get(bundle);
+  const checked = before ?? check(bundle, compare);
+  known.set(bundle, checked);
+  const isBad = checked.problems.length > 0;
+  if (before !== undefined && !isBad) {
+    for (const [name, policies] of before.sets) compare(name, policies, before.entities ?? "");
   }
-  const result = { ...checked, disagreements };
+  const result: ComparedBundle = { ...checked, disagreements: isBad ? new Map() : disagreements };
   compared.set(bundle, result);
   return result;
 }

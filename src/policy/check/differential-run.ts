@@ -6,11 +6,10 @@ import type { PatternElem, PolicyJson } from "@cedar-policy/cedar-wasm/nodejs";
 import { authSources } from "../../base/caller.ts";
 import { atOnce } from "../../base/steps.ts";
 import { artifactProfiles } from "../../base/vocabulary.ts";
-import { cedar } from "../cedar.ts";
 import { queryFor, questionOf } from "../compare/question.ts";
 import { Comparisons, type KnownEntities, type Term } from "../compare/terms.ts";
 import { mayBeEmpty, type Value, type Variable } from "../compare/variables.ts";
-import { type CedarRequest, type CedarRequestBuilder, fullRequestBuilder } from "../engine/cedar-request.ts";
+import { type CedarRequest, type CedarRequestBuilder, cedarRequestBuilder } from "../engine/cedar-request.ts";
 import type { EntitySource } from "../engine/entity-request.ts";
 import { type InputCatalogue, inputCatalogue } from "../engine/inputs.ts";
 import { policyActions } from "../engine/schema.ts";
@@ -20,7 +19,9 @@ import { CompiledSet } from "../evaluate/compiled-set.ts";
 import { Paths } from "../evaluate/scene.ts";
 import type { PolicyBundle } from "../load/bundle.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
+import { parsedPolicy } from "./check-set.ts";
 import { type EntityUse, joinUses } from "./entity-use.ts";
+import { joinInputs } from "./reads.ts";
 
 /** Policies that Cedar is asked about together: most of what a call costs is the request. */
 const policiesTogether = 20;
@@ -45,16 +46,30 @@ export class DifferentialRun {
     this.#entities = entities;
   }
 
-  /** What differs first, in words; undefined where nothing does. Does not throw. */
-  disagreement(policies: readonly CheckedPolicy[]): string | undefined {
+  /**
+   * What differs first, in words; undefined where nothing does. Does not throw.
+   *
+   * @param treeOf gives the syntax tree of a policy's text, which is a quarter of what comparing costs
+   */
+  disagreement(
+    policies: readonly CheckedPolicy[],
+    treeOf: (text: string) => PolicyJson = parsedPolicy,
+  ): string | undefined {
     try {
-      return this.#compare(policies);
+      return this.#compare(policies, treeOf);
     } catch (error) {
       return `the policies could not be compared: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
-  #compare(policies: readonly CheckedPolicy[]): string | undefined {
+  #compare(policies: readonly CheckedPolicy[], treeOf: (text: string) => PolicyJson): string | undefined {
+    const inputs: InputsRead = {
+      names: joinInputs(
+        policies.map(({ reads }) => reads),
+        this.#catalogue,
+      ),
+      actions: [...new Set(policies.flatMap(({ namedActions }) => namedActions))],
+    };
     const paths = new Paths();
     const set = atOnce(CompiledSet.of(policies, paths));
     const all = [...policies.entries()];
@@ -69,7 +84,11 @@ export class DifferentialRun {
           part.map(([, { text }]) => text),
         );
         try {
-          for (const request of this.#requests(part.map(([, policy]) => policy))) {
+          for (const request of this.#requests(
+            part.map(([, policy]) => policy),
+            inputs,
+            treeOf,
+          )) {
             const [first] = cedar.disagreements(set, paths, request) ?? [];
             if (first === undefined) continue;
             const { id, file, line } = policies[first.position] as CheckedPolicy;
@@ -84,11 +103,15 @@ export class DifferentialRun {
     return undefined;
   }
 
-  *#requests(policies: readonly CheckedPolicy[]): Generator<CedarRequest> {
+  *#requests(
+    policies: readonly CheckedPolicy[],
+    inputs: InputsRead,
+    treeOf: (text: string) => PolicyJson,
+  ): Generator<CedarRequest> {
     const known = this.#known(policies);
     const asked = policies.map(({ text }) => variablesOf(new Comparisons(treeOf(text), this.#catalogue, known)));
     const variables = merged(asked.flat());
-    const build = this.#builder(policies);
+    const build = this.#builder(policies, inputs);
     const below = numbers(policies.length);
     const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T;
     for (let number = 0; number < policies.length + requestsBesides; number++) {
@@ -117,8 +140,9 @@ export class DifferentialRun {
     return known;
   }
 
-  #builder(policies: readonly CheckedPolicy[]): CedarRequestBuilder {
-    return fullRequestBuilder(this.#catalogue, this.#entitiesOf(policies));
+  /** With what the set reads, as its decisions have it: what else there is would be most of what a call costs. */
+  #builder(policies: readonly CheckedPolicy[], { names, actions }: InputsRead): CedarRequestBuilder {
+    return cedarRequestBuilder(names, actions, this.#catalogue, this.#entitiesOf(policies));
   }
 
   /** Undefined where the policies use none, which spares the table: it is as large as all entities. */
@@ -129,6 +153,12 @@ export class DifferentialRun {
     this.#table ??= atOnce(EntityTable.from(this.#entities));
     return { source: { declared, table: this.#table }, use };
   }
+}
+
+/** What the policies of a set read, and the actions and groups that they name. */
+interface InputsRead {
+  readonly names: readonly string[];
+  readonly actions: readonly string[];
 }
 
 /** A variable, and those of its values that a policy asks for. */
@@ -237,12 +267,6 @@ function merged(variables: readonly AskedVariable[]): readonly Variable[] {
 
 function nameOf({ term, member }: Variable): string {
   return JSON.stringify([term, member]);
-}
-
-function treeOf(text: string): PolicyJson {
-  const parsed = cedar().policyToJson(text);
-  if (parsed.type === "failure") throw new TypeError("a checked policy parses");
-  return parsed.json;
 }
 
 /** Whole numbers below a limit, the same for the same seed (mulberry32). */

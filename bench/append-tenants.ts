@@ -3,8 +3,9 @@
  * processor time of this process and of the database. Straight at the ledger: no HTTP, no load generator.
  *
  * `node bench/append-tenants.ts [--store sqlite|postgres] [--tenants 1,20,100,1] [--replicas 1,2] [--callers 128]
- * [--seconds 3]`. Every number of replicas, which are all in this process, has a store of its own. Needs Linux's /proc for
- * the database's time. For logs of many tenants that were idle: `--tenants 10000 --callers 1`.
+ * [--seconds 3] [--sizes 1000,1000000]`. Every number of replicas, which are all in this process, has a store of its own.
+ * With `--sizes` each row is measured once the store has so many records. Needs Linux's /proc for the database's time.
+ * For logs of many tenants that were idle: `--tenants 10000 --callers 1`.
  */
 import { randomFillSync } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -29,6 +30,7 @@ const { values } = parseArgs({
     replicas: { type: "string", default: "1" },
     callers: { type: "string", default: "128" },
     seconds: { type: "string", default: "3" },
+    sizes: { type: "string", default: "0" },
   },
 });
 const callers = Number(values.callers);
@@ -36,11 +38,19 @@ const measureMs = Number(values.seconds) * 1_000;
 const random: RandomFill = (bytes) => randomFillSync(bytes);
 const directory = mkdtempSync(join(tmpdir(), "bench-tenants-"));
 let commits = 0;
+/** Records of the store that is measured. */
+let records = 0;
 const opening = {
   originPrefix: "bench.example/logs",
   clock: systemClock,
   random,
-  commits: { elapsedMs: () => performance.now(), committed: () => void commits++ },
+  commits: {
+    elapsedMs: () => performance.now(),
+    committed: (appended: number) => {
+      commits += 1;
+      records += appended;
+    },
+  },
 };
 
 const server = values.store === "postgres" ? await startPostgres({ settings: { shared_buffers: "128MB" } }) : undefined;
@@ -62,13 +72,13 @@ async function openReplicas(replicas: number): Promise<readonly Ledger[]> {
   return ledgers;
 }
 
-/** Every caller appends, waits for the answer, and appends to another log. */
-async function load(ledgers: readonly Ledger[], tenants: number, durationMs: number): Promise<number[]> {
+/** Every caller appends, waits for the answer, and appends to another log, while it may go on. */
+async function load(ledgers: readonly Ledger[], tenants: number, goesOn: () => boolean): Promise<number[]> {
   const latenciesMs: number[] = [];
-  const end = performance.now() + durationMs;
   const call = async (caller: number) => {
     let turn = caller;
-    for (let began = performance.now(); began < end; began = performance.now()) {
+    while (goesOn()) {
+      const began = performance.now();
       // As good as random, and each tenant as often as any.
       turn = (turn * 7_919 + 13) % 1_000_003;
       await ledgers[caller % ledgers.length]?.append(makeRecord(turn % tenants));
@@ -87,22 +97,30 @@ function databaseMicros(): number {
   return children.reduce((sum, child) => sum + cpuMicros(Number(child)), 0);
 }
 
-async function measure(ledgers: readonly Ledger[], tenants: number) {
-  await load(ledgers, tenants, measureMs / 2);
+function until(durationMs: number): () => boolean {
+  const end = performance.now() + durationMs;
+  return () => performance.now() < end;
+}
+
+async function measure(ledgers: readonly Ledger[], tenants: number, size: number) {
+  await load(ledgers, tenants, () => records < size);
+  await load(ledgers, tenants, until(measureMs / 2));
+  const recordsBefore = records;
   const before = { commits, own: process.cpuUsage(), database: databaseMicros(), ms: performance.now() };
-  const latenciesMs = await load(ledgers, tenants, measureMs);
-  const records = latenciesMs.length;
+  const latenciesMs = await load(ledgers, tenants, until(measureMs));
+  const appended = latenciesMs.length;
   const own = process.cpuUsage(before.own);
-  const at = (share: number) => (latenciesMs[Math.ceil(records * share) - 1] ?? Number.NaN).toFixed(2);
+  const at = (share: number) => (latenciesMs[Math.ceil(appended * share) - 1] ?? Number.NaN).toFixed(2);
   return {
     replicas: ledgers.length,
     tenants,
-    "records/s": Math.round((records * 1_000) / (performance.now() - before.ms)),
+    "records before": recordsBefore,
+    "records/s": Math.round((appended * 1_000) / (performance.now() - before.ms)),
     "p50 ms": at(0.5),
     "p99 ms": at(0.99),
-    "records a commit": (records / (commits - before.commits)).toFixed(1),
-    "µs here": Math.round((own.user + own.system) / records),
-    "µs of the database": Math.round((databaseMicros() - before.database) / records),
+    "records a commit": (appended / (commits - before.commits)).toFixed(1),
+    "µs here": Math.round((own.user + own.system) / appended),
+    "µs of the database": Math.round((databaseMicros() - before.database) / appended),
     "RSS MiB": Math.round(process.memoryUsage.rss() / 1024 ** 2),
   };
 }
@@ -111,7 +129,9 @@ try {
   const rows = [];
   for (const replicas of values.replicas.split(",").map(Number)) {
     const ledgers = await openReplicas(replicas);
-    for (const tenants of values.tenants.split(",").map(Number)) rows.push(await measure(ledgers, tenants));
+    records = 0;
+    for (const tenants of values.tenants.split(",").map(Number))
+      for (const size of values.sizes.split(",").map(Number)) rows.push(await measure(ledgers, tenants, size));
     for (const ledger of ledgers) await ledger.close();
   }
   // biome-ignore lint/suspicious/noConsole: the table is what this program is for

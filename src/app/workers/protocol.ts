@@ -9,13 +9,14 @@ import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import type { FileTexts, FollowedName } from "../followed-files.ts";
 import type { FirstPolicy } from "../followed-policy.ts";
 import type { ServeConfig } from "../gateway.ts";
-import type { GoodPolicy } from "../live-policy.ts";
+import type { PolicyPart } from "./policy-offers.ts";
 
 /** What a worker does when the main thread asks. */
 export interface WorkerCalls {
   /** Listens on a port that other workers listen on as well; resolves with it. Port 0: any free one. */
   listen(port: number): Promise<number>;
-  preparePolicy(role: PolicyRole, policy: GoodPolicy): Promise<void>;
+  /** Takes the policy that is on offer under the number, and compiles it. */
+  preparePolicy(role: PolicyRole, offer: number): Promise<void>;
   installPolicy(role: PolicyRole): void;
   useCedar(revision: string): void;
   policyChanged(status: PolicyStatus): void;
@@ -37,6 +38,8 @@ export interface MainCalls {
   /** Lines of the log. */
   log(lines: string): void;
   readiness(): Promise<Readiness>;
+  /** A part of the policy that is on offer under the number, from 0. */
+  policyPart(offer: number, index: number): PolicyPart;
   /** Compiled policies of the revision were seen to disagree with Cedar: no worker decides by them any more. */
   policyDisagrees(revision: string): void;
   /** The worker saw the keys of this issuer change. */
@@ -45,6 +48,12 @@ export interface MainCalls {
   takeSlot(party: string, slot: number): Promise<void>;
   /** Gives the slot back, or waits for it no more. */
   leaveSlot(slot: number): void;
+}
+
+/** The policies that a worker begins with, by the numbers that they are on offer under. */
+export interface OfferedPolicy extends Omit<FirstPolicy, "active" | "shadow"> {
+  readonly active: number;
+  readonly shadow: number | undefined;
 }
 
 /** What a worker starts with. */
@@ -56,7 +65,7 @@ export interface WorkerStart {
   readonly sums: SumTable;
   /** What the main thread shares of its store; absent where the worker opens one of its own. */
   readonly store: unknown;
-  readonly policy: FirstPolicy;
+  readonly policy: OfferedPolicy;
   readonly files: ReadonlyMap<FollowedName, FileTexts>;
   /** Where traces go; nowhere where absent. */
   readonly tracing: TracingSettings | undefined;

@@ -20,6 +20,7 @@ import { logConsole, watchDefects } from "../unexpected.ts";
 import { witnessingOf } from "../witnessing.ts";
 import { admissionFor } from "./parts.ts";
 import type { Peer } from "./peer.ts";
+import { takePolicy } from "./policy-offers.ts";
 import { fromMessage, type MainCalls, type WorkerCalls, type WorkerStart } from "./protocol.ts";
 import { borrowedSlots } from "./slots.ts";
 
@@ -48,7 +49,13 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
     tracing: await tracingOf(config, start.tracing, { logger, metrics, worker: index + 1 }),
   };
   const onDisagreement = (revision: string) => main.tell("policyDisagrees", revision);
-  const policy = await followPolicy(config, { ...machine, onDisagreement }, start.policy);
+  const take = (offer: number) => takePolicy((index) => main.ask("policyPart", offer, index));
+  const { active, shadow, ...known } = start.policy;
+  const policy = await followPolicy(
+    config,
+    { ...machine, onDisagreement },
+    { ...known, active: await take(active), shadow: shadow === undefined ? undefined : await take(shadow) },
+  );
   const witnessing = witnessingOf(config, machine);
   const { ledger, shared } = await openStores(config, machine, witnessing?.open, { threads, shared: start.store });
   const callers = await openCallers(config, shared, policy.engine.callerAttributes, {
@@ -92,7 +99,7 @@ export async function openWorker(start: WorkerStart, main: Peer<MainCalls, Worke
         throw new Error("this system does not let threads share a port: SVC_WORKERS must be 1", { cause: error });
       }
     },
-    preparePolicy: (role, next) => policy.prepare(role, next),
+    preparePolicy: async (role, offer) => policy.prepare(role, await take(offer)),
     installPolicy: (role) => policy.install(role),
     useCedar: (revision) => policy.useCedar(revision),
     takeFiles: (what, texts) => files.take(what, texts),

@@ -9,9 +9,7 @@ import { forgetThread, localSums, sumTable } from "../../base/sums.ts";
 import type { Timers } from "../../base/timers.ts";
 import { inheritedEnvironment } from "../../config/load.ts";
 import { type CheckResult, type ReadinessCheck, runChecks } from "../../ops/readiness.ts";
-import type { PolicyStatus } from "../../policy/load/reloader.ts";
 import { MetricsMerger } from "../../telemetry/merged-metrics.ts";
-import type { PolicyRole } from "../../telemetry/policy-metrics.ts";
 import type { TracingSettings } from "../../telemetry/tracing/tracing.ts";
 import { openCallers } from "../callers.ts";
 import type { FirstPolicy } from "../first-policy.ts";
@@ -19,7 +17,7 @@ import { type FileTexts, FollowedFiles, type FollowedName } from "../followed-fi
 import type { App, Machine, ServeConfig } from "../gateway.ts";
 import { issuerReadiness } from "../issuers.ts";
 import { bound, urlsOf } from "../listening.ts";
-import { type GoodPolicy, openLivePolicy, type PolicyFollowers } from "../live-policy.ts";
+import { openLivePolicy } from "../live-policy.ts";
 import { createOperatorSide, policyReadiness } from "../operator-side.ts";
 import { openOpsViewers } from "../ops-viewers.ts";
 import { followQuotas } from "../quotas.ts";
@@ -28,6 +26,7 @@ import { type OpenedStores, openStores, storeReadiness } from "../stores.ts";
 import { followTls } from "../tls.ts";
 import { witnessingOf } from "../witnessing.ts";
 import { Fleet } from "./fleet.ts";
+import { Followers } from "./followers.ts";
 import { connectionsOf } from "./parts.ts";
 import { toMessage } from "./protocol.ts";
 import { LentSlots } from "./slots.ts";
@@ -108,13 +107,15 @@ export async function buildSupervised(
       const store = share?.();
       const lentSlots = slotsOf();
       const storePoolSize = connections.ofWorkers[index] ?? 1;
+      const policy = followers.offerCurrent();
       const start = {
         config: toMessage({ ...config, storePoolSize }),
-        ...{ index, workers, sums, store: store?.message, policy: followers.current(), files: files.texts(), tracing },
+        ...{ index, workers, sums, store: store?.message, policy: policy.offered, files: files.texts(), tracing },
       };
       const calls = {
         log: (lines: string) => logger.append(lines),
         readiness: () => runChecks(checks, timers),
+        policyPart: (offer: number, index: number) => followers.part(offer, index),
         policyDisagrees: (revision: string) => followers.useCedar(revision),
         keysChanged(issuer: string) {
           authenticator.followKeys(issuer);
@@ -123,7 +124,10 @@ export async function buildSupervised(
         takeSlot: (party: string, slot: number) => lentSlots.take(party, slot),
         leaveSlot: (slot: number) => lentSlots.leave(slot),
       };
-      return new WorkerThread({ start, ports: store?.ports ?? [], calls, env: inheritedEnvironment() });
+      const thread = new WorkerThread({ start, ports: store?.ports ?? [], calls, env: inheritedEnvironment() });
+      const end = () => policy.end();
+      thread.built.then(end, end);
+      return thread;
     };
     fleet = running;
     await running.start().catch((cause: Error) => {
@@ -174,61 +178,6 @@ async function takenByAll(fleet: Fleet | undefined, what: FollowedName, texts: F
       await Promise.race([thread.peer.ask("takeFiles", what, texts), gone]);
     }),
   );
-}
-
-/** The sets that the workers decide by: all of them compile one before the first decides by it. */
-class Followers implements PolicyFollowers {
-  readonly #fleet: () => Fleet | undefined;
-  readonly #policies = new Map<PolicyRole, GoodPolicy>();
-  #status: PolicyStatus = { newest: "in_force" };
-  #prepared: ReadonlySet<WorkerThread> = new Set();
-  /** Revisions that Cedar alone decides under, as one of them found. */
-  readonly #cedarAlone = new Set<string>();
-
-  constructor(fleet: () => Fleet | undefined) {
-    this.#fleet = fleet;
-  }
-
-  /** What a worker starts with. */
-  current() {
-    const active = this.#policies.get("active");
-    if (active === undefined) throw new Error("there is no policy set yet");
-    const shadow = this.#policies.get("shadow");
-    return { active, shadow, status: this.#status, cedarAlone: [...this.#cedarAlone] };
-  }
-
-  async prepare(role: PolicyRole, policy: GoodPolicy): Promise<void> {
-    const threads = this.#fleet()?.threads ?? [];
-    this.#prepared = new Set(threads);
-    await Promise.all(threads.map(({ peer }) => peer.ask("preparePolicy", role, policy)));
-  }
-
-  async install(role: PolicyRole, policy: GoodPolicy): Promise<void> {
-    this.#policies.set(role, policy);
-    const threads = this.#fleet()?.threads ?? [];
-    await Promise.all(threads.map((thread) => this.#installIn(thread, role, policy)));
-  }
-
-  async #installIn(thread: WorkerThread, role: PolicyRole, policy: GoodPolicy): Promise<void> {
-    try {
-      // A worker that was started while the others prepared has begun with the set before.
-      if (!this.#prepared.has(thread)) await thread.peer.ask("preparePolicy", role, policy);
-      await thread.peer.ask("installPolicy", role);
-    } catch {
-      // What does not decide by the set in force must not decide; where it is gone already, nothing happens.
-      await thread.terminate();
-    }
-  }
-
-  useCedar(revision: string): void {
-    this.#cedarAlone.add(revision);
-    for (const { peer } of this.#fleet()?.threads ?? []) peer.tell("useCedar", revision);
-  }
-
-  changed(status: PolicyStatus): void {
-    this.#status = status;
-    for (const { peer } of this.#fleet()?.threads ?? []) peer.tell("policyChanged", status);
-  }
 }
 
 /** Each check holds where it holds here and in every worker. What workers found is asked for once for all of them. */

@@ -24,11 +24,6 @@ export interface ComparedBundle extends CheckedBundle {
   readonly disagreements: ReadonlyMap<string, string>;
 }
 
-/** How one thread hands it over to another: some policies of a set at a time, in their order; and in the end all else. */
-export type CheckPart =
-  | { readonly set: string; readonly policies: readonly CheckedPolicy[]; readonly rest?: never }
-  | { readonly rest: Omit<ComparedBundle, "sets"> };
-
 /** Bundles do not change, so that one is loaded and then compiled need not be paid for twice. */
 const known = new WeakMap<PolicyBundle, CheckedBundle>();
 

@@ -1,7 +1,7 @@
 /** The software bill of materials of the image (CycloneDX 1.5): npm's own for packages, and Debian's libraries. */
 import { execFileSync } from "node:child_process";
-import type { InstalledPackage } from "./image-files.ts";
 import type { Library } from "./image-libraries.ts";
+import type { InstalledPackage } from "./packages.ts";
 
 interface Component {
   readonly "bom-ref": string;

@@ -14,18 +14,19 @@ const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-const ours = join(import.meta.dirname, "assets");
+const css = "text/css; charset=utf-8";
+const javascript = "text/javascript; charset=utf-8";
 
 /** Files by the name under which they are served; links are relative, so that any path prefix works. */
 const assets = [
-  { name: "swagger-ui.css", type: "text/css; charset=utf-8", folder: swaggerUi },
-  { name: "swagger-ui-bundle.js", type: "text/javascript; charset=utf-8", folder: swaggerUi },
-  { name: "explorer.css", type: "text/css; charset=utf-8", folder: () => ours },
-  { name: "explorer.js", type: "text/javascript; charset=utf-8", folder: () => ours },
+  { name: "swagger-ui.css", type: css, file: () => swaggerUi("swagger-ui.css") },
+  { name: "swagger-ui-bundle.js", type: javascript, file: () => swaggerUi("swagger-ui-bundle.js") },
+  { name: "explorer.css", type: css, file: () => new URL("./assets/explorer.css", import.meta.url) },
+  { name: "explorer.js", type: javascript, file: () => new URL("./assets/explorer.js", import.meta.url) },
 ] as const;
 
-function swaggerUi(): string {
-  return dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+function swaggerUi(name: string): string {
+  return join(dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json")), name);
 }
 
 /** What the page says of the deployment. */
@@ -43,7 +44,7 @@ export interface ExplorerOptions {
  */
 export function explorerPages(
   options: ExplorerOptions,
-  read: (path: string) => Promise<Buffer> = readFile,
+  read: (path: string | URL) => Promise<Buffer> = readFile,
 ): readonly Page[] {
   const page = (api?: string) => (): Content => ({
     type: "text/html; charset=utf-8",
@@ -53,8 +54,8 @@ export function explorerPages(
   return [
     fixed("/explorer", page()),
     ...(options.further ?? []).map(({ name }) => fixed(`/explorer-${name}`, page(name))),
-    ...assets.map(({ name, type, folder }) =>
-      fixed(`/explorer/${name}`, async () => ({ type, body: await read(join(folder(), name)) })),
+    ...assets.map(({ name, type, file }) =>
+      fixed(`/explorer/${name}`, async () => ({ type, body: await read(file()) })),
     ),
   ];
 }

@@ -167,7 +167,7 @@ test("the store is migrated before gateways are replaced, with the database's se
   const [job] = ofKind(manifests(await template(full)), "Job");
   expect(job.metadata.annotations["helm.sh/hook"]).toBe("pre-install,pre-upgrade");
   const { containers, volumes } = job.spec.template.spec;
-  expect(containers[0].command).toEqual(["/usr/local/bin/node", "/app/src/cli/cli.ts", "migrate"]);
+  expect(containers[0].command).toEqual(["/usr/local/bin/node", "/app/cli.js", "migrate"]);
   expect(volumes.map(({ name }: Manifest) => name)).toEqual(["store-ca", "store-password"]);
   expect(ofKind(manifests(await template({ ...full, migration: { enabled: false } })), "Job")).toEqual([]);
 });

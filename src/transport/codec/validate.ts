@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
 import { type DescMessage, isMessage, type Message } from "@bufbuild/protobuf";
 import type { Path } from "@bufbuild/protobuf/reflect";
 import type { Violation as RuleViolation, Validator } from "@bufbuild/protovalidate";
@@ -50,7 +51,9 @@ export function createRules(warmUp: readonly { readonly desc: DescMessage; reado
   };
   let loaded: Validator | undefined;
   const validator = () => {
-    loaded ??= (require("./full-validation.ts") as typeof FullValidation).fullValidator(regexMatch);
+    loaded ??= (
+      require(fileURLToPath(new URL("./full-validation.ts", import.meta.url))) as typeof FullValidation
+    ).fullValidator(regexMatch);
     return loaded;
   };
   /** One type in a turn of the event loop. */

@@ -1,0 +1,203 @@
+/** The program as it is deployed, bundled: it starts by itself, and every thread and every file that is loaded late is there. */
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { sampleCalls } from "../../dev/requests.ts";
+import { writeAppFiles } from "../../scripts/app-files.ts";
+import { productionPackages } from "../../scripts/packages.ts";
+import { type Gateway, rest } from "../harness/gateway.ts";
+import { type StaticIssuer, startStaticIssuer } from "../harness/issuer.ts";
+import { startPostgres } from "../harness/postgres.ts";
+import {
+  type RunningService,
+  type ServiceProcess,
+  serviceSettings,
+  spawnService,
+  startService,
+} from "../harness/process.ts";
+import { claimsOf, mintToken, newTestKey } from "../harness/tokens.ts";
+
+const key = newTestKey("ES256", "key-1");
+/** Far beyond what a start takes on a busy machine. */
+const patience = { timeout: 30_000 };
+const fixtures = join(import.meta.dirname, "../unit/config/fixtures");
+let app: string;
+let issuer: StaticIssuer;
+let directory: string;
+let settings: Record<string, string>;
+let services: ServiceProcess[];
+
+beforeAll(async () => {
+  app = mkdtempSync(join(tmpdir(), "svc-built-"));
+  await writeAppFiles(app);
+  issuer = await startStaticIssuer([key.publicJwk]);
+});
+afterAll(async () => {
+  await issuer?.stop();
+  rmSync(app, { recursive: true });
+});
+beforeEach(() => {
+  directory = join(app, "data");
+  mkdirSync(directory);
+  settings = { ...serviceSettings(directory, issuer.url), SVC_WORKERS: "1" };
+  services = [];
+});
+afterEach(async () => {
+  for (const { child } of services) child.kill("SIGKILL");
+  await Promise.all(services.map(({ ended }) => ended));
+  rmSync(directory, { recursive: true });
+});
+
+function spawn(environment: Readonly<Record<string, string>>): ServiceProcess {
+  const service = spawnService(directory, environment, join(app, "main.js"));
+  services.push(service);
+  return service;
+}
+
+async function start(more: Readonly<Record<string, string>> = {}): Promise<RunningService> {
+  const service = await startService(directory, { ...settings, ...more }, join(app, "main.js"));
+  services.push(service);
+  await expect.poll(async () => (await rest(`${service.opsUrl}/readyz`, {})).status, patience).toBe(200);
+  return service;
+}
+
+/** Runs a command. Rejects where it fails. */
+async function cli(...args: string[]): Promise<string> {
+  const env = { PATH: process.env.PATH ?? "", ...settings };
+  return (await promisify(execFile)(process.execPath, [join(app, "cli.js"), ...args], { cwd: directory, env })).stdout;
+}
+
+const scope = "platform-api.access policy.read keys.use artifacts.write evidence.write";
+const token = () => mintToken(key, claimsOf(issuer.url, Date.now(), { scope }));
+const plan = sampleCalls().find(({ route }) => route.endsWith("/protection-plan"));
+
+/** Makes all eight calls. */
+async function callAll({ url }: Pick<Gateway, "url">): Promise<void> {
+  for (const { route, body } of sampleCalls())
+    expect([route, (await rest(`${url}${route}`, { token: token(), body })).status]).toEqual([route, 200]);
+}
+
+/** The value of a metric with exactly these labels. */
+async function metric({ opsUrl }: RunningService, series: string): Promise<number> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
+  return Number(
+    text
+      .split("\n")
+      .find((line) => line.startsWith(`${series} `))
+      ?.slice(series.length + 1),
+  );
+}
+
+describe.each(["1", "2"])("with SVC_WORKERS=%s", (SVC_WORKERS) => {
+  test("every thread answers: check, writer, reader, referee, hasher and workers", async () => {
+    const service = await start({ SVC_WORKERS, SVC_POLICY_REFEREE_PERCENT: "100", SVC_LOG_LEVEL: "debug" });
+    await callAll(service);
+    await expect.poll(() => metric(service, 'svc_policy_refereed_total{result="agrees"}'), patience).toBeGreaterThan(0);
+    const bytes = Buffer.from("an object");
+    const object = {
+      artifact_object_b64: bytes.toString("base64"),
+      artifact_digest: `sha256:${createHash("sha256").update(bytes).digest("hex")}`,
+    };
+    const register = sampleCalls().find(({ route }) => route.endsWith("/artifact-register"));
+    const body = { ...register?.body, ...object };
+    const registered = await rest(`${service.url}${register?.route}`, { token: token(), body });
+    expect([registered.status, registered.body]).toEqual([200, expect.anything()]);
+    const { decision } = (await rest(`${service.url}${plan?.route}`, { token: token(), body: plan?.body })).body;
+    const log = decision.receipt.log_origin.replace(/^.*\//, "");
+    const found = await rest(`${service.opsUrl}/ledger/${log}/search`, {});
+    expect(JSON.stringify(found.body)).toContain(decision.decision_id);
+    service.child.kill("SIGTERM");
+    expect(await service.ended).toEqual({ code: 0, signal: null });
+    expect(service.errors()).toBe("");
+    expect(JSON.parse(await cli("ledger", "verify", "--json"))).toMatchObject({ ok: true });
+    const replay = ["policy", "replay", "--tenant", "tenant-a", "--decision", decision.decision_id, "--json"];
+    expect(JSON.parse(await cli(...replay))).toMatchObject({ ok: true });
+  });
+});
+
+test("what nobody asks for at the start is there when somebody does", async () => {
+  const service = await start({ SVC_BULK: "on", SVC_AUTHZEN: "on", SVC_REFLECTION: "on" });
+  const pages = [
+    ...["/", "/explorer", "/openapi.json", "/openapi.yaml", "/openapi-bulk.json", "/openapi-authzen.json"],
+    ...["explorer.css", "explorer.js", "swagger-ui.css", "swagger-ui-bundle.js"].map((name) => `/explorer/${name}`),
+  ];
+  for (const page of pages) {
+    const answer = await fetch(service.url + page);
+    expect([page, answer.status, (await answer.text()).length > 100]).toEqual([page, 200, true]);
+  }
+  // Full validation says what is wrong with it.
+  const refused = await rest(`${service.url}${plan?.route}`, { token: token(), body: { operation: "protect" } });
+  expect([refused.status, refused.body.error.reason]).toEqual([400, expect.any(String)]);
+});
+
+test("it serves over TLS, with two workers", async () => {
+  const files = { SVC_TLS_CERT: join(fixtures, "server.crt.pem"), SVC_TLS_KEY: join(fixtures, "server.key.pem") };
+  const { url } = await start({ ...files, SVC_WORKERS: "2" });
+  const headers = { authorization: `Bearer ${token()}`, "content-type": "application/json" };
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  const call = request(`${url}${plan?.route}`, { method: "POST", headers, rejectUnauthorized: false, agent: false });
+  call.once("response", (answer) => json(answer).then(resolve, reject)).once("error", reject);
+  call.end(JSON.stringify(plan?.body));
+  expect(await promise).toMatchObject({ decision: { decision_id: expect.any(String) } });
+});
+
+test("it serves on PostgreSQL, which its command prepares", { timeout: 120_000 }, async () => {
+  const server = await startPostgres();
+  try {
+    settings.SVC_STORE = await server.createDatabase("platform");
+    expect(await spawn(settings).ended).toEqual({ code: 1, signal: null });
+    await cli("migrate");
+    const service = await start({ SVC_WORKERS: "2" });
+    await callAll(service);
+    service.child.kill("SIGTERM");
+    expect(await service.ended).toEqual({ code: 0, signal: null });
+  } finally {
+    await server.stop();
+  }
+});
+
+test("it ends as the source does where it cannot start, and says why", async () => {
+  const ends = async (environment: Readonly<Record<string, string>>) => {
+    const [built, source] = [spawn(environment), spawnService(directory, environment)];
+    services.push(source);
+    expect([await built.ended, built.errors()]).toEqual([await source.ended, source.errors()]);
+    expect([await built.ended, built.errors()]).toEqual([{ code: 1, signal: null }, expect.stringMatching(/./)]);
+  };
+  await ends({ SVC_LISTEN: "0.0.0.0:0", SVC_LISTN: "x" });
+  await ends({ ...settings, SVC_POLICY_DIR: directory });
+  await ends({ ...settings, SVC_STORE: "sqlite:/dev/null/none.db" });
+});
+
+test("SIGTERM while it starts ends it", async () => {
+  const service = spawn(settings);
+  await expect.poll(() => existsSync(join(directory, "platform.db")), patience).toBe(true);
+  service.child.kill("SIGTERM");
+  expect(await service.ended).toEqual({ code: 0, signal: null });
+});
+
+test("it has the licence of every package that it is made of", () => {
+  for (const { path, name, version } of productionPackages()) {
+    if (/^node-(?:bin-)?(?:linux|darwin|win)/.test(name)) continue;
+    const [bundled, whole] = [join(app, "licenses", `${name}@${version}`), join(app, path)];
+    const folder = existsSync(whole) ? whole : bundled;
+    expect(JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))).toMatchObject({ name, version });
+    expect([name, readdirSync(folder).some((file) => /^(?:licen[cs]e|copying|readme)/i.test(file))]).toEqual([
+      name,
+      true,
+    ]);
+  }
+});
+
+test("stack traces name the functions of the source, and its lines where Node is asked for them", () => {
+  const chunks = join(app, "chunks");
+  const name = readdirSync(chunks).find((each) => /^serve-(?!command).*\.js$/.test(each));
+  expect(readFileSync(join(chunks, `${name}`), "utf8")).toContain("function stopWithParent(");
+  const { sources } = JSON.parse(readFileSync(join(chunks, `${name}.map`), "utf8"));
+  expect(sources).toContainEqual(expect.stringMatching(/src\/cli\/serve\.ts$/));
+});

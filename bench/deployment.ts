@@ -1,9 +1,10 @@
-/** The gateway as `npm start` runs it, with a token issuer beside it. */
+/** The gateway as it is deployed, bundled, or as `npm start` runs it; and a token issuer beside it. */
 import http from "node:http";
 import https from "node:https";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { type Issuer, startIssuer } from "../dev/issuer.ts";
+import { writeAppFiles } from "../scripts/app-files.ts";
 import { type Child, startChild } from "./child.ts";
 
 /** Addresses of a running gateway: base URL, and that of its operator listener. */
@@ -40,6 +41,8 @@ export interface GatewayOptions {
   readonly logFile: string;
   readonly core?: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** What is run; default: `built`. */
+  readonly program?: Program;
   /** Options for Node itself, such as `--cpu-prof`. */
   readonly nodeOptions?: readonly string[];
 }
@@ -50,11 +53,27 @@ const workers = process.env.SVC_TEST_WORKERS === undefined ? {} : { SVC_WORKERS:
 /** What `npm start` gives Node. */
 const startOptions = ["--max-semi-space-size=8", "--v8-pool-size=0"];
 
+/**
+ * - `built`: what `npm run build` makes, as in the image, with what it compiled once kept beside it;
+ * - `read-only`: the same where nothing can be written, as in the image: every start compiles again;
+ * - `source`: the checkout, as `npm start` runs it.
+ */
+export type Program = "built" | "read-only" | "source";
+
+let built: Promise<string> | undefined;
+
+/** The program that is deployed, made of the source as it is now; once in each run. Resolves with its entry point. */
+export async function builtProgram(): Promise<string> {
+  const folder = join(root, "dist");
+  built ??= writeAppFiles(folder).then(() => join(folder, "main.js"));
+  return await built;
+}
+
 /** Starts the gateway and waits until it is ready. */
 export async function startGatewayProcess(options: GatewayOptions): Promise<GatewayProcess> {
-  const { issuer, dataDir, logFile, core, env, nodeOptions = [] } = options;
+  const { issuer, dataDir, logFile, core, env, nodeOptions = [], program = "built" } = options;
   const gateway = await startChild<GatewayAddresses>({
-    command: [...startOptions, ...nodeOptions, join(root, "src/main.js")],
+    command: [...startOptions, ...nodeOptions, program === "source" ? join(root, "src/main.js") : await builtProgram()],
     logFile,
     ...(core !== undefined && { core }),
     env: {
@@ -65,6 +84,7 @@ export async function startGatewayProcess(options: GatewayOptions): Promise<Gate
       ...storeSettings(dataDir),
       SVC_POLICY_DIR: join(root, "policies"),
       ...workers,
+      ...(program === "read-only" && { NODE_DISABLE_COMPILE_CACHE: "1" }),
       ...env,
     },
   });

@@ -1,12 +1,13 @@
 /**
  * What the gateway adds: requests a second, and latencies, of three calls on REST and gRPC, beside a bare fastify that
- * answers as much, and beside Connect's stock plugin on gRPC; then the time to be ready, and idle memory.
+ * answers as much, and beside Connect's stock plugin on gRPC; then the time to be ready, and idle memory, of the program
+ * as it is deployed and from source. `--starts-only`: these alone.
  *
  * Servers are pinned to one core, load generators to another. A round measures all servers of a call in turn and
  * the table shows medians over the rounds, of ratios too, so that a machine that drifts does not favour anybody. On a
  * machine that does other work at the same time, the processor time of a request says more than requests a second.
  *
- * `node bench/gateway.ts [--seconds 3] [--rounds 5] [--only whoami]`
+ * `node bench/gateway.ts [--seconds 3] [--rounds 5] [--only whoami] [--starts-only]`
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +17,13 @@ import { parseArgs } from "node:util";
 import type { Issuer } from "../dev/issuer.ts";
 import { answersOf, type BenchCall, benchCalls } from "./calls.ts";
 import { type Child, startChild } from "./child.ts";
-import { fetchToken, type GatewayProcess, startBenchIssuer, startGatewayProcess } from "./deployment.ts";
+import {
+  fetchToken,
+  type GatewayOptions,
+  type GatewayProcess,
+  startBenchIssuer,
+  startGatewayProcess,
+} from "./deployment.ts";
 import { concurrency, loadHttp1, loadHttp2 } from "./load.ts";
 import { measureScenario, median, type Scenario } from "./rounds.ts";
 import { requireTools } from "./tools.ts";
@@ -26,6 +33,7 @@ const { values } = parseArgs({
     seconds: { type: "string", default: "3" },
     rounds: { type: "string", default: "5" },
     only: { type: "string" },
+    "starts-only": { type: "boolean", default: false },
   },
 });
 const seconds = Number(values.seconds);
@@ -97,37 +105,46 @@ async function requireNoRefusals(opsUrl: string): Promise<void> {
   if (unexpected.length > 0) throw new Error(`calls were refused:\n${unexpected.join("\n")}`);
 }
 
-async function measureStarts(issuer: Issuer): Promise<Record<string, string>> {
-  const readyMs: number[] = [];
-  const residentMiB: number[] = [];
-  for (let i = 0; i < starts; i++) {
-    const began = performance.now();
-    const gateway = await start(issuer, `start-${i}`);
-    readyMs.push(performance.now() - began);
-    await delay(idleMs);
-    residentMiB.push(gateway.residentBytes() / 1024 ** 2);
-    await gateway.stop();
+const programs = ["built", "read-only", "source"] as const;
+
+/** Starts of each program in turn. The first compiles what later ones find compiled, and does not count. */
+async function measureStarts(issuer: Issuer): Promise<readonly Record<string, string>[]> {
+  const found = programs.map(() => ({ readyMs: [] as number[], cpuMs: [] as number[], residentMiB: [] as number[] }));
+  for (let i = 0; i <= starts; i++) {
+    for (const [position, program] of programs.entries()) {
+      const began = performance.now();
+      const gateway = await start(issuer, `start-${program}-${i}`, { program });
+      const readyMs = performance.now() - began;
+      const cpuMs = gateway.cpuMicros() / 1000;
+      await delay(idleMs);
+      const residentMiB = gateway.residentBytes() / 1024 ** 2;
+      await gateway.stop();
+      if (i === 0) continue;
+      found[position]?.readyMs.push(readyMs);
+      found[position]?.cpuMs.push(cpuMs);
+      found[position]?.residentMiB.push(residentMiB);
+    }
   }
-  return {
+  return found.map(({ readyMs, cpuMs, residentMiB }, position) => ({
+    program: `${programs[position]}`,
     "time to ready, ms": median(readyMs).toFixed(0),
+    "processor time until then, ms": median(cpuMs).toFixed(0),
     "idle memory (RSS), MiB": median(residentMiB).toFixed(0),
-  };
+  }));
 }
 
-function start(issuer: Issuer, name: string, core?: number): Promise<GatewayProcess> {
+function start(
+  issuer: Issuer,
+  name: string,
+  options: Pick<GatewayOptions, "core" | "program"> = {},
+): Promise<GatewayProcess> {
   const files = { dataDir: join(directory, name), logFile: join(directory, `${name}.log`) };
-  return startGatewayProcess({ issuer, ...files, ...(core !== undefined && { core }) });
+  return startGatewayProcess({ issuer, ...files, ...options });
 }
 
-// biome-ignore lint/suspicious/noConsole: the table is what this program is for
-const printTable = console.table;
-
-requireTools("wrk", "h2load", "taskset");
-const directory = mkdtempSync(join(tmpdir(), "bench-gateway-"));
-const issuer = await startBenchIssuer();
-try {
+async function measureCalls(issuer: Issuer): Promise<void> {
   const token = await fetchToken(issuer);
-  const gateway = await start(issuer, "gateway", serverCore);
+  const gateway = await start(issuer, "gateway", { core: serverCore });
   const calls = benchCalls().filter(({ name }) => values.only === undefined || values.only === name);
   const answers: Record<string, unknown> = {};
   for (const call of calls) {
@@ -153,6 +170,16 @@ try {
     `${rounds} rounds of ${seconds} s, ${concurrency} requests in flight, Node ${process.version}\n`,
   );
   printTable(rows);
+}
+
+// biome-ignore lint/suspicious/noConsole: the table is what this program is for
+const printTable = console.table;
+
+if (!values["starts-only"]) requireTools("wrk", "h2load", "taskset");
+const directory = mkdtempSync(join(tmpdir(), "bench-gateway-"));
+const issuer = await startBenchIssuer();
+try {
+  if (!values["starts-only"]) await measureCalls(issuer);
   printTable(await measureStarts(issuer));
 } finally {
   await issuer.stop();

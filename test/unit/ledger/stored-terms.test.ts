@@ -27,3 +27,16 @@ test("keys that say the same are one, and others are not", () => {
   expect(of(1)).toEqual(of(1));
   expect(of(1)).not.toEqual(of(2));
 });
+
+test("many under one key are what each is by itself, however many values there are", () => {
+  const terms = new StoredTerms();
+  const key = new Uint8Array(32).fill(3);
+  const under = terms.under(key);
+  const fields = ["request_id", "label", "subject"] as const;
+  const value = fc.integer({ min: 0, max: 200 }).map((number) => `value-${number}`);
+  fc.assert(
+    fc.property(fc.array(fc.record({ field: fc.constantFrom(...fields), value }), { maxLength: 300 }), (asked) => {
+      for (const term of asked) expect(Buffer.from(under(term))).toEqual(Buffer.from(terms.of(key, term)));
+    }),
+  );
+});

@@ -82,9 +82,10 @@ export class SearchTerms {
 
   /** Rows of records of a log in indexes of it. */
   rowsOf(indexes: readonly IndexGeneration[], records: readonly IndexedRecord[]): readonly TermRow[] {
+    const made = indexes.map((index) => ({ ...index, stored: this.#terms.under(index.key) }));
     return records.flatMap(({ leafIndex, terms }) =>
-      indexes.flatMap(({ generation, key, edition }) =>
-        termsOfEdition(edition, terms).map((term) => ({ generation, term: this.#terms.of(key, term), leafIndex })),
+      made.flatMap(({ generation, edition, stored }) =>
+        termsOfEdition(edition, terms).map((term) => ({ generation, term: stored(term), leafIndex })),
       ),
     );
   }

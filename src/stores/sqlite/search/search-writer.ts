@@ -93,8 +93,9 @@ export class SearchWriter {
 
   /** What an index has of records, one after the other. */
   *rowsOf({ key, edition }: IndexGeneration, records: Iterable<IndexedRecord>): Generator<TermRow> {
+    const stored = this.#terms.under(key);
     for (const { leafIndex, terms } of records)
-      for (const term of termsOfEdition(edition, terms)) yield { leafIndex, term: this.#terms.of(key, term) };
+      for (const term of termsOfEdition(edition, terms)) yield { leafIndex, term: stored(term) };
   }
 
   /** Adds records to one index. */

@@ -22,6 +22,7 @@ import { bound, urlsOf } from "./listening.ts";
 import { openLivePolicy } from "./live-policy.ts";
 import { createOperatorSide, policyReadiness } from "./operator-side.ts";
 import { openOpsViewers } from "./ops-viewers.ts";
+import { policyAndStores } from "./policy-and-stores.ts";
 import { createPublicSide } from "./public-side.ts";
 import { openQuotas } from "./quotas.ts";
 import { openStores, storeReadiness } from "./stores.ts";
@@ -60,10 +61,11 @@ export async function build(config: ServeConfig, overrides: Overrides = {}): Pro
   const files = new FollowedFiles(config, { timers, logger, metrics });
   const tracing = await tracingOf(config, overrides.tracing, { logger, metrics });
   const machine = { clock, timers, random, fetch, logger, metrics, tracing, sumsOf: localSums, files };
-  const policy = await openLivePolicy(config, machine, { ...(overrides.policy && { begun: overrides.policy }) });
   const witnessing = witnessingOf(config, machine);
-  const { ledger, logs, shared, stuck } = await openStores(config, machine, witnessing?.open);
-  await policy.keepIn(ledger);
+  const [policy, { ledger, logs, shared, stuck }] = await policyAndStores(
+    openLivePolicy(config, machine, { ...(overrides.policy && { begun: overrides.policy }) }),
+    openStores(config, machine, witnessing?.open),
+  );
   const giveUp = async (error: unknown) => {
     files.close();
     await ledger.close();

@@ -18,7 +18,19 @@ export type FirstPolicySettings = Pick<Config, "keyReferences" | "supportedProfi
 
 /** Reads the directory and checks what it holds. Rejects where the thread that checks fails. */
 export async function readFirstPolicy(settings: FirstPolicySettings): Promise<FirstPolicy> {
+  return await (await beginFirstPolicy(settings)).first;
+}
+
+/**
+ * The same, which resolves when the thread that checks has been started: what keeps this one busy from then on does not
+ * keep that one waiting. `first` rejects where it fails, and need not be waited for.
+ */
+export async function beginFirstPolicy(
+  settings: FirstPolicySettings,
+): Promise<{ readonly first: Promise<FirstPolicy> }> {
   const reading = await readPolicyDirectory(settings.policyDir, fileSystem, settings);
-  if (reading.bundle === undefined) return { reading };
-  return { reading, checked: await checkBundleInThread(reading.bundle) };
+  if (reading.bundle === undefined) return { first: Promise.resolve({ reading }) };
+  const first = checkBundleInThread(reading.bundle).then((checked) => ({ reading, checked }));
+  first.catch(() => {});
+  return { first };
 }

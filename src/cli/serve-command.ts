@@ -15,10 +15,9 @@ export function addServeCommand(program: Command, terminal: Terminal): void {
       const traces = loadTracing();
       if ("problems" in traces) return output.fail(traces.problems);
       // Loaded here, so that no other command pays for it; and policies are checked while the rest is.
-      const { readFirstPolicy } = await import("../app/first-policy.ts");
-      const policy = readFirstPolicy(config);
-      policy.catch(() => {}); // The service says what is wrong when it asks for them.
+      const { beginFirstPolicy } = await import("../app/first-policy.ts");
+      const { first } = await beginFirstPolicy(config);
       const { serve } = await import("./serve.ts");
-      await serve({ config, policy, ...traces });
+      await serve({ config, policy: first, ...traces });
     });
 }

@@ -20,6 +20,7 @@ import { bound, urlsOf } from "../listening.ts";
 import { openLivePolicy } from "../live-policy.ts";
 import { createOperatorSide, policyReadiness } from "../operator-side.ts";
 import { openOpsViewers } from "../ops-viewers.ts";
+import { policyAndStores } from "../policy-and-stores.ts";
 import { followQuotas } from "../quotas.ts";
 import { sessionSlots } from "../session-route.ts";
 import { type OpenedStores, openStores, storeReadiness } from "../stores.ts";
@@ -52,19 +53,19 @@ export async function buildSupervised(
   });
   const machine = { ...given, sumsOf: localSums, files };
   const followers = new Followers(() => fleet);
-  const policy = await openLivePolicy(config, machine, { followers, ...(begun && { begun }) });
   const witnessing = witnessingOf(config, machine);
   const connections = connectionsOf(config, workers);
+  const [policy, stores] = await policyAndStores(
+    openLivePolicy(config, machine, { followers, ...(begun && { begun }) }),
+    openStores({ ...config, storePoolSize: connections.main }, machine, witnessing?.open),
+  );
   const opened: (() => Promise<void> | void)[] = [];
   const failed = Promise.withResolvers<Error>();
   const merger = new MetricsMerger();
   const sums = sumTable(workers, machine.random(new Uint8Array(8)));
   const slots = createFairSemaphore(sessionSlots);
   try {
-    const own = { ...config, storePoolSize: connections.main };
-    const stores = await openStores(own, machine, witnessing?.open);
     opened.push(() => stores.ledger.close());
-    await policy.keepIn(stores.ledger);
     // Callers of the logs, which this thread serves.
     const callers = await openCallers(config, stores.shared, policy.engine.callerAttributes, {
       ...machine,

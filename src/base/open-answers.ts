@@ -25,15 +25,24 @@ const pollIntervalMs = 500;
 const defaultMaxWaiting = 1_024;
 const defaultMaxWaitingBytes = 64 * 1024 * 1024;
 
-interface Entry {
+interface Exchange {
+  readonly answer: OpenAnswer;
   readonly cut: () => void;
+}
+
+interface Entry {
+  /**
+   * Absent once its answer is out. A set that outlives its members grows by making a new table; the old one, once the
+   * collector has moved it to the old generation, keeps alive whatever it had until the next full collection.
+   */
+  exchange: Exchange | undefined;
   waitingSinceMs: number | undefined;
 }
 
 /** The answers that are not out yet, the oldest first. */
 export class OpenAnswers {
   readonly #limits: Required<AnswerLimits>;
-  readonly #open = new Map<OpenAnswer, Entry>();
+  readonly #open = new Set<Entry>();
   readonly #pollTimer: NodeJS.Timeout;
 
   constructor(limits: AnswerLimits) {
@@ -44,8 +53,12 @@ export class OpenAnswers {
 
   /** Counts an exchange from its beginning; `cut` ends it where its answer is not taken. */
   add(answer: OpenAnswer, cut: () => void): void {
-    this.#open.set(answer, { cut, waitingSinceMs: undefined });
-    answer.once("close", () => this.#open.delete(answer));
+    const entry: Entry = { exchange: { answer, cut }, waitingSinceMs: undefined };
+    this.#open.add(entry);
+    answer.once("close", () => {
+      this.#open.delete(entry);
+      entry.exchange = undefined;
+    });
   }
 
   /** Stops looking. */
@@ -56,21 +69,22 @@ export class OpenAnswers {
   /** Cuts off those whose time is up, and beyond the limits those that have waited longest. */
   #poll(nowMs: number): void {
     const { answerTimeoutMs, maxWaiting, maxWaitingBytes } = this.#limits;
-    const waiting: (readonly [OpenAnswer, Entry])[] = [];
+    const waiting: (Exchange & { readonly sinceMs: number })[] = [];
     let bytes = 0;
-    for (const [answer, entry] of this.#open) {
-      if (!isWaiting(answer)) {
+    for (const entry of this.#open) {
+      const { exchange } = entry;
+      if (exchange === undefined || !isWaiting(exchange.answer)) {
         entry.waitingSinceMs = undefined;
         continue;
       }
       entry.waitingSinceMs ??= nowMs;
       if (nowMs - entry.waitingSinceMs < pollIntervalMs) continue;
-      waiting.push([answer, entry]);
-      bytes += answer.writableLength;
+      waiting.push({ ...exchange, sinceMs: entry.waitingSinceMs });
+      bytes += exchange.answer.writableLength;
     }
     let count = waiting.length;
-    for (const [answer, { waitingSinceMs = nowMs, cut }] of waiting) {
-      if (nowMs - waitingSinceMs < answerTimeoutMs && count <= maxWaiting && bytes <= maxWaitingBytes) continue;
+    for (const { answer, cut, sinceMs } of waiting) {
+      if (nowMs - sinceMs < answerTimeoutMs && count <= maxWaiting && bytes <= maxWaitingBytes) continue;
       count -= 1;
       bytes -= answer.writableLength;
       cut();

@@ -170,7 +170,7 @@ export class Admission {
   #leave(entry: Entry): void {
     const { state } = entry;
     if (state === "over") return;
-    entry.state = "over";
+    entry.end();
     if (state === "waiting") {
       this.#queue.delete(entry);
       this.#byAge.delete(entry);
@@ -206,8 +206,9 @@ export class Admission {
       largest === account.group ? this.#queue.takeFromLarger(account) : this.#queue.take((name) => name === largest);
     if (victim === undefined) return false;
     this.#byAge.delete(victim);
-    victim.state = "over";
-    victim.refuse();
+    const { refuse } = victim;
+    victim.end();
+    refuse();
     return true;
   }
 
@@ -238,8 +239,9 @@ export class Admission {
     let refused = 0;
     for (const entry of this.#byAge) {
       if (entry.sinceMs > expiredSinceMs || refused === this.#limits.maxRefusalsPerTurn) break;
+      const { refuse } = entry;
       this.#leave(entry);
-      entry.refuse();
+      refuse();
       refused += 1;
     }
     if (refused === this.#limits.maxRefusalsPerTurn) this.#scheduleTurn();
@@ -278,6 +280,8 @@ function partOf(limit: number): number {
   return Math.max(1, Math.floor(limit * sharedPart));
 }
 
+function nothing(): void {}
+
 /** What happens to a call in its admission. */
 interface Moves {
   readonly enter: (entry: Entry) => void;
@@ -305,6 +309,13 @@ class Entry implements Waiter, AdmissionTicket {
 
   enter(): void {
     this.#moves.enter(this);
+  }
+
+  /** What it was for is let go of: tables that the sets of entries have outgrown keep entries for longer than their calls. */
+  end(): void {
+    this.state = "over";
+    this.start = nothing;
+    this.refuse = nothing;
   }
 
   belongsTo(group: string): void {

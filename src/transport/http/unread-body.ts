@@ -60,6 +60,7 @@ function linger(socket: Socket): void {
 }
 
 function boundHttp1(request: IncomingMessage, response: http.ServerResponse): void {
+  if (!hasBody(request)) return;
   response.on("finish", () => {
     const { socket } = request;
     const end = () => {

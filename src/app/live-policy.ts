@@ -114,7 +114,7 @@ export async function openLivePolicy(
       referee?.observe(query, decision, decisionId);
     },
     async keepIn(ledger) {
-      await ledger.keepPolicyRevision(first.revision, first.content);
+      await ledger.keepPolicyRevision(first.revision, first.contentBytes);
       revisions = ledger;
     },
     status: () => active.status,

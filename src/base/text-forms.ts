@@ -13,6 +13,12 @@ export function formatBase64(bytes: Uint8Array): string {
   return bytes.toBase64();
 }
 
+/** The text of UTF-8, also where threads share its memory; a text as it is. */
+export function utf8Text(content: string | Uint8Array): string {
+  if (typeof content === "string") return content;
+  return Buffer.from(content.buffer, content.byteOffset, content.length).toString("utf8");
+}
+
 /** A decimal number without needless zeros, up to 2^53 - 1; undefined for any other text. */
 export function parseDecimal(text: string): number | undefined {
   if (!/^(0|[1-9][0-9]{0,15})$/.test(text)) return undefined;

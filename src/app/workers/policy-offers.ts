@@ -3,16 +3,13 @@
  * tenants in one message would hold up both threads for as long as callers notice.
  */
 import { CheckAssembly, type CheckPart, checkParts } from "../../policy/check/check-parts.ts";
-import type { PolicyBundle } from "../../policy/load/bundle.ts";
+import { BundleAssembly, type BundlePart, bundleParts } from "../../policy/load/bundle-parts.ts";
 import type { GoodPolicy } from "../live-policy.ts";
 
-type SetFiles = PolicyBundle["sets"][string];
-
-/** The bundle but for its sets; the files of each set; and what was found out about them, part by part. */
+/** The bundle, and then what was found out about it. */
 export type PolicyPart =
-  | { readonly bundle: Omit<PolicyBundle, "sets"> }
-  | { readonly name: string; readonly files: SetFiles }
-  | { readonly checked: CheckPart };
+  | { readonly bundle: BundlePart; readonly checked?: never }
+  | { readonly bundle?: never; readonly checked: CheckPart };
 
 /** Policies that workers may ask for, by number. */
 export class PolicyOffers {
@@ -38,26 +35,20 @@ export class PolicyOffers {
   }
 }
 
-function* partsOf({ bundle: { sets, ...bundle }, checked }: GoodPolicy): Generator<PolicyPart> {
-  yield { bundle };
-  for (const [name, files] of Object.entries(sets)) yield { name, files };
+function* partsOf({ bundle, checked }: GoodPolicy): Generator<PolicyPart> {
+  for (const part of bundleParts(bundle)) yield { bundle: part };
   for (const part of checkParts(checked)) yield { checked: part };
 }
 
 /** Takes a policy by its parts. */
 export async function takePolicy(partAt: (index: number) => Promise<PolicyPart>): Promise<GoodPolicy> {
-  const assembly = new CheckAssembly();
-  const sets: [string, SetFiles][] = [];
-  let rest: Omit<PolicyBundle, "sets"> | undefined;
+  const [bundle, policies] = [new BundleAssembly(), new CheckAssembly()];
   for (let index = 0; ; index++) {
     const part = await partAt(index);
-    if ("bundle" in part) rest = part.bundle;
-    else if ("files" in part) sets.push([part.name, part.files]);
+    if (part.bundle !== undefined) bundle.take(part.bundle);
     else {
-      const checked = assembly.take(part.checked);
-      if (checked === undefined) continue;
-      if (rest === undefined) throw new TypeError("the bundle comes before what was found out about it");
-      return { bundle: { ...rest, sets: Object.fromEntries(sets) }, checked };
+      const checked = policies.take(part.checked);
+      if (checked !== undefined) return { bundle: bundle.whole(), checked };
     }
   }
 }

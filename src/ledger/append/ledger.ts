@@ -106,7 +106,7 @@ export class StoredLedger implements Ledger, PublishedLogs {
     return nodes;
   }
 
-  keepPolicyRevision(revision: string, content: string): Promise<void> {
+  keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     return this.#store.keepPolicyRevision(revision, content);
   }
 

@@ -51,7 +51,7 @@ export class ObservedLedger implements Ledger {
     return this.#ledger.multiProof(log, size, leafIndices);
   }
 
-  keepPolicyRevision(revision: string, content: string): Promise<void> {
+  keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     return this.#ledger.keepPolicyRevision(revision, content);
   }
 

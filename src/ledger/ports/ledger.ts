@@ -87,8 +87,8 @@ export interface Ledger extends RegistrationReader {
    */
   multiProof(log: string, size: number, leafIndices: readonly number[]): Promise<readonly Uint8Array[]>;
 
-  /** Keeps everything that a policy revision consists of, so that its decisions can be evaluated again. Idempotent. */
-  keepPolicyRevision(revision: string, content: string): Promise<void>;
+  /** Keeps everything that a policy revision consists of, so that its decisions can be evaluated again: text, or its UTF-8. Idempotent. */
+  keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void>;
 
   /** Resolves when the store can write now; rejects with `store_unavailable` otherwise. */
   check(): Promise<void>;

@@ -148,8 +148,8 @@ export interface LedgerStore extends BatchWriter, CosignatureStore, Registration
   consistencyProof(name: LogName, first: number, second: number): Promise<readonly Hash[] | undefined>;
   /** As `Tree.multiProof`, of a size that the log has reached. Undefined where it has not, or where there is none. */
   multiProof(name: LogName, size: number, leafIndices: readonly number[]): Promise<readonly Hash[] | undefined>;
-  /** Durable when it resolves. Keeps what is already there. */
-  keepPolicyRevision(revision: string, content: string): Promise<void>;
+  /** Durable when it resolves. Keeps what is already there. Bytes are of UTF-8. */
+  keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void>;
   /** Makes a small durable write. */
   check(): Promise<void>;
   /** Finishes what it was given, then lets go of the files or connections. */

@@ -1,4 +1,5 @@
 /** How a thread hands a checked bundle over to another: in parts, so that neither is held up by all of it at once. */
+import type { BundlePart } from "../load/bundle-parts.ts";
 import type { ComparedBundle } from "./check.ts";
 import type { CheckedPolicy } from "./check-policy.ts";
 
@@ -9,6 +10,16 @@ export type CheckPart =
 
 /** Policies that are handed over together: to take them costs the other thread some 10 µs each. */
 const policiesTogether = 100;
+
+/** What the thread that checks starts with: the bundle's first parts, and whether those are all. */
+export interface CheckStart {
+  readonly parts: readonly BundlePart[];
+  readonly isWhole: boolean;
+}
+/** The next part of the bundle; or that there are no more, and then that another part of the result is wanted. */
+export type ToChecker = BundlePart | "more";
+/** The next part of the result, or that there is none yet. */
+export type FromChecker = CheckPart | "next";
 
 export function* checkParts({ sets, ...rest }: ComparedBundle): Generator<CheckPart, undefined> {
   for (const [set, policies] of sets) {

@@ -1,6 +1,7 @@
 /** Decides queries with a compiled bundle: both layers, then key references, required scopes, and whether obligations are understood. */
 import type { AttributeDeclarations } from "../../base/caller-attributes.ts";
 import type { TenantId } from "../../base/ids.ts";
+import { utf8Text } from "../../base/text-forms.ts";
 import type { CheckedPolicy } from "../check/check-policy.ts";
 import { guidanceOfAllow, guidanceOfDeny } from "../guidance/guidance.ts";
 import { type KeyReferenceStatus, keyReferenceLookup } from "../guidance/key-references.ts";
@@ -36,6 +37,8 @@ export type CompiledPolicy = Pick<CheckedPolicy, "id" | "file" | "line" | "text"
 export interface CompiledEngine extends PolicyEngine {
   /** What is kept so that this very engine can be made again: see `parseBundleContent`. Its hash is the revision. */
   readonly content: string;
+  /** The same in UTF-8, in memory that threads can share. */
+  readonly contentBytes: Uint8Array;
   /** All policies, by set and in the order of the files. */
   readonly policies: readonly CompiledPolicy[];
   /** Attributes of the caller that the bundle declares, by name. */
@@ -71,7 +74,7 @@ export interface EngineParts {
 
 export class BundleEngine implements CompiledEngine {
   readonly revision: string;
-  readonly content: string;
+  readonly contentBytes: Uint8Array;
   readonly #bundle: PolicyBundle;
   readonly #policies: EngineParts["policies"];
   readonly #sets: EngineSets;
@@ -83,7 +86,7 @@ export class BundleEngine implements CompiledEngine {
 
   constructor({ bundle, identity, policies, sets, plans, catalogue, source, cachedDecisions }: EngineParts) {
     this.#bundle = bundle;
-    this.content = identity.content;
+    this.contentBytes = identity.content;
     this.revision = identity.revision;
     this.#policies = policies;
     this.#sets = sets;
@@ -92,6 +95,10 @@ export class BundleEngine implements CompiledEngine {
     this.entities = source;
     this.#cache = cachedDecisions > 0 ? new DecisionCache(cachedDecisions) : undefined;
     this.#lookUpKeyReference = keyReferenceLookup(bundle.keyReferences);
+  }
+
+  get content(): string {
+    return utf8Text(this.contentBytes);
   }
 
   get policies(): readonly CompiledPolicy[] {

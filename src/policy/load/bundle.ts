@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import canonicalize from "canonicalize";
 import { atOnce } from "../../base/steps.ts";
+import { utf8Text } from "../../base/text-forms.ts";
 import type { ArtifactProfile } from "../../base/vocabulary.ts";
 import type { PolicyAction } from "../engine/decision.ts";
 import type { DeclaredInputs } from "../engine/inputs.ts";
@@ -36,8 +37,8 @@ export interface PolicyBundle extends DeclaredInputs {
 
 /** What a bundle is kept as, so that its decisions can be evaluated again, and what names it. */
 export interface BundleIdentity {
-  /** The bundle as canonical JSON (RFC 8785). */
-  readonly content: string;
+  /** The bundle as canonical JSON (RFC 8785) in UTF-8; in memory that threads can share, for it may be megabytes. */
+  readonly content: Uint8Array;
   /** `revisionOf` the content. */
   readonly revision: string;
 }
@@ -50,10 +51,18 @@ export function* identify(bundle: PolicyBundle): Generator<undefined, BundleIden
   const known = identities.get(bundle);
   if (known !== undefined) return known;
   const digest = createHash("sha256");
-  let content = "";
-  for (const piece of canonicalPieces(bundle)) {
-    content += piece;
-    digest.update(piece, "utf8");
+  const pieces: Buffer[] = [];
+  for (const text of canonicalPieces(bundle)) {
+    const piece = Buffer.from(text, "utf8");
+    pieces.push(piece);
+    digest.update(piece);
+    yield;
+  }
+  const content = new Uint8Array(new SharedArrayBuffer(pieces.reduce((size, { length }) => size + length, 0)));
+  let at = 0;
+  for (const piece of pieces) {
+    content.set(piece, at);
+    at += piece.length;
     yield;
   }
   const identity = { content, revision: `sha256:${digest.digest("hex")}` };
@@ -96,7 +105,7 @@ function canonical(value: unknown): string {
 
 /** The bundle as canonical JSON (RFC 8785): what is kept so that its decisions can be evaluated again. */
 export function bundleContent(bundle: PolicyBundle): string {
-  return atOnce(identify(bundle)).content;
+  return utf8Text(atOnce(identify(bundle)).content);
 }
 
 /** `sha256:` and the hexadecimal SHA-256 of a bundle's content in UTF-8. */

@@ -37,8 +37,8 @@ export interface ReloaderOptions {
   read(): Promise<PolicyReading>;
   /** Judges a bundle. Rejects where that is not possible now. */
   check(bundle: PolicyBundle): Promise<ComparedBundle>;
-  /** Keeps the content of a revision, before the revision decides anything. Rejects where it cannot be kept now. */
-  keep(revision: string, content: string): Promise<void>;
+  /** Keeps the content of a revision, UTF-8, before the revision decides anything. Rejects where it cannot be kept now. */
+  keep(revision: string, content: Uint8Array): Promise<void>;
   /** Has others compile it too, before it decides anything here. Rejects where one cannot. */
   share?(bundle: PolicyBundle, checked: ComparedBundle): Promise<void>;
   /** The revision in force; undefined where there is none. */

@@ -3,7 +3,7 @@ import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyQuery } from "../engine/decision.ts";
 
 /** What the thread is started with: content of a bundle, and its revision. */
-export type RefereeStart = Pick<CompiledEngine, "content" | "revision">;
+export type RefereeStart = Pick<CompiledEngine, "contentBytes" | "revision">;
 
 /** What the thread is asked, and what it answers. */
 export interface RefereeQuestion {

@@ -2,13 +2,14 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { parentPort, workerData } from "node:worker_threads";
+import { utf8Text } from "../../base/text-forms.ts";
 import type { PolicyQuery } from "../engine/decision.ts";
 import { compilePolicyBundle } from "../engine/engine.ts";
 import { parseBundleContent } from "../load/bundle.ts";
 import type { RefereeAnswer, RefereeQuestion, RefereeStart } from "./referee-messages.ts";
 
-const { content, revision } = workerData as RefereeStart;
-const bundle = parseBundleContent(content, revision);
+const { contentBytes, revision } = workerData as RefereeStart;
+const bundle = parseBundleContent(utf8Text(contentBytes), revision);
 const { engine } = bundle === undefined ? {} : compilePolicyBundle(bundle, { evaluator: "cedar", cachedDecisions: 0 });
 if (engine === undefined) throw new Error("the revision does not compile");
 const decide = (query: PolicyQuery) => engine.decide(query);

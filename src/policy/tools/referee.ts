@@ -45,7 +45,7 @@ const idleMs = 10_000;
 const pauseAfterFailureMs = 60_000;
 
 /** What is asked of an engine whose decisions are refereed. */
-type RefereedEngine = Pick<CompiledEngine, "content" | "revision" | "setOf">;
+type RefereedEngine = Pick<CompiledEngine, "contentBytes" | "revision" | "setOf">;
 
 export class PolicyReferee {
   readonly #options: RefereeOptions;
@@ -110,9 +110,9 @@ export class PolicyReferee {
     for (const question of this.#questions.splice(0)) thread.postMessage(question);
   }
 
-  #start({ content, revision }: RefereedEngine): Worker {
+  #start({ contentBytes, revision }: RefereedEngine): Worker {
     const thread = new Worker(new URL("./referee-worker.ts", import.meta.url), {
-      workerData: { content, revision } satisfies RefereeStart,
+      workerData: { contentBytes, revision } satisfies RefereeStart,
       env: threadEnvironment(),
     });
     thread.unref();

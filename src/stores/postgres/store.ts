@@ -2,6 +2,7 @@
 import type { ProofUse } from "../../auth/proof/replay-store.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { RandomFill, RecordId, TenantId } from "../../base/ids.ts";
+import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import { artifactKeyBytes } from "../../ledger/artifacts/registration-index.ts";
 import type { LogAnchor } from "../../ledger/ports/anchor.ts";
@@ -178,8 +179,10 @@ export class PostgresStore implements LedgerStore {
     return this.#translated(() => storeCosignatures(this.#pool, cosignatures));
   }
 
-  async keepPolicyRevision(revision: string, content: string): Promise<void> {
-    await this.#translated(() => this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, content])));
+  async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
+    await this.#translated(() =>
+      this.#pool.retrying(() => this.#pool.write(keepRevision, [revision, utf8Text(content)])),
+    );
   }
 
   /**

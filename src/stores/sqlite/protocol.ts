@@ -41,7 +41,7 @@ interface SigningRequest {
 /** A call on a thread. Time and randomness come with it: threads have none of their own. */
 export type WorkerRequest =
   | (SigningRequest & { readonly call: "append"; readonly batches: readonly SeededBatch[]; readonly nowMs: number })
-  | { readonly call: "keepPolicyRevision"; readonly revision: string; readonly content: string }
+  | { readonly call: "keepPolicyRevision"; readonly revision: string; readonly content: string | Uint8Array }
   /** Makes sure that the thread can do its work now: the writer writes, the reader reads. */
   | (SigningRequest & { readonly call: "probe"; readonly nowMs: number })
   | (SigningRequest & { readonly call: "head"; readonly name: LogName })

@@ -139,7 +139,7 @@ export class SqliteStore implements LedgerStore {
     await this.#writer.call({ call: "storeCosignatures", cosignatures });
   }
 
-  async keepPolicyRevision(revision: string, content: string): Promise<void> {
+  async keepPolicyRevision(revision: string, content: string | Uint8Array): Promise<void> {
     await this.#writer.call({ call: "keepPolicyRevision", revision, content });
   }
 

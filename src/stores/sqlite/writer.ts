@@ -1,5 +1,7 @@
 /** All that writes to the database: in the writer's thread, one transaction at a time. */
+
 import type { TenantId } from "../../base/ids.ts";
+import { utf8Text } from "../../base/text-forms.ts";
 import type { AttemptLimit, Portion, ReachedLimit } from "../../domain/ports.ts";
 import type { BatchResult, LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { sameHash } from "../../ledger/tlog/tree.ts";
@@ -82,8 +84,8 @@ export class SqliteWriter {
     this.#transact(() => this.#cosignatures.keep(cosignatures));
   }
 
-  keepPolicyRevision(revision: string, content: string): void {
-    this.#transact(() => this.#policyRevision.run(revision, content));
+  keepPolicyRevision(revision: string, content: string | Uint8Array): void {
+    this.#transact(() => this.#policyRevision.run(revision, utf8Text(content)));
   }
 
   /** Looks at some of the leaves that the index of registrations has not got yet. */

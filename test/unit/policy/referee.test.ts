@@ -80,7 +80,10 @@ test("what does not fit, and what cannot be asked, is told of, and delays nothin
   for (let asked = 0; asked < 65; asked++) referee.observe(ask("access"), decision, `${asked}`);
   expect((await until(1))[0]).toBe("dropped");
   referee.observe(ask("access"), { ...decision, policyRevision: "of another set" }, "other");
-  const failing = told({ content: "{}", revision: engine.revision, setOf: () => "default" }, 1);
+  const failing = told(
+    { contentBytes: new Uint8Array(Buffer.from("{}")), revision: engine.revision, setOf: () => "default" },
+    1,
+  );
   failing.referee.observe(ask("access"), decision, "one");
   expect((await failing.until(1))[0]).toMatch(/does not compile/);
   failing.referee.observe(ask("access"), decision, "two");

@@ -176,7 +176,17 @@ test("a thread of its own judges as this one does", async () => {
     ...openFiles,
     "default/all.cedar": Array.from({ length: 250 }, (_, n) => number(n)).join("\n"),
   };
-  for (const some of [openFiles, bad, closed, many]) {
+  // More text than the thread starts with.
+  const long: Files = {
+    "manifest.yaml": 'platform: platform\ntenants: { one: first, two: second, "*": third }\n',
+    ...Object.fromEntries(
+      ["platform", "first", "second", "third"].map((set) => [
+        `${set}/all.cedar`,
+        `${permitAll}\n// ${set.repeat(100_000)}`,
+      ]),
+    ),
+  };
+  for (const some of [openFiles, bad, closed, many, long]) {
     const { bundle } = await readPolicyDirectory("/policies", memoryFileSystem(some));
     expect(await checkBundleInThread(bundle as PolicyBundle)).toEqual(compareBundle(bundle as PolicyBundle));
   }

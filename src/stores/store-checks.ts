@@ -33,6 +33,15 @@ export function orphanRowQueries(prefix: string): readonly (readonly [table: str
   return Object.entries(queries).map(([table, sql]) => [table, `${sql} ORDER BY tenant_id, name LIMIT ${maxNamed}`]);
 }
 
+/** What the embedded store has besides. */
+export const orphanSegmentQuery = [
+  "search_segments",
+  `SELECT tenant_id, 'leaf ' || (end_leaf - 1) AS name
+     FROM search_segments LEFT JOIN log_heads USING (tenant_id)
+    WHERE size IS NULL OR end_leaf > size
+    ORDER BY tenant_id, name LIMIT ${maxNamed}`,
+] as const;
+
 export function orphanRow(table: string, row: Readonly<Record<string, unknown>>): OrphanRow {
   return { tenantId: row.tenant_id as OrphanRow["tenantId"], table, name: row.name as string };
 }

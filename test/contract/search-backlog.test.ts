@@ -9,7 +9,7 @@ import { backlogLeaves } from "../../src/stores/sqlite/search/search-backlog.ts"
 import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
 import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
 import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
-import { settle } from "./settled-search.ts";
+import { indexRows, settle } from "./settled-search.ts";
 
 const clock = manualClock();
 const random = seededRandom("backlog");
@@ -51,11 +51,9 @@ async function leavesOf(log: string, ...terms: readonly SearchTerm[]): Promise<r
 
 const bySubject: SearchTerm = { field: "subject", value: "subject-1" };
 
-/** What is stored of the index, by leaf. */
+/** The leaves that the index has anything of. */
 function storedLeaves(): ReadonlySet<number> {
-  return new Set(
-    fixture.query("SELECT leaf_index FROM search_terms ORDER BY leaf_index").map((row) => row.leaf_index as number),
-  );
+  return new Set(indexRows(fixture.query).map(({ leafIndex }) => leafIndex));
 }
 
 function waitingLeaves() {

@@ -52,7 +52,7 @@ class SearchCheck extends Check {
 
   #isWaiting(leafIndex: number): boolean {
     const { waiting } = this.#rows;
-    return waiting !== undefined && leafIndex >= waiting.first && leafIndex < waiting.end;
+    return waiting?.some(({ first, end }) => leafIndex >= first && leafIndex < end) === true;
   }
 
   /** Compares a block. */

@@ -43,7 +43,7 @@ export interface SearchRows {
   /** Says which fields the index has. */
   readonly edition: number;
   /** Leaves that need not be in it yet, from the first up to and without the end; absent where all are. */
-  readonly waiting?: { readonly first: number; readonly end: number };
+  readonly waiting?: readonly { readonly first: number; readonly end: number }[];
   /** Terms of the leaves of a block. */
   terms(block: number): Promise<readonly { readonly leafIndex: number; readonly term: Uint8Array }[]>;
 }

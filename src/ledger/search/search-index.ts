@@ -75,6 +75,11 @@ export interface LeafRange {
   readonly end: number;
 }
 
+/** The leaves of a block. */
+export function rangeOfBlock(block: number): LeafRange {
+  return { first: block * blockLeaves, end: (block + 1) * blockLeaves };
+}
+
 /**
  * The leaves that an index has of a decision's id, and the decision's own, which stores find by its record id.
  * @param leaves of the range, in order

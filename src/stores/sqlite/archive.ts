@@ -15,7 +15,7 @@ import type { SearchPage, SearchQuery } from "../../ledger/ports/search.ts";
 import type { LogState, StoredCosignature } from "../../ledger/ports/store.ts";
 import { logNameOf } from "../../ledger/tlog/log-name.ts";
 import type { TileName } from "../../ledger/tlog/tiles.ts";
-import { orphanRow, orphanRowQueries } from "../store-checks.ts";
+import { orphanRow, orphanRowQueries, orphanSegmentQuery } from "../store-checks.ts";
 import { openConnection, readStoreId, type SqliteConnection, type SqliteStatement } from "./connection.ts";
 import { ErasableRecords } from "./erasure/erasable.ts";
 import { LegalHolds } from "./erasure/legal-holds.ts";
@@ -136,7 +136,8 @@ export class SqliteArchive implements StoreArchive {
     return attempt(() => {
       const isThere = this.#connection.prepare("SELECT 1 FROM main.sqlite_schema WHERE name = ?");
       // A schema from before there was such a table is read, too.
-      return orphanRowQueries("main.").flatMap(([table, sql]) =>
+      const queries = [...orphanRowQueries("main."), orphanSegmentQuery];
+      return queries.flatMap(([table, sql]) =>
         isThere.get(table) === undefined
           ? []
           : [...this.#connection.prepare(sql).iterate()].map((row) => orphanRow(table, row)),

@@ -2,10 +2,12 @@
 import type { RecordId, TenantId } from "../../../base/ids.ts";
 import type { Companions, RegistrationRows, SearchRows } from "../../../ledger/ports/archive.ts";
 import type { IdempotencyRow } from "../../../ledger/record/idempotency-record.ts";
+import { rangeOfBlock } from "../../../ledger/search/search-index.ts";
 import { DamagedError } from "../../errors.ts";
 import { lastLeafSql, toAuditedRow, toRegistrationRowOfLeaf } from "../../found-registrations.ts";
 import type { SqliteConnection } from "../connection.ts";
 import { servesSql } from "../search/search-backlog.ts";
+import { segmentsOf } from "../search/search-segments.ts";
 import { editionOf } from "../search/search-writer.ts";
 
 /** Throws `DamagedError` where there is no such log. */
@@ -31,18 +33,25 @@ function searchRows(connection: SqliteConnection, tenantId: TenantId): SearchRow
     )
     .get(tenantId);
   if (index === undefined) return undefined;
+  const generation = index.generation as number;
+  const segments = segmentsOf(connection);
   const terms = connection.prepare(
     "SELECT leaf_index, term FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ?",
   );
   return {
     key: index.key as Uint8Array,
     edition: index.edition as number,
-    waiting: { first: index.filled_to as number, end: index.fill_end as number },
-    terms: async (block) =>
-      [...terms.iterate(tenantId, block, Number(index.generation))].map((row) => ({
+    waiting: [
+      { first: index.filled_to as number, end: index.fill_end as number },
+      ...(segments?.emptied(tenantId) ?? []),
+    ],
+    terms: async (block) => [
+      ...[...terms.iterate(tenantId, block, generation)].map((row) => ({
         leafIndex: row.leaf_index as number,
         term: row.term as Uint8Array,
       })),
+      ...(segments?.rowsOf(tenantId, generation, rangeOfBlock(block)) ?? []),
+    ],
   };
 }
 

@@ -20,6 +20,7 @@ import type { SqliteConnection, SqliteStatement } from "../connection.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { SearchBacklog, type SearchState } from "../search/search-backlog.ts";
 import { SearchFill } from "../search/search-fill.ts";
+import { segmentsOf } from "../search/search-segments.ts";
 import { SearchWriter } from "../search/search-writer.ts";
 import type { SqliteAnchor } from "./anchor.ts";
 import { IdempotencyRecords } from "./idempotency-records.ts";
@@ -68,7 +69,7 @@ export class LogWriter {
     this.registrations = new RegistrationIndex(connection);
     this.#tiles = new TileWriter(connection);
     this.#search = new SearchWriter(connection);
-    this.#backlog = new SearchBacklog(this.#search, new SearchFill(connection, this.#search));
+    this.#backlog = new SearchBacklog(this.#search, new SearchFill(connection, this.#search), segmentsOf(connection));
     this.#openLog = connection.prepare(
       `INSERT INTO log_heads (origin, size, root, last_recorded_at_ms, registered_to, tenant_id)
        VALUES (?, ?, ?, ?, ?, ?)`,

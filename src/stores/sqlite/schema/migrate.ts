@@ -3,6 +3,7 @@ import type { RandomFill } from "../../../base/ids.ts";
 import { IncompatibleStoreError } from "../../errors.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
+import { addSegments } from "../search/search-segments.ts";
 import { applicationId, type Migration, migrations } from "./schema.ts";
 import { requireUnsealed } from "./seal.ts";
 
@@ -95,7 +96,10 @@ function markOf(known: readonly Migration[]): number {
 function applyMissing(connection: SqliteConnection, options: MigrateOptions): readonly string[] {
   const known = options.migrations ?? migrations;
   const missing = known.slice(readCompatibleVersion(connection, options));
-  if (missing.length === 0) return [];
+  if (missing.length === 0) {
+    addSegments(connection);
+    return [];
+  }
   for (const { sql, fill } of missing) {
     connection.exec(sql);
     fill?.(connection, options.random);
@@ -107,6 +111,7 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
       "INSERT INTO store (singleton, store_id, probed_at_ms, probe) VALUES (1, ?, 0, x'') ON CONFLICT DO NOTHING",
     )
     .run(storeId);
+  if (known.length >= migrations.length) addSegments(connection);
   return missing.map(({ name }) => name);
 }
 

@@ -8,10 +8,14 @@ import type { IndexedRecord } from "../../../ledger/search/search-terms.ts";
 import type { SqliteConnection } from "../connection.ts";
 import { LogRows } from "../log/log-rows.ts";
 import { SearchFill } from "./search-fill.ts";
+import { type SearchSegments, segmentsOf } from "./search-segments.ts";
 import { type IndexGeneration, SearchWriter, type TermRow } from "./search-writer.ts";
 
 /** Leaves of a log that wait at most, and that a search looks at besides: about 2 ms. */
 export const backlogLeaves = 64;
+
+/** Emptied segments that one append fills again at most: about 2 ms each. */
+const refilledAtOnce = 4;
 
 /** The indexes of a log, as an append leaves them. */
 export interface SearchState {
@@ -37,15 +41,20 @@ interface CatchUp extends Pick<AppendedLeaves, "before" | "size"> {
 export class SearchBacklog {
   readonly #writer: SearchWriter;
   readonly #fill: SearchFill;
+  /** Undefined where the store has none: then all goes into rows. */
+  readonly #segments: SearchSegments | undefined;
 
-  constructor(writer: SearchWriter, fill: SearchFill) {
+  constructor(writer: SearchWriter, fill: SearchFill, segments: SearchSegments | undefined) {
     this.#writer = writer;
     this.#fill = fill;
+    this.#segments = segments;
   }
 
   /** The state of a log of which nothing is known but what is stored. */
   stateOf(tenantId: TenantId): SearchState {
-    return { indexes: this.#writer.indexesOf(tenantId), waiting: undefined };
+    const indexes = this.#writer.indexesOf(tenantId);
+    this.#refill(tenantId, indexes, refilledAtOnce);
+    return { indexes, waiting: undefined };
   }
 
   /** Adds an append, or lets it wait. Inside the transaction of the append, with its entries already stored. */
@@ -67,13 +76,30 @@ export class SearchBacklog {
     return this.#catchUp(tenantId, begun, { ...appended, rows, known });
   }
 
-  /** Writes all that waits of a log of this size. An index that is being built is left as it is. */
+  /** Writes all that waits of a log of this size, and all segments, as rows. An index that is being built is left as it is. */
   settle(tenantId: TenantId, size: number): void {
-    for (const index of this.#writer.indexesOf(tenantId)) {
+    const indexes = this.#writer.indexesOf(tenantId);
+    this.#refill(tenantId, indexes);
+    for (const index of indexes) {
+      this.#segments?.takeOut(tenantId, index, size, (rows) => this.#writer.add(tenantId, index, rows));
       const { filledTo, fillEnd } = index;
       if (filledTo === fillEnd || fillEnd - filledTo > backlogLeaves) continue;
       this.#fill.fill(tenantId, index, filledTo, Math.min(size, fillEnd));
       this.#writer.fillFrom(tenantId, { ...index, filledTo: size, fillEnd: size });
+    }
+  }
+
+  #add(tenantId: TenantId, index: IndexGeneration, rows: readonly TermRow[]): void {
+    if (this.#segments === undefined) this.#writer.add(tenantId, index, rows);
+    else this.#segments.add(tenantId, index, rows);
+  }
+
+  /** Makes rows of the leaves of segments that were emptied. */
+  #refill(tenantId: TenantId, indexes: readonly IndexGeneration[], most = Number.POSITIVE_INFINITY): void {
+    for (const segment of (this.#segments?.emptied(tenantId) ?? []).slice(0, most)) {
+      const index = indexes.find(({ generation }) => generation === segment.generation);
+      if (index !== undefined) this.#fill.fill(tenantId, index, segment.first, segment.end);
+      this.#segments?.drop(tenantId, segment);
     }
   }
 
@@ -92,8 +118,8 @@ export class SearchBacklog {
   #catchUp(tenantId: TenantId, index: IndexGeneration, { before, size, rows, known }: CatchUp): SearchState {
     const filledTo = index.fillEnd + Math.floor((size - index.fillEnd) / backlogLeaves) * backlogLeaves;
     if (known === undefined) this.#fill.fill(tenantId, index, index.filledTo, before);
-    else this.#writer.add(tenantId, index, known.flat());
-    this.#writer.add(
+    else this.#add(tenantId, index, known.flat());
+    this.#add(
       tenantId,
       index,
       rows.filter(({ leafIndex }) => leafIndex < filledTo),
@@ -110,6 +136,6 @@ export const servesSql = `fill_end - filled_to <= ${backlogLeaves}`;
 /** Writes what waits of all logs, inside a transaction that the caller holds. */
 export function settleSearch(connection: SqliteConnection): void {
   const writer = new SearchWriter(connection);
-  const backlog = new SearchBacklog(writer, new SearchFill(connection, writer));
+  const backlog = new SearchBacklog(writer, new SearchFill(connection, writer), segmentsOf(connection));
   for (const { tenantId, size } of [...new LogRows(connection).heads()]) backlog.settle(tenantId, size);
 }

@@ -8,6 +8,7 @@ import { describeFailure, toError } from "../errors.ts";
 import { LogRows } from "../log/log-rows.ts";
 import { RegistrationIndex } from "../registrations/registration-index.ts";
 import { type Filled, SearchFill } from "./search-fill.ts";
+import { type SearchSegments, segmentsOf } from "./search-segments.ts";
 import { type IndexGeneration, SearchWriter } from "./search-writer.ts";
 
 /** Leaves of one transaction, which holds the write lock for about 10 ms. */
@@ -36,6 +37,7 @@ export class SqliteSearchIndexer implements SearchIndexer {
   readonly #rows: LogRows;
   readonly #writer: SearchWriter;
   readonly #fill: SearchFill;
+  readonly #segments: SearchSegments | undefined;
   readonly #newest: SqliteStatement;
   readonly #dropOlder: SqliteStatement;
   readonly #advance: SqliteStatement;
@@ -50,6 +52,7 @@ export class SqliteSearchIndexer implements SearchIndexer {
       this.#rows = new LogRows(connection);
       this.#writer = new SearchWriter(connection);
       this.#fill = new SearchFill(connection, this.#writer);
+      this.#segments = segmentsOf(connection);
       this.#newest = connection.prepare(
         "SELECT coalesce(max(generation), 0) AS generation FROM search_keys WHERE tenant_id = ?",
       );
@@ -80,7 +83,10 @@ export class SqliteSearchIndexer implements SearchIndexer {
     for (let first = 0; first <= rebuild.end; first += sweptEach) {
       await this.#options.pause();
       const { generation } = rebuild;
-      this.#write(() => this.#sweep.run(tenantId, blockOf(first), generation, first, first + sweptEach));
+      this.#write(() => {
+        this.#sweep.run(tenantId, blockOf(first), generation, first, first + sweptEach);
+        this.#segments?.sweep(tenantId, generation, { first, end: first + sweptEach });
+      });
     }
     await this.#rebuildRegistrations(tenantId);
     return {

@@ -22,10 +22,11 @@ import { openStoredRecord, readLeaf } from "../../stored-record.ts";
 import { inSnapshot, type SqliteConnection, type SqliteStatement } from "../connection.ts";
 import { LogRows } from "../log/log-rows.ts";
 import { servesSql } from "./search-backlog.ts";
+import { type SearchSegments, segmentsOf } from "./search-segments.ts";
 import { editionOf } from "./search-writer.ts";
 
 /**
- * After so many steps a page ends, found or not: about 100 ms where each of them opens a record, less where it looks
+ * After so many steps a page ends, found or not: about 100 ms where each of them opens a record, 200 ms where it looks
  * into the index of a block.
  */
 const maxSteps = 4_096;
@@ -39,10 +40,12 @@ export class SearchReader {
   readonly #terms = new StoredTerms();
   readonly #entry: SqliteStatement;
   readonly #indexOf: SqliteStatement;
-  readonly #indexedLeaf: SqliteStatement;
+  readonly #hasLeaf: SqliteStatement;
   readonly #key: SqliteStatement;
   readonly #ofTerm: SqliteStatement;
   readonly #hasTerm: SqliteStatement;
+  /** Undefined for a store that has none, which is read too. */
+  readonly #segments: SearchSegments | undefined;
 
   constructor(connection: SqliteConnection) {
     this.#connection = connection;
@@ -53,10 +56,8 @@ export class SearchReader {
         WHERE tenant_id = ? AND leaf_index = ?`,
     );
     this.#indexOf = connection.prepare("SELECT leaf_index FROM entries WHERE tenant_id = ? AND record_id = ?");
-    this.#indexedLeaf = connection.prepare(
-      `SELECT leaf_index FROM entries WHERE tenant_id = ? AND record_id = ? AND EXISTS
-         (SELECT 1 FROM search_terms WHERE search_terms.tenant_id = entries.tenant_id AND generation = ?
-             AND block = entries.leaf_index / ${blockLeaves} AND search_terms.leaf_index = entries.leaf_index)`,
+    this.#hasLeaf = connection.prepare(
+      "SELECT 1 FROM search_terms WHERE tenant_id = ? AND block = ? AND generation = ? AND leaf_index = ? LIMIT 1",
     );
     this.#key = connection.prepare(
       `SELECT generation, key, ${editionOf(connection)} AS edition, filled_to, fill_end FROM search_keys
@@ -67,6 +68,7 @@ export class SearchReader {
       `SELECT leaf_index ${ofTerm} AND leaf_index >= ? AND leaf_index < ? ORDER BY leaf_index`,
     );
     this.#hasTerm = connection.prepare(`SELECT 1 ${ofTerm} AND leaf_index = ?`);
+    this.#segments = segmentsOf(connection);
   }
 
   /**
@@ -127,9 +129,8 @@ export class SearchReader {
     const generation = Number(index.generation);
     const [driving, ...others] = termsOfEdition(index.edition as number, terms).toSorted(bySelectivity);
     if (driving === undefined) return everyLeaf;
-    const own =
-      driving.field === "decision_id" ? this.#indexedLeaf.get(tenantId, driving.value, generation) : undefined;
-    const decision = own?.leaf_index as number | undefined;
+    const decision =
+      driving.field === "decision_id" ? this.#indexedLeaf(tenantId, driving.value, generation) : undefined;
     const stored = (term: SearchTerm) => this.#terms.of(index.key as Uint8Array, term);
     const drivingTerm = stored(driving);
     const otherTerms = others.map(stored);
@@ -137,12 +138,28 @@ export class SearchReader {
     return ({ first, end }) => {
       const block = blockOf(first);
       const has = (leaf: number) => (term: Uint8Array) =>
-        this.#hasTerm.get(tenantId, block, generation, term, leaf) !== undefined;
-      const leaves = [...this.#ofTerm.iterate(tenantId, block, generation, drivingTerm, first, end)]
-        .map((row) => row.leaf_index as number)
-        .filter((leaf) => otherTerms.every(has(leaf)));
+        this.#hasTerm.get(tenantId, block, generation, term, leaf) !== undefined ||
+        this.#inSegments(tenantId, generation, term, { first: leaf, end: leaf + 1 }).length > 0;
+      const inRows = [...this.#ofTerm.iterate(tenantId, block, generation, drivingTerm, first, end)].map(
+        (row) => row.leaf_index as number,
+      );
+      const inSegments = this.#inSegments(tenantId, generation, drivingTerm, { first, end });
+      const leaves = inOrder(inRows, inSegments).filter((leaf) => otherTerms.every(has(leaf)));
       return withDecision(withWaiting(leaves, waiting, { first, end }), decision, { first, end });
     };
+  }
+
+  #inSegments(tenantId: TenantId, generation: number, term: Uint8Array, range: LeafRange): readonly number[] {
+    return this.#segments?.leavesOf(tenantId, generation, term, range) ?? [];
+  }
+
+  /** The leaf of a record of which the index has anything. */
+  #indexedLeaf(tenantId: TenantId, recordId: string, generation: number): number | undefined {
+    const leaf = this.#indexOf.get(tenantId, recordId)?.leaf_index as number | undefined;
+    if (leaf === undefined) return undefined;
+    if (this.#hasLeaf.get(tenantId, blockOf(leaf), generation, leaf) !== undefined) return leaf;
+    const rows = this.#segments?.rowsOf(tenantId, generation, { first: leaf, end: leaf + 1 });
+    return rows?.next().done === false ? leaf : undefined;
   }
 
   /** The record, if it has the terms. What was erased has none but its id. */
@@ -185,6 +202,12 @@ interface EntryRow {
   readonly sealed: Uint8Array;
   /** Null where the record was erased. */
   readonly opening: Uint8Array | null;
+}
+
+/** Leaves of both, each once. One is empty, but where programs of two versions write. */
+function inOrder(some: readonly number[], others: readonly number[]): readonly number[] {
+  if (some.length === 0) return others;
+  return others.length === 0 ? some : [...new Set([...some, ...others])].sort((one, other) => one - other);
 }
 
 function everyLeaf({ first, end }: LeafRange): readonly number[] {

@@ -1,0 +1,62 @@
+/**
+ * What an index has of a few leaves that stand side by side, in one value: each term once, with the leaves that it finds.
+ * Most terms are of many records, who calls and what it is about, so this takes a tenth of a row for each.
+ */
+import { storedTermBytes } from "../../../ledger/search/search-index.ts";
+import type { TermRow } from "./search-writer.ts";
+
+/** Leaves of a segment: those behind its first that a term has a bit for. */
+export const segmentLeaves = 64;
+const bitBytes = segmentLeaves / 8;
+/** A term, and its bits: the lowest of the first byte is of the segment's first leaf. In any order; a term may come again. */
+export const entryBytes = storedTermBytes + bitBytes;
+
+/** Packs rows of leaves from `firstLeaf` on. */
+export function packTerms(firstLeaf: number, rows: readonly TermRow[]): Uint8Array {
+  const entries = new Map<Uint8Array, number>();
+  for (const { term } of rows) if (!entries.has(term)) entries.set(term, entries.size * entryBytes);
+  const packed = new Uint8Array(entries.size * entryBytes);
+  for (const [term, at] of entries) packed.set(term, at);
+  for (const { term, leafIndex } of rows) {
+    const position = leafIndex - firstLeaf;
+    if (position < 0 || position >= segmentLeaves) throw new RangeError(`Leaf ${leafIndex} is not of this segment.`);
+    const at = (entries.get(term) as number) + storedTermBytes + (position >> 3);
+    packed[at] = (packed[at] as number) | (1 << (position & 7));
+  }
+  return packed;
+}
+
+/** The leaves that a term finds, each once, in order. */
+export function leavesOfTerm(firstLeaf: number, packed: Uint8Array, term: Uint8Array): readonly number[] {
+  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length);
+  const leaves = new Set<number>();
+  for (let at = bytes.indexOf(term); at !== -1; at = bytes.indexOf(term, at + 1))
+    if (at % entryBytes === 0) for (const position of positionsAt(packed, at)) leaves.add(firstLeaf + position);
+  return [...leaves].sort((one, other) => one - other);
+}
+
+/** All that it has, by term. */
+export function unpackTerms(firstLeaf: number, packed: Uint8Array): readonly TermRow[] {
+  const rows: TermRow[] = [];
+  for (let at = 0; at < packed.length; at += entryBytes) {
+    const term = packed.slice(at, at + storedTermBytes);
+    for (const position of positionsAt(packed, at)) rows.push({ leafIndex: firstLeaf + position, term });
+  }
+  return rows;
+}
+
+/** The same without anything of one leaf. */
+export function withoutLeaf(firstLeaf: number, packed: Uint8Array, leafIndex: number): Uint8Array {
+  return packTerms(
+    firstLeaf,
+    unpackTerms(firstLeaf, packed).filter((row) => row.leafIndex !== leafIndex),
+  );
+}
+
+/** Positions in the segment of the leaves that the entry at an offset finds. */
+function positionsAt(packed: Uint8Array, at: number): readonly number[] {
+  const positions: number[] = [];
+  for (let position = 0; position < segmentLeaves; position++)
+    if (((packed[at + storedTermBytes + (position >> 3)] as number) >> (position & 7)) & 1) positions.push(position);
+  return positions;
+}

@@ -1,0 +1,228 @@
+/** What a search index of the embedded store has in segments: found, verified, erased, swept and made into rows like rows. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { StoredLedger } from "../../src/ledger/append/ledger.ts";
+import { auditLog } from "../../src/ledger/audit/audit.ts";
+import { companionChecks } from "../../src/ledger/audit/companions.ts";
+import type { SearchTerm } from "../../src/ledger/ports/search.ts";
+import { logNameOf } from "../../src/ledger/tlog/log-name.ts";
+import { SqliteArchive } from "../../src/stores/sqlite/archive.ts";
+import { openConnection } from "../../src/stores/sqlite/connection.ts";
+import { SqliteRecordsAdministration } from "../../src/stores/sqlite/erasure/records-administration.ts";
+import { backlogLeaves } from "../../src/stores/sqlite/search/search-backlog.ts";
+import { SqliteSearchIndexer } from "../../src/stores/sqlite/search/search-indexer.ts";
+import { SearchSegments } from "../../src/stores/sqlite/search/search-segments.ts";
+import { unpackTerms } from "../../src/stores/sqlite/search/term-segment.ts";
+import { manualClock, recordMaker, seededRandom, tenant } from "./ledger-records.ts";
+import { type SqliteFixture, sqliteFixture } from "./ledger-sqlite-fixture.ts";
+import { indexRows, settle } from "./settled-search.ts";
+
+const clock = manualClock();
+const random = seededRandom("segments");
+const makeRecord = recordMaker(clock, random);
+const alice = tenant("alice");
+const statement = { reason: "r", operator: "o" };
+
+let fixture: SqliteFixture;
+let ledger: StoredLedger;
+let records: readonly { readonly recordId: string; readonly log: string; readonly leafIndex: number }[];
+
+beforeEach(async () => {
+  fixture = sqliteFixture();
+  ledger = await fixture.open({ clock, random });
+  const appended = [];
+  // Over the end of a block, with some that wait.
+  for (let i = 0; i < 17; i++)
+    appended.push(
+      ...(await Promise.all(Array.from({ length: backlogLeaves }, () => ledger.append(makeRecord(alice))))),
+    );
+  records = appended;
+  expect(segments().length).toBeGreaterThan(14);
+  expect(fixture.query("SELECT 1 FROM search_terms")).toEqual([]);
+});
+afterEach(async () => {
+  await ledger.close();
+  await fixture.remove();
+});
+
+const segments = () => fixture.query("SELECT first_leaf, terms FROM search_segments ORDER BY first_leaf");
+const size = () => records.length + 1;
+const subject: SearchTerm = { field: "subject", value: "subject-1" };
+
+async function leavesOf(...terms: readonly SearchTerm[]): Promise<readonly number[]> {
+  const leaves: number[] = [];
+  for (let after: number | undefined, more = true; more; ) {
+    const name = logNameOf(records[0]?.log ?? "");
+    const page = await ledger.search(name, { terms, limit: 1_000, ...(after !== undefined && { after }) });
+    leaves.push(...(page?.found ?? []).map(({ leafIndex }) => leafIndex));
+    after = page?.next;
+    more = after !== undefined;
+  }
+  return leaves;
+}
+
+/** What the audit says of what stands beside the log. */
+async function problems(): Promise<readonly string[]> {
+  const archive = new SqliteArchive(fixture.store);
+  try {
+    const [head] = await archive.logs();
+    if (head === undefined) throw new Error("There is no log.");
+    const checks = companionChecks(await archive.companions(head), head, clock.now());
+    await auditLog(archive.log(head), { checks });
+    return checks.flatMap((check) => check.problems).map(({ message }) => message);
+  } finally {
+    await archive.close();
+  }
+}
+
+const allLeaves = () => Array.from({ length: size() }, (_, leaf) => leaf);
+
+test("a term of many finds all of them, and one of one record finds it, in every segment", async () => {
+  expect(await leavesOf(subject)).toEqual(allLeaves());
+  const { request_id: value } = (await ledger.find(alice, records[500]?.recordId as never)) as { request_id: string };
+  const ofOne = await leavesOf({ field: "request_id", value }, subject);
+  expect(ofOne).toContain(records[500]?.leafIndex);
+  expect(await problems()).toEqual([]);
+});
+
+test("what is erased is in no segment any more, and the rest is found", async () => {
+  const erased = [records[70], records[71], records[1_030]].map((record) => record?.recordId as never);
+  const gone = [records[70], records[71], records[1_030]].map((record) => record?.leafIndex as number);
+  const before = indexRows(fixture.query);
+  const administration = new SqliteRecordsAdministration({ ...fixture.store, clock, random, pause: async () => {} });
+  await administration.erase(alice, erased, statement);
+  await administration.close();
+  const after = indexRows(fixture.query);
+  expect(after.filter(({ leafIndex }) => gone.includes(leafIndex))).toEqual([]);
+  expect(after.filter(({ leafIndex }) => leafIndex < 1_000)).toEqual(
+    before.filter(({ leafIndex }) => leafIndex < 1_000 && !gone.includes(leafIndex)),
+  );
+  expect((await leavesOf(subject)).filter((leaf) => leaf < size())).toEqual(
+    allLeaves().filter((leaf) => !gone.includes(leaf)),
+  );
+  expect(await problems()).toEqual([]);
+});
+
+test("a segment of which all is erased goes", async () => {
+  const [segment] = segments();
+  const leaves = new Set(
+    unpackTerms(segment?.first_leaf as number, segment?.terms as Uint8Array).map(({ leafIndex }) => leafIndex),
+  );
+  const ids = records.filter(({ leafIndex }) => leaves.has(leafIndex)).map(({ recordId }) => recordId as never);
+  const administration = new SqliteRecordsAdministration({ ...fixture.store, clock, random, pause: async () => {} });
+  await administration.erase(alice, ids, statement);
+  await administration.close();
+  // The genesis leaf stays.
+  const rest = unpackTerms(0, segments()[0]?.terms as Uint8Array).map(({ leafIndex }) => leafIndex);
+  expect(new Set(rest)).toEqual(new Set([0]));
+  expect(await problems()).toEqual([]);
+});
+
+test("rows beside segments, of a program that knows none, are found with them", async () => {
+  const [segment] = segments();
+  const rows = unpackTerms(segment?.first_leaf as number, segment?.terms as Uint8Array);
+  const insert = `INSERT INTO search_terms (tenant_id, block, generation, term, leaf_index)
+                  SELECT tenant_id, 0, generation, ?, ? FROM search_keys`;
+  for (const { term, leafIndex } of rows.slice(0, 20)) fixture.query(insert, term as never, leafIndex as never);
+  expect(await leavesOf(subject)).toEqual(allLeaves());
+  fixture.query("DELETE FROM search_segments WHERE first_leaf = 0");
+  const found = await leavesOf(subject);
+  expect(found.length).toBeLessThan(size());
+  expect(found.slice(-900)).toEqual(allLeaves().slice(-900));
+});
+
+test("an erasure by a program that knows rows alone leaves nothing of the leaf, and the rest is found", async () => {
+  const [record] = records.slice(100);
+  const leafIndex = record?.leafIndex as number;
+  // What every version does first.
+  fixture.query("DELETE FROM openings WHERE record_id = ?", record?.recordId as string);
+  const emptied = () => fixture.query("SELECT first_leaf, end_leaf FROM search_segments WHERE length(terms) = 0");
+  const [segment, ...others] = emptied();
+  expect(others).toEqual([]);
+  expect(segment?.first_leaf).toBeLessThanOrEqual(leafIndex);
+  expect(segment?.end_leaf).toBeGreaterThan(leafIndex);
+  expect(indexRows(fixture.query).filter((row) => row.leafIndex === leafIndex)).toEqual([]);
+  const expected = allLeaves().filter((leaf) => leaf !== leafIndex);
+  expect(await leavesOf(subject)).toEqual(expected);
+  const other = records[101];
+  const { request_id: value } = (await ledger.find(alice, other?.recordId as never)) as { request_id: string };
+  expect(await leavesOf(subject, { field: "request_id", value })).toContain(other?.leafIndex);
+  expect(await leavesOf({ field: "decision_id", value: other?.recordId as string })).toEqual([other?.leafIndex]);
+  const about = /found by/;
+  expect((await problems()).filter((problem) => about.test(problem))).toEqual([]);
+  // The next append makes rows of it.
+  await ledger.append(makeRecord(alice));
+  expect(emptied()).toEqual([]);
+  expect(new Set(fixture.query("SELECT leaf_index FROM search_terms").map((row) => row.leaf_index)).size).toBe(
+    (segment?.end_leaf as number) - (segment?.first_leaf as number) - 1,
+  );
+  expect(await leavesOf(subject)).toEqual([...expected, size()]);
+  expect((await problems()).filter((problem) => about.test(problem))).toEqual([]);
+});
+
+test("a store that was made by the version before has no segments, and gets them when it is served", async () => {
+  await ledger.close();
+  fixture.query("DROP TABLE search_segments");
+  fixture.query("DROP TRIGGER search_segments_of_erased");
+  fixture.query("DELETE FROM search_keys");
+  const archive = new SqliteArchive(fixture.store);
+  const { found } = await archive.search({ tenantId: alice, terms: [subject], limit: 1_000 });
+  expect(found.length).toBe(1_000);
+  await archive.close();
+  const administration = new SqliteRecordsAdministration({ ...fixture.store, clock, random, pause: async () => {} });
+  expect(await administration.erase(alice, [records[3]?.recordId as never], statement)).toMatchObject({
+    erased: [{ leafIndex: records[3]?.leafIndex }],
+  });
+  await administration.close();
+  ledger = await fixture.open({ clock, random });
+  expect(segments()).toEqual([]);
+  expect(await leavesOf(subject)).toEqual([...allLeaves().filter((leaf) => leaf !== records[3]?.leafIndex)]);
+});
+
+test("made into rows, and made anew, the index has the same", async () => {
+  const before = indexRows(fixture.query);
+  settle(fixture.path);
+  expect(segments()).toEqual([]);
+  const after = indexRows(fixture.query);
+  expect(after.filter(({ leafIndex }) => leafIndex <= (before.at(-1)?.leafIndex as number))).toEqual(before);
+  expect(await leavesOf(subject)).toEqual(allLeaves());
+  expect(await problems()).toEqual([]);
+});
+
+test("an index that is made anew leaves no segment of the one before", async () => {
+  const indexer = new SqliteSearchIndexer({ path: fixture.path, random, pause: async () => {} });
+  await indexer.rebuild(alice, () => {});
+  await indexer.close();
+  expect(segments()).toEqual([]);
+  expect(await leavesOf(subject)).toEqual(allLeaves());
+  expect(await problems()).toEqual([]);
+});
+
+test.each([
+  ["a term too few", "terms = substr(terms, 25)", /leaf \d+ is not found by all that it says/],
+  [
+    "a bit too many",
+    "terms = CAST(terms || zeroblob(16) || x'0000000000000080' AS BLOB)",
+    /leaf \d+ is found by what it does not say/,
+  ],
+])("the audit names %s", async (_name, change, problem) => {
+  const first = segments()[1]?.first_leaf as number;
+  fixture.query(`UPDATE search_segments SET ${change} WHERE first_leaf = ${first}`);
+  expect(await problems()).toContainEqual(expect.stringMatching(problem));
+});
+
+test("what is added to a segment that is there stands beside what it has", () => {
+  const before = indexRows(fixture.query);
+  const term = new Uint8Array(16);
+  const connection = openConnection({ path: fixture.path, readOnly: false, busyTimeoutMs: 5_000 });
+  const index = { generation: 1, key: term, edition: 3, filledTo: 0, fillEnd: 0 };
+  new SearchSegments(connection).add(alice, index, [{ leafIndex: 0, term }]);
+  connection.close();
+  expect(indexRows(fixture.query)).toEqual([{ leafIndex: 0, term }, ...before]);
+});
+
+test("a segment that no log has is named", async () => {
+  fixture.query("UPDATE search_segments SET first_leaf = 9000, end_leaf = 9001 WHERE first_leaf = 0");
+  const archive = new SqliteArchive(fixture.store);
+  expect(await archive.orphanRows()).toEqual([{ tenantId: alice, table: "search_segments", name: "leaf 9000" }]);
+  await archive.close();
+});

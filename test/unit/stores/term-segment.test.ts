@@ -1,0 +1,78 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import {
+  entryBytes,
+  leavesOfTerm,
+  packTerms,
+  segmentLeaves,
+  unpackTerms,
+  withoutLeaf,
+} from "../../../src/stores/sqlite/search/term-segment.ts";
+
+/** Of few bytes, so that one term stands across the entries of others. */
+const term = fc.constantFrom(0, 1, 255).map((byte) => new Uint8Array(16).fill(byte));
+const anyTerm = fc.oneof(term, fc.uint8Array({ minLength: 16, maxLength: 16 }));
+const first = fc.integer({ min: 0, max: 1_000 });
+const rowsFrom = (firstLeaf: number) =>
+  fc.array(
+    fc.record({
+      leafIndex: fc.integer({ min: firstLeaf, max: firstLeaf + segmentLeaves - 1 }),
+      term: anyTerm,
+    }),
+    { minLength: 1, maxLength: 40 },
+  );
+const segment = first.chain((firstLeaf) => fc.record({ firstLeaf: fc.constant(firstLeaf), rows: rowsFrom(firstLeaf) }));
+
+const named = (rows: readonly { readonly leafIndex: number; readonly term: Uint8Array }[]) =>
+  [...new Set(rows.map((row) => `${row.leafIndex} ${Buffer.from(row.term).toString("hex")}`))].sort();
+
+test("a segment has what was packed into it, and no more", () => {
+  fc.assert(
+    fc.property(segment, ({ firstLeaf, rows }) => {
+      const packed = packTerms(firstLeaf, rows);
+      expect(packed.length % entryBytes).toBe(0);
+      expect(named(unpackTerms(firstLeaf, packed))).toEqual(named(rows));
+      // Two of them, one behind the other, are one that has what both have.
+      expect(named(unpackTerms(firstLeaf, Buffer.concat([packed, packed])))).toEqual(named(rows));
+    }),
+  );
+});
+
+test("a term finds its leaves, each once and in order", () => {
+  fc.assert(
+    fc.property(segment, anyTerm, ({ firstLeaf, rows }, other) => {
+      const packed = Buffer.concat([packTerms(firstLeaf, rows), packTerms(firstLeaf, rows)]);
+      for (const asked of [...rows.map((row) => row.term), other]) {
+        const own = rows.filter((row) => Buffer.compare(row.term, asked) === 0).map(({ leafIndex }) => leafIndex);
+        expect(leavesOfTerm(firstLeaf, packed, asked)).toEqual([...new Set(own)].sort((a, b) => a - b));
+      }
+    }),
+  );
+});
+
+test("without a leaf nothing of it is left", () => {
+  fc.assert(
+    fc.property(segment, ({ firstLeaf, rows }) => {
+      const packed = packTerms(firstLeaf, rows);
+      const gone = rows[0]?.leafIndex as number;
+      const rest = withoutLeaf(firstLeaf, packed, gone);
+      expect(named(unpackTerms(firstLeaf, rest))).toEqual(named(rows.filter(({ leafIndex }) => leafIndex !== gone)));
+      for (const { term: asked } of rows)
+        if (rows.every((row) => row.leafIndex === gone || Buffer.compare(row.term, asked) !== 0))
+          expect(Buffer.from(rest).includes(asked)).toBe(isAcross(rest, asked));
+    }),
+  );
+});
+
+/** Whether the bytes of other entries happen to make the term. */
+function isAcross(packed: Uint8Array, asked: Uint8Array): boolean {
+  const bytes = Buffer.from(packed);
+  for (let at = bytes.indexOf(asked); at !== -1; at = bytes.indexOf(asked, at + 1))
+    if (at % entryBytes !== 0) return true;
+  return false;
+}
+
+test.each([-1, segmentLeaves])("a leaf %i behind the first is of no segment", (position) => {
+  const rows = [{ leafIndex: 100 + position, term: new Uint8Array(16) }];
+  expect(() => packTerms(100, rows)).toThrow(RangeError);
+});

@@ -9,7 +9,13 @@ import { threadEnvironment } from "../../base/thread-environment.ts";
 import type { Timers } from "../../base/timers.ts";
 import type { CompiledEngine } from "../engine/bundle-engine.ts";
 import type { PolicyDecision, PolicyQuery } from "../engine/decision.ts";
-import type { RefereeAnswer, RefereeQuestion, RefereeStart } from "./referee-messages.ts";
+import type {
+  RefereeAnswer,
+  RefereeAnswers,
+  RefereeQuestion,
+  RefereeQuestions,
+  RefereeStart,
+} from "./referee-messages.ts";
 
 /** A decision that Cedar would have made differently. */
 export interface RefereeDisagreement {
@@ -40,6 +46,9 @@ const maxWaiting = 64;
 const maxSeen = 10_000;
 /** The thread starts later than the first question, for what starts or changes has something better to do then. */
 const startAfterMs = 1_000;
+/** Questions that are asked together, or fewer after this time: the thread's memory is cold each time that it wakes. */
+const maxTogether = 16;
+const askAfterMs = 500;
 /** A thread without questions ends, and its memory with it. */
 const idleMs = 10_000;
 const pauseAfterFailureMs = 60_000;
@@ -53,7 +62,7 @@ export class PolicyReferee {
   #thread: Worker | undefined;
   #callOff: (() => void) | undefined;
   #isPaused = false;
-  /** Until the thread is started. */
+  /** Until there are enough of them, or the thread is started. */
   readonly #questions: RefereeQuestion[] = [];
   readonly #waiting = new Map<number, Omit<RefereeDisagreement, "cedar">>();
   readonly #seen = new Set<string>();
@@ -86,15 +95,13 @@ export class PolicyReferee {
     if (isNew) this.#seen.add(deciding);
     const number = this.#asked++;
     this.#waiting.set(number, { revision: engine.revision, tenantId, decisionId, decided: decision });
-    const question: RefereeQuestion = { number, query, decision };
-    if (this.#thread === undefined) {
-      this.#questions.push(question);
-      this.#callOff ??= timers.after(startAfterMs, () => this.#begin(engine));
-      return;
+    this.#questions.push({ number, query, decision: JSON.stringify(decision) });
+    if (this.#thread === undefined) this.#callOff ??= timers.after(startAfterMs, () => this.#begin(engine));
+    else if (this.#questions.length >= maxTogether) this.#ask();
+    else if (this.#questions.length === 1) {
+      this.#callOff?.();
+      this.#callOff = timers.after(askAfterMs, () => this.#ask());
     }
-    this.#callOff?.();
-    this.#callOff = undefined;
-    this.#thread.postMessage(question);
   }
 
   /** Ends the thread, and forgets what waits. */
@@ -105,9 +112,14 @@ export class PolicyReferee {
 
   #begin(engine: RefereedEngine): void {
     this.#callOff = undefined;
-    const thread = this.#start(engine);
-    this.#thread = thread;
-    for (const question of this.#questions.splice(0)) thread.postMessage(question);
+    this.#thread = this.#start(engine);
+    this.#ask();
+  }
+
+  #ask(): void {
+    this.#callOff?.();
+    this.#callOff = undefined;
+    this.#thread?.postMessage(this.#questions.splice(0) satisfies RefereeQuestions);
   }
 
   #start({ contentBytes, revision }: RefereedEngine): Worker {
@@ -116,8 +128,8 @@ export class PolicyReferee {
       env: threadEnvironment(),
     });
     thread.unref();
-    thread.on("message", (answer: RefereeAnswer) => {
-      if (this.#thread === thread) this.#take(answer);
+    thread.on("message", (answers: RefereeAnswers) => {
+      for (const answer of answers) if (this.#thread === thread) this.#take(answer);
     });
     thread.on("error", (error) => {
       if (this.#thread === thread) this.#fail(error instanceof Error ? error : new Error(String(error)));

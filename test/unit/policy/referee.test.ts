@@ -58,6 +58,24 @@ test("Cedar is asked about each set of deciding policies once, and about a share
   engine.release();
 });
 
+test("a thread that runs is asked sixteen questions together, and fewer after half a second", async () => {
+  const engine = await engineOf(openFiles);
+  const query = ask("access");
+  const { referee, until, words, timers } = told(engine, 1);
+  const observe = (count: number) => {
+    for (let asked = 0; asked < count; asked++) referee.observe(query, engine.decide(query), `${asked}`);
+  };
+  observe(1);
+  await until(1);
+  observe(16);
+  await until(17);
+  observe(3);
+  timers.fire(500);
+  expect(await until(20)).toEqual(Array(20).fill("agrees"));
+  expect(words).toHaveLength(20);
+  engine.release();
+});
+
 test("a decision that Cedar would not make is named, and Cedar decides from then on", async () => {
   const engine = await engineOf(openFiles);
   const holder = new PolicyHolder(engine);

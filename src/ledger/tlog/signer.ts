@@ -1,7 +1,8 @@
 /** Who signs checkpoints: the deployment's key, under the name of each log. */
 
+import { LRUCache } from "lru-cache";
 import { type Checkpoint, signCheckpoint } from "./checkpoint.ts";
-import { formatVerifierKey, noteSigner, type SigningKey } from "./note-keys.ts";
+import { formatVerifierKey, type NoteSigner, noteSigner, type SigningKey } from "./note-keys.ts";
 
 export interface CheckpointSigner {
   /**
@@ -13,8 +14,13 @@ export interface CheckpointSigner {
   verifierKeys(origin: string): string[];
 }
 
+/** Logs whose signers are kept, about 400 bytes each: the id of a key under a log's name is a hash. */
+const maxLogs = 4_096;
+
 export class LogSigner implements CheckpointSigner {
   readonly #keys: readonly SigningKey[];
+  /** By origin. */
+  readonly #signers = new LRUCache<string, readonly NoteSigner[]>({ max: maxLogs });
 
   /** The first key is the current one; those after it are retiring, and sign too while a rotation lasts. */
   constructor(keys: readonly [SigningKey, ...SigningKey[]]) {
@@ -22,10 +28,15 @@ export class LogSigner implements CheckpointSigner {
   }
 
   sign(checkpoint: Checkpoint): string {
-    return signCheckpoint(
-      checkpoint,
-      this.#keys.map((key) => noteSigner(checkpoint.origin, key)),
-    );
+    return signCheckpoint(checkpoint, this.#signersOf(checkpoint.origin));
+  }
+
+  #signersOf(origin: string): readonly NoteSigner[] {
+    const known = this.#signers.get(origin);
+    if (known !== undefined) return known;
+    const signers = this.#keys.map((key) => noteSigner(origin, key));
+    this.#signers.set(origin, signers);
+    return signers;
   }
 
   verifierKeys(origin: string): string[] {

@@ -23,8 +23,8 @@ test("the settings table is the one that the service reads", () => {
 });
 
 describe("paths", () => {
-  /** What a running service makes. */
-  const isMadeLater = (path: string) => /^(\.\/)?data\//.test(path);
+  /** What a running service makes, or a build. */
+  const isMadeLater = (path: string) => /^(\.\/)?(data|dist)\//.test(path);
   const paths = inline.filter((text) =>
     /^[a-z.][\w.-]*(\/[\w.-]+)+$|^(src|gen|dev|test|bench|docs|proto|policies|examples|scripts)$/.test(text),
   );

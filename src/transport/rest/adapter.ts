@@ -105,12 +105,14 @@ async function handle(
         : await readMessage(decode, method, limits, request, reply, lease, deadline.signal);
     const encoded = encode(await invoke(context, message));
     const text = typeof encoded === "string" ? encoded : await encoded;
+    // Before the answer: who has it may send the next body at once, and to another worker.
+    lease?.release();
     sendJson(reply, 200, { ...call.announced, ...context.answerHeaders }, text);
   } catch (thrown) {
+    lease?.release();
     refuse(service, toServiceError(thrown), request, reply);
   } finally {
     deadline.end();
-    lease?.release();
   }
 }
 

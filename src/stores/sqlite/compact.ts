@@ -4,6 +4,7 @@ import type { Compacted, CompactOptions } from "../backend.ts";
 import { expiringTables } from "../expiring-tables.ts";
 import { inTransaction, openConnection, type SqliteConnection } from "./connection.ts";
 import { requireNewestSchema } from "./schema/migrate.ts";
+import { orderByRecord } from "./schema/record-order.ts";
 import { requireUnsealed } from "./schema/seal.ts";
 
 const busyTimeoutMs = 10_000;
@@ -12,7 +13,8 @@ const rowsEach = 1_000;
 
 /**
  * Removes expired rows in short transactions, brings the write-ahead log into the file and empties it. With `rewrite` the
- * file is written anew before that: nobody else can write meanwhile, and it takes as much free space as the store has.
+ * file is written anew before that, in the order that a new store has: nobody else can write meanwhile, and it takes as
+ * much free space as the store has, or twice that where it was made in another order.
  */
 export async function compactSqlite(
   path: string,
@@ -39,6 +41,7 @@ export async function compactSqlite(
     }
     if (rewrite) {
       onProgress("writing the file anew");
+      inTransaction(connection, () => orderByRecord(connection));
       connection.exec("VACUUM");
     }
     const isLogEmpty = emptyLog(connection);

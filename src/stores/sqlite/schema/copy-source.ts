@@ -29,6 +29,9 @@ const busyTimeoutMs = 10_000;
 /** One row, its values in the order of the table's columns. */
 export type CopiedRow = readonly (null | number | string | Uint8Array)[];
 
+/** They stand in no order of tenants. One without an entry, which this passes over, stops a copy before it begins. */
+const openingsOfTenants = "entries JOIN openings USING (tenant_id, record_id)";
+
 export class SqliteCopySource {
   readonly #paths: Pick<StorePaths, "path" | "anchorPath">;
   readonly #nowMs: number;
@@ -103,7 +106,7 @@ export class SqliteCopySource {
     return [...rows].map(({ tenant_id }) => tenant_id as string);
   }
 
-  /** Rows of one tenant, or of a table without tenants, in the order of their key; one in memory at a time. */
+  /** Rows of one tenant, or of a table without tenants; one in memory at a time. */
   *rows({ name, columns, key, expiry }: CopiedTable, tenantId?: string): Generator<CopiedRow> {
     const names = Object.keys(columns);
     const conditions = [
@@ -112,7 +115,8 @@ export class SqliteCopySource {
     ];
     const where = conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
     const values = tenantId === undefined ? [] : [tenantId];
-    const sql = `SELECT ${names.join(", ")} FROM ${name} ${where} ORDER BY ${key.join(", ")}`;
+    const [from, order] = name === "openings" ? [openingsOfTenants, ["leaf_index"]] : [name, key];
+    const sql = `SELECT ${names.join(", ")} FROM ${from} ${where} ORDER BY ${order.join(", ")}`;
     for (const row of this.#read(sql, ...values)) yield names.map((column) => row[column] as CopiedRow[number]);
   }
 

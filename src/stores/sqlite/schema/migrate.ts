@@ -4,6 +4,7 @@ import { IncompatibleStoreError } from "../../errors.ts";
 import { openConnection, type SqliteConnection } from "../connection.ts";
 import { createDatabaseFile } from "../files.ts";
 import { addSegments } from "../search/search-segments.ts";
+import { orderEmptyByRecord } from "./record-order.ts";
 import { applicationId, type Migration, migrations } from "./schema.ts";
 import { requireUnsealed } from "./seal.ts";
 
@@ -97,7 +98,7 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
   const known = options.migrations ?? migrations;
   const missing = known.slice(readCompatibleVersion(connection, options));
   if (missing.length === 0) {
-    addSegments(connection);
+    addWhatVersionsShare(connection);
     return [];
   }
   for (const { sql, fill } of missing) {
@@ -111,8 +112,14 @@ function applyMissing(connection: SqliteConnection, options: MigrateOptions): re
       "INSERT INTO store (singleton, store_id, probed_at_ms, probe) VALUES (1, ?, 0, x'') ON CONFLICT DO NOTHING",
     )
     .run(storeId);
-  if (known.length >= migrations.length) addSegments(connection);
+  if (known.length >= migrations.length) addWhatVersionsShare(connection);
   return missing.map(({ name }) => name);
+}
+
+/** What a store of the newest schema gets besides, with which the version before goes on. */
+function addWhatVersionsShare(connection: SqliteConnection): void {
+  addSegments(connection);
+  orderEmptyByRecord(connection);
 }
 
 function readPragma(connection: SqliteConnection, name: "user_version" | "application_id"): number {

@@ -21,7 +21,7 @@ export interface Migration {
 }
 
 /**
- * Every key starts with the tenant. Entries are immutable; openings stand apart from them, because erasing a record
+ * Every key has the tenant, and starts with it, save those that find a record (`record-order.ts`). Entries are immutable; openings stand apart from them, because erasing a record
  * deletes its opening and nothing else, and because backups of the two may be kept apart.
  */
 export const migrations: readonly Migration[] = [
